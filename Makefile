@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# All rules are here; each folder's module.mk lists its files. `make help` tells the targets.
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# Where things are built; everything that make writes is below it.
+O ?= build
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' $(1) '$(2)')
+
+# Where things are installed.
+PREFIX ?= /usr
+SYSCONFDIR ?= /etc
+BINDIR ?= $(PREFIX)/bin
+SBINDIR ?= $(PREFIX)/sbin
+LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
+
+# CFLAGS, CPPFLAGS and LDFLAGS belong to the user. DEVELOPER=1: strict warnings are errors.
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CFLAGS ?= -O2 -g
+DEVELOPER ?= 0
+SAN ?=
+ifneq ($(SAN),)
+override CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer
+endif
+WARN := -Wall -Wextra
+ifeq ($(DEVELOPER),1)
+WARN += -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla \
+	-Wwrite-strings -Wformat=2
+endif
+
+VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/version.h)
+OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
+	-I. -I$(O) -Idaemon -Iclient
+OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
+COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
+SUBST = sed -e 's|@SBINDIR@|$(SBINDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g' \
+	-e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' \
+	-e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+
+objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
+ALL :=
+
+include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
+	tests/guest/module.mk
+
+.PHONY: all
+all: $(ALL)
+
+$(O)/obj/%.o: %.c $(PROTO_GEN).h
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+$(PROTO_GEN).o: $(PROTO_GEN).c
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -w -c -o $@ $<
+
+-include $(shell test -d $(O)/obj && find $(O)/obj -name '*.d')
+
+# Packages of Debian. Those that are missing are installed before anything that needs them is built.
+BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
+	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev
+TEST_PACKAGES := $(BUILD_PACKAGES) check mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
+
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
+missing = $(shell for p in $(1); do \
+	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
+
+.PHONY: build-packages test-packages
+build-packages: NEEDED = $(BUILD_PACKAGES)
+test-packages: NEEDED = $(TEST_PACKAGES)
+build-packages test-packages:
+	$(Q)set -e; missing="$(call missing,$(NEEDED))"; test -n "$$missing" || exit 0; \
+	echo "Installing Debian packages: $$missing"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$(SUDO) apt-get -qq update; \
+	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
+
+# Tests. `check` does everything and closes with a line "N passed, N failed".
+.PHONY: check check-unit check-guest check-layers check-headers check-abi check-man
+check: test-packages
+	+$(Q)O='$(O)' MAKE='$(MAKE)' tests/run
+
+check-unit: $(UNIT) $(O)/rdmabrokerd
+	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
+
+check-layers:
+	$(Q)tests/layers
+
+check-headers: $(PROTO_GEN).h
+	$(Q)set -e; for h in $$(find daemon client proto tests -name '*.h'); do \
+		$(COMPILE) -x c -fsyntax-only -include "$$h" /dev/null; done; \
+	echo 'Every header compiles alone.'
+
+# What the library exports is what its map and its header say, no more and no less.
+check-abi: $(LIB)
+	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
+		| sort >$(O)/abi.exported; \
+	sed -n 's/^\t\t\(rdmabroker_[a-z_]*\);/\1/p' $(LIB_MAP) | sort >$(O)/abi.map; \
+	grep -oE '\brdmabroker_[a-z_]+\(' client/rdmabroker.h | tr -d '(' | sort -u >$(O)/abi.header; \
+	diff -u $(O)/abi.map $(O)/abi.exported; diff -u $(O)/abi.header $(O)/abi.map; \
+	echo 'The library exports what its header declares.'
+
+check-man:
+	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
+
+.PHONY: demo
+demo: test-packages
+	+$(Q)$(MAKE) --no-print-directory demo-run
+
+.PHONY: format-check
+format-check:
+	$(Q)clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+
+# Installation
+INSTALL ?= install
+to = $(DESTDIR)$(1)
+
+.PHONY: install uninstall
+install: all
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) \
+		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(MANDIR)/man1 $(MANDIR)/man5 \
+		$(MANDIR)/man8 $(SYSCONFDIR)/rdmabroker/policy.d \
+		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
+	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
+	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.1
+	$(Q)ln -sf librdmabroker.so.1 $(call to,$(LIBDIR))/librdmabroker.so
+	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
+	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
+	$(Q)$(INSTALL) -m 644 $(O)/systemd/rdmabrokerd.service systemd/rdmabrokerd.socket \
+		$(call to,$(UNITDIR))
+	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.sysusers $(call to,$(SYSUSERSDIR))/rdmabroker.conf
+	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
+	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
+	$(Q)$(INSTALL) -m 644 $(filter %.1,$(CLIENT_MAN)) $(call to,$(MANDIR))/man1
+	$(Q)$(INSTALL) -m 644 $(filter %.5,$(DAEMON_MAN)) $(call to,$(MANDIR))/man5
+	$(Q)$(INSTALL) -m 644 $(filter %.8,$(DAEMON_MAN)) $(call to,$(MANDIR))/man8
+	$(Q)for f in rdmabrokerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
+		if test -e "$$to"; then echo "  KEEP     $$to"; \
+		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
+
+# What the admin wrote stays.
+uninstall:
+	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(BINDIR))/rdmabrokerctl \
+		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
+		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
+		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
+		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
+		$(call to,$(UDEVDIR))/90-rdmabroker.rules
+	$(Q)rm -f $(patsubst %,$(call to,$(MANDIR))/man1/%,$(notdir $(filter %.1,$(CLIENT_MAN)))) \
+		$(patsubst %,$(call to,$(MANDIR))/man5/%,$(notdir $(filter %.5,$(DAEMON_MAN)))) \
+		$(patsubst %,$(call to,$(MANDIR))/man8/%,$(notdir $(filter %.8,$(DAEMON_MAN))))
+
+.PHONY: clean help
+clean:
+	$(Q)rm -rf $(O)
+
+help:
+	@echo 'make [all]          build into $$O (build)'
+	@echo 'make demo           show the main job, in a guest where this machine has no RDMA'
+	@echo 'make check          all tests; installs the Debian packages that are missing'
+	@echo '  check-unit        unit tests'
+	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'
+	@echo '  check-layers      no floor includes one above it'
+	@echo '  check-headers     every header compiles alone'
+	@echo '  check-abi         the library exports what its header declares'
+	@echo '  check-man         the man pages are clean'
+	@echo 'make format-check   clang-format has nothing to change'
+	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
+	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'
+	@echo 'make clean          remove $$O'
+	@echo 'Variables: O= V=1 DEVELOPER=1 SAN=address,undefined CC= CFLAGS= CPPFLAGS= LDFLAGS='

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+/* RET points into ADDR. */
+int out_address(Rdmabroker__Address *ret, const struct sockaddr *addr)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	rdmabroker__address__init(ret);
+	switch (addr ? addr->sa_family : AF_UNSPEC) {
+	case AF_INET:
+		ret->addr.len = 4;
+		ret->addr.data = (uint8_t *)&in->sin_addr;
+		ret->port = ntohs(in->sin_port);
+		return 0;
+	case AF_INET6:
+		ret->addr.len = 16;
+		ret->addr.data = (uint8_t *)&in6->sin6_addr;
+		ret->port = ntohs(in6->sin6_port);
+		ret->scope_id = in6->sin6_scope_id;
+		ret->flowinfo = in6->sin6_flowinfo;
+		return 0;
+	default:
+		return fail(EINVAL, "the address is neither IPv4 nor IPv6");
+	}
+}
+
+void in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	switch (address ? address->addr.len : 0) {
+	case 4:
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)address->port);
+		memcpy(&in->sin_addr, address->addr.data, 4);
+		break;
+	case 16:
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)address->port);
+		in6->sin6_scope_id = address->scope_id;
+		in6->sin6_flowinfo = address->flowinfo;
+		memcpy(&in6->sin6_addr, address->addr.data, 16);
+		break;
+	default:
+		break;
+	}
+}
+
+void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param)
+{
+	rdmabroker__conn_param__init(ret);
+	ret->private_data.len = param->private_data ? param->private_data_len : 0;
+	ret->private_data.data = (uint8_t *)param->private_data;
+	ret->responder_resources = param->responder_resources;
+	ret->initiator_depth = param->initiator_depth;
+	ret->flow_control = param->flow_control;
+	ret->retry_count = param->retry_count;
+	ret->rnr_retry_count = param->rnr_retry_count;
+	ret->srq = param->srq;
+	ret->qp_num = param->qp_num;
+}
+
+static void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah)
+{
+	if (!ah)
+		return;
+	if (ah->dgid.len == sizeof(ret->grh.dgid.raw)) {
+		ret->is_global = 1;
+		memcpy(ret->grh.dgid.raw, ah->dgid.data, sizeof(ret->grh.dgid.raw));
+		ret->grh.flow_label = ah->flow_label;
+		ret->grh.sgid_index = (uint8_t)ah->sgid_index;
+		ret->grh.hop_limit = (uint8_t)ah->hop_limit;
+		ret->grh.traffic_class = (uint8_t)ah->traffic_class;
+	}
+	ret->dlid = (uint16_t)ah->dlid;
+	ret->sl = (uint8_t)ah->sl;
+	ret->src_path_bits = (uint8_t)ah->src_path_bits;
+	ret->static_rate = (uint8_t)ah->static_rate;
+	ret->port_num = (uint8_t)ah->port_num;
+}
+
+void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr)
+{
+	*ret = (struct qp_attr){ 0 };
+	if (!attr)
+		return;
+	ret->mask = (int)attr->mask;
+	ret->attr = (struct ibv_qp_attr){
+		.qp_state = attr->qp_state,
+		.path_mtu = attr->path_mtu,
+		.path_mig_state = attr->path_mig_state,
+		.qkey = attr->qkey,
+		.rq_psn = attr->rq_psn,
+		.sq_psn = attr->sq_psn,
+		.dest_qp_num = attr->dest_qp_num,
+		.qp_access_flags = attr->qp_access_flags,
+		.pkey_index = (uint16_t)attr->pkey_index,
+		.max_rd_atomic = (uint8_t)attr->max_rd_atomic,
+		.max_dest_rd_atomic = (uint8_t)attr->max_dest_rd_atomic,
+		.min_rnr_timer = (uint8_t)attr->min_rnr_timer,
+		.port_num = (uint8_t)attr->port_num,
+		.timeout = (uint8_t)attr->timeout,
+		.retry_cnt = (uint8_t)attr->retry_cnt,
+		.rnr_retry = (uint8_t)attr->rnr_retry,
+		.alt_pkey_index = (uint16_t)attr->alt_pkey_index,
+		.alt_port_num = (uint8_t)attr->alt_port_num,
+		.alt_timeout = (uint8_t)attr->alt_timeout,
+	};
+	in_ah_attr(&ret->attr.ah_attr, attr->ah);
+	in_ah_attr(&ret->attr.alt_ah_attr, attr->alt_ah);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Just enough JSON to print: commas and escapes are right whatever is put in. */
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct json {
+	FILE *file;
+	bool need_comma;
+};
+
+/* KEY is NULL in an array and at the top. */
+void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct json *json, char bracket); /* '}' or ']' */
+void json_number(struct json *json, const char *key, unsigned long long n);
+/* NULL is null. Bytes that are not UTF-8 become U+FFFD. */
+void json_string(struct json *json, const char *key, const char *text);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+#include "json.h"
+
+int verb_version(const struct ctl *ctl, int argc, char **argv)
+{
+	struct json json = { .file = stdout };
+	int r;
+
+	r = expect_no_arguments(argc, argv);
+	if (r != 0)
+		return r;
+	if (ctl->json) {
+		json_open(&json, NULL, '{');
+		json_string(&json, "version", rdmabroker_version());
+		json_close(&json, '}');
+		putchar('\n');
+	} else {
+		printf("rdmabrokerctl %s\n", rdmabroker_version());
+	}
+	return EXIT_SUCCESS;
+}

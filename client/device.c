@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/internal.h"
+
+/*
+ * A device that was removed leaves a context behind whose node has no name any more; one that comes
+ * again under the same name is another device.
+ */
+static bool is_gone(const struct device *device)
+{
+	struct stat st;
+
+	return fstat(device->context->cmd_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+static struct device *find_device(struct rdmabroker *session, const char *name)
+{
+	struct device *device;
+
+	LIST_FOREACH(device, &session->devices, link)
+		if (strcmp(device->name, name) == 0 && !is_gone(device))
+			return device;
+	return NULL;
+}
+
+static int open_context(const char *name, struct ibv_context **ret)
+{
+	struct ibv_device **list;
+	struct ibv_context *context = NULL;
+	int error = ENODEV;
+
+	list = ibv_get_device_list(NULL);
+	if (!list)
+		return fail(errno, "the list of RDMA devices: %s", strerror(errno));
+	for (struct ibv_device **p = list; *p; p++)
+		if (strcmp(ibv_get_device_name(*p), name) == 0) {
+			context = ibv_open_device(*p);
+			error = errno ? errno : ENODEV;
+			break;
+		}
+	ibv_free_device_list(list);
+	if (!context)
+		return fail(error, "open device %s: %s", name, strerror(error));
+	*ret = context;
+	return 0;
+}
+
+static void release(struct rdmabroker *session, const char *name)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__CloseDevice m = RDMABROKER__CLOSE_DEVICE__INIT;
+	struct call like = { .name = "close_device", .silent = true };
+
+	m.name = (char *)name;
+	request.op_case = RDMABROKER__REQUEST__OP_CLOSE_DEVICE;
+	request.close_device = &m;
+	wire_post(session, &like, &request, session->call_timeout_ms);
+}
+
+static int lease(struct rdmabroker *session, const char *name, char **ret_name)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__OpenDevice m = RDMABROKER__OPEN_DEVICE__INIT;
+	Rdmabroker__Frame *frame;
+	int r;
+
+	m.name = (char *)(name ? name : "");
+	request.op_case = RDMABROKER__REQUEST__OP_OPEN_DEVICE;
+	request.open_device = &m;
+	r = wire_call(session, "open_device", 0, &request, session->call_timeout_ms, &frame);
+	if (r < 0)
+		return r;
+	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_OPEN_DEVICE)
+		*ret_name = strdup(frame->reply->open_device->name);
+	else
+		*ret_name = NULL;
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
+}
+
+static int device_new(struct rdmabroker *session, const char *name, struct device **ret)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	int r;
+
+	if (!device)
+		return fail(ENOMEM, "open_device: out of memory");
+	r = lease(session, name, &device->name);
+	if (r < 0) {
+		free(device);
+		return r;
+	}
+	r = open_context(device->name, &device->context);
+	if (r < 0) {
+		release(session, device->name);
+		free(device->name);
+		free(device);
+		return r;
+	}
+	device->n_opens = 1;
+	pthread_mutex_lock(&session->lock);
+	LIST_INSERT_HEAD(&session->devices, device, link);
+	pthread_mutex_unlock(&session->lock);
+	*ret = device;
+	return 0;
+}
+
+int device_get(struct rdmabroker *session, const char *name, struct device **ret)
+{
+	struct device *device = NULL;
+
+	pthread_mutex_lock(&session->lock);
+	if (name)
+		device = find_device(session, name);
+	if (device)
+		device->n_opens++;
+	pthread_mutex_unlock(&session->lock);
+	if (device) {
+		*ret = device;
+		return 0;
+	}
+	return device_new(session, name, ret);
+}
+
+void device_put(struct rdmabroker *session, struct device *device)
+{
+	bool last, gone;
+
+	/* A child shares its parent's device: closing it here would tear down what is in use there. */
+	if (wire_check_process(session) < 0)
+		return;
+	pthread_mutex_lock(&session->lock);
+	last = --device->n_opens == 0;
+	if (last)
+		LIST_REMOVE(device, link);
+	pthread_mutex_unlock(&session->lock);
+	if (!last)
+		return;
+	gone = is_gone(device);
+	ibv_close_device(device->context);
+	/* The lease of a device that is gone went with it; its name may stand for another by now. */
+	if (!gone)
+		release(session, device->name);
+	free(device->name);
+	free(device);
+}
+
+int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
+{
+	struct device *device;
+	int r = device_get(session, name, &device);
+
+	if (r == 0)
+		*ret = device->context;
+	return r;
+}
+
+void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context)
+{
+	struct device *device;
+
+	pthread_mutex_lock(&session->lock);
+	LIST_FOREACH(device, &session->devices, link)
+		if (device->context == context)
+			break;
+	pthread_mutex_unlock(&session->lock);
+	if (device)
+		device_put(session, device);
+}
+
+int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
+{
+	int r;
+
+	if (!id->device_name[0])
+		return fail(ENODEV, "the id is not bound to a device");
+	if (!id->device) {
+		r = device_get(id->session, id->device_name, &id->device);
+		if (r < 0)
+			return r;
+	}
+	*ret = id->device->context;
+	return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The library's inside. wire.c talks to the daemon, session.c is a session's life and its events, id.c
+ * the calls on ids, device.c and qp.c what belongs to this process. Messages are seen by wire.c, id.c
+ * and session.c; the public header knows none.
+ *
+ * Locking: session.lock guards everything in the session and the ids' list membership. What an id holds
+ * (addresses, attributes, QP) is written by the thread that calls on it or takes its events.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "client/rdmabroker.h"
+#include "proto/rdmabroker.pb-c.h"
+
+#define FIRST_REQUEST 0x80000000u /* the daemon's numbers for ids start here */
+
+struct call {
+	TAILQ_ENTRY(call) link; /* rdmabroker.calls */
+	uint32_t serial;
+	const char *name;
+	uint32_t handle; /* of the id that it is about; 0: none */
+	bool waited; /* somebody waits, and owns this struct; else the receiver frees it */
+	bool quiet; /* not waited: no event on success, for the outcome is an event of its own */
+	bool silent; /* not waited: nobody wants to know at all */
+	bool destroys; /* the answer frees HANDLE's number */
+	enum rdmabroker_event_type failure_type; /* not waited: the event that tells of a failure */
+	bool done;
+	Rdmabroker__Frame *frame; /* the reply, once done */
+};
+
+/* An event as it came; what it does to the id is done when it is taken. */
+struct raw_event {
+	TAILQ_ENTRY(raw_event) link; /* rdmabroker.events */
+	Rdmabroker__Frame *frame; /* NULL: made here, of the fields below */
+	struct rdmabroker_id *id; /* NULL: destroyed meanwhile, REQUEST is to be destroyed too */
+	enum rdmabroker_event_type type;
+	struct rdmabroker_id *request; /* CONNECT_REQUEST: made when it came */
+	const char *call; /* DONE */
+	int status; /* DONE */
+	char *text; /* DONE */
+};
+
+struct event {
+	struct rdmabroker_event public;
+	uint8_t private_data[256];
+	char text[256];
+};
+
+struct qp_attr {
+	struct ibv_qp_attr attr;
+	int mask; /* 0: not known */
+};
+
+struct device {
+	LIST_ENTRY(device) link; /* rdmabroker.devices */
+	char *name;
+	struct ibv_context *context;
+	unsigned n_opens;
+};
+
+struct rdmabroker_id {
+	struct rdmabroker *session;
+	uint32_t handle;
+	void *context;
+	struct sockaddr_storage local, peer;
+	char device_name[64]; /* empty: not bound to a device */
+	struct device *device; /* opened for this id, or NULL */
+
+	struct ibv_qp *qp;
+	bool own_qp; /* made by the library */
+	struct qp_attr init, rtr, rts; /* as the last event told them */
+	uint8_t request_responder_resources, request_initiator_depth;
+	struct event *reject; /* that ended connect_wait */
+};
+
+struct ids {
+	/* [number - 1]; NULL: free; DYING: destroyed, not answered yet */
+	struct rdmabroker_id **ids;
+	uint32_t n;
+};
+
+struct rdmabroker {
+	pid_t pid; /* of the process that opened it */
+	unsigned flags;
+	int call_timeout_ms;
+	uint32_t max_ids;
+
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* something was received, or the reader's place is free */
+	bool reading; /* a thread polls the socket, without the lock */
+
+	int sock;
+	int signal; /* eventfd: readable while events wait */
+	int epoll; /* both: the descriptor that programs see */
+	int dead; /* negative errno: the connection is lost, and why */
+	bool lost_taken;
+
+	uint32_t serial;
+	TAILQ_HEAD(, call) calls;
+	TAILQ_HEAD(, raw_event) events;
+	struct ids ids, requests;
+	LIST_HEAD(, device) devices;
+};
+
+extern struct rdmabroker_id *const DYING;
+
+/* Times: CLOCK_MONOTONIC in ms */
+int64_t now_ms(void);
+
+/* wire.c: requests. REQUEST's serial is filled in. */
+
+/* Send and wait for the answer, at most TIMEOUT_MS. *RET (may be NULL) is the caller's to free. */
+int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
+	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret);
+/* As the session's mode says: wait, or leave the answer to an event. QUIET as in struct call. */
+int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
+	    Rdmabroker__Request *request, bool quiet, Rdmabroker__Frame **ret);
+/* Send; the answer is dealt with as LIKE says. */
+int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__Request *request,
+	      int timeout_ms);
+/* Receive until DEADLINE or until something came. Lock held. -ETIMEDOUT, or the session's death. */
+int wire_pump(struct rdmabroker *session, int64_t deadline);
+/* -ECONNRESET where the broker is gone, or 0. Lock held. */
+int wire_check(struct rdmabroker *session);
+/* -EPERM in a child of the process that opened the session: before the lock, whose state it inherited. */
+int wire_check_process(const struct rdmabroker *session);
+
+/* The thread's failure: returns -ERROR. */
+int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int fail_remote(const Rdmabroker__Failure *failure);
+
+/* session.c: what wire.c hands over. Lock held. */
+void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
+void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
+void session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
+/* Not under the lock. Take the first event of ID that is in TYPES (bits), or any if ID is NULL; wait until DEADLINE. */
+int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
+		 int64_t deadline, struct event **ret);
+
+/* ids.c: numbers */
+int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *ret);
+bool ids_have_dying(const struct ids *ids);
+struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t handle);
+
+/* id.c */
+int id_new_request(struct rdmabroker *session, uint32_t handle, struct rdmabroker_id **ret);
+void id_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info);
+void id_free(struct rdmabroker_id *id); /* here only: nothing is sent */
+int id_establish(struct rdmabroker_id *id);
+
+/* convert.c */
+int out_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
+void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);
+void in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address);
+void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
+
+/* device.c */
+int device_get(struct rdmabroker *session, const char *name, struct device **ret);
+void device_put(struct rdmabroker *session, struct device *device);
+
+/* qp.c */
+int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth);
+void qp_to_error(struct rdmabroker_id *id);

@@ -1,0 +1,30 @@
+# librdmabroker and the programs on it.
+LIB_SRC := $(addprefix client/,session.c wire.c ids.c id.c device.c qp.c convert.c status.c)
+LIB_MAP := client/librdmabroker.map
+LIB := $(O)/librdmabroker.so.1
+CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
+CLIENT_MAN := $(wildcard client/*.1 client/*.3)
+
+$(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,librdmabroker.so.1 -Wl,-z,defs \
+		-Wl,--version-script=$(LIB_MAP) -o $@ $(filter %.o,$^) $(CLIENT_LIBS)
+
+$(O)/librdmabroker.so: $(LIB)
+	$(Q)ln -sf librdmabroker.so.1 $@
+
+$(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile
+	$(call say,GEN,$@)
+	$(Q)$(SUBST) $< > $@
+
+# The programs know the library by its public header alone.
+$(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
+
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl

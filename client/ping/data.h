@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The data path of one rdmabroker-ping connection: memory, completions, and what a round says.
+ *
+ *   client                                          server
+ *     SEND round n, SIZE bytes of pattern  ───────>   verifies every byte
+ *     verifies every byte                  <───────   RDMA WRITE: the pattern inverted
+ *     verifies the message                 <───────   SEND done n
+ *   ... and at the end
+ *     SEND bye                             ───────>   knows that no round was lost
+ *
+ * Calls that return int return 0 or a negative errno, and put the words into struct data's error.
+ */
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DATA_SIZE_MAX ((size_t)1 << 20)
+#define DATA_HELLO_LEN 12
+
+struct data {
+	size_t size; /* of the pattern of a round, in bytes */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp; /* the id's */
+
+	uint8_t *message; /* one to send: header and pattern */
+	uint8_t *received; /* likewise */
+	uint8_t *target; /* pattern, written by the peer */
+	uint8_t *expected; /* pattern to compare with, not registered */
+	struct ibv_mr *message_mr;
+	struct ibv_mr *received_mr;
+	struct ibv_mr *target_mr;
+
+	unsigned n_sending; /* sends without their completion */
+	bool has_received;
+	size_t received_len;
+	uint64_t n_verified; /* rounds */
+
+	char error[160];
+};
+
+/* The connect request's and the accept's private data say what both sides are about to do. */
+void data_pack_hello(uint8_t hello[DATA_HELLO_LEN], size_t size);
+/* Padding may follow. Returns 0; -EPROTO: not from rdmabroker-ping; -E2BIG: not a size. */
+int data_unpack_hello(size_t *ret_size, const void *hello, size_t len);
+
+int data_init(struct data *data, struct ibv_context *verbs, size_t size);
+void data_done(
+	struct data *data); /* takes one that is all zero or half-built; the QP must be gone */
+void data_get_qp_attr(const struct data *data, struct ibv_qp_init_attr *ret);
+/* Take the QP, in state INIT or later, and post the first receive. */
+int data_start(struct data *data, struct ibv_qp *qp);
+
+/* The descriptor to poll; readable: call data_wakeup(). */
+int data_get_fd(const struct data *data);
+int data_wakeup(struct data *data);
+/* Take what has completed. Work that was flushed counts as not completed: the CM says why. */
+int data_poll(struct data *data);
+/* A message is here and the last one is sent. */
+bool data_is_ready(const struct data *data);
+
+int data_send_round(struct data *data, uint64_t round);
+int data_verify_done(struct data *data, uint64_t round);
+int data_send_bye(struct data *data);
+/* Verify the message that came and answer it; *ret_bye: it was the last one. */
+int data_serve(struct data *data, bool *ret_bye);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ping.h"
+
+enum {
+	EXIT_USAGE = 2,
+	OPTION_QPN = 0x100,
+	OPTION_VERSION,
+};
+
+static const char usage_text[] =
+	"Usage: rdmabroker-ping -s [-a ADDR] -p PORT [-Pqv] [-r TEXT] [-T SECONDS]\n"
+	"       rdmabroker-ping -c -a ADDR -p PORT [-kqRv] [-C COUNT] [-I SRC[:PORT]]\n"
+	"                       [-S SIZE] [-T SECONDS] [-t TOS]\n"
+	"\n"
+	"Connects through rdmabrokerd and sends data that both sides verify.\n"
+	"\n"
+	"  -s            serve\n"
+	"  -c            connect\n"
+	"  -a ADDR       address to listen on (default 0.0.0.0), or to connect to\n"
+	"  -p PORT       its port; 0 with -s: the broker chooses\n"
+	"  -T SECONDS    give up when a step takes longer (default 30)\n"
+	"  -v            print each event\n"
+	"  -q            print errors only\n"
+	"  -h, --help    print this\n"
+	"      --version print the version\n"
+	"Server:\n"
+	"  -P            serve one client after another, until SIGTERM\n"
+	"  -r TEXT       reject every request, with TEXT as private data\n"
+	"Client:\n"
+	"  -C COUNT      rounds (default 10)\n"
+	"  -k            go on until SIGTERM or SIGINT instead\n"
+	"  -S SIZE       bytes a round, 1 to 1048576 (default 64)\n"
+	"  -I SRC[:PORT] source address to bind; [SRC]:PORT with IPv6\n"
+	"  -R            ask for REUSEADDR\n"
+	"  -t TOS        ask for this traffic class, 0 to 255\n"
+	"For testing the broker:\n"
+	"      --qpn N   offer QP number N instead of the own one\n"
+	"\n"
+	"Exit status: 0 all data verified, 1 error, 2 usage, 3 refused or rejected.\n";
+
+__attribute__((format(printf, 2, 3))) static int usage_error(int *ret_exit, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	complain("%s; see rdmabroker-ping --help", text);
+	*ret_exit = EXIT_USAGE;
+	return -EINVAL;
+}
+
+static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	unsigned long long n;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	if (errno != 0 || *end || n < min || n > max)
+		return -ERANGE;
+	*ret = n;
+	return 0;
+}
+
+static int resolve(struct sockaddr_storage *ret, const char *host, const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	struct addrinfo *list;
+
+	if (getaddrinfo(host, port, &hints, &list) != 0)
+		return -EINVAL;
+	*ret = (struct sockaddr_storage){ 0 };
+	memcpy(ret, list->ai_addr, list->ai_addrlen);
+	freeaddrinfo(list);
+	return 0;
+}
+
+/* SRC, SRC:PORT with IPv4 and names, [SRC]:PORT with IPv6. */
+static int resolve_source(struct sockaddr_storage *ret, const char *text)
+{
+	char host[256], *port = NULL, *start = host;
+	uint64_t n;
+
+	if (strlen(text) >= sizeof(host))
+		return -EINVAL;
+	strcpy(host, text);
+
+	if (*host == '[') {
+		char *end = strchr(host, ']');
+
+		if (!end || (end[1] && end[1] != ':'))
+			return -EINVAL;
+		start = host + 1;
+		*end = '\0';
+		if (end[1])
+			port = end + 2;
+	} else if (strchr(host, ':') && strchr(host, ':') == strrchr(host, ':')) {
+		port = strchr(host, ':');
+		*port++ = '\0';
+	}
+	if (port && parse_number(port, 0, UINT16_MAX, &n) < 0)
+		return -EINVAL;
+	return resolve(ret, start, port ? port : "0");
+}
+
+/* What is only for one of the two roles, so that a slip of the finger does not pass silently. */
+static const char server_only[] = "Pr", client_only[] = "CISRkt";
+
+int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
+{
+	static const struct option long_options[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "qpn", required_argument, NULL, OPTION_QPN },
+		{ "version", no_argument, NULL, OPTION_VERSION },
+		{ 0 },
+	};
+	struct options o = { .count = 10, .size = 64, .timeout_ms = 30000, .tos = -1 };
+	const char *addr = NULL, *port = NULL, *source = NULL;
+	char seen_server = 0, seen_client = 0;
+	bool connect = false;
+	uint64_t n;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "C:I:PRS:T:a:chkp:qr:st:v", long_options, NULL)) !=
+	       -1) {
+		if (c < 0x100 && strchr(server_only, c))
+			seen_server = (char)c;
+		if (c < 0x100 && strchr(client_only, c))
+			seen_client = (char)c;
+
+		switch (c) {
+		case 's':
+			o.serve = true;
+			break;
+		case 'c':
+			connect = true;
+			break;
+		case 'a':
+			addr = optarg;
+			break;
+		case 'p':
+			if (parse_number(optarg, 0, UINT16_MAX, &n) < 0)
+				return usage_error(ret_exit, "-p takes 0 to 65535");
+			port = optarg;
+			break;
+		case 'C':
+			if (parse_number(optarg, 1, UINT32_MAX, &o.count) < 0)
+				return usage_error(ret_exit, "-C takes 1 to %u", UINT32_MAX);
+			break;
+		case 'S':
+			if (parse_number(optarg, 1, DATA_SIZE_MAX, &n) < 0)
+				return usage_error(ret_exit, "-S takes 1 to %zu", DATA_SIZE_MAX);
+			o.size = n;
+			break;
+		case 'T':
+			if (parse_number(optarg, 1, 86400, &n) < 0)
+				return usage_error(ret_exit, "-T takes 1 to 86400");
+			o.timeout_ms = (int)n * 1000;
+			break;
+		case 't':
+			if (parse_number(optarg, 0, UINT8_MAX, &n) < 0)
+				return usage_error(ret_exit, "-t takes 0 to 255");
+			o.tos = (int)n;
+			break;
+		case OPTION_QPN:
+			if (parse_number(optarg, 0, 0xffffff, &n) < 0)
+				return usage_error(ret_exit, "--qpn takes 0 to 0xffffff");
+			o.use_qpn = true;
+			o.qpn = (uint32_t)n;
+			break;
+		case 'I':
+			source = optarg;
+			break;
+		case 'P':
+			o.persistent = true;
+			break;
+		case 'R':
+			o.reuseaddr = true;
+			break;
+		case 'k':
+			o.keep = true;
+			break;
+		case 'q':
+			o.quiet = true;
+			break;
+		case 'r':
+			if (strlen(optarg) > RDMABROKER_REJECT_DATA_MAX)
+				return usage_error(ret_exit, "-r takes at most %d bytes",
+						   RDMABROKER_REJECT_DATA_MAX);
+			o.reject = optarg;
+			break;
+		case 'v':
+			o.verbose = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			*ret_exit = EXIT_SUCCESS;
+			return -EINVAL;
+		case OPTION_VERSION:
+			printf("rdmabroker-ping %s\n", rdmabroker_version());
+			*ret_exit = EXIT_SUCCESS;
+			return -EINVAL;
+		default:
+			*ret_exit = EXIT_USAGE;
+			return -EINVAL;
+		}
+	}
+
+	if (optind < argc)
+		return usage_error(ret_exit, "what is \"%s\"?", argv[optind]);
+	if (o.serve == connect)
+		return usage_error(ret_exit, "either -s or -c is needed");
+	if (o.serve && seen_client)
+		return usage_error(ret_exit, "-%c is only for -c", seen_client);
+	if (!o.serve && seen_server)
+		return usage_error(ret_exit, "-%c is only for -s", seen_server);
+	if (!port)
+		return usage_error(ret_exit, "-p PORT is needed");
+	if (!o.serve && !addr)
+		return usage_error(ret_exit, "-a ADDR is needed with -c");
+	if (!addr)
+		addr = "0.0.0.0";
+	if (resolve(&o.addr, addr, port) < 0)
+		return usage_error(ret_exit, "not an address: %s", addr);
+	if (source && resolve_source(&o.source, source) < 0)
+		return usage_error(ret_exit, "not an address, nor ADDR:PORT: %s", source);
+	if (source && o.source.ss_family != o.addr.ss_family)
+		return usage_error(ret_exit, "-I and -a are not of the same family");
+	*ret = o;
+	return 0;
+}

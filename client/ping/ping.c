@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ping.h"
+
+enum {
+	EXIT_REFUSED = 3,
+};
+
+int64_t ping_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr)
+{
+	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+						      sizeof(struct sockaddr_in);
+	char host[INET6_ADDRSTRLEN + 17], port[6];
+
+	if (getnameinfo(addr, len, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		snprintf(buf, PING_ADDR_STRLEN, "an unknown address");
+	else
+		snprintf(buf, PING_ADDR_STRLEN, addr->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+			 host, port);
+	return buf;
+}
+
+void complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("rdmabroker-ping: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+void say(const struct ping *ping, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ping->options->quiet)
+		return;
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+enum outcome call_failed(struct ping *ping, int r, const char *what)
+{
+	struct rdmabroker_failure failure = { 0 };
+	const char *text, *name;
+
+	rdmabroker_get_failure(ping->session, &failure);
+	text = failure.text && *failure.text ? failure.text : strerror(-r);
+	name = strerrorname_np(-r);
+
+	if (r != -EACCES && r != -EPERM) {
+		complain("cannot %s: %s (%s)", what, text, name ? name : "unknown error");
+		return OUTCOME_FAILED;
+	}
+	if (failure.rule)
+		complain("cannot %s: refused by the broker: %s (rule %s)", what, text,
+			 failure.rule);
+	else
+		complain("cannot %s: refused by the broker: %s (%s)", what, text, name);
+	return OUTCOME_REFUSED;
+}
+
+static enum outcome lost(struct ping *ping)
+{
+	if (!ping->lost)
+		complain("the broker is gone");
+	ping->lost = true;
+	return OUTCOME_FAILED;
+}
+
+/* Hexadecimal as it came, then as text. The transport pads with zero bytes: those are left out. */
+static void complain_private_data(const uint8_t *data, size_t len)
+{
+	char hex[2 * UINT8_MAX + 1], text[UINT8_MAX + 1];
+
+	while (len > 0 && data[len - 1] == 0)
+		len--;
+	if (len == 0) {
+		complain("rejected by the peer program, private data: none");
+		return;
+	}
+	for (size_t i = 0; i < len; i++) {
+		snprintf(hex + 2 * i, 3, "%02x", data[i]);
+		text[i] = data[i] >= ' ' && data[i] <= '~' ? (char)data[i] : '.';
+	}
+	text[len] = '\0';
+	complain("rejected by the peer program, private data: %s \"%s\"", hex, text);
+}
+
+static void explain_reject(const struct conn *conn, const struct rdmabroker_event *event)
+{
+	static const char *const codes[] = {
+		[RDMABROKER_REJECT_NONE] = "no code",      [RDMABROKER_REJECT_DENIED] = "denied",
+		[RDMABROKER_REJECT_BUSY] = "busy",         [RDMABROKER_REJECT_NO_RULE] = "no-rule",
+		[RDMABROKER_REJECT_DRAINING] = "draining",
+	};
+	size_t code = event->reject_code;
+	const char *text = event->text ? event->text : "";
+
+	switch (event->rejected_by) {
+	case RDMABROKER_REJECTED_BY_PEER:
+		complain_private_data(event->conn.private_data, event->conn.private_data_len);
+		break;
+	case RDMABROKER_REJECTED_BY_POLICY:
+		complain("rejected by policy of the peer's broker (%s): %s",
+			 code < sizeof(codes) / sizeof(codes[0]) ? codes[code] : "unknown code",
+			 text);
+		if (event->reject_code == RDMABROKER_REJECT_BUSY)
+			complain("it asks to try again after %u ms", event->retry_after_ms);
+		break;
+	case RDMABROKER_REJECTED_NO_LISTENER:
+		complain("rejected: nobody listens on %s", conn->peer);
+		break;
+	case RDMABROKER_REJECTED_STALE:
+		complain("rejected: the QP number is still in time wait at the peer; try again");
+		break;
+	default:
+		complain("rejected by the connection manager, reason %d%s%s", event->status,
+			 *text ? ": " : "", text);
+	}
+}
+
+static void end_conn(struct conn *conn, enum outcome outcome)
+{
+	if (conn->state == CONN_ENDED)
+		return;
+	conn->state = CONN_ENDED;
+	conn->outcome = outcome;
+}
+
+static enum outcome explain_error(const struct conn *conn, const struct rdmabroker_event *event)
+{
+	const char *text = event->text;
+
+	if (event->status == -EACCES || event->status == -EPERM) {
+		complain("refused by the broker: %s", text ? text : "no reason given");
+		return OUTCOME_REFUSED;
+	}
+	if (!text)
+		text = event->status < 0 ? strerror(-event->status) :
+					   rdmabroker_event_str(event->type);
+	switch (event->type) {
+	case RDMABROKER_EVENT_ADDR_ERROR:
+		complain("cannot find %s: %s", conn->peer, text);
+		break;
+	case RDMABROKER_EVENT_ROUTE_ERROR:
+		complain("no route to %s: %s", conn->peer, text);
+		break;
+	case RDMABROKER_EVENT_UNREACHABLE:
+		complain("no answer from %s: %s", conn->peer, text);
+		break;
+	default:
+		complain("the connection with %s failed: %s", conn->peer, text);
+	}
+	return OUTCOME_FAILED;
+}
+
+static void handle_conn_event(struct ping *ping, struct conn *conn,
+			      const struct rdmabroker_event *event)
+{
+	const struct rdmabroker_conn_param *param = &event->conn;
+	size_t size;
+
+	switch (event->type) {
+	case RDMABROKER_EVENT_ADDR_RESOLVED:
+		conn->state = CONN_ADDR_RESOLVED;
+		break;
+	case RDMABROKER_EVENT_ROUTE_RESOLVED:
+		conn->state = CONN_ROUTE_RESOLVED;
+		break;
+	case RDMABROKER_EVENT_CONNECT_RESPONSE:
+		/* Comes only where the library does not know the QP. */
+		complain("the broker let QP number 0x%x pass", ping->options->qpn);
+		end_conn(conn, OUTCOME_FAILED);
+		break;
+	case RDMABROKER_EVENT_ESTABLISHED:
+		if (!ping->options->serve &&
+		    (data_unpack_hello(&size, param->private_data, param->private_data_len) < 0 ||
+		     size != ping->options->size)) {
+			complain("%s is not rdmabroker-ping", conn->peer);
+			end_conn(conn, OUTCOME_FAILED);
+			break;
+		}
+		conn->state = CONN_ESTABLISHED;
+		if (ping->options->verbose)
+			say(ping, "established with %s", conn->peer);
+		break;
+	case RDMABROKER_EVENT_DISCONNECTED:
+		if (conn->state < CONN_DISCONNECTED)
+			conn->state = CONN_DISCONNECTED;
+		if (ping->options->verbose)
+			say(ping, "disconnected");
+		break;
+	case RDMABROKER_EVENT_REJECTED:
+		explain_reject(conn, event);
+		end_conn(conn, OUTCOME_REFUSED);
+		break;
+	case RDMABROKER_EVENT_ADDR_ERROR:
+	case RDMABROKER_EVENT_ROUTE_ERROR:
+	case RDMABROKER_EVENT_CONNECT_ERROR:
+	case RDMABROKER_EVENT_UNREACHABLE:
+		end_conn(conn, explain_error(conn, event));
+		break;
+	case RDMABROKER_EVENT_DEVICE_REMOVAL:
+		say(ping, "device removed");
+		end_conn(conn, OUTCOME_REMOVED);
+		break;
+	default:
+		break;
+	}
+}
+
+static void add_request(struct ping *ping, const struct rdmabroker_event *event)
+{
+	static const char busy[] = "too many clients wait";
+	const struct rdmabroker_conn_param *param = &event->conn;
+	struct request *request;
+
+	if (ping->n_waiting == PING_MAX_WAITING) {
+		rdmabroker_reject(event->id, busy, sizeof(busy) - 1);
+		rdmabroker_destroy_id(event->id);
+		return;
+	}
+	request = &ping->waiting[ping->n_waiting++];
+	*request = (struct request){ .id = event->id, .len = param->private_data_len };
+	if (request->len > sizeof(request->data))
+		request->len = sizeof(request->data);
+	if (request->len > 0)
+		memcpy(request->data, param->private_data, request->len);
+}
+
+/* A client that waits has given up, or its device is gone. */
+static void drop_request(struct ping *ping, struct rdmabroker_id *id)
+{
+	for (size_t i = 0; i < ping->n_waiting; i++) {
+		if (ping->waiting[i].id != id)
+			continue;
+		ping->n_waiting--;
+		memmove(&ping->waiting[i], &ping->waiting[i + 1],
+			(ping->n_waiting - i) * sizeof(ping->waiting[0]));
+		rdmabroker_destroy_id(id);
+		return;
+	}
+}
+
+static void handle_event(struct ping *ping, struct rdmabroker_event *event)
+{
+	struct rdmabroker_id *id = event->id;
+
+	if (ping->options->verbose)
+		say(ping, "event: %s", rdmabroker_event_str(event->type));
+
+	if (event->type == RDMABROKER_EVENT_LOST) {
+		lost(ping);
+	} else if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) {
+		add_request(ping, event);
+	} else if (ping->conn && id == ping->conn->id) {
+		handle_conn_event(ping, ping->conn, event);
+	} else if (id == ping->listener) {
+		if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL) {
+			say(ping, "device removed");
+			ping->listener_removed = true;
+		}
+	} else if (event->type != RDMABROKER_EVENT_TIMEWAIT_EXIT) {
+		rdmabroker_free_event(event);
+		drop_request(ping, id);
+		return;
+	}
+	rdmabroker_free_event(event);
+}
+
+/* 1: something was done. */
+static int take_events(struct ping *ping)
+{
+	struct rdmabroker_event *event;
+	int r, done = 0;
+
+	while (!ping->lost && (r = rdmabroker_get_event(ping->session, &event, 0)) != -EAGAIN) {
+		if (r == 0)
+			handle_event(ping, event);
+		else if (r == -ECONNRESET)
+			lost(ping);
+		else
+			return r;
+		done = 1;
+	}
+	return done;
+}
+
+static int take_completions(struct conn *conn)
+{
+	struct data *data = &conn->data;
+	bool ready = data_is_ready(data);
+	int r;
+
+	r = data_poll(data);
+	if (r == 0)
+		return !ready && data_is_ready(data);
+	if (conn->state < CONN_DISCONNECTED) {
+		complain("with %s: %s", conn->peer, data->error);
+		end_conn(conn, OUTCOME_FAILED);
+	}
+	return 1;
+}
+
+static void take_signal(struct ping *ping)
+{
+	struct signalfd_siginfo info;
+
+	if (read(ping->signal_fd, &info, sizeof(info)) == sizeof(info))
+		ping->stop = true;
+}
+
+int ping_pump(struct ping *ping, int64_t deadline)
+{
+	struct pollfd fds[3] = {
+		{ .fd = ping->signal_fd, .events = POLLIN },
+		{ .fd = ping->lost ? -1 : rdmabroker_get_fd(ping->session), .events = POLLIN },
+		{ .fd = -1, .events = POLLIN },
+	};
+	int64_t left = -1;
+	int r;
+
+	r = take_events(ping);
+	if (r < 0) {
+		complain("cannot take an event: %s", strerror(-r));
+		ping->lost = true;
+		return 0;
+	}
+	if (ping->conn && ping->conn->has_data) {
+		/* Completions after the events: what came before a disconnect is there by then. */
+		if (take_completions(ping->conn) > 0)
+			return 0;
+		fds[2].fd = data_get_fd(&ping->conn->data);
+	}
+	if (r > 0)
+		return 0;
+
+	if (deadline >= 0) {
+		left = deadline - ping_now();
+		if (left <= 0)
+			return -ETIMEDOUT;
+	}
+	if (poll(fds, 3, (int)left) < 0 && errno != EINTR) {
+		complain("cannot poll: %m");
+		ping->lost = true;
+	}
+	if (fds[0].revents)
+		take_signal(ping);
+	if (fds[2].revents && data_wakeup(&ping->conn->data) < 0) {
+		complain("%s", ping->conn->data.error);
+		end_conn(ping->conn, OUTCOME_FAILED);
+	}
+	return 0;
+}
+
+enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing)
+{
+	struct conn *conn = ping->conn;
+	int64_t deadline = ping_now() + ping->options->timeout_ms;
+
+	while (conn->state < state) {
+		if (ping->lost)
+			return OUTCOME_FAILED;
+		/* A disconnect is part of stopping. */
+		if (ping->stop && state != CONN_DISCONNECTED)
+			return OUTCOME_STOPPED;
+		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
+			complain("%s: no answer within %d s", doing,
+				 ping->options->timeout_ms / 1000);
+			return OUTCOME_FAILED;
+		}
+	}
+	if (conn->state == CONN_ENDED)
+		return conn->outcome;
+	if (conn->state > state) {
+		complain("%s: %s disconnected", doing, conn->peer);
+		return OUTCOME_GONE;
+	}
+	return OUTCOME_OK;
+}
+
+enum outcome ping_await_message(struct ping *ping)
+{
+	struct conn *conn = ping->conn;
+	int64_t deadline = ping_now() + ping->options->timeout_ms;
+
+	for (;;) {
+		if (conn->state == CONN_ENDED)
+			return conn->outcome;
+		if (data_is_ready(&conn->data))
+			return OUTCOME_OK;
+		if (conn->state == CONN_DISCONNECTED)
+			return OUTCOME_GONE;
+		if (ping->lost)
+			return OUTCOME_FAILED;
+		if (ping->stop && ping->options->serve)
+			return OUTCOME_STOPPED;
+		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
+			complain("nothing came from %s for %d s after %llu rounds", conn->peer,
+				 ping->options->timeout_ms / 1000,
+				 (unsigned long long)conn->data.n_verified);
+			return OUTCOME_FAILED;
+		}
+	}
+}
+
+enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
+{
+	struct ibv_qp_init_attr attr;
+	struct ibv_context *verbs;
+	int r;
+
+	r = rdmabroker_get_verbs(conn->id, &verbs);
+	if (r < 0)
+		return call_failed(ping, r, "open the device");
+	conn->has_data = true;
+	if (data_init(&conn->data, verbs, size) < 0) {
+		complain("%s", conn->data.error);
+		return OUTCOME_FAILED;
+	}
+	data_get_qp_attr(&conn->data, &attr);
+	r = rdmabroker_create_qp(conn->id, conn->data.pd, &attr);
+	if (r < 0)
+		return call_failed(ping, r, "make a QP");
+	if (data_start(&conn->data, rdmabroker_get_qp(conn->id)) < 0) {
+		complain("%s", conn->data.error);
+		return OUTCOME_FAILED;
+	}
+	if (ping->options->verbose)
+		say(ping, "QP number %u on %s", conn->data.qp->qp_num,
+		    ibv_get_device_name(verbs->device));
+	return OUTCOME_OK;
+}
+
+enum outcome conn_disconnect(struct ping *ping, struct conn *conn)
+{
+	int r;
+
+	if (ping->lost || conn->state != CONN_ESTABLISHED)
+		return OUTCOME_OK;
+	r = rdmabroker_disconnect(conn->id);
+	if (r < 0)
+		return call_failed(ping, r, "disconnect");
+	return ping_await(ping, CONN_DISCONNECTED, "disconnecting");
+}
+
+void conn_done(struct ping *ping, struct conn *conn)
+{
+	if (ping->conn == conn)
+		ping->conn = NULL;
+	/* The QP before what it uses; the id last, for with it goes the device's context. */
+	if (conn->has_data) {
+		rdmabroker_destroy_qp(conn->id);
+		data_done(&conn->data);
+	}
+	rdmabroker_destroy_id(conn->id);
+	*conn = (struct conn){ 0 };
+}
+
+void conn_print_result(const struct ping *ping, const struct conn *conn, int64_t start)
+{
+	const struct data *data = &conn->data;
+
+	say(ping, "%llu rounds of %zu bytes verified in %.3f s",
+	    (unsigned long long)data->n_verified, data->size, (double)(ping_now() - start) / 1000);
+}
+
+static int make_signal_fd(void)
+{
+	sigset_t set;
+
+	/* SIGPIPE too: whoever reads our output is gone, so stop, but disconnect properly. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGPIPE);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct ping ping = { .options = &options };
+	enum outcome outcome;
+	int r, exit_status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (options_parse(&options, argc, argv, &exit_status) < 0)
+		return exit_status;
+	ping.signal_fd = make_signal_fd();
+	if (ping.signal_fd < 0) {
+		complain("cannot take signals: %m");
+		return EXIT_FAILURE;
+	}
+
+	r = rdmabroker_open(&ping.session, NULL);
+	if (r < 0) {
+		complain(r == -EACCES ? "refused by the broker: %s" : "%s",
+			 rdmabroker_open_error());
+		return r == -EACCES ? EXIT_REFUSED : EXIT_FAILURE;
+	}
+	outcome = options.serve ? server_run(&ping) : client_run(&ping);
+	if (outcome == OUTCOME_STOPPED)
+		complain("interrupted");
+	rdmabroker_close(ping.session);
+	close(ping.signal_fd);
+
+	switch (outcome) {
+	case OUTCOME_OK:
+		return EXIT_SUCCESS;
+	case OUTCOME_REFUSED:
+		return EXIT_REFUSED;
+	default:
+		return EXIT_FAILURE;
+	}
+}

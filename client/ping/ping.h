@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * rdmabroker-ping: both roles, over one session.
+ *
+ * Everything waits in ping_pump(), the only place that sleeps: on the session, on the completion
+ * channel and on signals. The roles are written as straight sequences of "do, then await".
+ */
+
+#include <netinet/in.h>
+#include <rdmabroker.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data.h"
+
+#define PING_MAX_WAITING 16 /* requests that wait while one is served */
+#define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
+
+/* What something came to. Where it is not OK, the words have been said already. */
+enum outcome {
+	OUTCOME_OK = 0,
+	OUTCOME_FAILED,
+	OUTCOME_REFUSED, /* by the broker or by the peer */
+	OUTCOME_GONE, /* the peer went away before it had said bye */
+	OUTCOME_REMOVED, /* the device is gone */
+	OUTCOME_STOPPED, /* by a signal */
+};
+
+struct options {
+	bool serve;
+	struct sockaddr_storage addr; /* to listen on, or to connect to */
+	struct sockaddr_storage source; /* ss_family 0: the broker chooses */
+	uint64_t count;
+	size_t size;
+	int timeout_ms; /* of each step */
+	int tos; /* -1: do not ask */
+	bool reuseaddr;
+	bool keep;
+	bool persistent;
+	const char *reject; /* NULL: accept */
+	bool verbose;
+	bool quiet;
+	bool use_qpn;
+	uint32_t qpn;
+};
+
+/*
+ *   IDLE ─> ADDR_RESOLVED ─> ROUTE_RESOLVED ─> ESTABLISHED ─> DISCONNECTED
+ *    (a request starts in ROUTE_RESOLVED)
+ *   any ─> ENDED
+ */
+enum conn_state {
+	CONN_IDLE,
+	CONN_ADDR_RESOLVED,
+	CONN_ROUTE_RESOLVED,
+	CONN_ESTABLISHED,
+	CONN_DISCONNECTED,
+	CONN_ENDED, /* otherwise than by a disconnect: see outcome */
+};
+
+struct conn {
+	struct rdmabroker_id *id;
+	enum conn_state state;
+	enum outcome outcome; /* of CONN_ENDED */
+	bool has_data;
+	struct data data;
+	char peer[PING_ADDR_STRLEN];
+};
+
+struct request {
+	struct rdmabroker_id *id;
+	uint8_t data[RDMABROKER_CONNECT_DATA_MAX];
+	size_t len;
+};
+
+struct ping {
+	const struct options *options;
+	struct rdmabroker *session;
+	int signal_fd;
+	bool stop;
+	bool lost; /* the broker is gone */
+	struct conn *conn; /* the one that is being made or used, or NULL */
+
+	struct rdmabroker_id *listener;
+	bool listener_removed;
+	struct request waiting[PING_MAX_WAITING];
+	size_t n_waiting;
+};
+
+/* 0, or the exit status of a command line that is wrong or only asks for help: already answered. */
+int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
+
+int64_t ping_now(void);
+const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
+/* A line on stderr, with the program's name. */
+__attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
+/* A line on stdout, unless -q. */
+__attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
+/* A call on the session returned R: say WHAT could not be done, and why. */
+enum outcome call_failed(struct ping *ping, int r, const char *what);
+
+/* Do what there is to do; if nothing, sleep until there is. -ETIMEDOUT past DEADLINE, -1: none. */
+int ping_pump(struct ping *ping, int64_t deadline);
+/* Pump until the connection is in STATE. */
+enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
+/* Pump until a message is there; OUTCOME_GONE: the connection ended instead. */
+enum outcome ping_await_message(struct ping *ping);
+
+/* Give the connection its memory and its QP. */
+enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size);
+/* Disconnect, and wait for the end. */
+enum outcome conn_disconnect(struct ping *ping, struct conn *conn);
+/* Everything on the device is closed when this returns. */
+void conn_done(struct ping *ping, struct conn *conn);
+void conn_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
+
+enum outcome client_run(struct ping *ping);
+enum outcome server_run(struct ping *ping);

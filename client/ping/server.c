@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ping.h"
+
+#define RETRY_MS 200 /* between tries to listen on a device that is not there */
+
+static int start_listening(struct ping *ping)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)&ping->options->addr;
+	char text[PING_ADDR_STRLEN];
+	int r;
+
+	r = rdmabroker_create_id(ping->session, &ping->listener, NULL, RDMABROKER_PS_TCP);
+	if (r < 0)
+		return r;
+	r = rdmabroker_bind_addr(ping->listener, addr);
+	if (r >= 0)
+		r = rdmabroker_listen(ping->listener, 0);
+	if (r < 0)
+		return r;
+	addr_to_string(text, rdmabroker_id_get_local_addr(ping->listener));
+	say(ping, "listening on %s", text);
+	return 0;
+}
+
+static enum outcome listening_failed(struct ping *ping, int r)
+{
+	char what[PING_ADDR_STRLEN + 32], text[PING_ADDR_STRLEN];
+
+	addr_to_string(text, (const struct sockaddr *)&ping->options->addr);
+	snprintf(what, sizeof(what), "listen on %s", text);
+	return call_failed(ping, r, what);
+}
+
+/* The listener's device went away: take it up again when the device is back. */
+static enum outcome listen_again(struct ping *ping)
+{
+	int64_t deadline = ping_now() + ping->options->timeout_ms;
+	enum outcome outcome;
+	int r;
+
+	ping->listener_removed = false;
+	ping->listener = rdmabroker_destroy_id(ping->listener);
+	while (!ping->stop && !ping->lost) {
+		int64_t next = ping_now() + RETRY_MS;
+
+		r = start_listening(ping);
+		if (r == 0)
+			return OUTCOME_OK;
+		if (r == -EACCES || r == -EPERM || ping_now() >= deadline) {
+			outcome = listening_failed(ping, r);
+			ping->listener = rdmabroker_destroy_id(ping->listener);
+			return outcome;
+		}
+		ping->listener = rdmabroker_destroy_id(ping->listener);
+		while (!ping->stop && !ping->lost && ping_pump(ping, next) == 0)
+			;
+	}
+	return ping->lost ? OUTCOME_FAILED : OUTCOME_STOPPED;
+}
+
+static enum outcome next_request(struct ping *ping, struct request *ret)
+{
+	const struct options *options = ping->options;
+	int64_t deadline = options->persistent ? -1 : ping_now() + options->timeout_ms;
+	enum outcome outcome;
+
+	while (ping->n_waiting == 0) {
+		if (ping->lost)
+			return OUTCOME_FAILED;
+		if (ping->stop)
+			return OUTCOME_STOPPED;
+		if (ping->listener_removed) {
+			if (!options->persistent)
+				return OUTCOME_REMOVED;
+			outcome = listen_again(ping);
+			if (outcome != OUTCOME_OK)
+				return outcome;
+			continue;
+		}
+		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
+			complain("no client came within %d s", options->timeout_ms / 1000);
+			return OUTCOME_FAILED;
+		}
+	}
+	*ret = ping->waiting[0];
+	ping->n_waiting--;
+	memmove(&ping->waiting[0], &ping->waiting[1], ping->n_waiting * sizeof(ping->waiting[0]));
+	return OUTCOME_OK;
+}
+
+static enum outcome reject(struct ping *ping, struct conn *conn, const char *text)
+{
+	int r;
+
+	r = rdmabroker_reject(conn->id, text, (uint8_t)strlen(text));
+	if (r < 0)
+		return call_failed(ping, r, "reject");
+	say(ping, "rejected %s", conn->peer);
+	return OUTCOME_OK;
+}
+
+static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t size)
+{
+	const struct options *options = ping->options;
+	char what[PING_ADDR_STRLEN + 32];
+	uint8_t hello[DATA_HELLO_LEN];
+	struct rdmabroker_conn_param param = {
+		.private_data = hello,
+		.private_data_len = sizeof(hello),
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.rnr_retry_count = 7,
+		.qp_num = options->qpn,
+	};
+	enum outcome outcome;
+	int r;
+
+	if (!options->use_qpn) {
+		outcome = conn_make_data(ping, conn, size);
+		if (outcome != OUTCOME_OK)
+			return outcome;
+	}
+	data_pack_hello(hello, size);
+	r = rdmabroker_accept(conn->id, &param);
+	if (r < 0) {
+		snprintf(what, sizeof(what), "accept %s", conn->peer);
+		return call_failed(ping, r, what);
+	}
+	if (options->use_qpn) {
+		complain("the broker let QP number 0x%x pass", options->qpn);
+		return OUTCOME_FAILED;
+	}
+	return ping_await(ping, CONN_ESTABLISHED, "accepting");
+}
+
+static enum outcome serve_rounds(struct ping *ping, struct conn *conn)
+{
+	enum outcome outcome;
+	bool bye = false;
+
+	while (!bye) {
+		outcome = ping_await_message(ping);
+		if (outcome == OUTCOME_GONE)
+			complain("%s went away after %llu rounds", conn->peer,
+				 (unsigned long long)conn->data.n_verified);
+		if (outcome != OUTCOME_OK)
+			return outcome;
+		if (data_serve(&conn->data, &bye) < 0) {
+			complain("with %s: %s", conn->peer, conn->data.error);
+			return OUTCOME_FAILED;
+		}
+	}
+	return ping_await(ping, CONN_DISCONNECTED, "waiting for the client's disconnect");
+}
+
+static enum outcome serve_one(struct ping *ping, const struct request *request)
+{
+	struct conn conn = { .id = request->id, .state = CONN_ROUTE_RESOLVED };
+	enum outcome outcome;
+	int64_t start;
+	size_t size;
+	int r;
+
+	addr_to_string(conn.peer, rdmabroker_id_get_peer_addr(conn.id));
+	ping->conn = &conn;
+
+	r = data_unpack_hello(&size, request->data, request->len);
+	if (ping->options->reject) {
+		outcome = reject(ping, &conn, ping->options->reject);
+	} else if (r < 0) {
+		outcome = reject(ping, &conn,
+				 r == -E2BIG ? "size out of range" : "this is rdmabroker-ping");
+	} else {
+		outcome = accept_conn(ping, &conn, size);
+		if (outcome == OUTCOME_OK) {
+			start = ping_now();
+			outcome = serve_rounds(ping, &conn);
+			conn_print_result(ping, &conn, start);
+			conn_disconnect(ping, &conn);
+		}
+	}
+	conn_done(ping, &conn);
+	return outcome;
+}
+
+enum outcome server_run(struct ping *ping)
+{
+	const struct options *options = ping->options;
+	enum outcome outcome, worst = OUTCOME_OK;
+	struct request request;
+	int r;
+
+	r = start_listening(ping);
+	if (r < 0) {
+		outcome = listening_failed(ping, r);
+		rdmabroker_destroy_id(ping->listener);
+		return outcome;
+	}
+
+	do {
+		outcome = next_request(ping, &request);
+		if (outcome != OUTCOME_OK)
+			break;
+		outcome = serve_one(ping, &request);
+		if (outcome == OUTCOME_STOPPED)
+			break;
+		/* That a client was killed or a device pulled is not this server's failure. */
+		if (outcome == OUTCOME_FAILED || outcome == OUTCOME_REFUSED)
+			worst = outcome;
+	} while (options->persistent && !ping->lost);
+
+	while (ping->n_waiting > 0)
+		rdmabroker_destroy_id(ping->waiting[--ping->n_waiting].id);
+	rdmabroker_destroy_id(ping->listener);
+	if (options->persistent && (outcome == OUTCOME_STOPPED || outcome == OUTCOME_OK))
+		return worst;
+	return outcome;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__InitQpAttr m = RDMABROKER__INIT_QP_ATTR__INIT;
+	Rdmabroker__Frame *frame;
+	int r;
+
+	m.id = id->handle;
+	m.qp_state = state;
+	request.op_case = RDMABROKER__REQUEST__OP_INIT_QP_ATTR;
+	request.init_qp_attr = &m;
+	r = wire_call(id->session, "init_qp_attr", id->handle, &request,
+		      id->session->call_timeout_ms, &frame);
+	if (r < 0)
+		return r;
+	in_qp_attr(ret, frame->reply->result_case == RDMABROKER__REPLY__RESULT_QP_ATTR ?
+				frame->reply->qp_attr :
+				NULL);
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's answer has no attributes");
+}
+
+/* What the events told spares the round trip. */
+static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
+{
+	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
+				      state == IBV_QPS_RTR  ? &id->rtr :
+							      &id->rts;
+
+	if (!known->mask)
+		return fetch_attr(id, state, ret);
+	*ret = *known;
+	return 0;
+}
+
+int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	struct qp_attr qp;
+	int r;
+
+	if (attr->qp_state != IBV_QPS_INIT && attr->qp_state != IBV_QPS_RTR &&
+	    attr->qp_state != IBV_QPS_RTS)
+		return fail(EINVAL, "init_qp_attr: the state is not INIT, RTR or RTS");
+	r = get_attr(id, attr->qp_state, &qp);
+	if (r < 0)
+		return r;
+	*attr = qp.attr;
+	*mask = qp.mask;
+	return 0;
+}
+
+static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
+{
+	int r = ibv_modify_qp(id->qp, &qp->attr, qp->mask);
+
+	return r == 0 ? 0 : fail(r, "move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
+}
+
+static int to_init(struct rdmabroker_id *id)
+{
+	struct qp_attr qp;
+	int r = get_attr(id, IBV_QPS_INIT, &qp);
+
+	return r < 0 ? r : move(id, &qp, "INIT");
+}
+
+/* Negative numbers: as the connection manager says. INIT again, for it is only now that the access
+ * flags are known. */
+int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
+{
+	struct qp_attr rtr, rts;
+	int r;
+
+	r = to_init(id);
+	if (r == 0)
+		r = get_attr(id, IBV_QPS_RTR, &rtr);
+	if (r == 0)
+		r = get_attr(id, IBV_QPS_RTS, &rts);
+	if (r < 0)
+		return r;
+	if (responder_resources >= 0)
+		rtr.attr.max_dest_rd_atomic = (uint8_t)responder_resources;
+	if (initiator_depth >= 0)
+		rts.attr.max_rd_atomic = (uint8_t)initiator_depth;
+	r = move(id, &rtr, "RTR");
+	return r < 0 ? r : move(id, &rts, "RTS");
+}
+
+void qp_to_error(struct rdmabroker_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	if (id->qp)
+		ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
+}
+
+int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_context *context;
+	int r;
+
+	if (id->qp)
+		return fail(EINVAL, "create_qp: the id has a QP already");
+	if (!pd)
+		return fail(EINVAL, "create_qp: there is no PD");
+	r = rdmabroker_get_verbs(id, &context);
+	if (r < 0)
+		return r;
+	if (pd->context != context)
+		return fail(EINVAL, "create_qp: the PD is not of the id's device %s",
+			    id->device_name);
+	id->qp = ibv_create_qp(pd, attr);
+	if (!id->qp)
+		return fail(errno, "create_qp: %s", strerror(errno));
+	id->own_qp = true;
+	r = to_init(id);
+	if (r < 0)
+		rdmabroker_destroy_qp(id);
+	return r;
+}
+
+int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
+{
+	int r;
+
+	if (id->qp)
+		return fail(EINVAL, "set_qp: the id has a QP already");
+	if (!id->device_name[0])
+		return fail(ENODEV, "set_qp: the id is not bound to a device");
+	if (strcmp(ibv_get_device_name(qp->context->device), id->device_name) != 0)
+		return fail(EINVAL, "set_qp: the QP is not of the id's device %s", id->device_name);
+	id->qp = qp;
+	r = to_init(id);
+	if (r < 0)
+		id->qp = NULL;
+	return r;
+}
+
+void rdmabroker_destroy_qp(struct rdmabroker_id *id)
+{
+	if (id->qp && id->own_qp)
+		ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	id->own_qp = false;
+}
+
+struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id)
+{
+	return id->qp;
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef RDMABROKER_H
+#define RDMABROKER_H
+
+/*
+ * librdmabroker: RDMA connection management through rdmabrokerd.
+ *
+ * The calls are those of rdma_cma.h, with the broker in the place of /dev/infiniband/rdma_cm: a session
+ * is an event channel, an id is an rdma_cm_id. QPs and memory belong to the program, in its own process;
+ * the broker runs the connection manager for them and decides by policy what is allowed.
+ *
+ * Forms of the calls
+ *   Every call that returns int returns 0 or a negative errno; errno itself is not set. Why a call
+ *   failed is told in words by rdmabroker_get_failure().
+ *
+ *   Calls that the broker answers at once (bind, listen, ...) wait for that answer, at most the session's
+ *   call_timeout_ms. Calls whose outcome takes time (resolve, connect, ...) return once the broker has
+ *   taken them, and the outcome comes as an event. For each of these there is a form that ends in
+ *   _wait, which returns with the outcome or at its deadline.
+ *
+ *   In a session opened with RDMABROKER_NONBLOCK no call waits: each returns once its request is on its
+ *   way, and the answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their
+ *   own, only on failure for the others). Excepted are the calls that give something back (open,
+ *   open_device, get_verbs, create_qp, set_qp, init_qp_attr, get_status) and the _wait forms: they wait
+ *   as ever. -EAGAIN: the socket is full, nothing was sent; take events, then try again.
+ *
+ *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
+ *   broker is gone. After -ECONNRESET the session can only be closed.
+ *
+ * Threads
+ *   A session and its ids can be used by several threads. An id must not be destroyed while another
+ *   thread is inside a call on it.
+ *
+ * Fork
+ *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
+ */
+
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rdmabroker;
+struct rdmabroker_id;
+
+/* Deadlines are in milliseconds. There is no "for ever"; this is what a caller who does not care takes. */
+#define RDMABROKER_TIMEOUT_DEFAULT 10000
+
+/* Most private data that each message can carry, in bytes (InfiniBand and RoCE). */
+#define RDMABROKER_CONNECT_DATA_MAX 56
+#define RDMABROKER_ACCEPT_DATA_MAX 196
+#define RDMABROKER_REJECT_DATA_MAX 148
+
+enum rdmabroker_flags {
+	RDMABROKER_NONBLOCK = 1 << 0, /* no call waits, see "Forms of the calls" */
+};
+
+struct rdmabroker_options {
+	size_t size; /* sizeof(struct rdmabroker_options), so that the struct can grow */
+	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
+	unsigned flags; /* of enum rdmabroker_flags */
+	int call_timeout_ms; /* for calls that the broker answers at once; 0: the default */
+};
+
+enum rdmabroker_port_space {
+	RDMABROKER_PS_TCP = 0x0106, /* reliable connections; the numbers are rdma_cma.h's */
+};
+
+enum rdmabroker_option {
+	RDMABROKER_OPTION_TOS = 0, /* 0..255; the IP TOS / traffic class of the connection */
+	RDMABROKER_OPTION_REUSEADDR = 1, /* 0 or 1 */
+};
+
+/* The numbers up to 15 are those of enum rdma_cm_event_type. */
+enum rdmabroker_event_type {
+	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
+	RDMABROKER_EVENT_ADDR_ERROR = 1,
+	RDMABROKER_EVENT_ROUTE_RESOLVED = 2,
+	RDMABROKER_EVENT_ROUTE_ERROR = 3,
+	RDMABROKER_EVENT_CONNECT_REQUEST = 4,
+	RDMABROKER_EVENT_CONNECT_RESPONSE = 5,
+	RDMABROKER_EVENT_CONNECT_ERROR = 6,
+	RDMABROKER_EVENT_UNREACHABLE = 7,
+	RDMABROKER_EVENT_REJECTED = 8,
+	RDMABROKER_EVENT_ESTABLISHED = 9,
+	RDMABROKER_EVENT_DISCONNECTED = 10,
+	RDMABROKER_EVENT_DEVICE_REMOVAL = 11,
+	RDMABROKER_EVENT_ADDR_CHANGE = 14,
+	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
+	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, in a session that does not block */
+	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; no id; the last event of a session */
+};
+
+/* Who refused, on RDMABROKER_EVENT_REJECTED. */
+enum rdmabroker_rejecter {
+	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
+	RDMABROKER_REJECTED_BY_PEER, /* the peer's program: private data is its own */
+	RDMABROKER_REJECTED_BY_POLICY, /* the peer's broker: code, retry_after_ms, text are set */
+	RDMABROKER_REJECTED_NO_LISTENER, /* nobody listens there */
+	RDMABROKER_REJECTED_STALE, /* the QP number is still in time wait at the peer */
+	RDMABROKER_REJECTED_BY_TRANSPORT, /* any other reason of the connection manager, see status */
+};
+
+/* Why the peer's broker refused. */
+enum rdmabroker_reject_code {
+	RDMABROKER_REJECT_NONE = 0,
+	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects it */
+	RDMABROKER_REJECT_BUSY = 2, /* a limit is reached: try again after retry_after_ms */
+	RDMABROKER_REJECT_NO_RULE = 3, /* no rule allows it */
+	RDMABROKER_REJECT_DRAINING = 4, /* the broker is being stopped */
+};
+
+struct rdmabroker_conn_param {
+	const void *private_data;
+	uint8_t private_data_len;
+	uint8_t responder_resources; /* 0xff: as many as the device can */
+	uint8_t initiator_depth; /* 0xff: as many as the device can */
+	uint8_t flow_control;
+	uint8_t retry_count; /* 0..7 */
+	uint8_t rnr_retry_count; /* 0..7, 7: for ever */
+	uint8_t srq; /* for a QP that the library does not know */
+	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
+};
+
+struct rdmabroker_event {
+	enum rdmabroker_event_type type;
+	int status; /* 0, a negative errno, or the transport's reason (REJECTED: enum ib_cm_rej_reason) */
+	struct rdmabroker_id *id; /* on CONNECT_REQUEST the new id, the caller's to destroy */
+	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
+	const char *call; /* DONE only: the name of the call that is answered, e.g. "bind_addr" */
+	struct rdmabroker_conn_param conn; /* private_data is valid until the event is freed */
+	enum rdmabroker_rejecter rejected_by; /* REJECTED only */
+	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
+	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
+	const char *text; /* words for a person; NULL: none; valid until the event is freed */
+};
+
+struct rdmabroker_failure {
+	int error; /* negative errno, what the call returned */
+	const char *text; /* what went wrong, for a person */
+	const char *rule; /* the deciding rule as "file:line", or NULL where no rule decided */
+};
+
+struct rdmabroker_status {
+	const char *version; /* of the daemon */
+	const char *policy_error; /* "file:line:column: ..." of the last reload; NULL: none */
+	unsigned n_rules;
+	unsigned n_sessions;
+	unsigned n_listeners;
+	unsigned n_connections; /* established */
+	unsigned n_ids; /* all, of any state */
+	unsigned n_fds; /* open file descriptors of the daemon */
+	unsigned n_leases;
+	unsigned n_devices;
+	const struct rdmabroker_device_status *devices;
+};
+
+struct rdmabroker_device_status {
+	const char *name;
+	const char *node;
+	unsigned n_leases;
+};
+
+/**
+ * rdmabroker_open - Open a session with the broker.
+ * @ret: The session, on success.
+ * @options: NULL for the defaults.
+ * Description:
+ *   Connects to rdmabrokerd, which decides by policy operation "session" whether this user may talk to
+ *   it. With socket activation the daemon is started by this call.
+ * Ownership:
+ *   The session is the caller's; close it with rdmabroker_close().
+ * Returns:
+ *   0; -ECONNREFUSED or -ENOENT where no broker runs; -EACCES where policy refuses the user; -EPROTO
+ *   where the broker speaks another version; -EDQUOT at the limit of sessions; -ETIMEDOUT.
+ * Notes:
+ *   Where it fails there is no session to ask: *@ret is left alone, and rdmabroker_open_error() has the
+ *   words.
+ * See also:
+ *   rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
+ */
+int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options);
+
+/**
+ * rdmabroker_open_error - Why this thread's last rdmabroker_open() failed.
+ * Returns:
+ *   A text for a person, never NULL; valid until the thread's next rdmabroker_open().
+ */
+const char *rdmabroker_open_error(void);
+
+/**
+ * rdmabroker_close - Close a session.
+ * @session: The session; NULL is allowed.
+ * Description:
+ *   All ids of the session are destroyed, in the broker and here; connections are disconnected, leases
+ *   of devices end. QPs that the library made are destroyed, and so are the device contexts it opened:
+ *   destroy your own CQs, PDs and memory regions on them before.
+ * Returns:
+ *   NULL, always.
+ * See also:
+ *   rdma_destroy_event_channel
+ */
+struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
+
+/**
+ * rdmabroker_get_fd - The session's descriptor, for poll, select and epoll.
+ * Description:
+ *   Readable when rdmabroker_get_event() has something to do. It may turn out that no event has come of
+ *   it: then that call gives -EAGAIN.
+ * Ownership:
+ *   The session's: do not read, write or close it.
+ */
+int rdmabroker_get_fd(const struct rdmabroker *session);
+
+/**
+ * rdmabroker_get_failure - Why the session's last failed call of this thread failed.
+ * @ret: Its pointers are valid until the thread's next call on the session.
+ */
+void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret);
+
+/**
+ * rdmabroker_get_event - Take the next event.
+ * @ret: The event, on success; free it with rdmabroker_free_event().
+ * @timeout_ms: How long to wait for one; 0: not at all.
+ * Description:
+ *   As librdmacm does, this moves a QP that the library knows: on CONNECT_RESPONSE to RTR and RTS, then
+ *   confirms the connection and reports ESTABLISHED; on REJECTED to ERR.
+ * Returns:
+ *   0; -EAGAIN: none within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
+ *   taken before.
+ * See also:
+ *   rdma_get_cm_event, rdma_ack_cm_event
+ */
+int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms);
+/** rdmabroker_free_event - Give an event back. NULL is allowed. Returns NULL. */
+struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event);
+/** rdmabroker_event_str - An event type's name, e.g. "RDMABROKER_EVENT_ESTABLISHED"; never NULL. */
+const char *rdmabroker_event_str(enum rdmabroker_event_type type);
+
+/**
+ * rdmabroker_create_id - Make an id.
+ * @context: The program's own, see rdmabroker_id_get_context().
+ * @ps: RDMABROKER_PS_TCP.
+ * Returns:
+ *   0; -EDQUOT at the limit of ids; -EPROTONOSUPPORT for another port space; -ENODEV while the host has
+ *   no RDMA device.
+ * See also:
+ *   rdma_create_id
+ */
+int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
+			 enum rdmabroker_port_space ps);
+/**
+ * rdmabroker_destroy_id - Destroy an id; NULL is allowed.
+ * Description:
+ *   Whatever is under way on it is ended: a connection is disconnected, a request that was not answered
+ *   is rejected. Events of it that were not taken yet are dropped. A QP that the library made is
+ *   destroyed. Does not wait for the broker.
+ * Returns:
+ *   NULL, always.
+ * See also:
+ *   rdma_destroy_id
+ */
+struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
+
+void *rdmabroker_id_get_context(const struct rdmabroker_id *id);
+void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context);
+struct rdmabroker *rdmabroker_id_get_session(const struct rdmabroker_id *id);
+/** The addresses as far as they are known; ss_family 0 where not. Valid while the id lives. */
+const struct sockaddr *rdmabroker_id_get_local_addr(const struct rdmabroker_id *id);
+const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *id);
+/** Ports in host order, 0 where not known (rdma_get_src_port, rdma_get_dst_port, but in host order). */
+uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id);
+uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id);
+/** The name of the device that the id is bound to ("rxe0"), or NULL; valid while the id lives. */
+const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
+
+/**
+ * rdmabroker_set_option - Ask for an option before the address is bound or resolved.
+ * Returns:
+ *   0; -EACCES where policy forbids it; -EINVAL: unknown, out of range, or too late for it.
+ * Notes:
+ *   What policy forces is in force whatever is asked for here. An id with REUSEADDR cannot listen.
+ * See also:
+ *   rdma_set_option
+ */
+int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value);
+
+/**
+ * rdmabroker_bind_addr - Bind an id to a local address.
+ * @addr: sockaddr_in or sockaddr_in6; the wildcard address and port 0 are allowed.
+ * Returns:
+ *   0; -EADDRINUSE, -EADDRNOTAVAIL; -ENODEV: no RDMA device has the address; -EACCES: policy allows
+ *   neither to listen nor to connect from there, or the port is below 1024 and no listen rule names it;
+ *   -EINVAL: the id is bound already.
+ * See also:
+ *   rdma_bind_addr
+ */
+int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
+
+/**
+ * rdmabroker_listen - Take requests from now on.
+ * @backlog: Requests that may wait in the kernel; 0: the broker's default. Policy may lower it.
+ * Returns:
+ *   0; -EACCES by policy; -EINVAL: not bound, or bound with REUSEADDR; -EADDRINUSE.
+ * See also:
+ *   rdma_listen
+ */
+int rdmabroker_listen(struct rdmabroker_id *id, int backlog);
+
+/**
+ * rdmabroker_resolve_addr - Find the device and the address by which @dst is reached.
+ * @src: Bind to it first; NULL: the broker chooses.
+ * @timeout_ms: When to give up; from 1, capped by the broker's configuration.
+ * Description:
+ *   Outcome: ADDR_RESOLVED, or ADDR_ERROR (status -EACCES where policy refuses what was found).
+ * Returns:
+ *   0; -EACCES: no rule allows to connect there; -EINVAL; with _wait the outcome.
+ * See also:
+ *   rdma_resolve_addr
+ */
+int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms);
+int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+				 const struct sockaddr *dst, int timeout_ms);
+/**
+ * rdmabroker_resolve_route - Find the route to the address that was resolved.
+ * Description:
+ *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR; after an error it can be tried again.
+ * See also:
+ *   rdma_resolve_route
+ */
+int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
+int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
+
+/**
+ * rdmabroker_open_device - Get access to a device, and open it in this process.
+ * @name: e.g. "rxe0"; NULL: the first that the broker has.
+ * @ret: The context. A device that is open in this session already is given again.
+ * Description:
+ *   Policy operation "device". The context is this process's own: the data path does not touch the
+ *   broker.
+ * Ownership:
+ *   The session's; rdmabroker_close_device() or rdmabroker_close() close it, once for each open.
+ * Returns:
+ *   0; -EACCES by policy; -ENODEV: no such device.
+ * See also:
+ *   ibv_open_device
+ */
+int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
+/** rdmabroker_close_device - End one rdmabroker_open_device(). The last one ends the lease. */
+void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
+/**
+ * rdmabroker_get_verbs - The context of the device that the id is bound to, opened if need be.
+ * Ownership:
+ *   The id's: it is given back when the id is destroyed.
+ * Returns:
+ *   0; -ENODEV: the id is not bound to a device; what rdmabroker_open_device() returns.
+ */
+int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
+
+/**
+ * rdmabroker_create_qp - Make a QP for the id and move it to INIT.
+ * @pd: On the context of rdmabroker_get_verbs().
+ * @attr: As for ibv_create_qp(); what is in force is written back.
+ * Ownership:
+ *   The id's: rdmabroker_destroy_qp() or rdmabroker_destroy_id() destroy it.
+ * Returns:
+ *   0; -EINVAL: the id is not bound to a device, has a QP already, or @pd is of another context.
+ * See also:
+ *   rdma_create_qp
+ */
+int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
+			 struct ibv_qp_init_attr *attr);
+/**
+ * rdmabroker_set_qp - Use a QP that the program made, in state RESET; it is moved to INIT.
+ * Ownership:
+ *   Stays the program's: the library moves it and does not destroy it.
+ */
+int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp);
+void rdmabroker_destroy_qp(struct rdmabroker_id *id);
+/** rdmabroker_get_qp - The id's QP, or NULL. */
+struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
+/**
+ * rdmabroker_init_qp_attr - What a QP of this id needs to go to attr->qp_state.
+ * Description:
+ *   For programs that move their QPs themselves: INIT, RTR or RTS.
+ * See also:
+ *   rdma_init_qp_attr
+ */
+int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask);
+
+/**
+ * rdmabroker_connect - Send a connect request.
+ * @param: May be NULL where the library knows the QP.
+ * Description:
+ *   Outcome: ESTABLISHED where the library knows the QP, else CONNECT_RESPONSE, after which the program
+ *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR.
+ * Returns:
+ *   0; -EPERM: the QP number is not one of this process; -EACCES by policy; -EINVAL; with _wait also
+ *   -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
+ * See also:
+ *   rdma_connect
+ */
+int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
+int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			    int timeout_ms);
+/** rdmabroker_establish - Confirm a connection of a QP that the library does not know. */
+int rdmabroker_establish(struct rdmabroker_id *id);
+
+/**
+ * rdmabroker_get_reject - The REJECTED event that ended this id's rdmabroker_connect_wait().
+ * Returns:
+ *   The event, or NULL; valid while the id lives.
+ */
+const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id);
+
+/**
+ * rdmabroker_accept - Accept a connect request.
+ * @param: May be NULL where the library knows the QP.
+ * Description:
+ *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
+ * Returns:
+ *   0; -EPERM: the QP number is not one of this process; -EINVAL; with _wait the outcome.
+ * See also:
+ *   rdma_accept
+ */
+int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
+int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			   int timeout_ms);
+/**
+ * rdmabroker_reject - Reject a connect request.
+ * @data: Goes to the peer; at most RDMABROKER_REJECT_DATA_MAX bytes; must not begin with "RDBK", by which
+ *   a broker's own refusals are told apart.
+ * Returns:
+ *   0; -EINVAL; -E2BIG: too much private data.
+ * See also:
+ *   rdma_reject
+ */
+int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
+
+/**
+ * rdmabroker_disconnect - End a connection.
+ * Description:
+ *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome:
+ *   DISCONNECTED, here and at the peer.
+ * See also:
+ *   rdma_disconnect
+ */
+int rdmabroker_disconnect(struct rdmabroker_id *id);
+int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
+
+/**
+ * rdmabroker_get_status - What the daemon is doing, for its admin.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_status().
+ * Returns:
+ *   0; -EACCES: only root and the daemon's own user may ask.
+ */
+int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
+struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
+
+/** rdmabroker_version - The library's version, e.g. "0.1.0". */
+const char *rdmabroker_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+#include "proto/packet.h"
+
+static _Thread_local struct {
+	int error;
+	char text[256];
+	char rule[256];
+} last_failure;
+
+int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int fail(int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	last_failure.error = -error;
+	last_failure.rule[0] = 0;
+	va_start(ap, fmt);
+	vsnprintf(last_failure.text, sizeof(last_failure.text), fmt, ap);
+	va_end(ap);
+	return -error;
+}
+
+int fail_remote(const Rdmabroker__Failure *failure)
+{
+	int error = failure->error > 0 ? failure->error : EIO;
+
+	fail(error, "%s", failure->text);
+	snprintf(last_failure.rule, sizeof(last_failure.rule), "%s", failure->rule);
+	return -error;
+}
+
+void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret)
+{
+	(void)session;
+	ret->error = last_failure.error;
+	ret->text = last_failure.text;
+	ret->rule = last_failure.rule[0] ? last_failure.rule : NULL;
+}
+
+int wire_check_process(const struct rdmabroker *session)
+{
+	if (getpid() != session->pid)
+		return fail(EPERM, "the session belongs to the process that opened it");
+	return 0;
+}
+
+int wire_check(struct rdmabroker *session)
+{
+	if (session->dead)
+		return fail(ECONNRESET, "the connection to the broker is lost: %s",
+			    strerror(-session->dead));
+	return 0;
+}
+
+/* Receiving */
+
+static void die(struct rdmabroker *session, int r)
+{
+	uint64_t one = 1;
+
+	if (session->dead)
+		return;
+	session->dead = r;
+	/* The program is to look, and to find RDMABROKER_EVENT_LOST. */
+	if (write(session->signal, &one, sizeof(one)) < 0)
+		return; /* the counter is high: it is readable as it is */
+}
+
+static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t len)
+{
+	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, len, data);
+	struct call *call;
+
+	if (!frame) {
+		die(session, -EBADMSG);
+		return;
+	}
+	switch (frame->body_case) {
+	case RDMABROKER__FRAME__BODY_EVENT:
+		session_on_event(session, frame);
+		return;
+	case RDMABROKER__FRAME__BODY_REPLY:
+		TAILQ_FOREACH(call, &session->calls, link)
+			/* Serial 0: a refusal of the whole connection answers what was asked first. */
+			if (call->serial == frame->reply->serial || frame->reply->serial == 0)
+				break;
+		if (call) {
+			TAILQ_REMOVE(&session->calls, call, link);
+			session_on_reply(session, call, frame);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	rdmabroker__frame__free_unpacked(frame, NULL);
+}
+
+static void receive(struct rdmabroker *session)
+{
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_MAX_FDS];
+
+	while (!session->dead) {
+		size_t n_fds = 0;
+		ssize_t n = packet_recv(session->sock, buf, fds, &n_fds);
+
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+		if (n == -EAGAIN)
+			return;
+		if (n < 0)
+			die(session, (int)n);
+		else
+			on_packet(session, buf, (size_t)n);
+	}
+}
+
+static int wait_reader(struct rdmabroker *session, int64_t deadline)
+{
+	struct timespec ts = {
+		.tv_sec = deadline / 1000,
+		.tv_nsec = deadline % 1000 * 1000000,
+	};
+
+	return pthread_cond_clockwait(&session->cond, &session->lock, CLOCK_MONOTONIC, &ts) ==
+			       ETIMEDOUT ?
+		       -ETIMEDOUT :
+		       0;
+}
+
+/* One thread at a time polls for all; the others wait for it to receive something. */
+static int pump(struct rdmabroker *session, short events, int64_t deadline)
+{
+	struct pollfd p = { .fd = session->sock, .events = events };
+	bool reader = true;
+	int64_t left;
+	int n;
+
+	if (session->reading) {
+		if (!(events & POLLOUT))
+			return wait_reader(session, deadline);
+		/* Room to send is for everybody to wait for. */
+		p.events = POLLOUT;
+		reader = false;
+	}
+
+	left = deadline - now_ms();
+	session->reading |= reader;
+	pthread_mutex_unlock(&session->lock);
+	n = poll(&p, 1, left > 0 ? (int)left : 0);
+	pthread_mutex_lock(&session->lock);
+	if (!reader)
+		return n == 0 ? -ETIMEDOUT : 0;
+	session->reading = false;
+	if (n > 0 && (p.revents & ~POLLOUT))
+		receive(session);
+	pthread_cond_broadcast(&session->cond);
+	return n == 0 ? -ETIMEDOUT : 0;
+}
+
+int wire_pump(struct rdmabroker *session, int64_t deadline)
+{
+	int r = wire_check(session);
+
+	return r < 0 ? r : pump(session, POLLIN, deadline);
+}
+
+/* Sending */
+
+static int send_request(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
+			int64_t deadline)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	uint8_t buf[PACKET_MAX];
+	size_t len;
+	int r;
+
+	if (++session->serial == 0)
+		session->serial = 1;
+	request->serial = call->serial = session->serial;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = request;
+	if (rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
+		return fail(EMSGSIZE, "%s: the request is too long", call->name);
+	len = rdmabroker__frame__pack(&frame, buf);
+
+	for (;;) {
+		r = packet_send(session->sock, buf, len, NULL, 0);
+		if (r != -EAGAIN)
+			break;
+		if (deadline == 0)
+			return fail(EAGAIN, "%s: the socket is full", call->name);
+		/* Reading meanwhile: the daemon may be waiting for us to take its replies. */
+		if (pump(session, POLLIN | POLLOUT, deadline) == -ETIMEDOUT && now_ms() >= deadline)
+			return fail(ETIMEDOUT, "%s: the broker takes no requests", call->name);
+		r = wire_check(session);
+		if (r < 0)
+			return r;
+	}
+	if (r == -ECONNRESET) {
+		/* A last word may be there to be read, as to why. */
+		receive(session);
+		die(session, r);
+		return wire_check(session);
+	}
+	if (r < 0)
+		return fail(-r, "%s: sending failed: %s", call->name, strerror(-r));
+	return 0;
+}
+
+static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
+		       int64_t deadline)
+{
+	int r = wire_check(session);
+
+	if (r < 0)
+		return r;
+	TAILQ_INSERT_TAIL(&session->calls, call, link);
+	r = send_request(session, call, request, deadline);
+	while (r == 0 && !call->done) {
+		r = wire_check(session);
+		if (r == 0 && now_ms() >= deadline)
+			r = fail(ETIMEDOUT, "%s: the broker did not answer in time", call->name);
+		if (r == 0)
+			pump(session, POLLIN, deadline);
+	}
+	if (call->done)
+		return 0;
+	TAILQ_REMOVE(&session->calls, call, link);
+	return r;
+}
+
+int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
+	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret)
+{
+	struct call call = { .name = name, .handle = handle, .waited = true };
+	int r = wire_check_process(session);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&session->lock);
+	r = call_locked(session, &call, request, now_ms() + timeout_ms);
+	pthread_mutex_unlock(&session->lock);
+	if (r < 0)
+		return r;
+	if (call.frame->reply->failure)
+		r = fail_remote(call.frame->reply->failure);
+	if (r == 0 && ret)
+		*ret = call.frame;
+	else
+		rdmabroker__frame__free_unpacked(call.frame, NULL);
+	return r;
+}
+
+int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__Request *request,
+	      int timeout_ms)
+{
+	struct call *call;
+	int r = wire_check_process(session);
+
+	if (r < 0)
+		return r;
+	call = malloc(sizeof(*call));
+	if (!call)
+		return fail(ENOMEM, "%s: out of memory", like->name);
+	*call = *like;
+
+	pthread_mutex_lock(&session->lock);
+	r = wire_check(session);
+	if (r == 0) {
+		TAILQ_INSERT_TAIL(&session->calls, call, link);
+		r = send_request(session, call, request, timeout_ms ? now_ms() + timeout_ms : 0);
+		if (r < 0)
+			TAILQ_REMOVE(&session->calls, call, link);
+	}
+	pthread_mutex_unlock(&session->lock);
+	if (r < 0)
+		free(call);
+	return r;
+}
+
+int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
+	    Rdmabroker__Request *request, bool quiet, Rdmabroker__Frame **ret)
+{
+	struct call like = {
+		.name = name,
+		.handle = handle,
+		.quiet = quiet,
+		.failure_type = RDMABROKER_EVENT_DONE,
+	};
+
+	if (session->flags & RDMABROKER_NONBLOCK)
+		return wire_post(session, &like, request, /* timeout_ms= */ 0);
+	return wire_call(session, name, handle, request, session->call_timeout_ms, ret);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include "broker.h"
+#include "core/core.h"
+#include "policy/policy.h"
+#include "proto/version.h"
+#include "rpc/server.h"
+#include "socket.h"
+#include "util/diag.h"
+#include "util/log.h"
+#include "util/util.h"
+
+#define STATUS_USEC (1 * 1000000ULL) /* at most one status line in this time */
+
+struct broker {
+	struct broker_options options;
+	struct config config;
+	sd_event *loop;
+	struct core *core;
+	struct server *server;
+	char *own_socket; /* to be unlinked at the end; NULL: it is systemd's */
+
+	sd_event_source *status_timer;
+	struct {
+		unsigned n_sessions, n_listeners, n_connections;
+	} told; /* what the last status line said */
+};
+
+DEFINE_CLEANUP(struct diag *, diag_free)
+DEFINE_CLEANUP(struct policy *, policy_unref)
+DEFINE_CLEANUP(struct broker *, broker_free)
+
+static const char *policy_dir(const struct broker_options *options, const struct config *config)
+{
+	return options->policy_dir ?: config->policy_dir;
+}
+
+static void log_diag(const struct diag *diag)
+{
+	const char *line;
+
+	for (size_t i = 0; (line = diag_at(diag, i)); i++)
+		log_error("%s", line);
+}
+
+/* What an admin wrote, read as a whole or not at all. */
+static int load(const struct broker_options *options, struct config *ret_config,
+		struct policy **ret_policy, struct diag *diag)
+{
+	struct config config;
+	int r;
+
+	config_init(&config);
+	r = config_load(&config, options->config_path, diag);
+	if (r < 0)
+		return r;
+	r = policy_load_dir(ret_policy, policy_dir(options, &config), diag);
+	if (r < 0) {
+		config_done(&config);
+		return r;
+	}
+	*ret_config = config;
+	return 0;
+}
+
+/* Limits and defaults; the rest of the configuration is for the next start. */
+static void apply(struct broker *broker)
+{
+	const struct config *config = &broker->config;
+	struct core *core = broker->core;
+
+	log_set_level(config->log_level);
+	core->settings = (struct core_settings){
+		.max_ids_per_session = config->max_ids_per_session,
+		.backlog = (int)config->backlog,
+		.tos = config->tos,
+		.resolve_timeout_ms = config->resolve_timeout_ms,
+	};
+	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;
+	core->account.limit_per_user[ACCOUNT_SESSIONS] = config->max_sessions_per_user;
+	core->account.limit_per_user[ACCOUNT_IDS] = config->max_ids_per_user;
+}
+
+/* Status line */
+
+static void tell_status(struct broker *broker)
+{
+	const struct core *core = broker->core;
+	const char *error = server_get_policy_error(broker->server);
+
+	broker->told.n_sessions = core->n_sessions;
+	broker->told.n_listeners = core->n_listeners;
+	broker->told.n_connections = core->n_connections;
+	sd_notifyf(0, "STATUS=%u sessions, %u listeners, %u connections; %zu rules%s%s",
+		   core->n_sessions, core->n_listeners, core->n_connections,
+		   policy_n_rules(core->policy), *error ? "; the last reload was refused: " : "",
+		   error);
+}
+
+static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	tell_status(userdata);
+	return 0;
+}
+
+/* After every turn of the loop: an idle daemon is never woken for its status. */
+static int on_post(sd_event_source *source, void *userdata)
+{
+	struct broker *broker = userdata;
+	const struct core *core = broker->core;
+	int enabled;
+
+	(void)source;
+	if (core->n_sessions == broker->told.n_sessions &&
+	    core->n_listeners == broker->told.n_listeners &&
+	    core->n_connections == broker->told.n_connections)
+		return 0;
+	sd_event_source_get_enabled(broker->status_timer, &enabled);
+	if (enabled == SD_EVENT_OFF) {
+		sd_event_source_set_time_relative(broker->status_timer, STATUS_USEC);
+		sd_event_source_set_enabled(broker->status_timer, SD_EVENT_ONESHOT);
+	}
+	return 0;
+}
+
+/* Signals */
+
+static void reload(struct broker *broker)
+{
+	_cleanup_(policy_unrefp) struct policy *policy = NULL;
+	_cleanup_(diag_freep) struct diag *diag = NULL;
+	struct config config;
+	int r;
+
+	r = diag_new(&diag);
+	if (r == 0)
+		r = load(&broker->options, &config, &policy, diag);
+	if (r < 0) {
+		if (diag)
+			log_diag(diag);
+		server_set_policy_error(broker->server,
+					(diag ? diag_first(diag) : NULL) ?: strerror(-r));
+		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
+		return;
+	}
+	config_done(&broker->config);
+	broker->config = config;
+	apply(broker);
+	core_set_policy(broker->core, policy);
+	server_set_policy_error(broker->server, NULL);
+	log_info("Configuration and policy reloaded: %zu rules.", policy_n_rules(policy));
+}
+
+static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct broker *broker = userdata;
+	struct timespec now;
+
+	(void)source;
+	(void)info;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		   (unsigned long long)now.tv_sec * 1000000 +
+			   (unsigned long long)now.tv_nsec / 1000);
+	reload(broker);
+	sd_notify(0, "READY=1");
+	tell_status(broker);
+	return 0;
+}
+
+static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo *info,
+			  void *userdata)
+{
+	struct broker *broker = userdata;
+
+	(void)source;
+	log_info("Stopping on signal %s.", info->ssi_signo == SIGTERM ? "TERM" : "INT");
+	sd_notify(0, "STOPPING=1\nSTATUS=Ending all sessions");
+	return sd_event_exit(broker->loop, 0);
+}
+
+static int add_signals(struct broker *broker)
+{
+	sigset_t mask;
+	int r;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+		return -errno;
+	signal(SIGPIPE, SIG_IGN);
+
+	r = sd_event_add_signal(broker->loop, NULL, SIGTERM, on_exit_signal, broker);
+	if (r >= 0)
+		r = sd_event_add_signal(broker->loop, NULL, SIGINT, on_exit_signal, broker);
+	if (r >= 0)
+		r = sd_event_add_signal(broker->loop, NULL, SIGHUP, on_sighup, broker);
+	return r < 0 ? r : 0;
+}
+
+/* Life */
+
+/* Each session has two descriptors: its socket and its event channel. */
+static void raise_nofile(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int add_status(struct broker *broker)
+{
+	int r;
+
+	r = sd_event_add_time_relative(broker->loop, &broker->status_timer, CLOCK_MONOTONIC,
+				       STATUS_USEC, 0, on_status_timer, broker);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(broker->status_timer, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_post(broker->loop, NULL, on_post, broker);
+	return r < 0 ? r : 0;
+}
+
+static int set_up(struct broker *broker, struct policy *policy)
+{
+	const struct config *config = &broker->config;
+	const char *path = broker->options.socket_path ?: config->socket_path;
+	enum fabric_access access = config->device_access == CONFIG_DEVICE_ACCESS_OPEN ?
+					    FABRIC_ACCESS_OPEN :
+					    FABRIC_ACCESS_ACL;
+	int r, fd;
+
+	raise_nofile();
+	r = sd_event_new(&broker->loop);
+	if (r < 0)
+		return r;
+	r = add_signals(broker);
+	if (r < 0)
+		return r;
+	r = core_new(&broker->core, broker->loop, access, policy);
+	if (r < 0) {
+		log_error("Cannot set up the RDMA side: %s.", strerror(-r));
+		return r;
+	}
+	apply(broker);
+	fd = socket_open(path, &broker->own_socket);
+	if (fd < 0)
+		return fd;
+	r = server_new(&broker->server, broker->loop, broker->core, fd, config->max_queued_bytes);
+	if (r < 0)
+		return r;
+	r = add_status(broker);
+	if (r < 0)
+		return r;
+	r = sd_event_set_watchdog(broker->loop, true);
+	return r < 0 ? r : 0;
+}
+
+int broker_new(struct broker **ret, const struct broker_options *options)
+{
+	_cleanup_(broker_freep) struct broker *broker = calloc(1, sizeof(*broker));
+	_cleanup_(policy_unrefp) struct policy *policy = NULL;
+	_cleanup_(diag_freep) struct diag *diag = NULL;
+	int r;
+
+	if (!broker)
+		return -ENOMEM;
+	broker->options = *options;
+	config_init(&broker->config);
+	r = diag_new(&diag);
+	if (r < 0)
+		return r;
+	r = load(options, &broker->config, &policy, diag);
+	if (r < 0) {
+		log_diag(diag);
+		log_error("Not started: the configuration or the policy cannot be used.");
+		return r;
+	}
+	r = set_up(broker, policy);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(broker);
+	return 0;
+}
+
+struct broker *broker_free(struct broker *broker)
+{
+	if (!broker)
+		return NULL;
+	server_free(broker->server);
+	core_free(broker->core);
+	sd_event_source_disable_unref(broker->status_timer);
+	sd_event_unref(broker->loop);
+	if (broker->own_socket)
+		unlink(broker->own_socket);
+	free(broker->own_socket);
+	config_done(&broker->config);
+	free(broker);
+	return NULL;
+}
+
+int broker_run(struct broker *broker)
+{
+	log_info("rdmabrokerd " RDMABROKER_VERSION " serves with %zu rules.",
+		 policy_n_rules(broker->core->policy));
+	sd_notify(0, "READY=1");
+	tell_status(broker);
+	return sd_event_loop(broker->loop);
+}
+
+/* Check */
+
+static bool is_config(const char *file)
+{
+	size_t n = strlen(file);
+
+	return n > 5 && strcmp(file + n - 5, ".conf") == 0;
+}
+
+static int check_files(char **files, size_t n_files, struct diag *diag)
+{
+	_cleanup_(policy_unrefp) struct policy *policy = NULL;
+	_cleanup_free_ const char **rules = calloc(n_files, sizeof(*rules));
+	size_t n_rules = 0;
+	int r = 0;
+
+	if (!rules)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_files; i++) {
+		struct config config;
+		int k;
+
+		if (!is_config(files[i])) {
+			rules[n_rules++] = files[i];
+			continue;
+		}
+		config_init(&config);
+		k = config_load(&config, files[i], diag);
+		config_done(&config);
+		r = r ?: k;
+	}
+	if (n_rules > 0) {
+		int k = policy_load_files(&policy, rules, n_rules, diag);
+
+		r = r ?: k;
+	}
+	return r;
+}
+
+static int check_all(const struct broker_options *options, struct diag *diag)
+{
+	_cleanup_(policy_unrefp) struct policy *policy = NULL;
+	struct config config;
+	int r;
+
+	config_init(&config);
+	r = load(options, &config, &policy, diag);
+	config_done(&config);
+	return r;
+}
+
+int broker_check(const struct broker_options *options, char **files, size_t n_files)
+{
+	_cleanup_(diag_freep) struct diag *diag = NULL;
+	int r;
+
+	r = diag_new(&diag);
+	if (r == 0)
+		r = n_files > 0 ? check_files(files, n_files, diag) : check_all(options, diag);
+	if (r == 0)
+		return 0;
+	if (diag && diag_count(diag) > 0)
+		diag_print(diag, stderr);
+	else
+		fprintf(stderr, "rdmabrokerd: %s\n", strerror(-r));
+	return 1;
+}

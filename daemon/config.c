@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <ini.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <syslog.h>
+
+#include "config.h"
+#include "policy/source.h"
+#include "util/diag.h"
+
+/*
+ * inih reads, but it stops at nothing, forgets columns and limits lines to what it was built with. So
+ * the reader below gives it one trimmed line at a time, and knows which one when the handler is called.
+ */
+struct reading {
+	struct config *config;
+	struct diag *diag;
+	struct source *source;
+
+	struct source_line line;
+	bool is_assignment; /* of the line: the handler should be called for it */
+	bool is_section_known;
+	bool has_section;
+	bool has_failed;
+	int error; /* of ours: out of memory */
+};
+
+struct key {
+	const char *section;
+	const char *name;
+	/* Write VALUE to FIELD. Returns 0, -ENOMEM or -EBADMSG: not what it should be. */
+	int (*parse)(const struct key *key, const char *value, void *field);
+	size_t offset; /* of the field in struct config */
+	const char *def;
+	unsigned long min, max;
+	const char *takes; /* for the complaint; NULL: a number from min to max */
+};
+
+static int parse_path(const struct key *key, const char *value, void *field);
+static int parse_number(const struct key *key, const char *value, void *field);
+static int parse_tos(const struct key *key, const char *value, void *field);
+static int parse_log_level(const struct key *key, const char *value, void *field);
+static int parse_access(const struct key *key, const char *value, void *field);
+
+#define FIELD(name) offsetof(struct config, name)
+#define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
+
+/* clang-format off */
+static const struct key keys[] = {
+	{ "Daemon", "Socket", parse_path, FIELD(socket_path),
+	  "/run/rdmabroker/rdmabroker.sock", 1, SOCKET_PATH_MAX, "an absolute path of at most 107 bytes" },
+	{ "Daemon", "PolicyDir", parse_path, FIELD(policy_dir),
+	  "/etc/rdmabroker/policy.d", 1, PATH_MAX - 1, "an absolute path" },
+	{ "Daemon", "LogLevel", parse_log_level, FIELD(log_level),
+	  "info", 0, 0, "error, warning, notice, info or debug" },
+	{ "Devices", "Access", parse_access, FIELD(device_access),
+	  "acl", 0, 0, "acl or open" },
+	{ "Limits", "Sessions", parse_number, FIELD(max_sessions),
+	  "4096", 1, 1048576, NULL },
+	{ "Limits", "SessionsPerUser", parse_number, FIELD(max_sessions_per_user),
+	  "1024", 1, 1048576, NULL },
+	{ "Limits", "IdsPerSession", parse_number, FIELD(max_ids_per_session),
+	  "16384", 1, 1048576, NULL },
+	{ "Limits", "IdsPerUser", parse_number, FIELD(max_ids_per_user),
+	  "65536", 1, 16777216, NULL },
+	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
+	  "1048576", 65536, 1073741824, NULL },
+	{ "Defaults", "Backlog", parse_number, FIELD(backlog),
+	  "1024", 1, 65535, NULL },
+	{ "Defaults", "TOS", parse_tos, FIELD(tos),
+	  "none", 0, 255, "a number from 0 to 255 or none" },
+	{ "Defaults", "ResolveTimeoutMSec", parse_number, FIELD(resolve_timeout_ms),
+	  "10000", 1, 600000, NULL },
+};
+/* clang-format on */
+
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static int parse_path(const struct key *key, const char *value, void *field)
+{
+	size_t len = strlen(value);
+	char **path = field, *copy;
+
+	if (value[0] != '/' || len < key->min || len > key->max)
+		return -EBADMSG;
+
+	copy = strdup(value);
+	if (!copy)
+		return -ENOMEM;
+	free(*path);
+	*path = copy;
+	return 0;
+}
+
+static int parse_number(const struct key *key, const char *value, void *field)
+{
+	unsigned long n;
+	char *end;
+
+	/* strtoul() takes blanks and signs too. */
+	if (value[0] < '0' || value[0] > '9')
+		return -EBADMSG;
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (errno || *end || n < key->min || n > key->max)
+		return -EBADMSG;
+
+	*(unsigned *)field = n;
+	return 0;
+}
+
+static int parse_tos(const struct key *key, const char *value, void *field)
+{
+	unsigned n;
+	int r;
+
+	if (!strcmp(value, "none")) {
+		*(int *)field = -1;
+		return 0;
+	}
+	r = parse_number(key, value, &n);
+	if (r < 0)
+		return r;
+	*(int *)field = n;
+	return 0;
+}
+
+static int parse_log_level(const struct key *key, const char *value, void *field)
+{
+	static const struct {
+		const char *name;
+		int level;
+	} levels[] = {
+		{ "error", LOG_ERR }, { "warning", LOG_WARNING }, { "notice", LOG_NOTICE },
+		{ "info", LOG_INFO }, { "debug", LOG_DEBUG },
+	};
+
+	(void)key;
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		if (!strcmp(value, levels[i].name)) {
+			*(int *)field = levels[i].level;
+			return 0;
+		}
+	}
+	return -EBADMSG;
+}
+
+static int parse_access(const struct key *key, const char *value, void *field)
+{
+	enum config_device_access *access = field;
+
+	(void)key;
+	if (!strcmp(value, "acl"))
+		*access = CONFIG_DEVICE_ACCESS_ACL;
+	else if (!strcmp(value, "open"))
+		*access = CONFIG_DEVICE_ACCESS_OPEN;
+	else
+		return -EBADMSG;
+	return 0;
+}
+
+static int set_key(struct config *config, const struct key *key, const char *value)
+{
+	return key->parse(key, value, (char *)config + key->offset);
+}
+
+static void complain(struct reading *reading, size_t at, const char *what, const char *best)
+{
+	const struct source_line *line = &reading->line;
+
+	diag_add(reading->diag, source_name(reading->source), line->number, at + 1, line->text,
+		 line->len, "%s%s%s%s", what, best ? ", did you mean '" : "", best ? best : "",
+		 best ? "'?" : "");
+	reading->has_failed = true;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Where the first character from AT on stands that is no blank. */
+static size_t skip_blanks(const struct source_line *line, size_t at)
+{
+	while (at < line->len && is_blank(line->text[at]))
+		at++;
+	return at;
+}
+
+static void read_section(struct reading *reading, size_t from)
+{
+	const struct source_line *line = &reading->line;
+	const char *name = line->text + from + 1;
+	const char *end = memchr(name, ']', line->len - from - 1);
+	struct diag_guess guess = { .word = name };
+
+	reading->has_section = true;
+	reading->is_section_known = false;
+
+	if (!end) {
+		complain(reading, line->len, "']' is missing here", NULL);
+		return;
+	}
+	if (skip_blanks(line, end + 1 - line->text) < line->len) {
+		complain(reading, skip_blanks(line, end + 1 - line->text),
+			 "nothing may follow a section's name", NULL);
+		return;
+	}
+
+	guess.len = end - name;
+	for (size_t i = 0; i < N_KEYS; i++) {
+		diag_guess(&guess, keys[i].section);
+		if (guess.len == strlen(keys[i].section) &&
+		    !memcmp(name, keys[i].section, guess.len))
+			reading->is_section_known = true;
+	}
+	if (!reading->is_section_known)
+		complain(reading, from + 1, "unknown section", guess.best);
+}
+
+/* inih does not call the handler for lines it cannot make sense of, and names only the first of them. */
+static void check_handled(struct reading *reading)
+{
+	if (reading->is_assignment)
+		complain(reading, skip_blanks(&reading->line, 0), "this should be Key=Value", NULL);
+	reading->is_assignment = false;
+}
+
+/* What of LINE inih shall see, as a range: nothing of a blank line, a comment or a bad line. */
+static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
+{
+	const struct source_line *line = &reading->line;
+	size_t from, to = line->len;
+
+	if (!source_check_line(reading->source, line, reading->diag)) {
+		reading->has_failed = true;
+		return false;
+	}
+
+	/* A line that begins with a blank would be taken for the continuation of a value. */
+	from = skip_blanks(line, 0);
+	while (to > from && is_blank(line->text[to - 1]))
+		to--;
+	if (from == to || line->text[from] == '#' || line->text[from] == ';')
+		return false;
+	if (to - from + 2 > size) {
+		complain(reading, from + size - 2, "the line is too long", NULL);
+		return false;
+	}
+
+	if (line->text[from] == '[')
+		read_section(reading, from);
+	else
+		reading->is_assignment = true;
+	*ret_from = from;
+	*ret_to = to;
+	return true;
+}
+
+/* For inih: as fgets(). */
+static char *read_line(char *buffer, int size, void *userdata)
+{
+	struct reading *reading = userdata;
+	size_t from = 0, to = 0;
+
+	check_handled(reading);
+	if (reading->error < 0 || !source_next(reading->source, &reading->line))
+		return NULL;
+
+	if (select_text(reading, size, &from, &to))
+		memcpy(buffer, reading->line.text + from, to - from);
+	strcpy(buffer + (to - from), "\n");
+	return buffer;
+}
+
+static void complain_value(struct reading *reading, const struct key *key, size_t at)
+{
+	char message[160];
+
+	if (key->takes)
+		snprintf(message, sizeof(message), "%s= takes %s", key->name, key->takes);
+	else
+		snprintf(message, sizeof(message), "%s= takes a number from %lu to %lu", key->name,
+			 key->min, key->max);
+	complain(reading, at, message, NULL);
+}
+
+static void complain_key(struct reading *reading, const char *section, const char *name, size_t at)
+{
+	struct diag_guess guess = { .word = name, .len = strlen(name) };
+	const char *elsewhere = NULL;
+	char message[160];
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (!strcmp(keys[i].section, section))
+			diag_guess(&guess, keys[i].name);
+		else if (!strcmp(keys[i].name, name))
+			elsewhere = keys[i].section;
+	}
+
+	if (elsewhere)
+		snprintf(message, sizeof(message), "this key belongs to section [%s]", elsewhere);
+	else
+		snprintf(message, sizeof(message), "unknown key in section [%s]", section);
+	complain(reading, at, message, elsewhere ? NULL : guess.best);
+}
+
+/* For inih: what it has read. Returns 1, since we count our failures ourselves. */
+static int handle(void *userdata, const char *section, const char *name, const char *value)
+{
+	struct reading *reading = userdata;
+	const struct source_line *line = &reading->line;
+	size_t key_at = skip_blanks(line, 0), value_at = key_at;
+	int r;
+
+	reading->is_assignment = false;
+	if (!reading->has_section) {
+		complain(reading, key_at, "a [Section] must come first", NULL);
+		return 1;
+	}
+	if (!reading->is_section_known)
+		return 1;
+
+	while (value_at < line->len && !strchr("=:", line->text[value_at]))
+		value_at++;
+	value_at = skip_blanks(line, value_at + 1);
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
+			continue;
+		r = set_key(reading->config, &keys[i], value);
+		if (r == -EBADMSG)
+			complain_value(reading, &keys[i], value_at);
+		else if (r < 0)
+			reading->error = r;
+		return 1;
+	}
+
+	complain_key(reading, section, name, key_at);
+	return 1;
+}
+
+/* Returns 0, -ENOENT for a missing file that is optional, or another negative errno. */
+static int load_file(struct config *config, const char *path, bool optional, struct diag *diag)
+{
+	struct reading reading = { .config = config, .diag = diag };
+	int r;
+
+	r = source_new_file(&reading.source, path, optional, diag);
+	if (r < 0)
+		return r;
+
+	r = ini_parse_stream(read_line, &reading, handle, &reading);
+	if (r == -2)
+		reading.error = -ENOMEM;
+	else if (r != 0 && !reading.has_failed)
+		/* Not known to happen: whatever inih dislikes, the reader should have seen. */
+		complain(&reading, 0, "cannot be parsed", NULL);
+	source_free(reading.source);
+
+	if (reading.error < 0)
+		return reading.error;
+	return reading.has_failed ? -EBADMSG : 0;
+}
+
+static int load_dropins(struct config *config, const char *path, struct diag *diag)
+{
+	size_t size = strlen(path) + sizeof(".d");
+	char *dir, **files = NULL;
+	int r, first_error = 0;
+
+	dir = malloc(size);
+	if (!dir)
+		return -ENOMEM;
+	snprintf(dir, size, "%s.d", path);
+
+	r = source_list_new(&files, dir, ".conf", /* optional= */ true, diag);
+	if (r < 0) {
+		first_error = r == -ENOENT ? 0 : r;
+		goto out;
+	}
+	for (size_t i = 0; files[i]; i++) {
+		r = load_file(config, files[i], /* optional= */ false, diag);
+		if (r < 0 && !first_error)
+			first_error = r;
+		if (r == -ENOMEM)
+			break;
+	}
+out:
+	source_list_free(files);
+	free(dir);
+	return first_error;
+}
+
+void config_init(struct config *config)
+{
+	*config = (struct config){};
+}
+
+void config_done(struct config *config)
+{
+	free(config->socket_path);
+	free(config->policy_dir);
+	config_init(config);
+}
+
+int config_load(struct config *ret, const char *path, struct diag *diag)
+{
+	struct config config;
+	int r, first_error;
+
+	config_init(&config);
+	for (size_t i = 0; i < N_KEYS; i++) {
+		r = set_key(&config, &keys[i], keys[i].def);
+		if (r < 0) {
+			config_done(&config);
+			return r;
+		}
+	}
+
+	first_error = load_file(&config, path, /* optional= */ true, diag);
+	if (first_error == -ENOENT)
+		first_error = 0;
+	if (first_error != -ENOMEM) {
+		r = load_dropins(&config, path, diag);
+		if (r < 0 && !first_error)
+			first_error = r;
+	}
+	if (first_error < 0) {
+		config_done(&config);
+		return first_error;
+	}
+
+	*ret = config;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * rdmabrokerd.conf: what the daemon itself is told. INI, read by libinih; one table row a key.
+ * CONF is read first, then the .conf files of CONF.d in lexical order, each later value winning.
+ */
+
+#include <stddef.h>
+#include <stdbool.h>
+
+struct diag;
+
+enum config_device_access {
+	CONFIG_DEVICE_ACCESS_ACL, /* a lease is an entry in the device node's ACL */
+	CONFIG_DEVICE_ACCESS_OPEN, /* the nodes are accessible anyway */
+};
+
+struct config {
+	char *socket_path; /* [Daemon] Socket= */
+	char *policy_dir; /* [Daemon] PolicyDir= */
+	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
+
+	enum config_device_access device_access; /* [Devices] Access= acl|open */
+
+	unsigned max_sessions; /* [Limits] Sessions= */
+	unsigned max_sessions_per_user; /* [Limits] SessionsPerUser= */
+	unsigned max_ids_per_session; /* [Limits] IdsPerSession= */
+	unsigned max_ids_per_user; /* [Limits] IdsPerUser= */
+	/* [Limits] QueuedBytesPerSession= : replies and events not yet read */
+	unsigned max_queued_bytes;
+
+	unsigned backlog; /* [Defaults] Backlog= : where neither client nor rule says */
+	int tos; /* [Defaults] TOS= 0..255 or none (-1): where neither client nor rule says */
+	/* [Defaults] ResolveTimeoutMSec= : cap of address and route resolution */
+	unsigned resolve_timeout_ms;
+};
+
+void config_init(struct config *config); /* all zero; config_done() may be called on it */
+void config_done(struct config *config);
+/*
+ * Defaults, then the files. A missing PATH is no error (the defaults hold), a missing PATH.d neither.
+ * Returns 0 or a negative errno (-EBADMSG: see DIAG); *ret is written only on success.
+ */
+int config_load(struct config *ret, const char *path, struct diag *diag);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/id.h"
+#include "util/addr.h"
+
+/*
+ * Binding comes before the program says what it is for. It is refused if it can be for nothing; what it
+ * turns out to be for is decided then, in listener.c or conn.c.
+ */
+struct purposes {
+	struct policy_verdict listen;
+	struct policy_verdict connect;
+};
+
+static int check_privileged(struct id *id, const struct sockaddr *addr, const char *text)
+{
+	struct session *session = id->session;
+	struct policy_question question = {
+		.operation = POLICY_LISTEN,
+		.local = addr,
+		.port = addr_port(addr),
+		.port_space = id->ps,
+	};
+	struct policy_verdict verdict;
+
+	/* Peers trust these ports, and the kernel cannot tell the broker from its clients. */
+	if (question.port == 0 || question.port >= 1024)
+		return 0;
+	session_ask(session, &question, &verdict);
+	if (verdict.answer == POLICY_ALLOW && verdict.rule->names_port)
+		return 0;
+	return failure_set(
+		&session->failure, STATUS_DENIED,
+		"bind %s: a port below 1024 needs a rule that allows to listen and names "
+		"the port",
+		text);
+}
+
+static int decide_purposes(struct id *id, const struct sockaddr *addr, const char *text,
+			   struct purposes *ret)
+{
+	struct session *session = id->session;
+	struct policy_question question = {
+		.operation = POLICY_CONNECT,
+		.early = true,
+		.local = addr,
+		.port = -1,
+		.port_space = id->ps,
+	};
+
+	session_ask(session, &question, &ret->connect);
+	question.operation = POLICY_LISTEN;
+	if (addr_port(addr) > 0)
+		question.port = addr_port(addr);
+	session_ask(session, &question, &ret->listen);
+	if (ret->listen.answer != POLICY_REJECT || ret->connect.answer != POLICY_REJECT)
+		return 0;
+	session_audit(session, &ret->listen, "bind", text);
+	return failure_set_denied(&session->failure, &ret->listen,
+				  "bind %s: uid %u may neither listen nor connect there", text,
+				  session->identity.uid);
+}
+
+/*
+ * The rule that will decide over the connection may need facts that are not known yet. Then the first one
+ * that may match is taken at its word here, and conn_admit() has the last one.
+ */
+static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
+			    const struct purposes *purposes, bool *ret)
+{
+	const struct policy_rule *rule = purposes->connect.rule;
+	enum policy_reuseaddr mode = POLICY_REUSEADDR_NO;
+	bool may_listen = purposes->listen.answer != POLICY_REJECT && addr_port(addr) > 0;
+
+	if (rule && rule->allow)
+		mode = rule->settings.reuseaddr;
+	/* Forced, but not on a port that the program may want to listen on: that needs it to be unset. */
+	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
+		*ret = true;
+		return 0;
+	}
+	if (id->reuseaddr_asked && mode == POLICY_REUSEADDR_NO &&
+	    purposes->connect.answer != POLICY_DEFER)
+		return failure_set_denied(&id->session->failure, &purposes->connect,
+					  "bind %s: policy does not allow REUSEADDR", text);
+	*ret = id->reuseaddr_asked;
+	return 0;
+}
+
+int id_bind(struct id *id, const struct sockaddr *addr)
+{
+	struct failure *failure = &id->session->failure;
+	struct purposes purposes;
+	char text[ADDR_STRLEN];
+	bool reuseaddr = false;
+	int r;
+
+	if (id->state != ID_IDLE)
+		return id_refuse_state(id, "bind");
+	addr_to_string(addr, text);
+	r = check_privileged(id, addr, text);
+	if (r == 0)
+		r = decide_purposes(id, addr, text, &purposes);
+	if (r == 0)
+		r = decide_reuseaddr(id, addr, text, &purposes, &reuseaddr);
+	if (r != 0)
+		return r;
+
+	if (reuseaddr != id->reuseaddr) {
+		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, reuseaddr);
+		if (r < 0)
+			return failure_set_fabric(failure, r, "set REUSEADDR");
+		id->reuseaddr = reuseaddr;
+	}
+	r = fabric_id_bind(id->fabric, addr);
+	if (r < 0)
+		return failure_set_fabric(failure, r, "bind %s", text);
+	id_set_state(id, ID_BOUND);
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * What the broker knows: its sessions with their ids, and what decides over them. Between the wire
+ * above, of which nothing is known here, and policy and fabric below, which do not know each other.
+ */
+
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "fabric/fabric.h"
+#include "policy/policy.h"
+#include "util/account.h"
+#include "util/list.h"
+#include "util/log.h"
+
+#define CORE_N_LOG_LIMITS 64
+
+struct core_settings {
+	unsigned max_ids_per_session;
+	int backlog; /* of a listener where neither client nor rule says */
+	int tos; /* likewise; -1: leave it to the kernel */
+	unsigned resolve_timeout_ms; /* the cap */
+};
+
+struct core {
+	struct fabric *fabric;
+	struct policy *policy;
+	struct account account;
+	struct core_settings settings;
+
+	struct list sessions; /* session.link */
+	uint64_t last_session; /* number given to the youngest */
+
+	/* Gauges, kept by id.c: */
+	unsigned n_sessions;
+	unsigned n_ids;
+	unsigned n_listeners;
+	unsigned n_connections; /* established */
+	unsigned n_leases; /* kept by session.c */
+
+	/* Of lines about a user, by uid: reconnecting brings nobody more of them. */
+	struct ratelimit log_limits[CORE_N_LOG_LIMITS];
+};
+
+/* POLICY is referenced. The account's limits are the caller's to set. */
+int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
+struct core *core_free(struct core *core); /* all sessions must be gone */
+
+struct ratelimit *core_log_limit(struct core *core, uid_t uid);
+
+/* From now on POLICY decides; what exists stays as it is. */
+void core_set_policy(struct core *core, struct policy *policy);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Why a request was refused, as the one who asked will read it. Filled where the refusal is decided;
+ * turned into a reply in one place, rpc/request.c.
+ */
+
+#include "proto/status.h"
+
+struct policy_verdict;
+
+struct failure {
+	enum status status;
+	int error; /* positive errno */
+	char text[256];
+	char rule[256]; /* "file:line", or empty */
+};
+
+/* All return STATUS, so that a verb can end with `return failure_set(...)`. */
+int failure_set(struct failure *failure, enum status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The connection manager's refusal: R is a negative errno, WHAT the call in words. */
+int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* By the rule in VERDICT, whose reason is appended where it is a reject. */
+int failure_set_denied(struct failure *failure, const struct policy_verdict *verdict,
+		       const char *fmt, ...) __attribute__((format(printf, 3, 4)));

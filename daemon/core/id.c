@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/id.h"
+#include "util/util.h"
+
+#define IN(state) (1u << (state))
+
+static const char *const state_names[_ID_STATE_MAX] = {
+	[ID_IDLE] = "idle",
+	[ID_BOUND] = "bound",
+	[ID_LISTENING] = "listening",
+	[ID_ADDR_QUERY] = "resolving the address",
+	[ID_ADDR_RESOLVED] = "address resolved",
+	[ID_ROUTE_QUERY] = "resolving the route",
+	[ID_ROUTE_RESOLVED] = "route resolved",
+	[ID_CONNECTING] = "connecting",
+	[ID_RESPONDED] = "waiting to be established",
+	[ID_REQUEST] = "a request to be answered",
+	[ID_ACCEPTED] = "accepted",
+	[ID_ESTABLISHED] = "established",
+	[ID_DISCONNECTING] = "disconnecting",
+	[ID_DISCONNECTED] = "disconnected",
+	[ID_FAILED] = "failed",
+	[ID_REMOVED] = "without its device",
+};
+
+/* Which event moves an id from where to where. */
+static const struct {
+	enum rdma_cm_event_type event;
+	unsigned from;
+	enum id_state to;
+} moves[] = {
+	{ RDMA_CM_EVENT_ADDR_RESOLVED, IN(ID_ADDR_QUERY), ID_ADDR_RESOLVED },
+	{ RDMA_CM_EVENT_ADDR_ERROR, IN(ID_ADDR_QUERY), ID_BOUND },
+	{ RDMA_CM_EVENT_ROUTE_RESOLVED, IN(ID_ROUTE_QUERY), ID_ROUTE_RESOLVED },
+	{ RDMA_CM_EVENT_ROUTE_ERROR, IN(ID_ROUTE_QUERY), ID_ADDR_RESOLVED },
+	{ RDMA_CM_EVENT_CONNECT_RESPONSE, IN(ID_CONNECTING), ID_RESPONDED },
+	{ RDMA_CM_EVENT_ESTABLISHED, IN(ID_ACCEPTED) | IN(ID_CONNECTING) | IN(ID_RESPONDED),
+	  ID_ESTABLISHED },
+	{ RDMA_CM_EVENT_REJECTED, IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED),
+	  ID_FAILED },
+	{ RDMA_CM_EVENT_UNREACHABLE, IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED),
+	  ID_FAILED },
+	{ RDMA_CM_EVENT_CONNECT_ERROR,
+	  IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_REQUEST), ID_FAILED },
+	{ RDMA_CM_EVENT_DISCONNECTED,
+	  IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_ACCEPTED) | IN(ID_RESPONDED),
+	  ID_DISCONNECTED },
+	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~0u, ID_REMOVED },
+};
+
+const char *id_state_to_string(enum id_state state)
+{
+	return state_names[state];
+}
+
+void id_set_state(struct id *id, enum id_state state)
+{
+	struct core *core = id->session->core;
+
+	core->n_listeners -= id->state == ID_LISTENING;
+	core->n_connections -= id->state == ID_ESTABLISHED;
+	id->state = state;
+	core->n_listeners += id->state == ID_LISTENING;
+	core->n_connections += id->state == ID_ESTABLISHED;
+}
+
+int id_refuse_state(struct id *id, const char *verb)
+{
+	return failure_set(&id->session->failure, STATUS_BAD_STATE, "%s: id %u is %s", verb,
+			   id->handle, state_names[id->state]);
+}
+
+void id_set_rule(struct id *id, const struct policy_rule *rule)
+{
+	struct policy *policy = policy_ref(id->session->core->policy);
+
+	policy_unref(id->policy);
+	id->policy = policy;
+	id->rule = rule;
+}
+
+void id_tell(struct id *id, struct session_event *event)
+{
+	event->id = id;
+	id->session->ops->event(id->session->userdata, event);
+}
+
+/* Life */
+
+static int charge_id(struct id *id)
+{
+	struct session *session = id->session;
+	struct account *account = &session->core->account;
+	int r;
+
+	r = account_charge(account, &id->charge, ACCOUNT_IDS, session->identity.uid);
+	if (r == -EDQUOT || r == -EUSERS)
+		return failure_set(&session->failure, STATUS_QUOTA,
+				   "uid %u has %llu ids, the limit (IdsPerUser=)",
+				   session->identity.uid,
+				   (unsigned long long)account->limit_per_user[ACCOUNT_IDS]);
+	return r;
+}
+
+/* Charged and with a handle, but without the fabric's id. */
+static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
+		    enum rdma_port_space ps, enum id_state state)
+{
+	struct id *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return -ENOMEM;
+	id->session = session;
+	id->ps = ps;
+	id->state = state;
+	id->tos_asked = id->tos = -1;
+	r = charge_id(id);
+	if (r == 0)
+		r = session_add_id(session, id, handle, &id->handle);
+	if (r != 0) {
+		charge_done(&id->charge);
+		free(id);
+		return r;
+	}
+	session->core->n_ids++;
+	*ret = id;
+	return 0;
+}
+
+DEFINE_CLEANUP(struct id *, id_free)
+
+int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps)
+{
+	_cleanup_(id_freep) struct id *id = NULL;
+	struct fabric_channel *channel;
+	int r;
+
+	r = session_get_channel(session, &channel);
+	if (r != 0)
+		return r;
+	r = id_alloc(&id, session, handle, ps, ID_IDLE);
+	if (r != 0)
+		return r;
+	r = fabric_id_new(&id->fabric, channel, ps, id);
+	if (r < 0)
+		return failure_set_fabric(&session->failure, r, "create an id");
+	*ret = TAKE_PTR(id);
+	return 0;
+}
+
+int id_new_request(struct id **ret, struct session *session, struct fabric_id *fabric,
+		   enum rdma_port_space ps)
+{
+	int r;
+
+	r = id_alloc(ret, session, 0, ps, ID_REQUEST);
+	if (r != 0)
+		return r;
+	(*ret)->fabric = fabric;
+	fabric_id_set_userdata(fabric, *ret);
+	return 0;
+}
+
+struct id *id_free(struct id *id)
+{
+	if (!id)
+		return NULL;
+	id_set_state(id, ID_FAILED);
+	listener_free(id->listener);
+	fabric_id_free(id->fabric);
+	policy_unref(id->policy);
+	session_remove_id(id->session, id->handle);
+	id->session->core->n_ids--;
+	charge_done(&id->charge);
+	free(id);
+	return NULL;
+}
+
+/* Options and attributes */
+
+int id_set_option(struct id *id, int option, int value)
+{
+	struct failure *failure = &id->session->failure;
+
+	switch (option) {
+	case RDMA_OPTION_ID_TOS:
+		if (value < 0 || value > 255)
+			return failure_set(failure, STATUS_BAD_REQUEST, "TOS %d is not 0..255",
+					   value);
+		if (!(IN(id->state) & (IN(ID_IDLE) | IN(ID_BOUND) | IN(ID_REQUEST))))
+			return id_refuse_state(id, "set TOS");
+		id->tos_asked = value;
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+		if (value != 0 && value != 1)
+			return failure_set(failure, STATUS_BAD_REQUEST,
+					   "REUSEADDR %d is not 0 or 1", value);
+		if (id->state != ID_IDLE)
+			return id_refuse_state(id, "set REUSEADDR");
+		id->reuseaddr_asked = value;
+		return 0;
+	default:
+		return failure_set(failure, STATUS_BAD_REQUEST, "there is no option %d", option);
+	}
+}
+
+int id_choose_tos(const struct id *id, const struct policy_rule *rule)
+{
+	if (rule->settings.tos >= 0)
+		return rule->settings.tos;
+	if (id->tos_asked >= 0 && rule->settings.tos_max >= 0 &&
+	    id->tos_asked > rule->settings.tos_max)
+		return rule->settings.tos_max;
+	return id->tos_asked >= 0 ? id->tos_asked : id->session->core->settings.tos;
+}
+
+void id_fill_question(const struct fabric_id_info *info, struct policy_question *question)
+{
+	if (info->local.ss_family != AF_UNSPEC)
+		question->local = (const struct sockaddr *)&info->local;
+	if (info->peer.ss_family != AF_UNSPEC)
+		question->peer = (const struct sockaddr *)&info->peer;
+	question->device = info->device;
+}
+
+int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
+{
+	struct qp_attr qp = { .attr.qp_state = state };
+	int r;
+
+	if (state != IBV_QPS_INIT && state != IBV_QPS_RTR && state != IBV_QPS_RTS)
+		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
+				   "QP state %d is not INIT, RTR or RTS", (int)state);
+	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r,
+					  "QP attributes for an id that is %s",
+					  state_names[id->state]);
+	/*
+	 * An accepted id's address handle was made of the request, with the traffic class that the peer
+	 * chose. Ours is what our policy says.
+	 */
+	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
+		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;
+	*ret = qp;
+	return 0;
+}
+
+/* Events */
+
+static bool id_move(struct id *id, enum rdma_cm_event_type type)
+{
+	for (size_t i = 0; i < ELEMENTS_OF(moves); i++)
+		if (moves[i].event == type && (moves[i].from & IN(id->state))) {
+			id_set_state(id, moves[i].to);
+			return true;
+		}
+	return false;
+}
+
+void id_dispatch(struct id *id, struct fabric_event *event)
+{
+	struct session_event out = {
+		.fabric = event,
+		.type = event->type,
+		.status = event->status,
+	};
+	int r = 0;
+
+	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		if (id && id->state == ID_LISTENING)
+			listener_on_request(id->listener, event);
+		else
+			fabric_id_free(event->request);
+		return;
+	}
+	if (!id)
+		return;
+
+	if (!id_move(id, event->type) && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
+	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
+		log_debug("Session %llu, id %u: %s while %s.",
+			  (unsigned long long)id->session->number, id->handle,
+			  rdma_event_str(event->type), state_names[id->state]);
+
+	switch (event->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		r = conn_admit(id);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
+		break;
+	default:
+		break;
+	}
+
+	/* What the kernel reported cannot be used: tell the client as the kernel would have. */
+	if (r != 0) {
+		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
+
+		id_set_state(id, resolving ? ID_BOUND : ID_FAILED);
+		out.type = resolving ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_CONNECT_ERROR;
+		out.status = r < 0 ? r : -id->session->failure.error;
+		out.failure = r < 0 ? NULL : &id->session->failure;
+	}
+	id_tell(id, &out);
+}

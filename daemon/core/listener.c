@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/id.h"
+#include "util/addr.h"
+#include "util/util.h"
+
+/*
+ * A listener deals the requests that policy admits to its takers. Its only taker is the session that
+ * listens; the list is there for listeners that several processes share.
+ */
+struct taker {
+	struct list link; /* listener.takers */
+	struct session *session;
+};
+
+struct listener {
+	struct id *id;
+	struct list takers; /* taker.link */
+	struct taker owner;
+};
+
+static int listener_new(struct listener **ret, struct id *id)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+
+	if (!listener)
+		return -ENOMEM;
+	listener->id = id;
+	list_init(&listener->takers);
+	listener->owner.session = id->session;
+	list_insert(&listener->takers, &listener->owner.link);
+	*ret = listener;
+	return 0;
+}
+
+struct listener *listener_free(struct listener *listener)
+{
+	free(listener);
+	return NULL;
+}
+
+static int decide_listen(struct id *id, const struct policy_rule **ret)
+{
+	struct fabric_id_info info;
+	struct policy_question question = { .operation = POLICY_LISTEN, .port_space = id->ps };
+	struct policy_verdict verdict;
+	char addr[ADDR_STRLEN];
+
+	fabric_id_get_info(id->fabric, &info);
+	id_fill_question(&info, &question);
+	question.peer = NULL;
+	question.port = addr_port((struct sockaddr *)&info.local);
+	addr_to_string((struct sockaddr *)&info.local, addr);
+	session_decide(id->session, &question, &verdict, "listen on", addr);
+	if (verdict.answer != POLICY_ALLOW)
+		return failure_set_denied(&id->session->failure, &verdict,
+					  "uid %u may not listen on %s", id->session->identity.uid,
+					  addr);
+	*ret = verdict.rule;
+	return 0;
+}
+
+int id_listen(struct id *id, unsigned backlog)
+{
+	struct core *core = id->session->core;
+	const struct policy_rule *rule;
+	struct listener *listener;
+	int r;
+
+	if (id->state != ID_BOUND)
+		return id_refuse_state(id, "listen");
+	if (id->reuseaddr)
+		return failure_set(&id->session->failure, STATUS_BAD_STATE,
+				   "listen: id %u is bound with REUSEADDR, which is for connecting",
+				   id->handle);
+	r = decide_listen(id, &rule);
+	if (r != 0)
+		return r;
+
+	if (backlog == 0 || backlog > INT32_MAX)
+		backlog = (unsigned)core->settings.backlog;
+	if (rule->settings.backlog > 0 && backlog > (unsigned)rule->settings.backlog)
+		backlog = (unsigned)rule->settings.backlog;
+
+	r = listener_new(&listener, id);
+	if (r < 0)
+		return r;
+	r = fabric_id_listen(id->fabric, (int)backlog);
+	if (r < 0) {
+		listener_free(listener);
+		return failure_set_fabric(&id->session->failure, r, "listen");
+	}
+	id->listener = listener;
+	id_set_rule(id, rule);
+	id_set_state(id, ID_LISTENING);
+	return 0;
+}
+
+/* The least loaded will come with shared listeners; one taker is always the next. */
+static struct session *next_taker(struct listener *listener)
+{
+	return container_of(list_first(&listener->takers), struct taker, link)->session;
+}
+
+static void turn_away(struct fabric_id *request, enum refusal_code code, uint32_t retry_after_ms,
+		      const char *text)
+{
+	uint8_t data[REFUSAL_MAX];
+	size_t len = refusal_pack(data, code, retry_after_ms, text);
+
+	/* If the reject cannot be sent, freeing the request rejects it without words. */
+	fabric_id_reject(request, data, (uint8_t)len);
+	fabric_id_free(request);
+}
+
+static bool admit(struct listener *listener, struct session *session, struct fabric_id *request,
+		  struct policy_verdict *ret)
+{
+	struct fabric_id_info info;
+	struct policy_question question = { .operation = POLICY_ACCEPT,
+					    .port_space = listener->id->ps };
+	char local[ADDR_STRLEN], peer[ADDR_STRLEN], what[2 * ADDR_STRLEN + 4];
+
+	fabric_id_get_info(request, &info);
+	id_fill_question(&info, &question);
+	question.port = addr_port((struct sockaddr *)&info.local);
+	snprintf(what, sizeof(what), "%s to %s",
+		 addr_to_string((struct sockaddr *)&info.peer, peer),
+		 addr_to_string((struct sockaddr *)&info.local, local));
+	session_decide(session, &question, ret, "request from", what);
+	return ret->answer == POLICY_ALLOW;
+}
+
+void listener_on_request(struct listener *listener, struct fabric_event *event)
+{
+	struct session *session = next_taker(listener);
+	struct session_event out = { .fabric = event, .type = event->type };
+	struct policy_verdict verdict;
+	struct id *id;
+	int r;
+
+	if (!admit(listener, session, event->request, &verdict)) {
+		turn_away(event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE, 0,
+			  verdict.reason);
+		return;
+	}
+
+	r = id_new_request(&id, session, event->request, listener->id->ps);
+	if (r != 0) {
+		log_limited(session_log_limit(session), LOG_WARNING,
+			    "Session %llu: a request is turned away: %s.",
+			    (unsigned long long)session->number,
+			    r < 0 ? "out of memory" : session->failure.text);
+		turn_away(event->request, REFUSAL_BUSY, 1000, "too many ids");
+		return;
+	}
+
+	id_set_rule(id, verdict.rule);
+	id->tos_asked = listener->id->tos_asked;
+	id->tos = id_choose_tos(id, verdict.rule);
+	if (id->tos >= 0)
+		fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, id->tos);
+
+	r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+	if (r == 0)
+		r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
+	if (r == 0)
+		r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
+	if (r != 0) {
+		/* The peer gave up in between, or the device is going. */
+		id_free(id);
+		return;
+	}
+	out.request = id;
+	id_tell(listener->id, &out);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/id.h"
+#include "core/session.h"
+#include "util/util.h"
+
+struct lease {
+	struct list link; /* session.leases */
+	struct session *session;
+	struct fabric_lease *fabric;
+	char *device;
+	unsigned n_opens;
+};
+
+static struct lease *lease_free(struct lease *lease)
+{
+	if (!lease)
+		return NULL;
+	if (lease->fabric) {
+		fabric_lease_free(lease->fabric);
+		list_remove(&lease->link);
+		lease->session->core->n_leases--;
+	}
+	free(lease->device);
+	free(lease);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct lease *, lease_free)
+DEFINE_CLEANUP(struct session *, session_free)
+
+static void on_fabric_event(void *userdata, struct fabric_event *event)
+{
+	(void)userdata;
+	id_dispatch(event->id_userdata, event);
+}
+
+static const struct fabric_channel_ops channel_ops = {
+	.event = on_fabric_event,
+};
+
+static int charge_session(struct session *session, struct failure *failure)
+{
+	struct account *account = &session->core->account;
+	uid_t uid = session->identity.uid;
+	int r = account_charge(account, &session->charge, ACCOUNT_SESSIONS, uid);
+
+	if (r == -EDQUOT)
+		r = failure_set(failure, STATUS_QUOTA,
+				"uid %u has %llu sessions, the limit (SessionsPerUser=)", uid,
+				(unsigned long long)account->limit_per_user[ACCOUNT_SESSIONS]);
+	else if (r == -EUSERS)
+		r = failure_set(failure, STATUS_QUOTA,
+				"the broker has %llu sessions, the limit (Sessions=)",
+				(unsigned long long)account->limit[ACCOUNT_SESSIONS]);
+	if (r > 0)
+		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
+			    failure->text);
+	return r;
+}
+
+int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
+		void *userdata, struct failure *failure)
+{
+	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
+	int r;
+
+	if (!session)
+		return -ENOMEM;
+	session->core = core;
+	session->ops = ops;
+	session->userdata = userdata;
+	session->identity.pidfd = -1;
+	list_init(&session->link);
+	list_init(&session->leases);
+
+	r = identity_init(&session->identity, sock);
+	if (r < 0)
+		return r;
+	r = charge_session(session, failure);
+	if (r != 0)
+		return r;
+
+	session->number = ++core->last_session;
+	list_insert(&core->sessions, &session->link);
+	core->n_sessions++;
+	*ret = TAKE_PTR(session);
+	return 0;
+}
+
+struct session *session_free(struct session *session)
+{
+	struct list *l, *n;
+
+	if (!session)
+		return NULL;
+	for (uint32_t i = 1; i <= session->requests.n_allocated; i++)
+		id_free(handles_get(&session->requests, i));
+	for (uint32_t i = 1; i <= session->ids.n_allocated; i++)
+		id_free(handles_get(&session->ids, i));
+	handles_done(&session->requests);
+	handles_done(&session->ids);
+	fabric_channel_free(session->channel);
+	list_for_each_safe(l, n, &session->leases)
+		lease_free(container_of(l, struct lease, link));
+	if (session->number > 0) {
+		list_remove(&session->link);
+		session->core->n_sessions--;
+	}
+	charge_done(&session->charge);
+	identity_done(&session->identity);
+	free(session);
+	return NULL;
+}
+
+int session_greet(struct session *session)
+{
+	struct policy_question question = { .operation = POLICY_SESSION, .port = -1 };
+	struct policy_verdict verdict;
+	uid_t uid = session->identity.uid;
+
+	if (uid == 0 || uid == geteuid())
+		session->permits |= SESSION_PERMIT_ADMIN;
+
+	session_ask(session, &question, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		session->permits |= SESSION_PERMIT_CLIENT;
+	/* An admin who looks at the status needs no rule, and being without one is no incident. */
+	if (verdict.answer == POLICY_ALLOW || session->permits == 0)
+		session_audit(session, &verdict, "session", NULL);
+	if (session->permits == 0)
+		return failure_set_denied(&session->failure, &verdict,
+					  "uid %u may not use the broker", uid);
+	return 0;
+}
+
+struct ratelimit *session_log_limit(struct session *session)
+{
+	return core_log_limit(session->core, session->identity.uid);
+}
+
+int session_get_id(struct session *session, uint32_t handle, struct id **ret)
+{
+	struct id *id =
+		handle >= SESSION_FIRST_REQUEST ?
+			handles_get(&session->requests, handle - SESSION_FIRST_REQUEST + 1) :
+			handles_get(&session->ids, handle);
+
+	if (!id)
+		return failure_set(&session->failure, STATUS_NO_SUCH_ID,
+				   "this session has no id %u", handle);
+	*ret = id;
+	return 0;
+}
+
+int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret)
+{
+	unsigned max = session->core->settings.max_ids_per_session;
+	int r;
+
+	if (session->ids.n_used + session->requests.n_used >= max)
+		return failure_set(&session->failure, STATUS_QUOTA,
+				   "the session has %u ids, the limit (IdsPerSession=)", max);
+	if (handle > max)
+		return failure_set(&session->failure, STATUS_BAD_REQUEST,
+				   "an id's number is at most %u, %u is not", max, handle);
+	if (handle > 0) {
+		r = handles_add_at(&session->ids, id, handle);
+	} else {
+		r = handles_add(&session->requests, id, &handle);
+		handle += SESSION_FIRST_REQUEST - 1;
+	}
+	if (r == -EEXIST)
+		return failure_set(&session->failure, STATUS_BAD_REQUEST, "id %u is in use",
+				   handle);
+	if (r == 0)
+		*ret = handle;
+	return r;
+}
+
+void session_remove_id(struct session *session, uint32_t handle)
+{
+	if (handle >= SESSION_FIRST_REQUEST)
+		handles_remove(&session->requests, handle - SESSION_FIRST_REQUEST + 1);
+	else
+		handles_remove(&session->ids, handle);
+}
+
+int session_get_channel(struct session *session, struct fabric_channel **ret)
+{
+	int r;
+
+	if (!session->channel) {
+		r = fabric_channel_new(&session->channel, session->core->fabric, &channel_ops,
+				       session);
+		if (r == -ENODEV)
+			return failure_set(&session->failure, STATUS_NO_DEVICE,
+					   "this host has no RDMA device now");
+		if (r < 0)
+			return r;
+	}
+	*ret = session->channel;
+	return 0;
+}
+
+static struct lease *find_lease(struct session *session, const char *name)
+{
+	struct list *l;
+
+	list_for_each(l, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (strcmp(lease->device, name) == 0)
+			return lease;
+	}
+	return NULL;
+}
+
+static int lease_new(struct session *session, struct fabric_device *device)
+{
+	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
+	int r;
+
+	if (!lease)
+		return -ENOMEM;
+	lease->session = session;
+	lease->n_opens = 1;
+	lease->device = strdup(fabric_device_name(device));
+	if (!lease->device)
+		return -ENOMEM;
+	r = fabric_lease_new(&lease->fabric, device, session->identity.uid);
+	if (r < 0) {
+		log_limited(session_log_limit(session), LOG_ERR,
+			    "Cannot give uid %u access to %s: %s.", session->identity.uid,
+			    fabric_device_node(device), strerror(-r));
+		return failure_set_fabric(&session->failure, r, "give access to %s",
+					  fabric_device_node(device));
+	}
+	list_insert(&session->leases, &lease->link);
+	session->core->n_leases++;
+	lease = NULL;
+	return 0;
+}
+
+int session_open_device(struct session *session, const char *name, struct fabric_device **ret)
+{
+	struct policy_question question = { .operation = POLICY_DEVICE, .port = -1 };
+	struct fabric *fabric = session->core->fabric;
+	struct policy_verdict verdict;
+	struct fabric_device *device;
+	struct lease *lease;
+	int r;
+
+	device = *name ? fabric_find_device(fabric, name) : fabric_next_device(fabric, NULL);
+	if (!device)
+		return *name ? failure_set(&session->failure, STATUS_NO_DEVICE,
+					   "there is no RDMA device %s", name) :
+			       failure_set(&session->failure, STATUS_NO_DEVICE,
+					   "this host has no RDMA device now");
+	name = fabric_device_name(device);
+
+	lease = find_lease(session, name);
+	if (lease) {
+		lease->n_opens++;
+	} else {
+		question.device = name;
+		session_decide(session, &question, &verdict, "device", name);
+		if (verdict.answer != POLICY_ALLOW)
+			return failure_set_denied(&session->failure, &verdict,
+						  "uid %u may not use device %s",
+						  session->identity.uid, name);
+		r = lease_new(session, device);
+		if (r != 0)
+			return r;
+	}
+	*ret = device;
+	return 0;
+}
+
+int session_close_device(struct session *session, const char *name)
+{
+	struct lease *lease = find_lease(session, name);
+
+	/* A device that was removed took its leases along; closing it then is no mistake. */
+	if (lease && --lease->n_opens == 0)
+		lease_free(lease);
+	return 0;
+}
+
+void session_forget_device(struct session *session, const char *name)
+{
+	lease_free(find_lease(session, name));
+}
+
+void session_ask(struct session *session, struct policy_question *question,
+		 struct policy_verdict *ret)
+{
+	question->uid = session->identity.uid;
+	question->gids = session->identity.gids;
+	question->n_gids = session->identity.n_gids;
+	policy_decide(session->core->policy, question, ret);
+}
+
+void session_audit(struct session *session, const struct policy_verdict *verdict, const char *what,
+		   const char *object)
+{
+	const struct policy_rule *rule = verdict->rule;
+	bool rejected = verdict->answer == POLICY_REJECT;
+	char by[256] = "default, for no rule matches";
+
+	if (verdict->answer == POLICY_DEFER || (!rejected && !rule->log))
+		return;
+	if (rule)
+		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
+	log_limited(session_log_limit(session), LOG_NOTICE,
+		    "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s%s",
+		    (unsigned long long)session->number, session->identity.uid,
+		    session->identity.pid, what, object ? " " : "", object ? object : "",
+		    rejected ? "rejected" : "allowed", by, rejected && rule ? ": " : ".",
+		    rejected && rule ? verdict->reason : "");
+}
+
+void session_decide(struct session *session, struct policy_question *question,
+		    struct policy_verdict *ret, const char *what, const char *object)
+{
+	session_ask(session, question, ret);
+	session_audit(session, ret, what, object);
+}

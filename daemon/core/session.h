@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * A session: one client's ids and leases. Its event channel is opened with its first id, so that a
+ * session can exist on a host that has no RDMA device yet.
+ */
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "core/failure.h"
+#include "core/identity.h"
+#include "util/account.h"
+#include "util/handles.h"
+#include "util/list.h"
+#include "util/log.h"
+
+struct id;
+struct session;
+
+/* What a session may ask for. Given by session_greet(). */
+enum session_permit {
+	SESSION_PERMIT_CLIENT = 1 << 0, /* ids and devices: policy operation "session" */
+	SESSION_PERMIT_ADMIN = 1 << 1, /* seeing others: root and the daemon's own user */
+};
+
+#define SESSION_FIRST_REQUEST 0x80000000u
+
+struct qp_attr {
+	struct ibv_qp_attr attr;
+	int mask; /* 0: not there */
+};
+
+struct session_event {
+	struct id *id;
+	struct id *request; /* CONNECT_REQUEST: the new id */
+	const struct fabric_event *fabric;
+	int status;
+	enum rdma_cm_event_type type;
+	struct qp_attr init, rtr, rts; /* what the client will want to know next */
+	const struct failure *failure; /* where the broker refused, else NULL */
+};
+
+struct session_ops {
+	/* Must not free the session. */
+	void (*event)(void *userdata, const struct session_event *event);
+};
+
+struct session {
+	struct core *core;
+	struct list link; /* core.sessions */
+	uint64_t number; /* for people and logs */
+	struct identity identity;
+	unsigned permits;
+	const struct session_ops *ops;
+	void *userdata;
+
+	struct fabric_channel *channel; /* NULL: no id was made yet */
+	struct handles ids; /* numbered by the client */
+	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
+	struct list leases; /* lease.link */
+	struct charge charge;
+	struct failure failure; /* why the last request was refused */
+};
+
+/*
+ * SOCK's peer becomes a session, charged to its user. 0, a negative errno, or STATUS_QUOTA: then
+ * FAILURE says which quota.
+ */
+int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
+		void *userdata, struct failure *failure);
+/* Ends all its ids and leases. */
+struct session *session_free(struct session *session);
+
+/* Decides what the session may do. 0, or STATUS_DENIED: nothing. */
+int session_greet(struct session *session);
+struct ratelimit *session_log_limit(struct session *session);
+
+/* STATUS_NO_SUCH_ID, or 0. */
+int session_get_id(struct session *session, uint32_t handle, struct id **ret);
+/* HANDLE 0: a request, a number is chosen. STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0. */
+int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
+void session_remove_id(struct session *session, uint32_t handle);
+/* The channel, opened now if it was not. */
+int session_get_channel(struct session *session, struct fabric_channel **ret);
+
+/* Leases. A device that is open already is counted once more. NAME empty: the first device there is. */
+int session_open_device(struct session *session, const char *name, struct fabric_device **ret);
+int session_close_device(struct session *session, const char *name);
+void session_forget_device(struct session *session, const char *name); /* it was removed */
+
+/* Ask the policy about this session's user: QUESTION's identity is filled in here. */
+void session_ask(struct session *session, struct policy_question *question,
+		 struct policy_verdict *ret);
+/* To the journal: a refusal, or what its rule wants logged. OBJECT may be NULL. */
+void session_audit(struct session *session, const struct policy_verdict *verdict, const char *what,
+		   const char *object);
+/* Both, for an answer that is final. A question that is deferred is not audited. */
+void session_decide(struct session *session, struct policy_question *question,
+		    struct policy_verdict *ret, const char *what, const char *object);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/internal.h"
+#include "util/addr.h"
+#include "util/util.h"
+
+static int result(int r)
+{
+	return r < 0 ? -(errno ?: EIO) : 0;
+}
+
+int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
+		  void *userdata)
+{
+	struct fabric_id *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return -ENOMEM;
+	id->channel = channel;
+	id->userdata = userdata;
+	r = result(rdma_create_id(channel->cm, &id->cm, id, ps));
+	if (r < 0) {
+		free(id);
+		return r;
+	}
+	*ret = id;
+	return 0;
+}
+
+int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, struct rdma_cm_id *cm)
+{
+	struct fabric_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return -ENOMEM;
+	id->channel = channel;
+	id->cm = cm;
+	cm->context = id;
+	*ret = id;
+	return 0;
+}
+
+struct fabric_id *fabric_id_free(struct fabric_id *id)
+{
+	if (!id)
+		return NULL;
+	/* Destroying alone would leave the peer to its timers where the disconnect request gets lost. */
+	if (id->connecting)
+		rdma_disconnect(id->cm);
+	rdma_destroy_id(id->cm);
+	free(id);
+	return NULL;
+}
+
+void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
+{
+	id->userdata = userdata;
+}
+
+static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
+{
+	socklen_t len = addr_len(addr);
+
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, addr, len);
+}
+
+void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
+{
+	struct rdma_cm_id *cm = id->cm;
+
+	copy_addr(&ret->local, rdma_get_local_addr(cm));
+	copy_addr(&ret->peer, rdma_get_peer_addr(cm));
+	ret->device = cm->verbs ? ibv_get_device_name(cm->verbs->device) : NULL;
+	ret->port_num = cm->verbs ? cm->port_num : 0;
+}
+
+/* librdmacm opens the device as soon as an address leads to one. */
+static int bound(struct fabric_id *id, int r)
+{
+	fabric_remember_context(id->channel->fabric, id->cm->verbs);
+	return r;
+}
+
+int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
+{
+	return bound(id, result(rdma_bind_addr(id->cm, (struct sockaddr *)addr)));
+}
+
+int fabric_id_listen(struct fabric_id *id, int backlog)
+{
+	return bound(id, result(rdma_listen(id->cm, backlog)));
+}
+
+int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
+			   const struct sockaddr *dst, int timeout_ms)
+{
+	return result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
+					timeout_ms));
+}
+
+int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
+{
+	return result(rdma_resolve_route(id->cm, timeout_ms));
+}
+
+int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
+{
+	int r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
+
+	id->connecting |= r == 0;
+	return r;
+}
+
+int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
+{
+	int r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
+
+	id->connecting |= r == 0;
+	return r;
+}
+
+int fabric_id_establish(struct fabric_id *id)
+{
+	return result(rdma_establish(id->cm));
+}
+
+int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len)
+{
+	return result(rdma_reject(id->cm, data, len));
+}
+
+int fabric_id_disconnect(struct fabric_id *id)
+{
+	return result(rdma_disconnect(id->cm));
+}
+
+int fabric_id_set_option(struct fabric_id *id, int option, int value)
+{
+	uint8_t byte = (uint8_t)value;
+
+	switch (option) {
+	case RDMA_OPTION_ID_TOS:
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		return result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, &byte, sizeof(byte)));
+	default:
+		return result(
+			rdma_set_option(id->cm, RDMA_OPTION_ID, option, &value, sizeof(value)));
+	}
+}
+
+int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
+		      int *ret_mask)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0, r;
+
+	r = result(rdma_init_qp_attr(id->cm, &attr, &mask));
+	if (r < 0)
+		return r;
+	/* Bits that are the kernel's own (RoCE's resolved addresses): verbs does not take them. */
+	mask &= (IBV_QP_DEST_QPN << 1) - 1;
+	*ret_attr = attr;
+	*ret_mask = mask;
+	return 0;
+}

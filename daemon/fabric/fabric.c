@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric/internal.h"
+#include "util/util.h"
+
+DEFINE_CLEANUP(struct fabric *, fabric_free)
+
+static int on_announce(sd_event_source *source, void *userdata)
+{
+	struct fabric *fabric = userdata;
+	struct list *l;
+
+	(void)source;
+	list_for_each(l, &fabric->devices) {
+		struct fabric_device *device = container_of(l, struct fabric_device, link);
+
+		if (device->announced)
+			continue;
+		device->announced = true;
+		fabric->ops->device_added(fabric->userdata, device);
+	}
+	return 0;
+}
+
+/* Without RDMA in the kernel there is no such socket; then there are no QPs to ask about either. */
+static struct mnl_socket *open_netlink(void)
+{
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_RDMA, SOCK_CLOEXEC);
+
+	if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0) {
+		mnl_socket_close(nl);
+		return NULL;
+	}
+	return nl;
+}
+
+int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
+	       const struct fabric_ops *ops, void *userdata)
+{
+	_cleanup_(fabric_freep) struct fabric *fabric = calloc(1, sizeof(*fabric));
+	int r;
+
+	if (!fabric)
+		return -ENOMEM;
+	fabric->loop = sd_event_ref(loop);
+	fabric->access = access;
+	fabric->ops = ops;
+	fabric->userdata = userdata;
+	list_init(&fabric->devices);
+	list_init(&fabric->contexts);
+	fabric->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fabric->null_fd < 0)
+		return -errno;
+	fabric->netlink = open_netlink();
+
+	r = sd_event_add_defer(loop, &fabric->announce, on_announce, fabric);
+	if (r < 0)
+		return r;
+	r = fabric_start_hotplug(fabric);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(fabric);
+	return 0;
+}
+
+struct fabric *fabric_free(struct fabric *fabric)
+{
+	struct list *l;
+
+	if (!fabric)
+		return NULL;
+	assert(fabric->n_channels == 0);
+	sd_device_monitor_unref(fabric->monitor);
+	sd_event_source_disable_unref(fabric->announce);
+	while ((l = list_first(&fabric->devices))) {
+		list_remove(l);
+		fabric_device_unref(container_of(l, struct fabric_device, link));
+	}
+	while ((l = list_first(&fabric->contexts))) {
+		list_remove(l);
+		free(container_of(l, struct fabric_context, link));
+	}
+	if (fabric->netlink)
+		mnl_socket_close(fabric->netlink);
+	closep(&fabric->null_fd);
+	sd_event_unref(fabric->loop);
+	free(fabric);
+	return NULL;
+}
+
+struct fabric_device *fabric_device_unref(struct fabric_device *device)
+{
+	if (!device || --device->n_refs > 0)
+		return NULL;
+	assert(list_is_empty(&device->grants));
+	free(device->name);
+	free(device->node);
+	free(device);
+	return NULL;
+}
+
+struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev)
+{
+	struct list *next = prev ? prev->link.next : fabric->devices.next;
+
+	return next == &fabric->devices ? NULL : container_of(next, struct fabric_device, link);
+}
+
+struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name)
+{
+	struct fabric_device *device = NULL;
+
+	while ((device = fabric_next_device(fabric, device)))
+		if (strcmp(device->name, name) == 0)
+			break;
+	return device;
+}
+
+const char *fabric_device_name(const struct fabric_device *device)
+{
+	return device->name;
+}
+
+const char *fabric_device_node(const struct fabric_device *device)
+{
+	return device->node;
+}
+
+unsigned fabric_device_n_leases(const struct fabric_device *device)
+{
+	return device->n_leases;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker.h"
+#include "proto/version.h"
+#include "util/log.h"
+
+#ifndef RDMABROKER_CONFIG
+#define RDMABROKER_CONFIG "/etc/rdmabroker/rdmabrokerd.conf"
+#endif
+
+enum {
+	OPT_CHECK = 0x100,
+	OPT_CONFIG,
+	OPT_SOCKET,
+	OPT_POLICY_DIR,
+};
+
+static const struct option long_options[] = {
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static void usage(FILE *f)
+{
+	fputs("rdmabrokerd [OPTION ...]\n"
+	      "rdmabrokerd --check [FILE ...]\n"
+	      "\n"
+	      "Owns this host's RDMA connection manager and serves it by policy.\n"
+	      "\n"
+	      "  --check [FILE ...]  parse rules (*.rules) and configuration (*.conf), say what is\n"
+	      "                      wrong and exit with 1, touch nothing; without FILE: what the\n"
+	      "                      daemon would read\n"
+	      "  --config FILE       instead of " RDMABROKER_CONFIG "\n"
+	      "  --socket PATH       where to listen, instead of what the configuration says\n"
+	      "  --policy-dir DIR    where the *.rules are, instead of what the configuration says\n"
+	      "  -h, --help          this text\n"
+	      "  -V, --version       the version\n"
+	      "\n"
+	      "Signals: HUP reloads policy and configuration, TERM and INT stop.\n"
+	      "See rdmabrokerd(8), rdmabroker.rules(5), rdmabrokerd.conf(5).\n",
+	      f);
+}
+
+static int serve(const struct broker_options *options)
+{
+	struct broker *broker = NULL;
+	int r;
+
+	log_init();
+	r = broker_new(&broker, options);
+	if (r == 0)
+		r = broker_run(broker);
+	broker_free(broker);
+	if (r < 0)
+		log_error("rdmabrokerd ends: %s.", strerror(-r));
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct broker_options options = { .config_path = RDMABROKER_CONFIG };
+	bool check = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
+		switch (c) {
+		case OPT_CHECK:
+			check = true;
+			break;
+		case OPT_CONFIG:
+			options.config_path = optarg;
+			break;
+		case OPT_SOCKET:
+			options.socket_path = optarg;
+			break;
+		case OPT_POLICY_DIR:
+			options.policy_dir = optarg;
+			break;
+		case 'V':
+			puts("rdmabrokerd " RDMABROKER_VERSION);
+			return EXIT_SUCCESS;
+		case 'h':
+			usage(stdout);
+			return EXIT_SUCCESS;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (check)
+		return broker_check(&options, argv + optind, (size_t)(argc - optind));
+	if (optind < argc) {
+		fprintf(stderr, "rdmabrokerd: '%s' is not expected here.\n", argv[optind]);
+		usage(stderr);
+		return 2;
+	}
+	return serve(&options);
+}

@@ -1,0 +1,20 @@
+# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, util.
+DAEMON_SRC := \
+	daemon/broker.c \
+	daemon/config.c \
+	daemon/socket.c \
+	$(wildcard daemon/rpc/*.c) \
+	$(wildcard daemon/core/*.c) \
+	$(wildcard daemon/policy/*.c) \
+	$(wildcard daemon/util/*.c)
+FABRIC_SRC := $(wildcard daemon/fabric/*.c)
+DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)
+
+DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \
+	libmnl inih 2>/dev/null)
+
+$(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC)) $(PROTO_GEN).o
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+ALL += $(O)/rdmabrokerd

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include "policy/policy.h"
+#include "policy/rules.h"
+#include "policy/words.h"
+
+static enum ternary condition_match(const struct policy *policy,
+				    const struct policy_condition *condition,
+				    const struct policy_facts *facts)
+{
+	const struct policy_match *match = policy->matches + condition->first_match;
+	enum ternary all = TERNARY_YES, one;
+
+	if (!(condition->operations & 1u << facts->question->operation))
+		return TERNARY_NO;
+
+	for (unsigned i = 0; i < condition->n_matches; i++, match++) {
+		one = match->word->match(&match->value, facts);
+		if (one == TERNARY_NO)
+			return TERNARY_NO;
+		if (one == TERNARY_UNKNOWN)
+			all = TERNARY_UNKNOWN;
+	}
+	return all;
+}
+
+/* Whether from rule FIRST on, whatever the unknown facts turn out to be, the answer is no. */
+static bool must_reject(const struct policy *policy, size_t first, const struct policy_facts *facts)
+{
+	for (size_t i = first; i < policy->n_rules; i++) {
+		enum ternary t = condition_match(policy, &policy->conditions[i], facts);
+
+		if (t == TERNARY_NO)
+			continue;
+		if (policy->conditions[i].allow)
+			return false;
+		if (t == TERNARY_YES)
+			return true;
+	}
+	return true;
+}
+
+static struct policy_verdict verdict_from_rule(const struct policy *policy, size_t i)
+{
+	const struct policy_rule *rule = &policy->rules[i];
+
+	if (rule->allow)
+		return (struct policy_verdict){ .answer = POLICY_ALLOW, .rule = rule };
+	return (struct policy_verdict){
+		.answer = POLICY_REJECT,
+		.rule = rule,
+		.reason = rule->reason ? rule->reason : "denied",
+	};
+}
+
+void policy_decide(const struct policy *policy, const struct policy_question *question,
+		   struct policy_verdict *ret)
+{
+	struct policy_facts facts = { .question = question };
+
+	facts.knows_local = prefix_from_sockaddr(&facts.local, question->local);
+	facts.knows_peer = prefix_from_sockaddr(&facts.peer, question->peer);
+
+	for (size_t i = 0; i < policy->n_rules; i++) {
+		const struct policy_condition *condition = &policy->conditions[i];
+		enum ternary t = condition_match(policy, condition, &facts);
+
+		if (t == TERNARY_NO)
+			continue;
+		if (t == TERNARY_UNKNOWN && question->early) {
+			if (condition->allow || !must_reject(policy, i + 1, &facts)) {
+				*ret = (struct policy_verdict){ .answer = POLICY_DEFER,
+								.rule = &policy->rules[i] };
+				return;
+			}
+		} else if (t == TERNARY_UNKNOWN && condition->allow) {
+			continue;
+		}
+
+		*ret = verdict_from_rule(policy, i);
+		return;
+	}
+
+	*ret = (struct policy_verdict){ .answer = POLICY_REJECT, .reason = "no-rule" };
+}

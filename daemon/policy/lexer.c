@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/lexer.h"
+#include "util/diag.h"
+
+void lexer_init(struct lexer *lexer, struct source *source, struct diag *diag)
+{
+	*lexer = (struct lexer){ .source = source, .diag = diag };
+}
+
+void lexer_done(struct lexer *lexer)
+{
+	free(lexer->tokens);
+	*lexer = (struct lexer){};
+}
+
+static int complain(struct lexer *lexer, const struct source_line *line, size_t at,
+		    const char *what)
+{
+	diag_add(lexer->diag, source_name(lexer->source), line->number, at + 1, line->text,
+		 line->len, "%s", what);
+	return -EBADMSG;
+}
+
+static int add_token(struct lexer *lexer, enum token_type type, const struct source_line *line,
+		     size_t from, size_t to)
+{
+	struct token *token;
+
+	if (lexer->n_tokens == lexer->n_allocated) {
+		size_t n = lexer->n_allocated ? lexer->n_allocated * 2 : 32;
+		struct token *grown = reallocarray(lexer->tokens, n, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		lexer->tokens = grown;
+		lexer->n_allocated = n;
+	}
+
+	token = &lexer->tokens[lexer->n_tokens++];
+	*token = (struct token){
+		.type = type,
+		.text = line->text + from,
+		.len = to - from,
+		.line = *line,
+		.column = from + 1,
+	};
+	return 0;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Whether nothing but blanks follows. */
+static bool is_rest_blank(const struct source_line *line, size_t at)
+{
+	while (at < line->len && is_blank(line->text[at]))
+		at++;
+	return at == line->len;
+}
+
+static int lex_string(struct lexer *lexer, const struct source_line *line, size_t *at)
+{
+	size_t from = *at, i;
+	int r;
+
+	for (i = from + 1; i < line->len && line->text[i] != '"'; i++) {
+		if (line->text[i] != '\\')
+			continue;
+		i++;
+		if (i == line->len)
+			break;
+		if (line->text[i] != '"' && line->text[i] != '\\')
+			return complain(lexer, line, i - 1,
+					"only \\\" and \\\\ can be escaped in a string");
+	}
+	if (i >= line->len)
+		return complain(lexer, line, from, "the string does not end on its line");
+
+	r = add_token(lexer, TOKEN_STRING, line, from + 1, i);
+	if (r < 0)
+		return r;
+	lexer->tokens[lexer->n_tokens - 1].column = from + 1;
+	*at = i + 1;
+	return 0;
+}
+
+static int lex_word(struct lexer *lexer, const struct source_line *line, size_t *at)
+{
+	size_t from = *at, i;
+
+	for (i = from; i < line->len; i++) {
+		char c = line->text[i];
+
+		if (is_blank(c) || strchr("\"{},=", c))
+			break;
+		/* "user bob#1" may be a name or a name and a comment: let the admin say which. */
+		if (c == '#')
+			return complain(lexer, line, i, "a comment must have a blank before it");
+		if (c == '\\' && is_rest_blank(line, i + 1))
+			break;
+	}
+
+	*at = i;
+	return add_token(lexer, TOKEN_WORD, line, from, i);
+}
+
+/* Returns 1 where the line goes on in the next. */
+static int lex_line(struct lexer *lexer, const struct source_line *line)
+{
+	size_t i = 0;
+	int r;
+
+	if (!source_check_line(lexer->source, line, lexer->diag))
+		return -EBADMSG;
+
+	while (i < line->len) {
+		switch (line->text[i]) {
+		case ' ':
+		case '\t':
+			i++;
+			continue;
+		case '#':
+			return 0;
+		case '"':
+			r = lex_string(lexer, line, &i);
+			break;
+		case '{':
+			r = add_token(lexer, TOKEN_OPEN, line, i, i + 1);
+			i++;
+			break;
+		case '}':
+			r = add_token(lexer, TOKEN_CLOSE, line, i, i + 1);
+			i++;
+			break;
+		case ',':
+			r = add_token(lexer, TOKEN_COMMA, line, i, i + 1);
+			i++;
+			break;
+		case '=':
+			r = add_token(lexer, TOKEN_EQUALS, line, i, i + 1);
+			i++;
+			break;
+		case '\\':
+			if (i + 1 == line->len)
+				return 1;
+			if (is_rest_blank(line, i + 1))
+				return complain(lexer, line, i,
+						"'\\' must be the last character of its line");
+			/* fall through */
+		default:
+			r = lex_word(lexer, line, &i);
+			break;
+		}
+		if (r < 0)
+			return r;
+	}
+
+	return 0;
+}
+
+static int add_end(struct lexer *lexer)
+{
+	const struct token *last = &lexer->tokens[lexer->n_tokens - 1];
+	struct source_line line = last->line;
+	size_t at = last->text - line.text + last->len + (last->type == TOKEN_STRING);
+
+	return add_token(lexer, TOKEN_END, &line, at, at);
+}
+
+static bool ends_in_backslash(const struct source_line *line)
+{
+	return line->len && line->text[line->len - 1] == '\\';
+}
+
+int lexer_next(struct lexer *lexer)
+{
+	struct source_line line = {};
+	bool goes_on = false;
+	int r;
+
+	lexer->n_tokens = 0;
+	while (source_next(lexer->source, &line)) {
+		r = lex_line(lexer, &line);
+		if (r == 1) {
+			goes_on = true;
+			continue;
+		}
+		goes_on = false;
+		if (r == -EBADMSG) {
+			/* The rest of the logical line has lost its sense. */
+			while (ends_in_backslash(&line) && source_next(lexer->source, &line))
+				;
+			return r;
+		}
+		if (r < 0)
+			return r;
+		if (!lexer->n_tokens)
+			continue;
+
+		r = add_end(lexer);
+		return r < 0 ? r : 1;
+	}
+
+	if (goes_on)
+		return complain(lexer, &line, line.len - 1,
+				"the file ends where the line should go on");
+	return 0;
+}
+
+bool token_is(const struct token *token, const char *word)
+{
+	return token->type == TOKEN_WORD && token->len == strlen(word) &&
+	       !memcmp(token->text, word, token->len);
+}
+
+void token_unescape(const struct token *token, char *ret)
+{
+	for (size_t i = 0; i < token->len; i++) {
+		if (token->type == TOKEN_STRING && token->text[i] == '\\')
+			i++;
+		*ret++ = token->text[i];
+	}
+	*ret = '\0';
+}

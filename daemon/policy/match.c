@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <grp.h>
+#include <pwd.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/parser.h"
+#include "policy/words.h"
+
+#define LIST_MAX 1024 /* members of a list of users, groups or ports */
+#define NAME_MAX_LEN 255 /* of a user, a group or a device pattern */
+#define LOOKUP_BUFFER_MAX (1024 * 1024)
+
+static const struct {
+	const char *name;
+	int number;
+} port_spaces[] = {
+	{ "tcp", RDMA_PS_TCP },
+	{ "udp", RDMA_PS_UDP },
+	{ "ib", RDMA_PS_IB },
+	{ "ipoib", RDMA_PS_IPOIB },
+};
+
+static enum ternary ternary(bool yes)
+{
+	return yes ? TERNARY_YES : TERNARY_NO;
+}
+
+/* NAME holds NAME_MAX_LEN + 1. */
+static int take_name(struct parser *parser, const char *what, const struct token **ret_token,
+		     char *name)
+{
+	const struct token *token = parser_take(parser);
+
+	if (token->type != TOKEN_WORD && token->type != TOKEN_STRING)
+		return parser_complain(parser, token, "%s is missing here", what);
+	if (!token->len || token->len > NAME_MAX_LEN)
+		return parser_complain(parser, token, "%s has 1 to %u bytes", what, NAME_MAX_LEN);
+
+	token_unescape(token, name);
+	*ret_token = token;
+	return 0;
+}
+
+/* The databases' answers: 0, -ESRCH for "no such name", or another negative errno. */
+static int look_up_user(const char *name, char *buffer, size_t size, uint32_t *ret)
+{
+	struct passwd entry, *found;
+	int error;
+
+	error = getpwnam_r(name, &entry, buffer, size, &found);
+	if (found)
+		*ret = entry.pw_uid;
+	return found ? 0 : error ? -error : -ESRCH;
+}
+
+static int look_up_group(const char *name, char *buffer, size_t size, uint32_t *ret)
+{
+	struct group entry, *found;
+	int error;
+
+	error = getgrnam_r(name, &entry, buffer, size, &found);
+	if (found)
+		*ret = entry.gr_gid;
+	return found ? 0 : error ? -error : -ESRCH;
+}
+
+static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const char *name,
+		   uint32_t *ret)
+{
+	char *buffer = NULL, *grown;
+	int r = -ERANGE;
+
+	/* A group's members must all fit into the buffer, and nothing says how many there are. */
+	for (size_t size = 1024; r == -ERANGE && size <= LOOKUP_BUFFER_MAX; size *= 4) {
+		grown = realloc(buffer, size);
+		if (!grown) {
+			free(buffer);
+			return -ENOMEM;
+		}
+		buffer = grown;
+		r = in(name, buffer, size, ret);
+	}
+
+	free(buffer);
+	return r;
+}
+
+static int take_id(struct parser *parser, const char *what,
+		   int (*in)(const char *, char *, size_t, uint32_t *),
+		   const struct token **ret_token, uint32_t *ret)
+{
+	char name[NAME_MAX_LEN + 1];
+	int r;
+
+	r = take_name(parser, what, ret_token, name);
+	if (r < 0)
+		return r;
+
+	/* In quotes it is a name, whatever it looks like. The highest number means "no id". */
+	if ((*ret_token)->type == TOKEN_WORD && strspn(name, "0123456789") == strlen(name)) {
+		if (!parser_is_number(name, strlen(name), ret) || *ret == UINT32_MAX)
+			parser_complain(parser, *ret_token, "an id is a number from 0 to %u",
+					UINT32_MAX - 1);
+		return 0;
+	}
+
+	r = look_up(in, name, ret);
+	if (r == -ENOMEM)
+		return r;
+	if (r == -ESRCH || r == -ENOENT)
+		parser_complain(parser, *ret_token, "unknown %s '%.64s'", what, name);
+	else if (r < 0)
+		parser_complain(parser, *ret_token, "cannot look up %s '%.64s': %s", what, name,
+				strerror(-r));
+	return 0;
+}
+
+static bool take_comma(struct parser *parser)
+{
+	if (parser->token->type != TOKEN_COMMA)
+		return false;
+	parser_take(parser);
+	return true;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int parse_ids(struct parser *parser, const char *what,
+		     int (*in)(const char *, char *, size_t, uint32_t *), union policy_value *ret)
+{
+	const struct token *token;
+	struct policy_ids *list;
+	uint32_t ids[LIST_MAX];
+	size_t n = 0;
+	int r;
+
+	do {
+		uint32_t id = UINT32_MAX;
+
+		r = take_id(parser, what, in, &token, &id);
+		if (r < 0)
+			return r;
+		if (n == LIST_MAX)
+			return parser_complain(parser, token, "more than %u in one list", LIST_MAX);
+		for (size_t i = 0; i < n; i++) {
+			if (id == ids[i] && id != UINT32_MAX) {
+				parser_complain(parser, token, "this %s is named twice", what);
+				break;
+			}
+		}
+		ids[n++] = id;
+	} while (take_comma(parser));
+
+	list = policy_alloc(parser->policy, sizeof(*list) + n * sizeof(ids[0]));
+	if (!list)
+		return -ENOMEM;
+	qsort(ids, n, sizeof(ids[0]), compare_ids);
+	memcpy(list->ids, ids, n * sizeof(ids[0]));
+	list->n = n;
+	ret->ids = list;
+	return 0;
+}
+
+int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	(void)rule;
+	return parse_ids(parser, "user", look_up_user, ret);
+}
+
+int match_parse_group(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	(void)rule;
+	return parse_ids(parser, "group", look_up_group, ret);
+}
+
+static bool has_id(const struct policy_ids *list, uint32_t id)
+{
+	return bsearch(&id, list->ids, list->n, sizeof(list->ids[0]), compare_ids);
+}
+
+enum ternary match_user(const union policy_value *value, const struct policy_facts *facts)
+{
+	return ternary(has_id(value->ids, facts->question->uid));
+}
+
+enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
+{
+	for (size_t i = 0; i < facts->question->n_gids; i++)
+		if (has_id(value->ids, facts->question->gids[i]))
+			return TERNARY_YES;
+	return TERNARY_NO;
+}
+
+int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	(void)rule;
+	return set_take(parser, "this match", &ret->prefixes);
+}
+
+enum ternary match_local(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (!facts->knows_local)
+		return TERNARY_UNKNOWN;
+	return ternary(prefix_set_contains(value->prefixes, &facts->local));
+}
+
+enum ternary match_peer(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (!facts->knows_peer)
+		return TERNARY_UNKNOWN;
+	return ternary(prefix_set_contains(value->prefixes, &facts->peer));
+}
+
+static bool parse_range(const struct token *token, uint32_t *ret_first, uint32_t *ret_last)
+{
+	const char *dash = memchr(token->text, '-', token->len);
+	size_t len = dash ? (size_t)(dash - token->text) : token->len;
+
+	if (!parser_is_number(token->text, len, ret_first))
+		return false;
+	*ret_last = *ret_first;
+	if (dash && !parser_is_number(dash + 1, token->len - len - 1, ret_last))
+		return false;
+	return *ret_first >= 1 && *ret_first <= UINT16_MAX && *ret_last >= 1 &&
+	       *ret_last <= UINT16_MAX;
+}
+
+int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	struct policy_ports *list;
+	struct {
+		uint32_t first, last;
+	} ranges[LIST_MAX];
+	const struct token *token;
+	size_t n = 0;
+
+	do {
+		uint32_t first, last;
+
+		token = parser_take(parser);
+		if (token->type != TOKEN_WORD || !parse_range(token, &first, &last))
+			return parser_complain(parser, token,
+					       "a port N or a range N-M from 1 to 65535 should "
+					       "stand here");
+		if (n == LIST_MAX)
+			return parser_complain(parser, token, "more than %u in one list", LIST_MAX);
+		if (first > last)
+			parser_complain(parser, token, "the range is reversed, did you mean %u-%u?",
+					last, first);
+		for (size_t i = 0; i < n && first <= last; i++) {
+			if (first <= ranges[i].last && last >= ranges[i].first) {
+				parser_complain(parser, token, "this overlaps %u-%u before it",
+						ranges[i].first, ranges[i].last);
+				break;
+			}
+		}
+		ranges[n].first = first;
+		ranges[n++].last = last;
+	} while (take_comma(parser));
+
+	list = policy_alloc(parser->policy, sizeof(*list) + n * sizeof(list->ranges[0]));
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		list->ranges[i].first = ranges[i].first;
+		list->ranges[i].last = ranges[i].last;
+	}
+	list->n = n;
+	ret->ports = list;
+	rule->names_port = true;
+	return 0;
+}
+
+enum ternary match_port(const union policy_value *value, const struct policy_facts *facts)
+{
+	int port = facts->question->port;
+
+	/* Port 0 is "whichever is free": not known yet. */
+	if (port <= 0)
+		return TERNARY_UNKNOWN;
+	for (size_t i = 0; i < value->ports->n; i++)
+		if (port >= value->ports->ranges[i].first && port <= value->ports->ranges[i].last)
+			return TERNARY_YES;
+	return TERNARY_NO;
+}
+
+/* fnmatch() takes a '[' that nothing closes for a plain character. Nobody means that. */
+static bool has_open_bracket(const char *glob)
+{
+	for (; *glob; glob++) {
+		if (*glob == '\\' && glob[1]) {
+			glob++;
+		} else if (*glob == '[') {
+			glob += 1 + (glob[1] == '!' || glob[1] == '^');
+			/* "[]...]": a bracket that comes first is a member. */
+			glob = *glob ? strchr(glob + 1, ']') : NULL;
+			if (!glob)
+				return true;
+		}
+	}
+	return false;
+}
+
+int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	char name[NAME_MAX_LEN + 1], *glob;
+	const struct token *token;
+	int r;
+
+	(void)rule;
+	r = take_name(parser, "device pattern", &token, name);
+	if (r < 0)
+		return r;
+	if (has_open_bracket(name))
+		parser_complain(parser, token, "a '[' of this pattern is not closed");
+	if (parser->token->type == TOKEN_COMMA)
+		return parser_complain(parser, parser->token,
+				       "'device' takes one pattern; a ',' in it needs quotes");
+
+	glob = policy_alloc(parser->policy, strlen(name) + 1);
+	if (!glob)
+		return -ENOMEM;
+	ret->glob = strcpy(glob, name);
+	return 0;
+}
+
+enum ternary match_device(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (!facts->question->device)
+		return TERNARY_UNKNOWN;
+	return ternary(!fnmatch(value->glob, facts->question->device, 0));
+}
+
+int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct token *token = parser_take(parser);
+
+	(void)rule;
+	for (size_t i = 0; i < sizeof(port_spaces) / sizeof(port_spaces[0]); i++) {
+		if (token_is(token, port_spaces[i].name)) {
+			ret->number = port_spaces[i].number;
+			return 0;
+		}
+	}
+	return parser_complain(parser, token, "'ps' takes tcp, udp, ib or ipoib");
+}
+
+enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (!facts->question->port_space)
+		return TERNARY_UNKNOWN;
+	return ternary(value->number == facts->question->port_space);
+}

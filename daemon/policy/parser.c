@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/parser.h"
+#include "policy/rules.h"
+#include "policy/words.h"
+#include "util/diag.h"
+
+static const struct operation {
+	const char *name;
+	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
+	bool is_missing; /* of the language, not of this version */
+} operations[] = {
+	{ "session", POLICY_SESSION, false },
+	{ "device", POLICY_DEVICE, false },
+	{ "listen", POLICY_LISTEN, false },
+	{ "connect", POLICY_CONNECT, false },
+	{ "accept", POLICY_ACCEPT, false },
+	{ "any", _POLICY_OPERATION_MAX, false },
+	{ "join", 0, true },
+	{ "admin", 0, true },
+};
+
+#define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+const char *policy_operation_to_string(enum policy_operation operation)
+{
+	for (size_t i = 0; i < N_OPERATIONS; i++)
+		if (operations[i].operation == operation && !operations[i].is_missing)
+			return operations[i].name;
+	return "unknown";
+}
+
+void parser_init(struct parser *parser, struct policy *policy, struct diag *diag)
+{
+	*parser = (struct parser){ .policy = policy, .diag = diag };
+}
+
+void parser_done(struct parser *parser)
+{
+	set_done(parser);
+	*parser = (struct parser){};
+}
+
+const struct token *parser_take(struct parser *parser)
+{
+	const struct token *token = parser->token;
+
+	if (token->type != TOKEN_END)
+		parser->token++;
+	return token;
+}
+
+int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
+{
+	char message[256];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(message, sizeof(message), fmt, args);
+	va_end(args);
+
+	diag_add(parser->diag, parser->file, token->line.number, token->column, token->line.text,
+		 token->line.len, "%s", message);
+	parser->is_line_bad = true;
+	return -EBADMSG;
+}
+
+static int complain_unknown(struct parser *parser, const struct token *token, const char *what,
+			    const char *best)
+{
+	/* Only so much of the word as leaves room for the rest of the message. */
+	int len = token->len < 64 ? token->len : 64;
+
+	if (best)
+		return parser_complain(parser, token, "unknown %s '%.*s', did you mean '%s'?", what,
+				       len, token->text, best);
+	return parser_complain(parser, token, "unknown %s '%.*s'", what, len, token->text);
+}
+
+bool parser_is_number(const char *text, size_t len, uint32_t *ret)
+{
+	uint64_t n = 0;
+
+	if (!len || len > 10 || (text[0] == '0' && len > 1))
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return false;
+		n = n * 10 + (text[i] - '0');
+	}
+	if (n > UINT32_MAX)
+		return false;
+
+	*ret = n;
+	return true;
+}
+
+int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
+		       uint32_t *ret)
+{
+	const struct token *token = parser_take(parser);
+	uint32_t n;
+
+	if (token->type != TOKEN_WORD || !parser_is_number(token->text, token->len, &n) ||
+	    n < min || n > max)
+		return parser_complain(parser, token, "'%s' takes a number from %u to %u", what,
+				       min, max);
+
+	*ret = n;
+	return 0;
+}
+
+static int parse_operation(struct parser *parser, struct policy_rule *rule)
+{
+	const struct token *token = parser_take(parser);
+	struct diag_guess guess = { .word = token->text, .len = token->len };
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "an operation is missing here");
+
+	for (size_t i = 0; i < N_OPERATIONS; i++) {
+		if (!token_is(token, operations[i].name)) {
+			if (!operations[i].is_missing)
+				diag_guess(&guess, operations[i].name);
+			continue;
+		}
+		if (operations[i].is_missing)
+			return parser_complain(parser, token,
+					       "operation '%s' is not supported by this version",
+					       operations[i].name);
+		rule->operation = operations[i].operation;
+		return 0;
+	}
+
+	return complain_unknown(parser, token, "operation", guess.best);
+}
+
+/* What a line has said so far. */
+struct said {
+	uint64_t words; /* bit i: word i of the table */
+	unsigned operations; /* that the rule can still match */
+	size_t n_matches;
+	bool has_setting;
+};
+
+/* Whether WORD may stand here, in a rule for these operations. Complains, and lets the line go on. */
+static void check_word(struct parser *parser, const struct token *token,
+		       const struct policy_word *word, const struct policy_rule *rule,
+		       struct said *said)
+{
+	uint64_t bit = UINT64_C(1) << policy_word_index(word);
+
+	if (said->words & bit)
+		parser_complain(parser, token, "'%s' stands twice in this rule", word->name);
+	said->words |= bit;
+
+	if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
+		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
+				rule->allow ? "reject" : "allow");
+	else if (!(word->operations & said->operations))
+		parser_complain(parser, token, "'%s' makes no sense with '%s'%s", word->name,
+				policy_operation_to_string(rule->operation),
+				rule->operation == _POLICY_OPERATION_MAX ?
+					" and the matches before it" :
+					"");
+
+	if (word->match && said->has_setting)
+		parser_complain(parser, token, "match '%s' must stand before the settings",
+				word->name);
+}
+
+static int parse_word(struct parser *parser, struct policy_rule *rule, struct said *said)
+{
+	const struct token *token = parser_take(parser);
+	const struct policy_word *word;
+	struct policy_match match = {};
+	int r;
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "a match or a setting should stand here");
+	word = policy_word_find(token);
+	if (!word)
+		return complain_unknown(parser, token, "word", policy_word_guess(token));
+	if (!word->parse)
+		return parser_complain(parser, token, "'%s' is not supported by this version",
+				       word->name);
+
+	check_word(parser, token, word, rule, said);
+	r = word->parse(parser, rule, &match.value);
+	if (r < 0)
+		return r;
+
+	if (!word->match) {
+		said->has_setting = true;
+		return 0;
+	}
+
+	/* A rule for any operation is one for those for which all of its matches make sense. */
+	if (word->operations & said->operations)
+		said->operations &= word->operations;
+	if (parser->is_line_bad)
+		return 0;
+	match.word = word;
+	r = policy_add_match(parser->policy, &match);
+	if (r < 0)
+		return r;
+	said->n_matches++;
+	return 0;
+}
+
+static int parse_rule(struct parser *parser, bool allow, unsigned line)
+{
+	struct policy_rule rule = {
+		.file = parser->file,
+		.line = line,
+		.allow = allow,
+		.settings = { .tos = -1, .tos_max = -1, .backlog = -1 },
+	};
+	struct said said = {};
+	size_t n_matches_before = parser->policy->n_matches;
+	const struct token *start = parser->token - 1;
+	int r;
+
+	r = parse_operation(parser, &rule);
+	if (r < 0)
+		return r;
+
+	said.operations = rule.operation == _POLICY_OPERATION_MAX ? POLICY_ALL_OPERATIONS :
+								    1u << rule.operation;
+	while (parser->token->type != TOKEN_END) {
+		r = parse_word(parser, &rule, &said);
+		if (r < 0)
+			break;
+	}
+	if (r >= 0 && !parser->is_line_bad && parser->policy->n_rules == POLICY_RULES_MAX) {
+		parser->is_full = true;
+		r = parser_complain(parser, start, "more than %u rules", POLICY_RULES_MAX);
+	}
+	if (r < 0 || parser->is_line_bad) {
+		parser->policy->n_matches = n_matches_before;
+		return r;
+	}
+
+	return policy_add_rule(parser->policy, &rule, said.operations, said.n_matches);
+}
+
+static int parse_line(struct parser *parser)
+{
+	static const char *const actions[] = { "allow", "reject", "set" };
+	const struct token *token = parser_take(parser);
+	struct diag_guess guess = { .word = token->text, .len = token->len };
+
+	if (token_is(token, "allow"))
+		return parse_rule(parser, true, token->line.number);
+	if (token_is(token, "reject"))
+		return parse_rule(parser, false, token->line.number);
+	if (token_is(token, "set"))
+		return set_parse(parser);
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "a line begins with allow, reject or set");
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		diag_guess(&guess, actions[i]);
+	return complain_unknown(parser, token, "action", guess.best);
+}
+
+int parser_feed(struct parser *parser, struct source *source)
+{
+	const char *name = source_name(source);
+	struct lexer lexer;
+	char *file;
+	int r = 0;
+
+	file = policy_alloc(parser->policy, strlen(name) + 1);
+	if (!file)
+		return -ENOMEM;
+	parser->file = strcpy(file, name);
+
+	lexer_init(&lexer, source, parser->diag);
+	while (!parser->is_full) {
+		r = lexer_next(&lexer);
+		if (r == 0)
+			break;
+		if (r > 0) {
+			parser->token = lexer.tokens;
+			parser->is_line_bad = false;
+			r = parse_line(parser);
+			if (r == 0 && parser->is_line_bad)
+				r = -EBADMSG;
+		}
+		if (r == -EBADMSG)
+			parser->has_failed = true;
+		else if (r < 0)
+			break;
+	}
+	lexer_done(&lexer);
+	parser->token = NULL;
+
+	if (r < 0 && r != -EBADMSG)
+		return r;
+	return parser->has_failed ? -EBADMSG : 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Fed with sources, one after the other, it adds their rules to a policy. After an error it goes on with
+ * the next line, and within a line wherever the meaning of what follows is still clear, so that one run
+ * shows all that is wrong.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/lexer.h"
+
+struct diag;
+struct policy;
+struct prefix_set;
+
+struct parser {
+	struct policy *policy;
+	struct diag *diag;
+	void *sets; /* tsearch() tree of struct set, by name */
+	size_t n_prefixes; /* in all sets */
+
+	/* of the source that is being read */
+	const char *file; /* lives as long as the policy */
+	const struct token *token; /* the next one */
+	bool is_line_bad;
+	bool has_failed;
+	bool is_full; /* no more rules fit */
+};
+
+void parser_init(struct parser *parser, struct policy *policy, struct diag *diag);
+void parser_done(struct parser *parser);
+/* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be fed for more complaints. */
+int parser_feed(struct parser *parser, struct source *source);
+
+/* For the words' own functions: the next token, and the one after it is next then. The end stays. */
+const struct token *parser_take(struct parser *parser);
+/* Complain about TOKEN. The line makes no rule. Returns -EBADMSG. */
+int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* WHAT, the word whose value it is, comes from the table. */
+int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
+		       uint32_t *ret);
+/* False unless all of TEXT is one decimal number without leading zeros that fits 32 bits. */
+bool parser_is_number(const char *text, size_t len, uint32_t *ret);
+
+/* set.c */
+int set_parse(struct parser *parser);
+/* PREFIX, ADDRESS or @SET. *ret is NULL after a complaint that lets the line be read on. */
+int set_take(struct parser *parser, const char *what, const struct prefix_set **ret);
+void set_done(struct parser *parser);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The policy: an ordered list of rules, read from files, that is never changed once it is loaded.
+ *
+ * A question is asked with the facts known so far. A fact can be unknown: the peer at bind time, the
+ * device of a wildcard listener. Where the answer depends on an unknown fact there are two ways:
+ *
+ *   early   the answer is POLICY_DEFER; the caller asks again once it knows more.
+ *   final   the careful reading holds: an allow rule matches only what is known to match, a reject
+ *           rule matches what may match.
+ *
+ * Policies are reference counted: an id keeps the policy that admitted it for as long as it lives, so
+ * that the deciding rule can be named after a reload.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct diag;
+struct policy;
+
+enum policy_operation {
+	POLICY_SESSION, /* may talk to the broker at all */
+	POLICY_DEVICE, /* may use an RDMA device */
+	POLICY_LISTEN, /* may bind and listen */
+	POLICY_CONNECT, /* outgoing connection or look-up */
+	POLICY_ACCEPT, /* request arriving at a listener; identity is the listener's owner */
+	_POLICY_OPERATION_MAX,
+};
+
+enum policy_answer {
+	POLICY_REJECT,
+	POLICY_ALLOW,
+	POLICY_DEFER, /* early questions only */
+};
+
+enum policy_reuseaddr {
+	POLICY_REUSEADDR_NO, /* the default */
+	POLICY_REUSEADDR_YES, /* forced by the broker */
+	POLICY_REUSEADDR_CLIENT, /* if the client asks for it */
+};
+
+struct policy_settings {
+	int tos; /* 0..255, forced; -1: not set */
+	int tos_max; /* 0..255, cap of what the client asks for; -1: not set */
+	enum policy_reuseaddr reuseaddr;
+	int backlog; /* 1..65535, cap and default of a listener's backlog; -1: not set */
+};
+
+/* A rule as others may show it. Lives as long as its policy. */
+struct policy_rule {
+	const char *file; /* as it was opened */
+	unsigned line; /* the first of its (possibly joined) lines, from 1 */
+	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
+	bool allow;
+	bool log;
+	const char *reason; /* on reject; NULL: none given */
+	struct policy_settings settings; /* on allow */
+	bool names_port; /* has a port match: only such a rule admits a port below 1024 */
+};
+
+struct policy_question {
+	enum policy_operation operation;
+	bool early; /* answer POLICY_DEFER rather than decide on unknown facts */
+
+	uid_t uid;
+	const gid_t *gids; /* primary and supplementary */
+	size_t n_gids;
+
+	const struct sockaddr *local; /* NULL or a wildcard address: not known */
+	const struct sockaddr *peer; /* NULL: not known */
+	int port; /* the service's, host order; -1: not known */
+	const char *device; /* e.g. "mlx5_0"; NULL: not known */
+	int port_space; /* enum rdma_port_space's value; 0: not known */
+};
+
+struct policy_verdict {
+	enum policy_answer answer;
+	/* NULL: no rule matched; on POLICY_DEFER the first that may */
+	const struct policy_rule *rule;
+	/* on POLICY_REJECT, never NULL there: the rule's text, "denied" or "no-rule" */
+	const char *reason;
+};
+
+/*
+ * Load all of DIR's *.rules in lexical order. A missing DIR is an error; an empty one is a policy that
+ * rejects all. Returns 0, or a negative errno: -EBADMSG where the text is wrong, -EPERM where a file or
+ * the directory can be written by group or others; what was wrong is in DIAG, and *ret is untouched.
+ */
+int policy_load_dir(struct policy **ret, const char *dir, struct diag *diag);
+/* The same from a list of files, as `rdmabrokerd --check FILE...` needs it. */
+int policy_load_files(struct policy **ret, const char *const *files, size_t n_files,
+		      struct diag *diag);
+/* The same from memory, NAME standing for the file: tests and fuzzing. TEXT need not end in NUL. */
+int policy_load_text(struct policy **ret, const char *name, const char *text, size_t len,
+		     struct diag *diag);
+
+struct policy *policy_ref(struct policy *policy);
+struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL */
+
+size_t policy_n_rules(const struct policy *policy);
+const struct policy_rule *policy_rule_at(const struct policy *policy, size_t i);
+
+/* Decide. Cannot fail, allocates nothing. */
+void policy_decide(const struct policy *policy, const struct policy_question *question,
+		   struct policy_verdict *ret);
+
+const char *policy_operation_to_string(enum policy_operation operation);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * IP addresses and prefixes. IPv4-mapped IPv6 is IPv4 here: a program that binds to "::" sees IPv4 peers
+ * as ::ffff:a.b.c.d, and a rule for a.b.c.d must meet them. So ::/0 is all of IPv6 and none of IPv4.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct prefix {
+	uint8_t family; /* 4 or 6 */
+	uint8_t bits; /* 32 or 128: an address */
+	uint8_t address[16]; /* network order; unused bits and bytes are 0 */
+};
+
+#define PREFIX_STRING_MAX 64
+
+enum prefix_status {
+	PREFIX_OK,
+	PREFIX_NO_ADDRESS, /* the part before the slash is no IPv4 or IPv6 address */
+	PREFIX_BAD_LENGTH, /* the part after the slash is no number, or too large */
+	PREFIX_HOST_BITS, /* bits past the prefix are set; the result has them cleared */
+};
+
+/* Prefixes none of which lies within another, in order. Never changed once made. */
+struct prefix_set {
+	size_t n;
+	struct prefix prefixes[];
+};
+
+enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len);
+/* False where the address is not known: NULL, a wildcard, no IP address. */
+bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address);
+/* BUFFER holds PREFIX_STRING_MAX. Returns BUFFER. */
+const char *prefix_to_string(const struct prefix *prefix, char *buffer);
+bool prefix_contains(const struct prefix *outer, const struct prefix *inner);
+
+/* Sort, and drop what lies within another: the order and shape of a set. Returns how many are left. */
+size_t prefix_normalise(struct prefix *prefixes, size_t n);
+bool prefix_set_contains(const struct prefix_set *set, const struct prefix *address);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * What a policy is made of; only daemon/policy/ includes this. A rule is kept in two parts: what others
+ * may show (struct policy_rule), and the eight bytes and the matches that a decision reads.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "policy/prefix.h"
+
+#define POLICY_RULES_MAX 100000
+#define POLICY_PREFIXES_MAX 1000000 /* of all sets together: a set copies the sets it names */
+#define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
+
+struct policy_word;
+
+struct policy_ids {
+	size_t n;
+	uint32_t ids[]; /* ascending */
+};
+
+struct policy_ports {
+	size_t n;
+	struct {
+		uint16_t first, last;
+	} ranges[];
+};
+
+union policy_value {
+	const struct policy_ids *ids;
+	const struct policy_ports *ports;
+	const struct prefix_set *prefixes;
+	const char *glob;
+	int number;
+};
+
+struct policy_match {
+	const struct policy_word *word;
+	union policy_value value;
+};
+
+struct policy_condition {
+	uint32_t first_match;
+	uint8_t n_matches;
+	uint8_t operations; /* bit i: enum policy_operation i */
+	bool allow;
+};
+
+struct policy {
+	size_t n_refs;
+
+	struct policy_rule *rules;
+	struct policy_condition *conditions; /* as many */
+	size_t n_rules;
+	size_t n_rules_allocated;
+
+	struct policy_match *matches;
+	size_t n_matches;
+	size_t n_matches_allocated;
+
+	struct policy_block *blocks; /* what policy_alloc() gave out */
+};
+
+int policy_new(struct policy **ret);
+/* Zeroed memory that lives as long as the policy does, or NULL. */
+void *policy_alloc(struct policy *policy, size_t size);
+int policy_add_match(struct policy *policy, const struct policy_match *match);
+/* The rule's matches are the last N_MATCHES that were added. */
+int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
+		    size_t n_matches);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/parser.h"
+#include "policy/prefix.h"
+#include "policy/rules.h"
+
+#define SET_NAME_MAX 64
+
+struct set {
+	char name[SET_NAME_MAX + 1];
+	const struct prefix_set *prefixes; /* NULL: its definition was complained about */
+	unsigned line;
+	const char *file;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct set *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static bool is_name(const char *text, size_t len)
+{
+	if (!len || len > SET_NAME_MAX || (text[0] >= '0' && text[0] <= '9') || text[0] == '-')
+		return false;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
+		    c != '_' && c != '-')
+			return false;
+	}
+	return true;
+}
+
+static struct set *find(struct parser *parser, const char *name, size_t len)
+{
+	struct set key = {}, **found;
+
+	if (!is_name(name, len))
+		return NULL;
+	memcpy(key.name, name, len);
+	found = tfind(&key, &parser->sets, compare);
+	return found ? *found : NULL;
+}
+
+static int set_new(struct parser *parser, const struct token *token, const struct prefix *prefixes,
+		   size_t n, const struct prefix_set **ret)
+{
+	struct prefix_set *set;
+
+	if (n > POLICY_PREFIXES_MAX - parser->n_prefixes)
+		return parser_complain(parser, token, "more than %u prefixes in all sets together",
+				       POLICY_PREFIXES_MAX);
+
+	set = policy_alloc(parser->policy, sizeof(*set) + n * sizeof(set->prefixes[0]));
+	if (!set)
+		return -ENOMEM;
+	memcpy(set->prefixes, prefixes, n * sizeof(set->prefixes[0]));
+	set->n = n;
+	parser->n_prefixes += n;
+	*ret = set;
+	return 0;
+}
+
+/* Either *ret_set or *ret_prefix is written, or neither after a complaint that lets the line go on. */
+static int take_member(struct parser *parser, const char *what, struct prefix *ret_prefix,
+		       const struct prefix_set **ret_set)
+{
+	const struct token *token = parser_take(parser);
+	char string[PREFIX_STRING_MAX];
+	struct prefix prefix;
+	struct set *set;
+
+	if (token->type == TOKEN_WORD && token->text[0] == '@') {
+		set = find(parser, token->text + 1, token->len - 1);
+		if (!set)
+			parser_complain(parser, token, "no set of this name is defined above");
+		else if (!set->prefixes)
+			/* Said where it was defined. */
+			parser->is_line_bad = true;
+		else
+			*ret_set = set->prefixes;
+		return 0;
+	}
+
+	switch (token->type == TOKEN_WORD ? prefix_parse(&prefix, token->text, token->len) :
+					    PREFIX_NO_ADDRESS) {
+	case PREFIX_NO_ADDRESS:
+		return parser_complain(parser, token, "%s takes an IP address, a prefix or @SET",
+				       what);
+	case PREFIX_BAD_LENGTH:
+		parser_complain(parser, token, "bad prefix length");
+		return 0;
+	case PREFIX_HOST_BITS:
+		parser_complain(parser, token, "bits behind the prefix are set, did you mean %s?",
+				prefix_to_string(&prefix, string));
+		return 0;
+	case PREFIX_OK:
+		*ret_prefix = prefix;
+		return 0;
+	}
+	return 0;
+}
+
+int set_take(struct parser *parser, const char *what, const struct prefix_set **ret)
+{
+	const struct token *token = parser->token;
+	const struct prefix_set *set = NULL;
+	struct prefix prefix = {};
+	int r;
+
+	r = take_member(parser, what, &prefix, &set);
+	if (r < 0)
+		return r;
+
+	if (prefix.family) {
+		r = set_new(parser, token, &prefix, 1, &set);
+		if (r < 0)
+			return r;
+	}
+	if (parser->token->type == TOKEN_COMMA)
+		return parser_complain(parser, parser->token,
+				       "%s takes one value; name several in a set", what);
+	*ret = set;
+	return 0;
+}
+
+struct members {
+	struct prefix *prefixes;
+	size_t n;
+	size_t n_allocated;
+};
+
+static int add_members(struct parser *parser, const struct token *token, struct members *members,
+		       const struct prefix *prefixes, size_t n)
+{
+	size_t n_allocated = members->n_allocated ? members->n_allocated : 16;
+	struct prefix *grown;
+
+	if (n > POLICY_PREFIXES_MAX - members->n)
+		return parser_complain(parser, token, "more than %u prefixes in one set",
+				       POLICY_PREFIXES_MAX);
+
+	while (n_allocated - members->n < n)
+		n_allocated *= 2;
+	if (n_allocated != members->n_allocated) {
+		grown = reallocarray(members->prefixes, n_allocated, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		members->prefixes = grown;
+		members->n_allocated = n_allocated;
+	}
+
+	memcpy(members->prefixes + members->n, prefixes, n * sizeof(*prefixes));
+	members->n += n;
+	return 0;
+}
+
+/* Up to the closing brace. */
+static int take_members(struct parser *parser, struct members *members)
+{
+	const struct prefix_set *set;
+	const struct token *token;
+	struct prefix prefix;
+	int r = 0;
+
+	if (parser->token->type == TOKEN_CLOSE)
+		return parser_complain(parser, parser->token, "the set is empty");
+
+	do {
+		token = parser->token;
+		prefix.family = 0;
+		set = NULL;
+		r = take_member(parser, "a set", &prefix, &set);
+		if (r == 0 && set)
+			r = add_members(parser, token, members, set->prefixes, set->n);
+		else if (r == 0 && prefix.family)
+			r = add_members(parser, token, members, &prefix, 1);
+		if (r < 0)
+			return r;
+		token = parser_take(parser);
+	} while (token->type == TOKEN_COMMA);
+
+	if (token->type == TOKEN_END)
+		return parser_complain(parser, token,
+				       "'}' is missing ('\\' at its end continues a line)");
+	if (token->type != TOKEN_CLOSE)
+		return parser_complain(parser, token, "',' or '}' should stand here");
+	return 0;
+}
+
+static int parse_definition(struct parser *parser, const struct token *name,
+			    const struct prefix_set **ret)
+{
+	struct members members = {};
+	const struct token *token;
+	int r;
+
+	token = parser_take(parser);
+	if (token->type != TOKEN_EQUALS)
+		return parser_complain(parser, token, "'=' is missing here");
+	token = parser_take(parser);
+	if (token->type != TOKEN_OPEN)
+		return parser_complain(parser, token, "'{' is missing here");
+
+	r = take_members(parser, &members);
+	if (r < 0)
+		goto out;
+	if (parser->token->type != TOKEN_END) {
+		r = parser_complain(parser, parser->token, "nothing may follow the set");
+		goto out;
+	}
+	if (parser->is_line_bad)
+		goto out;
+
+	members.n = prefix_normalise(members.prefixes, members.n);
+	r = set_new(parser, name, members.prefixes, members.n, ret);
+out:
+	free(members.prefixes);
+	return r;
+}
+
+int set_parse(struct parser *parser)
+{
+	const struct token *name = parser_take(parser);
+	struct set *set;
+	int r;
+
+	if (name->type != TOKEN_WORD || !is_name(name->text, name->len))
+		return parser_complain(parser, name,
+				       "a set's name is 1 to %u letters, digits, '_' and '-', no "
+				       "digit or '-' first",
+				       SET_NAME_MAX);
+	set = find(parser, name->text, name->len);
+	if (set)
+		return parser_complain(parser, name, "this set is already defined in %s:%u",
+				       set->file, set->line);
+
+	set = policy_alloc(parser->policy, sizeof(*set));
+	if (!set)
+		return -ENOMEM;
+	memcpy(set->name, name->text, name->len);
+	set->file = parser->file;
+	set->line = name->line.number;
+
+	/* It is known even if its definition is bad: else each use of it would be complained about. */
+	r = parse_definition(parser, name, &set->prefixes);
+	if (!tsearch(set, &parser->sets, compare))
+		return -ENOMEM;
+	return r;
+}
+
+void set_done(struct parser *parser)
+{
+	/* A node begins with the pointer that was given to tsearch(); the sets are the policy's memory. */
+	while (parser->sets)
+		tdelete(*(struct set *const *)parser->sets, &parser->sets, compare);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "policy/source.h"
+#include "util/diag.h"
+
+struct source {
+	char *name;
+	char *text;
+	size_t size;
+	size_t at; /* where the next line begins */
+	unsigned n_lines; /* handed out so far */
+};
+
+static int complain(struct diag *diag, const char *path, int error, const char *what)
+{
+	diag_add(diag, path, 0, 0, NULL, 0, "%s", what);
+	return error;
+}
+
+static int complain_errno(struct diag *diag, const char *path, const char *what)
+{
+	int error = errno;
+
+	diag_add(diag, path, 0, 0, NULL, 0, "%s: %s", what, strerror(error));
+	return -error;
+}
+
+/* An access ACL that lets someone else write shows in the group bits, so the mode tells all. */
+static int check_owner(const struct stat *st, const char *path, struct diag *diag)
+{
+	if (st->st_uid != 0 && st->st_uid != geteuid())
+		return complain(diag, path, -EPERM,
+				"refused: neither root nor the daemon's user owns it");
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return complain(diag, path, -EPERM, "refused: group or others can write it");
+	return 0;
+}
+
+static int too_big(struct diag *diag, const char *path)
+{
+	diag_add(diag, path, 0, 0, NULL, 0, "larger than %u bytes", (unsigned)SOURCE_SIZE_MAX);
+	return -EFBIG;
+}
+
+static int source_new(struct source **ret, const char *name)
+{
+	struct source *source;
+
+	source = calloc(1, sizeof(*source));
+	if (!source)
+		return -ENOMEM;
+
+	source->name = strdup(name);
+	if (!source->name) {
+		source_free(source);
+		return -ENOMEM;
+	}
+
+	*ret = source;
+	return 0;
+}
+
+static int source_read(struct source *source, int fd, struct diag *diag)
+{
+	ssize_t n;
+
+	/* One byte more than is allowed, so that growth since fstat() is seen too. */
+	source->text = malloc(SOURCE_SIZE_MAX + 1);
+	if (!source->text)
+		return -ENOMEM;
+
+	while (source->size <= SOURCE_SIZE_MAX) {
+		n = read(fd, source->text + source->size, SOURCE_SIZE_MAX + 1 - source->size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return complain_errno(diag, source->name, "cannot read");
+		if (n == 0)
+			return 0;
+		source->size += n;
+	}
+
+	return too_big(diag, source->name);
+}
+
+int source_new_file(struct source **ret, const char *path, bool optional, struct diag *diag)
+{
+	struct source *source = NULL;
+	struct stat st;
+	int fd, r;
+
+	/* O_NONBLOCK: a FIFO must not hold us until someone writes to it. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 && errno == ENOENT && optional)
+		return -ENOENT;
+	if (fd < 0)
+		return complain_errno(diag, path, "cannot open");
+
+	if (fstat(fd, &st) < 0) {
+		r = complain_errno(diag, path, "cannot stat");
+		goto out;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		r = complain(diag, path, -EINVAL, "refused: not a regular file");
+		goto out;
+	}
+	r = check_owner(&st, path, diag);
+	if (r < 0)
+		goto out;
+
+	r = source_new(&source, path);
+	if (r < 0)
+		goto out;
+	r = source_read(source, fd, diag);
+	if (r < 0)
+		goto out;
+
+	*ret = source;
+	source = NULL;
+out:
+	source_free(source);
+	close(fd);
+	return r;
+}
+
+int source_new_text(struct source **ret, const char *name, const char *text, size_t len,
+		    struct diag *diag)
+{
+	struct source *source;
+	int r;
+
+	if (len > SOURCE_SIZE_MAX)
+		return too_big(diag, name);
+
+	r = source_new(&source, name);
+	if (r < 0)
+		return r;
+
+	source->text = malloc(len ? len : 1);
+	if (!source->text) {
+		source_free(source);
+		return -ENOMEM;
+	}
+	if (len)
+		memcpy(source->text, text, len);
+	source->size = len;
+
+	*ret = source;
+	return 0;
+}
+
+struct source *source_free(struct source *source)
+{
+	if (!source)
+		return NULL;
+
+	free(source->name);
+	free(source->text);
+	free(source);
+	return NULL;
+}
+
+const char *source_name(const struct source *source)
+{
+	return source->name;
+}
+
+bool source_next(struct source *source, struct source_line *ret)
+{
+	const char *text, *newline;
+	size_t left;
+
+	if (source->at == source->size)
+		return false;
+
+	text = source->text + source->at;
+	left = source->size - source->at;
+	newline = memchr(text, '\n', left);
+
+	ret->text = text;
+	ret->len = newline ? (size_t)(newline - text) : left;
+	ret->number = ++source->n_lines;
+	source->at += ret->len + !!newline;
+	return true;
+}
+
+bool source_check_line(const struct source *source, const struct source_line *line,
+		       struct diag *diag)
+{
+	const char *what;
+	size_t n;
+
+	if (line->len > SOURCE_LINE_MAX) {
+		diag_add(diag, source->name, line->number, SOURCE_LINE_MAX + 1, line->text,
+			 line->len, "the line is longer than %u bytes", SOURCE_LINE_MAX);
+		return false;
+	}
+
+	for (size_t i = 0; i < line->len; i += n) {
+		unsigned char c = line->text[i];
+
+		n = diag_printable(line->text + i, line->len - i);
+		if (n == 3 && !memcmp(line->text + i, "\xef\xbb\xbf", 3))
+			what = "byte order mark";
+		else if (n || c == '\t') {
+			n = n ? n : 1;
+			continue;
+		} else if (c == '\r')
+			what = "carriage return (lines must end with a newline alone)";
+		else if (c == '\0')
+			what = "NUL byte";
+		else if (c < 0x80)
+			what = "control character";
+		else
+			what = "neither UTF-8 nor printable";
+
+		diag_add(diag, source->name, line->number, i + 1, line->text, line->len, "%s",
+			 what);
+		return false;
+	}
+
+	return true;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_wanted(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), suffix_len = strlen(suffix);
+
+	return name[0] != '.' && len > suffix_len && !strcmp(name + len - suffix_len, suffix);
+}
+
+static int list_read(char ***paths, size_t *n_paths, DIR *d, const char *dir, const char *suffix,
+		     struct diag *diag)
+{
+	struct dirent *entry;
+	char **grown, *path;
+	size_t size;
+
+	for (;;) {
+		errno = 0;
+		entry = readdir(d);
+		if (!entry)
+			return errno ? complain_errno(diag, dir, "cannot read") : 0;
+		if (!is_wanted(entry->d_name, suffix))
+			continue;
+
+		size = strlen(dir) + strlen(entry->d_name) + 2;
+		path = malloc(size);
+		if (!path)
+			return -ENOMEM;
+		snprintf(path, size, "%s/%s", dir, entry->d_name);
+		grown = reallocarray(*paths, *n_paths + 2, sizeof(*grown));
+		if (!grown) {
+			free(path);
+			return -ENOMEM;
+		}
+		*paths = grown;
+		grown[(*n_paths)++] = path;
+		grown[*n_paths] = NULL;
+	}
+}
+
+int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
+		    struct diag *diag)
+{
+	char **paths = NULL;
+	size_t n_paths = 0;
+	struct stat st;
+	DIR *d;
+	int r;
+
+	paths = calloc(1, sizeof(*paths));
+	if (!paths)
+		return -ENOMEM;
+
+	d = opendir(dir);
+	if (!d) {
+		r = errno == ENOENT && optional ? -ENOENT :
+						  complain_errno(diag, dir, "cannot open");
+		goto out;
+	}
+
+	if (fstat(dirfd(d), &st) < 0) {
+		r = complain_errno(diag, dir, "cannot stat");
+		goto out;
+	}
+	r = check_owner(&st, dir, diag);
+	if (r < 0)
+		goto out;
+	r = list_read(&paths, &n_paths, d, dir, suffix, diag);
+	if (r < 0)
+		goto out;
+
+	qsort(paths, n_paths, sizeof(*paths), compare_paths);
+	*ret = paths;
+	paths = NULL;
+out:
+	if (d)
+		closedir(d);
+	source_list_free(paths);
+	return r;
+}
+
+char **source_list_free(char **paths)
+{
+	if (!paths)
+		return NULL;
+
+	for (size_t i = 0; paths[i]; i++)
+		free(paths[i]);
+	free(paths);
+	return NULL;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The text of a file that an admin wrote, handed out line by line. A file is refused where anyone but
+ * its owner could have written it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SOURCE_LINE_MAX 4096 /* bytes, without the newline */
+#define SOURCE_SIZE_MAX (1024 * 1024)
+
+struct diag;
+struct source;
+
+struct source_line {
+	const char *text; /* without the newline; does not end in NUL */
+	size_t len;
+	unsigned number; /* from 1 */
+};
+
+/*
+ * Read PATH. Follows symbolic links; what they lead to must be a regular file that is owned by root or
+ * by our own user and that neither group nor others can write. Complaints go to DIAG, but for a missing
+ * file that is OPTIONAL.
+ * Returns 0, -EPERM (owner or mode), -EINVAL (no regular file), -EFBIG, or what the system said.
+ */
+int source_new_file(struct source **ret, const char *path, bool optional, struct diag *diag);
+/* The same from a copy of TEXT. */
+int source_new_text(struct source **ret, const char *name, const char *text, size_t len,
+		    struct diag *diag);
+struct source *source_free(struct source *source);
+
+const char *source_name(const struct source *source);
+
+/* The next line, or false at the end. */
+bool source_next(struct source *source, struct source_line *ret);
+/* Whether a line may be looked at further: not too long, UTF-8, no control characters. Else complains. */
+bool source_check_line(const struct source *source, const struct source_line *line,
+		       struct diag *diag);
+
+/*
+ * Paths of all entries of DIR that end in SUFFIX and are not hidden, in the order of their bytes, a NULL
+ * at the end. The directory's owner and mode are checked as a file's are.
+ */
+int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
+		    struct diag *diag);
+char **source_list_free(char **paths);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The words of the rule language. A new word is one row of the table in words.c; its functions stand in
+ * match.c or setting.c.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "policy/rules.h"
+
+struct parser;
+struct token;
+
+/* The answer to "does this match?", where some facts may not be known. */
+enum ternary {
+	TERNARY_NO,
+	TERNARY_UNKNOWN,
+	TERNARY_YES,
+};
+
+/* A question with its addresses made ready, once a decision. */
+struct policy_facts {
+	const struct policy_question *question;
+	bool knows_local;
+	bool knows_peer;
+	struct prefix local;
+	struct prefix peer;
+};
+
+enum policy_place {
+	WORD_ON_ALLOW = 1 << 0,
+	WORD_ON_REJECT = 1 << 1,
+	WORD_ON_BOTH = WORD_ON_ALLOW | WORD_ON_REJECT,
+};
+
+struct policy_word {
+	const char *name;
+	unsigned places; /* enum policy_place */
+	unsigned operations; /* for which the word makes sense; bit i: enum policy_operation i */
+	/*
+	 * Read the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also
+	 * after a complaint where the line can be read on; -EBADMSG where it cannot; -ENOMEM.
+	 * NULL: the language has this word, this version has not.
+	 */
+	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+	/* NULL: a setting */
+	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
+};
+
+const struct policy_word *policy_word_find(const struct token *token);
+/* Position in the table, below 64. */
+size_t policy_word_index(const struct policy_word *word);
+/* The nearest word that TOKEN may have been meant for, or NULL. */
+const char *policy_word_guess(const struct token *token);
+
+int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_group(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+
+enum ternary match_user(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_group(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_local(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_peer(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_port(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_device(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts);
+
+int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
+			    union policy_value *ret);
+int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_log(struct parser *parser, struct policy_rule *rule, union policy_value *ret);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Between the messages of the wire and the types of the floors below. What comes in is checked here for
+ * its length and range, so that nothing below has to doubt a number's width. The in_ functions return
+ * NULL if all is well, else what is wrong, in words.
+ */
+
+#include <rdma/rdma_cma.h>
+#include <sys/socket.h>
+
+#include "core/id.h"
+#include "proto/rdmabroker.pb-c.h"
+
+const char *in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address);
+/* ret->private_data points into PARAM. */
+const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
+			  size_t max_private_data);
+
+/* Space for a message with all that hangs from it; what is not there stays NULL. */
+struct out_id_info {
+	Rdmabroker__IdInfo info;
+	Rdmabroker__Address local, peer;
+	struct fabric_id_info from; /* what the messages point to */
+};
+
+struct out_qp_attr {
+	Rdmabroker__QpAttr attr;
+	Rdmabroker__AhAttr ah, alt_ah;
+};
+
+void out_id_info(struct out_id_info *space, const struct id *id);
+void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
+void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);
+void out_failure(Rdmabroker__Failure *ret, const struct failure *failure);

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "proto/packet.h"
+#include "proto/rdmabroker.pb-c.h"
+#include "rpc/arena.h"
+#include "rpc/convert.h"
+#include "rpc/peer.h"
+#include "rpc/request.h"
+#include "rpc/server.h"
+#include "util/log.h"
+#include "util/util.h"
+
+#define HELLO_USEC (10 * 1000000ULL)
+
+struct packet {
+	struct list link; /* peer.queue */
+	size_t len;
+	uint8_t data[];
+};
+
+/* Its owner may be on the stack: the freeing is left to the loop. */
+static void peer_close(struct peer *peer)
+{
+	if (peer->closing)
+		return;
+	peer->closing = true;
+	sd_event_source_set_enabled(peer->io, SD_EVENT_OFF);
+	sd_event_source_set_enabled(peer->reaper, SD_EVENT_ONESHOT);
+}
+
+static void peer_drop(struct peer *peer, const char *why)
+{
+	struct session *session = peer->session;
+
+	if (!peer->closing)
+		log_limited(session_log_limit(session), LOG_WARNING,
+			    "Session %llu, uid %u, pid %d is dropped: %s.",
+			    (unsigned long long)session->number, session->identity.uid,
+			    session->identity.pid, why);
+	peer_close(peer);
+}
+
+/* Out */
+
+static void update_io(struct peer *peer)
+{
+	bool waiting = !list_is_empty(&peer->queue);
+
+	sd_event_source_set_io_events(peer->io, waiting ? EPOLLOUT : EPOLLIN);
+}
+
+static int enqueue(struct peer *peer, const uint8_t *data, size_t len)
+{
+	struct packet *packet;
+
+	if (peer->queued_bytes + len > peer->max_queued_bytes)
+		return -ENOBUFS;
+	packet = malloc(sizeof(*packet) + len);
+	if (!packet)
+		return -ENOMEM;
+	packet->len = len;
+	memcpy(packet->data, data, len);
+	list_insert(&peer->queue, &packet->link);
+	peer->queued_bytes += len;
+	update_io(peer);
+	return 0;
+}
+
+static void dequeue(struct peer *peer, struct packet *packet)
+{
+	list_remove(&packet->link);
+	peer->queued_bytes -= packet->len;
+	free(packet);
+}
+
+static int flush(struct peer *peer)
+{
+	struct list *l;
+
+	while ((l = list_first(&peer->queue))) {
+		struct packet *packet = container_of(l, struct packet, link);
+		int r = packet_send(peer->sock, packet->data, packet->len, NULL, 0);
+
+		if (r == -EAGAIN)
+			return 0;
+		if (r < 0)
+			return r;
+		dequeue(peer, packet);
+	}
+	update_io(peer);
+	return 0;
+}
+
+static void send_frame(void *userdata, const Rdmabroker__Frame *frame)
+{
+	struct peer *peer = userdata;
+	uint8_t buf[PACKET_MAX];
+	size_t len = rdmabroker__frame__get_packed_size(frame);
+	int r;
+
+	if (peer->closing)
+		return;
+	if (len > sizeof(buf)) {
+		peer_drop(peer, "a reply does not fit into a packet");
+		return;
+	}
+	rdmabroker__frame__pack(frame, buf);
+	r = list_is_empty(&peer->queue) ? packet_send(peer->sock, buf, len, NULL, 0) : -EAGAIN;
+	if (r == -EAGAIN)
+		r = enqueue(peer, buf, len);
+	if (r == -ENOBUFS)
+		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
+	else if (r == -ECONNRESET)
+		peer_close(peer);
+	else if (r < 0)
+		peer_drop(peer, strerror(-r));
+}
+
+static void on_session_event(void *userdata, const struct session_event *event)
+{
+	struct peer *peer = userdata;
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;
+	Rdmabroker__ConnParam conn;
+	Rdmabroker__Failure failure;
+	struct out_id_info info;
+	struct out_qp_attr init, rtr, rts;
+
+	out.id = event->id->handle;
+	out.type = event->type;
+	out.status = event->status;
+	out.request_id = event->request ? event->request->handle : 0;
+	out_conn_param(&conn, &event->fabric->conn);
+	out.conn = &conn;
+	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED || event->request) {
+		out_id_info(&info, event->request ? event->request : event->id);
+		out.info = &info.info;
+	}
+	if (event->init.mask) {
+		out_qp_attr(&init, &event->init);
+		out.init = &init.attr;
+	}
+	if (event->rtr.mask) {
+		out_qp_attr(&rtr, &event->rtr);
+		out.rtr = &rtr.attr;
+	}
+	if (event->rts.mask) {
+		out_qp_attr(&rts, &event->rts);
+		out.rts = &rts.attr;
+	}
+	if (event->failure) {
+		out_failure(&failure, event->failure);
+		out.failure = &failure;
+	}
+	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
+	frame.event = &out;
+	send_frame(peer, &frame);
+}
+
+static const struct session_ops session_ops = {
+	.event = on_session_event,
+};
+
+/* In */
+
+static void on_frame(struct peer *peer, const uint8_t *data, size_t len)
+{
+	struct arena arena;
+	Rdmabroker__Frame *frame;
+
+	arena_init(&arena);
+	frame = rdmabroker__frame__unpack(&arena.allocator, len, data);
+	if (!frame || frame->body_case != RDMABROKER__FRAME__BODY_REQUEST) {
+		peer_drop(peer, frame ? "it sent something that is no request" :
+					"it sent a packet that cannot be decoded");
+		return;
+	}
+	if (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request,
+			     send_frame, peer) == REQUEST_CLOSE)
+		peer_close(peer);
+	else
+		sd_event_source_set_enabled(peer->deadline, SD_EVENT_OFF);
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct peer *peer = userdata;
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_MAX_FDS];
+	size_t n_fds = 0;
+	ssize_t n;
+	int r;
+
+	(void)source;
+	if (events & EPOLLOUT) {
+		r = flush(peer);
+		if (r < 0)
+			peer_close(peer);
+		return 0;
+	}
+
+	n = packet_recv(fd, buf, fds, &n_fds);
+	for (size_t i = 0; i < n_fds; i++)
+		close(fds[i]);
+	if (n_fds > 0 || n == -EBADMSG)
+		peer_drop(peer, "it sent file descriptors that nobody asked for");
+	else if (n == -EMSGSIZE)
+		peer_drop(peer, "it sent a packet of more than 16384 bytes");
+	else if (n > 0)
+		on_frame(peer, buf, (size_t)n);
+	else if (n != -EAGAIN)
+		peer_close(peer);
+	return 0;
+}
+
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	peer_drop(userdata, "it did not say hello within 10 s");
+	return 0;
+}
+
+static int on_reaper(sd_event_source *source, void *userdata)
+{
+	(void)source;
+	peer_free(userdata);
+	return 0;
+}
+
+/* Life */
+
+/* A client that is over a limit is told so, then it is gone: it was never a session. */
+static void refuse(struct peer *peer, const struct failure *failure)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__Failure out;
+	uint8_t buf[1024];
+
+	out_failure(&out, failure);
+	reply.failure = &out;
+	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+	frame.reply = &reply;
+	if (rdmabroker__frame__get_packed_size(&frame) <= sizeof(buf))
+		packet_send(peer->sock, buf, rdmabroker__frame__pack(&frame, buf), NULL, 0);
+}
+
+DEFINE_CLEANUP(struct peer *, peer_free)
+
+int peer_new(struct server *server, sd_event *loop, struct core *core, int sock,
+	     size_t max_queued_bytes)
+{
+	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
+	struct failure failure;
+	int r;
+
+	if (!peer) {
+		close(sock);
+		return -ENOMEM;
+	}
+	peer->sock = sock;
+	peer->max_queued_bytes = max_queued_bytes;
+	list_init(&peer->link);
+	list_init(&peer->queue);
+
+	r = session_new(&peer->session, core, sock, &session_ops, peer, &failure);
+	if (r > 0) {
+		refuse(peer, &failure);
+		return 0;
+	}
+	if (r < 0)
+		return r;
+
+	r = sd_event_add_io(loop, &peer->io, sock, EPOLLIN, on_io, peer);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
+					       0, on_deadline, peer);
+	if (r >= 0)
+		r = sd_event_add_defer(loop, &peer->reaper, on_reaper, peer);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(peer->reaper, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	peer->server = server;
+	server_add_peer(server, peer);
+	peer = NULL;
+	return 0;
+}
+
+struct peer *peer_free(struct peer *peer)
+{
+	struct list *l;
+
+	if (!peer)
+		return NULL;
+	sd_event_source_disable_unref(peer->io);
+	sd_event_source_disable_unref(peer->deadline);
+	sd_event_source_disable_unref(peer->reaper);
+	session_free(peer->session);
+	while ((l = list_first(&peer->queue)))
+		dequeue(peer, container_of(l, struct packet, link));
+	close(peer->sock);
+	if (peer->server)
+		server_remove_peer(peer->server, peer);
+	free(peer);
+	return NULL;
+}

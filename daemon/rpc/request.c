@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/id.h"
+#include "proto/version.h"
+#include "rpc/convert.h"
+#include "rpc/request.h"
+#include "rpc/server.h"
+#include "util/util.h"
+
+#define MAX_DEVICES 64 /* in a status; the proto file's number */
+
+struct call {
+	struct server *server;
+	struct session *session;
+	const Rdmabroker__Request *request;
+	Rdmabroker__Reply *reply;
+	/* What the reply may point to. */
+	union {
+		Rdmabroker__HelloResult hello;
+		struct out_id_info id_info;
+		struct out_qp_attr qp_attr;
+		Rdmabroker__OpenDeviceResult open_device;
+		struct {
+			Rdmabroker__Status status;
+			Rdmabroker__Status__Device devices[MAX_DEVICES];
+			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
+		};
+	} space;
+};
+
+#define REPLY(call, name, NAME, message)                                       \
+	do {                                                                   \
+		(call)->reply->result_case = RDMABROKER__REPLY__RESULT_##NAME; \
+		(call)->reply->name = (message);                               \
+	} while (0)
+
+static int bad_request(struct call *call, const char *what)
+{
+	return failure_set(&call->session->failure, STATUS_BAD_REQUEST, "%s", what);
+}
+
+static int get_id(struct call *call, uint32_t handle, struct id **ret)
+{
+	return session_get_id(call->session, handle, ret);
+}
+
+static void reply_id_info(struct call *call, struct id *id)
+{
+	out_id_info(&call->space.id_info, id);
+	REPLY(call, id_info, ID_INFO, &call->space.id_info.info);
+}
+
+static int do_hello(struct call *call)
+{
+	const Rdmabroker__Hello *hello = call->request->hello;
+	Rdmabroker__HelloResult *result = &call->space.hello;
+	int r;
+
+	if (hello->version < 1)
+		return failure_set(&call->session->failure, STATUS_VERSION,
+				   "protocol version %u is not spoken here; 1 is", hello->version);
+	r = session_greet(call->session);
+	if (r != 0)
+		return r;
+	rdmabroker__hello_result__init(result);
+	result->version = 1;
+	result->daemon_version = (char *)RDMABROKER_VERSION;
+	result->max_ids = call->session->core->settings.max_ids_per_session;
+	REPLY(call, hello, HELLO, result);
+	return 0;
+}
+
+static int do_create_id(struct call *call)
+{
+	const Rdmabroker__CreateId *m = call->request->create_id;
+	struct id *id;
+
+	if (m->port_space != RDMA_PS_TCP) {
+		failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+			    "port space 0x%x is not supported", m->port_space);
+		call->session->failure.error = EPROTONOSUPPORT;
+		return STATUS_BAD_REQUEST;
+	}
+	if (m->id == 0)
+		return bad_request(call, "the id's number is missing");
+	return id_new(&id, call->session, m->id, RDMA_PS_TCP);
+}
+
+static int do_destroy_id(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->destroy_id->id, &id);
+
+	if (r == 0)
+		id_free(id);
+	return r;
+}
+
+static int do_set_option(struct call *call)
+{
+	const Rdmabroker__SetOption *m = call->request->set_option;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	return r != 0 ? r : id_set_option(id, (int)m->option, m->value);
+}
+
+static int do_bind_addr(struct call *call)
+{
+	const Rdmabroker__BindAddr *m = call->request->bind_addr;
+	struct sockaddr_storage addr;
+	const char *wrong = in_address(&addr, m->addr);
+	struct id *id;
+	int r;
+
+	r = get_id(call, m->id, &id);
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	if (r == 0)
+		r = id_bind(id, (struct sockaddr *)&addr);
+	if (r == 0)
+		reply_id_info(call, id);
+	return r;
+}
+
+static int do_listen(struct call *call)
+{
+	const Rdmabroker__Listen *m = call->request->listen;
+	struct id *id;
+	int r;
+
+	r = get_id(call, m->id, &id);
+	if (r == 0)
+		r = id_listen(id, m->backlog);
+	if (r == 0)
+		reply_id_info(call, id);
+	return r;
+}
+
+static int do_resolve_addr(struct call *call)
+{
+	const Rdmabroker__ResolveAddr *m = call->request->resolve_addr;
+	struct sockaddr_storage src, dst;
+	const char *wrong = NULL;
+	struct id *id;
+	int r;
+
+	if (m->src)
+		wrong = in_address(&src, m->src);
+	if (!wrong)
+		wrong = in_address(&dst, m->dst);
+	if (!wrong && m->src && src.ss_family != dst.ss_family)
+		wrong = "source and destination are not of one address family";
+	r = get_id(call, m->id, &id);
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	if (r == 0)
+		r = id_resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
+				    (struct sockaddr *)&dst, m->timeout_ms);
+	return r;
+}
+
+static int do_resolve_route(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->resolve_route->id, &id);
+
+	return r != 0 ? r : id_resolve_route(id, call->request->resolve_route->timeout_ms);
+}
+
+static int do_connect(struct call *call)
+{
+	const Rdmabroker__Connect *m = call->request->connect;
+	struct rdma_conn_param param;
+	const char *wrong = in_conn_param(&param, m->param, 56);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : id_connect(id, &param);
+}
+
+static int do_accept(struct call *call)
+{
+	const Rdmabroker__Accept *m = call->request->accept;
+	struct rdma_conn_param param;
+	const char *wrong = in_conn_param(&param, m->param, 196);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : id_accept(id, &param);
+}
+
+static int do_establish(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->establish->id, &id);
+
+	return r != 0 ? r : id_establish(id);
+}
+
+static int do_reject(struct call *call)
+{
+	const Rdmabroker__Reject *m = call->request->reject;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && m->private_data.len > REFUSAL_MAX)
+		r = bad_request(call, "too much private data: a reject carries 148 bytes");
+	return r != 0 ? r : id_reject(id, m->private_data.data, m->private_data.len);
+}
+
+static int do_disconnect(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->disconnect->id, &id);
+
+	return r != 0 ? r : id_disconnect(id);
+}
+
+static int do_init_qp_attr(struct call *call)
+{
+	const Rdmabroker__InitQpAttr *m = call->request->init_qp_attr;
+	struct qp_attr qp;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0)
+		r = id_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp);
+	if (r == 0) {
+		out_qp_attr(&call->space.qp_attr, &qp);
+		REPLY(call, qp_attr, QP_ATTR, &call->space.qp_attr.attr);
+	}
+	return r;
+}
+
+static int do_open_device(struct call *call)
+{
+	const char *name = call->request->open_device->name;
+	Rdmabroker__OpenDeviceResult *result = &call->space.open_device;
+	struct fabric_device *device;
+	int r;
+
+	if (strlen(name) > 63)
+		return bad_request(call, "the device's name is longer than 63 bytes");
+	r = session_open_device(call->session, name, &device);
+	if (r != 0)
+		return r;
+	rdmabroker__open_device_result__init(result);
+	result->name = (char *)fabric_device_name(device);
+	result->node = (char *)fabric_device_node(device);
+	REPLY(call, open_device, OPEN_DEVICE, result);
+	return 0;
+}
+
+static int do_close_device(struct call *call)
+{
+	return session_close_device(call->session, call->request->close_device->name);
+}
+
+static int do_get_status(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__Status *status = &call->space.status;
+	struct fabric_device *device = NULL;
+
+	rdmabroker__status__init(status);
+	status->version = (char *)RDMABROKER_VERSION;
+	status->policy_error = (char *)server_get_policy_error(call->server);
+	status->rules = (uint32_t)policy_n_rules(core->policy);
+	status->sessions = core->n_sessions;
+	status->listeners = core->n_listeners;
+	status->connections = core->n_connections;
+	status->ids = core->n_ids;
+	status->leases = core->n_leases;
+	status->fds = server_count_fds();
+	status->devices = call->space.pointers;
+	while (status->n_devices < MAX_DEVICES &&
+	       (device = fabric_next_device(core->fabric, device))) {
+		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
+
+		rdmabroker__status__device__init(d);
+		d->name = (char *)fabric_device_name(device);
+		d->node = (char *)fabric_device_node(device);
+		d->leases = fabric_device_n_leases(device);
+		call->space.pointers[status->n_devices++] = d;
+	}
+	REPLY(call, status, STATUS, status);
+	return 0;
+}
+
+/* permits 0: before Hello, and only then. */
+static const struct operation {
+	Rdmabroker__Request__OpCase op;
+	const char *name;
+	unsigned permits; /* one of these is enough */
+	int (*handler)(struct call *call);
+} operations[] = {
+#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
+	{ OP(HELLO), "hello", 0, do_hello },
+	{ OP(CREATE_ID), "create_id", SESSION_PERMIT_CLIENT, do_create_id },
+	{ OP(DESTROY_ID), "destroy_id", SESSION_PERMIT_CLIENT, do_destroy_id },
+	{ OP(SET_OPTION), "set_option", SESSION_PERMIT_CLIENT, do_set_option },
+	{ OP(BIND_ADDR), "bind_addr", SESSION_PERMIT_CLIENT, do_bind_addr },
+	{ OP(LISTEN), "listen", SESSION_PERMIT_CLIENT, do_listen },
+	{ OP(RESOLVE_ADDR), "resolve_addr", SESSION_PERMIT_CLIENT, do_resolve_addr },
+	{ OP(RESOLVE_ROUTE), "resolve_route", SESSION_PERMIT_CLIENT, do_resolve_route },
+	{ OP(CONNECT), "connect", SESSION_PERMIT_CLIENT, do_connect },
+	{ OP(ACCEPT), "accept", SESSION_PERMIT_CLIENT, do_accept },
+	{ OP(ESTABLISH), "establish", SESSION_PERMIT_CLIENT, do_establish },
+	{ OP(REJECT), "reject", SESSION_PERMIT_CLIENT, do_reject },
+	{ OP(DISCONNECT), "disconnect", SESSION_PERMIT_CLIENT, do_disconnect },
+	{ OP(INIT_QP_ATTR), "init_qp_attr", SESSION_PERMIT_CLIENT, do_init_qp_attr },
+	{ OP(OPEN_DEVICE), "open_device", SESSION_PERMIT_CLIENT, do_open_device },
+	{ OP(CLOSE_DEVICE), "close_device", SESSION_PERMIT_CLIENT, do_close_device },
+	{ OP(GET_STATUS), "get_status", SESSION_PERMIT_ADMIN, do_get_status },
+#undef OP
+};
+
+static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
+{
+	for (size_t i = 0; i < ELEMENTS_OF(operations); i++)
+		if (operations[i].op == op)
+			return &operations[i];
+	return NULL;
+}
+
+static int carry_out(struct call *call, bool *greeted)
+{
+	const struct operation *op = find_operation(call->request->op_case);
+	struct failure *failure = &call->session->failure;
+	int r;
+
+	if (!op)
+		return failure_set(failure, STATUS_UNKNOWN_OPERATION,
+				   "the broker does not know this operation");
+	if (op->permits == 0) {
+		if (*greeted)
+			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
+					   op->name);
+		r = op->handler(call);
+		*greeted = r == 0;
+		return r;
+	}
+	if (!*greeted)
+		return failure_set(failure, STATUS_BAD_STATE, "%s: hello comes first", op->name);
+	if (!(op->permits & call->session->permits))
+		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
+				   op->permits & SESSION_PERMIT_ADMIN ?
+					   "only root and the broker's own user may ask" :
+					   "no session rule allows this user to use RDMA");
+	return op->handler(call);
+}
+
+enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
+				      const Rdmabroker__Request *request,
+				      void (*send)(void *userdata, const Rdmabroker__Frame *frame),
+				      void *userdata)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Failure failure;
+	struct call
+		call; /* not cleared as a whole: its space is large, and each handler clears its own */
+	int r;
+
+	call.server = server;
+	call.session = session;
+	call.request = request;
+	call.reply = &reply;
+	r = carry_out(&call, greeted);
+	if (r < 0) {
+		log_limited(session_log_limit(session), LOG_ERR,
+			    "Session %llu: a request failed here: %s.",
+			    (unsigned long long)session->number, strerror(-r));
+		failure_set(&session->failure, STATUS_INTERNAL, "the broker failed: %s",
+			    strerror(-r));
+		session->failure.error = -r;
+	}
+	reply.serial = request->serial;
+	if (r != 0) {
+		out_failure(&failure, &session->failure);
+		reply.failure = &failure;
+		reply.result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
+	}
+	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+	frame.reply = &reply;
+	send(userdata, &frame);
+	return *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc/peer.h"
+#include "rpc/server.h"
+#include "util/list.h"
+#include "util/log.h"
+#include "util/util.h"
+
+#define PAUSE_USEC (1 * 1000000ULL)
+
+struct server {
+	sd_event *loop;
+	struct core *core;
+	int fd;
+	sd_event_source *io;
+	sd_event_source *resume; /* ends a pause of accepting */
+	size_t max_queued_bytes;
+	struct list peers; /* peer.link */
+	char *policy_error;
+	struct ratelimit log_limit;
+};
+
+DEFINE_CLEANUP(struct server *, server_free)
+
+static void set_accepting(struct server *server, bool accepting)
+{
+	sd_event_source_set_enabled(server->io, accepting ? SD_EVENT_ON : SD_EVENT_OFF);
+	sd_event_source_set_enabled(server->resume, accepting ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+	if (!accepting)
+		sd_event_source_set_time_relative(server->resume, PAUSE_USEC);
+}
+
+static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	set_accepting(userdata, true);
+	return 0;
+}
+
+/* One client a dispatch, so that those who are connected have their turns during a flood. */
+static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct server *server = userdata;
+	int sock, r;
+
+	(void)source;
+	(void)events;
+	sock = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (sock < 0) {
+		switch (errno) {
+		case EAGAIN:
+		case EINTR:
+		case ECONNABORTED:
+			return 0;
+		default:
+			log_limited(&server->log_limit, LOG_WARNING,
+				    "Cannot accept a client: %s. Trying again in a second.",
+				    strerror(errno));
+			set_accepting(server, false);
+			return 0;
+		}
+	}
+	r = peer_new(server, server->loop, server->core, sock, server->max_queued_bytes);
+	if (r < 0)
+		log_limited(&server->log_limit, LOG_WARNING, "Cannot serve a client: %s.",
+			    strerror(-r));
+	return 0;
+}
+
+int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
+	       size_t max_queued_bytes)
+{
+	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
+	int r;
+
+	if (!server) {
+		close(fd);
+		return -ENOMEM;
+	}
+	server->loop = sd_event_ref(loop);
+	server->core = core;
+	server->fd = fd;
+	server->max_queued_bytes = max_queued_bytes;
+	list_init(&server->peers);
+
+	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);
+	if (r < 0)
+		return r;
+	r = sd_event_add_time_relative(loop, &server->resume, CLOCK_MONOTONIC, PAUSE_USEC, 0,
+				       on_resume, server);
+	if (r < 0)
+		return r;
+	set_accepting(server, true);
+	*ret = TAKE_PTR(server);
+	return 0;
+}
+
+struct server *server_free(struct server *server)
+{
+	struct list *l, *n;
+
+	if (!server)
+		return NULL;
+	list_for_each_safe(l, n, &server->peers)
+		peer_free(container_of(l, struct peer, link));
+	sd_event_source_disable_unref(server->io);
+	sd_event_source_disable_unref(server->resume);
+	close(server->fd);
+	sd_event_unref(server->loop);
+	free(server->policy_error);
+	free(server);
+	return NULL;
+}
+
+void server_add_peer(struct server *server, struct peer *peer)
+{
+	list_insert(&server->peers, &peer->link);
+}
+
+void server_remove_peer(struct server *server, struct peer *peer)
+{
+	list_remove(&peer->link);
+	/* Its descriptors are free now. */
+	set_accepting(server, true);
+}
+
+void server_set_policy_error(struct server *server, const char *error)
+{
+	free(server->policy_error);
+	server->policy_error = error ? strdup(error) : NULL;
+	if (error && !server->policy_error)
+		log_error("Out of memory: the status will not show what is wrong with the policy.");
+}
+
+const char *server_get_policy_error(const struct server *server)
+{
+	return server->policy_error ?: "";
+}
+
+uint32_t server_count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	if (!dir)
+		return 0;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n > 3 ? n - 3 : 0; /* ".", ".." and the directory's own */
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The listening socket and the clients behind it. When descriptors run out, accepting pauses until a
+ * client goes or a second has passed; those who are connected do not notice.
+ */
+
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+#include "core/core.h"
+
+struct server;
+
+/* FD is a listening SOCK_SEQPACKET socket; it is taken over in any case. */
+int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
+	       size_t max_queued_bytes);
+struct server *server_free(struct server *server); /* ends all sessions */
+
+/* "file:line:column: text" of the last reload, or NULL if it went well. Copied. */
+void server_set_policy_error(struct server *server, const char *error);
+const char *server_get_policy_error(const struct server *server); /* never NULL */
+
+uint32_t server_count_fds(void); /* open in this process; 0: could not be found out */
+
+/* For peer.c: */
+struct peer;
+void server_add_peer(struct server *server, struct peer *peer);
+void server_remove_peer(struct server *server, struct peer *peer);

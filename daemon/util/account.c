@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/account.h"
+
+void account_init(struct account *account)
+{
+	*account = (struct account){ 0 };
+	list_init(&account->users);
+	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
+		account->limit[i] = account->limit_per_user[i] = UINT64_MAX;
+}
+
+void account_done(struct account *account)
+{
+	assert(list_is_empty(&account->users));
+	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
+		assert(account->used[i] == 0);
+}
+
+/* A list, for a host has few users with RDMA at a time; the one who charges most moves to its front. */
+static struct account_user *user_find(struct account *account, uid_t uid)
+{
+	struct list *l;
+
+	list_for_each(l, &account->users) {
+		struct account_user *user = container_of(l, struct account_user, link);
+
+		if (user->uid == uid) {
+			list_remove(&user->link);
+			list_insert(account->users.next, &user->link);
+			return user;
+		}
+	}
+	return NULL;
+}
+
+int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
+		   uid_t uid)
+{
+	struct account_user *user = user_find(account, uid);
+
+	if (account->used[slot] >= account->limit[slot])
+		return -EUSERS;
+	if ((user ? user->used[slot] : 0) >= account->limit_per_user[slot])
+		return -EDQUOT;
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->uid = uid;
+		list_insert(&account->users, &user->link);
+	}
+	user->n_charges++;
+	user->used[slot]++;
+	account->used[slot]++;
+	*charge = (struct charge){ .account = account, .user = user, .slot = slot };
+	return 0;
+}
+
+void charge_done(struct charge *charge)
+{
+	struct account_user *user = charge->user;
+
+	if (!charge->account)
+		return;
+	assert(user->used[charge->slot] > 0);
+	user->used[charge->slot]--;
+	charge->account->used[charge->slot]--;
+	if (--user->n_charges == 0) {
+		list_remove(&user->link);
+		free(user);
+	}
+	*charge = (struct charge){ 0 };
+}

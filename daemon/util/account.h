@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Who holds how much of what. A charge is embedded in the object that it pays for; charge_done() gives
+ * the amount back. Users come into being with their first charge and go with their last. The account
+ * asserts at its end that everything was given back.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/list.h"
+
+enum account_slot {
+	ACCOUNT_SESSIONS,
+	ACCOUNT_IDS,
+	_ACCOUNT_SLOT_MAX,
+};
+
+struct account_user {
+	struct list link; /* account.users */
+	uid_t uid;
+	unsigned n_charges;
+	uint64_t used[_ACCOUNT_SLOT_MAX];
+};
+
+struct account {
+	struct list users; /* account_user.link */
+	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
+	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* of all users; UINT64_MAX: none */
+	uint64_t used[_ACCOUNT_SLOT_MAX];
+};
+
+struct charge {
+	struct account *account; /* NULL: nothing is charged */
+	struct account_user *user;
+	enum account_slot slot;
+};
+
+void account_init(struct account *account);
+void account_done(struct account *account);
+
+/*
+ * Charge one to UID. -EDQUOT: the user is at its limit; -EUSERS: all users together are at theirs;
+ * -ENOMEM.
+ */
+int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
+		   uid_t uid);
+void charge_done(struct charge *charge); /* may be called again */

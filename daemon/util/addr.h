@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Socket addresses of the families that the connection manager takes. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define ADDR_STRLEN 80 /* "[v6%scope]:port", with the NUL */
+
+/* "10.0.0.1:4420", "[fd00::1%2]:4420", "-" for none. Returns BUF. */
+const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN]);
+socklen_t addr_len(const struct sockaddr *addr); /* 0: a family we do not take */
+uint16_t addr_port(const struct sockaddr *addr); /* host order */
+bool addr_is_wildcard(const struct sockaddr *addr);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/diag.h"
+
+#define DIAG_KEPT 20
+#define DIAG_EXCERPT 120 /* bytes of a source line that are shown */
+#define DIAG_GUESS_LEN 32 /* longer words are not guessed at */
+#define DIAG_GUESS_DISTANCE 2
+
+struct complaint {
+	char *message;
+	char *excerpt; /* source line and caret line, ready to print; or NULL */
+};
+
+struct diag {
+	struct complaint kept[DIAG_KEPT];
+	size_t n_kept;
+	size_t n;
+};
+
+int diag_new(struct diag **ret)
+{
+	struct diag *diag;
+
+	diag = calloc(1, sizeof(*diag));
+	if (!diag)
+		return -ENOMEM;
+
+	*ret = diag;
+	return 0;
+}
+
+struct diag *diag_free(struct diag *diag)
+{
+	if (!diag)
+		return NULL;
+
+	for (size_t i = 0; i < diag->n_kept; i++) {
+		free(diag->kept[i].message);
+		free(diag->kept[i].excerpt);
+	}
+	free(diag);
+	return NULL;
+}
+
+size_t diag_printable(const char *text, size_t len)
+{
+	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *c = (const unsigned char *)text;
+	uint32_t code;
+	size_t n;
+
+	if (!len)
+		return 0;
+	if (c[0] < 0x80)
+		return c[0] >= ' ' && c[0] != 0x7f;
+	if ((c[0] & 0xe0) == 0xc0)
+		n = 2;
+	else if ((c[0] & 0xf0) == 0xe0)
+		n = 3;
+	else if ((c[0] & 0xf8) == 0xf0)
+		n = 4;
+	else
+		return 0;
+	if (len < n)
+		return 0;
+
+	code = c[0] & (0xff >> (n + 1));
+	for (size_t i = 1; i < n; i++) {
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (c[i] & 0x3f);
+	}
+
+	/* Overlong forms, surrogates and what lies past Unicode's end are no UTF-8. */
+	if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	/* Terminals take U+0080..U+009F for control sequences. */
+	if (code < 0xa0)
+		return 0;
+
+	return n;
+}
+
+/* Complaints quote what a file says; a terminal or the journal must not be steered by it. */
+static void make_printable(char *text)
+{
+	size_t len = strlen(text);
+	size_t n;
+
+	for (size_t i = 0; i < len; i += n) {
+		n = diag_printable(text + i, len - i);
+		if (!n) {
+			text[i] = '?';
+			n = 1;
+		}
+	}
+}
+
+static char *excerpt_new(const char *text, size_t len, unsigned column)
+{
+	const char *newline;
+	size_t from = 0, to, size, n;
+	char *excerpt = NULL;
+	FILE *f;
+
+	newline = memchr(text, '\n', len);
+	if (newline)
+		len = newline - text;
+
+	to = len;
+	if (len > DIAG_EXCERPT) {
+		if (column > DIAG_EXCERPT * 3 / 4)
+			from = column - DIAG_EXCERPT * 3 / 4;
+		if (from > len)
+			from = len;
+		while (from < len && (text[from] & 0xc0) == 0x80)
+			from++;
+		to = len - from > DIAG_EXCERPT ? from + DIAG_EXCERPT : len;
+		while (to > from && to < len && (text[to] & 0xc0) == 0x80)
+			to--;
+	}
+
+	f = open_memstream(&excerpt, &size);
+	if (!f)
+		return NULL;
+
+	fputs(from ? "    ..." : "    ", f);
+	for (size_t i = from; i < to; i += n) {
+		n = diag_printable(text + i, to - i);
+		if (n) {
+			fwrite(text + i, 1, n, f);
+		} else {
+			fputc(text[i] == '\t' ? '\t' : '?', f);
+			n = 1;
+		}
+	}
+	fputs(to < len ? "...\n" : "\n", f);
+
+	if (column) {
+		fputs(from ? "       " : "    ", f);
+		/* Columns are bytes, but a character takes one place on the screen. */
+		for (size_t i = from; i < column - 1; i += n) {
+			n = i < to ? diag_printable(text + i, to - i) : 1;
+			fputc(i < to && text[i] == '\t' ? '\t' : ' ', f);
+			if (!n)
+				n = 1;
+		}
+		fputs("^\n", f);
+	}
+
+	if (fclose(f)) {
+		free(excerpt);
+		return NULL;
+	}
+	return excerpt;
+}
+
+__attribute__((format(printf, 4, 0))) static char *
+message_new(const char *file, unsigned line, unsigned column, const char *fmt, va_list args)
+{
+	char *message = NULL;
+	size_t size;
+	FILE *f;
+
+	f = open_memstream(&message, &size);
+	if (!f)
+		return NULL;
+
+	if (file)
+		fprintf(f, "%s:", file);
+	if (file && line)
+		fprintf(f, "%u:", line);
+	if (file && line && column)
+		fprintf(f, "%u:", column);
+	if (file)
+		fputc(' ', f);
+	vfprintf(f, fmt, args);
+
+	if (fclose(f)) {
+		free(message);
+		return NULL;
+	}
+	make_printable(message);
+	return message;
+}
+
+void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
+	      size_t text_len, const char *fmt, ...)
+{
+	struct complaint *complaint;
+	va_list args;
+
+	diag->n++;
+	if (diag->n_kept == DIAG_KEPT)
+		return;
+
+	complaint = &diag->kept[diag->n_kept];
+	va_start(args, fmt);
+	complaint->message = message_new(file, line, column, fmt, args);
+	va_end(args);
+	if (!complaint->message)
+		return;
+
+	/* A line without its excerpt is still worth having. */
+	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
+	diag->n_kept++;
+}
+
+size_t diag_count(const struct diag *diag)
+{
+	return diag->n;
+}
+
+const char *diag_first(const struct diag *diag)
+{
+	return diag_at(diag, 0);
+}
+
+const char *diag_at(const struct diag *diag, size_t i)
+{
+	return i < diag->n_kept ? diag->kept[i].message : NULL;
+}
+
+void diag_print(const struct diag *diag, FILE *f)
+{
+	for (size_t i = 0; i < diag->n_kept; i++) {
+		fprintf(f, "%s\n", diag->kept[i].message);
+		if (diag->kept[i].excerpt)
+			fputs(diag->kept[i].excerpt, f);
+	}
+	if (diag->n > diag->n_kept)
+		fprintf(f, "and %zu more\n", diag->n - diag->n_kept);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+/* Levenshtein's distance, with upper and lower case held equal. Both are at most DIAG_GUESS_LEN. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t row[DIAG_GUESS_LEN + 1];
+
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = j;
+
+	for (size_t i = 0; i < a_len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i + 1;
+		for (size_t j = 0; j < b_len; j++) {
+			size_t replace = diagonal + (lower(a[i]) != lower(b[j]));
+
+			diagonal = row[j + 1];
+			row[j + 1] = smaller(replace, smaller(row[j], diagonal) + 1);
+		}
+	}
+
+	return row[b_len];
+}
+
+void diag_guess(struct diag_guess *guess, const char *candidate)
+{
+	size_t len = strlen(candidate), d;
+
+	if (guess->len > DIAG_GUESS_LEN || len > DIAG_GUESS_LEN)
+		return;
+
+	d = distance(guess->word, guess->len, candidate, len);
+	/* Two edits turn any word of two letters into any other: that is no likeness. */
+	if (d > DIAG_GUESS_DISTANCE || d >= len || d >= guess->len)
+		return;
+	if (guess->best && d >= guess->distance)
+		return;
+
+	guess->best = candidate;
+	guess->distance = d;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Complaints about files that an admin wrote. Collected, not printed: the caller decides whether they
+ * go to stderr (--check), to the journal (reload) or to the status line (the first one).
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct diag; /* opaque */
+
+int diag_new(struct diag **ret);
+struct diag *diag_free(struct diag *diag);
+
+/*
+ * Add one complaint. LINE and COLUMN count from 1; 0 where there is none. TEXT is the source line (need
+ * not end in NUL; may be NULL) that is shown with a caret below COLUMN. At most 20 are kept, the rest
+ * is counted. Out of memory is survived: the complaint is counted all the same.
+ */
+void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
+	      size_t text_len, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+
+size_t diag_count(const struct diag *diag);
+/* "file:line:column: message" of the first complaint, or NULL. Owned by DIAG. */
+const char *diag_first(const struct diag *diag);
+/* The same of complaint I (no caret lines), or NULL past the end. */
+const char *diag_at(const struct diag *diag, size_t i);
+/* All of them for a person: message, source line, caret; "and N more" where some were not kept. */
+void diag_print(const struct diag *diag, FILE *f);
+
+/*
+ * "did you mean ...?": set WORD and LEN, offer every candidate, read BEST (NULL: nothing is near
+ * enough, that is at most two edits away). Candidates must outlive the guess.
+ */
+struct diag_guess {
+	const char *word;
+	size_t len;
+	const char *best;
+	size_t distance;
+};
+
+void diag_guess(struct diag_guess *guess, const char *candidate);
+
+/*
+ * The bytes of the character at TEXT, or 0 where it is a control character or no UTF-8. What this
+ * refuses is refused in the files too, and is shown as '?'.
+ */
+size_t diag_printable(const char *text, size_t len);

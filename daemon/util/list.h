@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Intrusive, circular, doubly linked lists. A member's comment names the list it is on. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *prev, *next;
+};
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+/* Before POS: with the head as POS, at the end. */
+static inline void list_insert(struct list *pos, struct list *l)
+{
+	l->prev = pos->prev;
+	l->next = pos;
+	pos->prev->next = l;
+	pos->prev = l;
+}
+
+/* Leaves L as a list of its own, so that removing twice is harmless. */
+static inline void list_remove(struct list *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	list_init(l);
+}
+
+static inline struct list *list_first(const struct list *head)
+{
+	return list_is_empty(head) ? NULL : head->next;
+}
+
+#define list_for_each(l, head) for ((l) = (head)->next; (l) != (head); (l) = (l)->next)
+
+/* The entry L may be removed in the body, others may not. */
+#define list_for_each_safe(l, n, head) \
+	for ((l) = (head)->next, (n) = (l)->next; (l) != (head); (l) = (n), (n) = (l)->next)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-journal.h>
+
+#include "util/log.h"
+
+static int log_level = LOG_INFO;
+static bool log_to_journal;
+
+void log_init(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+
+	/* The variable may be inherited by somebody whose stderr goes elsewhere: systemd.exec(5). */
+	log_to_journal = stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+			 fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_set_level(int level)
+{
+	log_level = level;
+}
+
+void log_msg(int level, const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+
+	if (level > log_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+
+	if (log_to_journal && sd_journal_send("PRIORITY=%i", level, "MESSAGE=%s", text, NULL) >= 0)
+		return;
+	fprintf(stderr, "%s\n", text);
+}
+
+static uint64_t now_usec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed)
+{
+	uint64_t now = now_usec();
+
+	*ret_suppressed = 0;
+	if (limit->n == 0 || now - limit->begin_usec > 10 * 1000000ULL) {
+		*ret_suppressed = limit->n_suppressed;
+		*limit = (struct ratelimit){ .begin_usec = now };
+	}
+	if (limit->n >= RATELIMIT_BURST) {
+		limit->n_suppressed++;
+		return false;
+	}
+	limit->n++;
+	return true;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The daemon's log: to the journal where stderr is the journal's, else to stderr. The level is the one
+ * piece of the process's state that does not hang from the broker: log lines come from everywhere.
+ */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <syslog.h>
+
+void log_init(void);
+void log_set_level(int level); /* LOG_ERR .. LOG_DEBUG */
+
+void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)
+#define log_warning(...) log_msg(LOG_WARNING, __VA_ARGS__)
+#define log_notice(...) log_msg(LOG_NOTICE, __VA_ARGS__)
+#define log_info(...) log_msg(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
+
+/* At most BURST lines in 10 s; the first line let through again says how many were not. */
+struct ratelimit {
+	uint64_t begin_usec;
+	unsigned n;
+	unsigned n_suppressed;
+};
+
+#define RATELIMIT_BURST 10
+
+bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
+
+#define log_limited(limit, level, fmt, ...)                                                    \
+	do {                                                                                   \
+		unsigned _suppressed;                                                          \
+		if (ratelimit_pass((limit), &_suppressed)) {                                   \
+			if (_suppressed > 0)                                                   \
+				log_msg((level), "(%u lines like the next one were left out)", \
+					_suppressed);                                          \
+			log_msg((level), fmt, ##__VA_ARGS__);                                  \
+		}                                                                              \
+	} while (0)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Ownership in small macros. */
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TAKE_PTR(p)                     \
+	({                              \
+		typeof(p) _taken = (p); \
+		(p) = NULL;             \
+		_taken;                 \
+	})
+
+#define TAKE_FD(fd)             \
+	({                      \
+		int _fd = (fd); \
+		(fd) = -1;      \
+		_fd;            \
+	})
+
+static inline void freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _cleanup_free_ _cleanup_(freep)
+#define _cleanup_close_ _cleanup_(closep)
+
+/* FOO_free() as a cleanup function FOO_freep(). */
+#define DEFINE_CLEANUP(type, func)          \
+	static inline void func##p(type *p) \
+	{                                   \
+		if (*p)                     \
+			func(*p);           \
+	}
+
+#define ELEMENTS_OF(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,0 +1,8 @@
+# What daemon and client share.
+PROTO_SRC := proto/packet.c proto/status.c
+PROTO_GEN := $(O)/proto/rdmabroker.pb-c
+
+$(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto
+	$(call say,PROTOC,$<)
+	$(Q)mkdir -p $(O)/proto
+	$(Q)protoc-c --c_out=$(O) $<

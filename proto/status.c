@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "proto/status.h"
+
+int status_to_errno(enum status status)
+{
+	switch (status) {
+	case STATUS_OK:
+		return 0;
+	case STATUS_INTERNAL:
+	case STATUS_FABRIC:
+		return EIO;
+	case STATUS_BAD_REQUEST:
+	case STATUS_BAD_STATE:
+		return EINVAL;
+	case STATUS_NO_SUCH_ID:
+		return EBADF;
+	case STATUS_DENIED:
+	case STATUS_NOT_PERMITTED:
+		return EACCES;
+	case STATUS_NOT_OWNER:
+		return EPERM;
+	case STATUS_QUOTA:
+		return EDQUOT;
+	case STATUS_NO_DEVICE:
+		return ENODEV;
+	case STATUS_VERSION:
+		return EPROTO;
+	case STATUS_UNKNOWN_OPERATION:
+		return EOPNOTSUPP;
+	}
+	return EIO;
+}
+
+/*
+ *   0  magic "RDBK"
+ *   4  version   u8
+ *   5  code      u8
+ *   6  text_len  u8
+ *   7  0         u8
+ *   8  retry_after_ms  u32, network order
+ *  12  text
+ * The length is told, for the transport pads private data with zeroes.
+ */
+size_t refusal_pack(uint8_t buf[REFUSAL_MAX], enum refusal_code code, uint32_t retry_after_ms,
+		    const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len > REFUSAL_TEXT_MAX) {
+		len = REFUSAL_TEXT_MAX;
+		while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
+			len--;
+	}
+	memcpy(buf, REFUSAL_MAGIC, 4);
+	buf[4] = REFUSAL_VERSION;
+	buf[5] = (uint8_t)code;
+	buf[6] = (uint8_t)len;
+	buf[7] = 0;
+	for (int i = 0; i < 4; i++)
+		buf[8 + i] = (uint8_t)(retry_after_ms >> (24 - 8 * i));
+	memcpy(buf + REFUSAL_HEADER_LEN, text, len);
+	return REFUSAL_HEADER_LEN + len;
+}
+
+bool refusal_unpack(struct refusal *ret, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+	size_t text_len;
+
+	if (len < REFUSAL_HEADER_LEN || memcmp(p, REFUSAL_MAGIC, 4) != 0 || p[4] != REFUSAL_VERSION)
+		return false;
+	text_len = p[6];
+	if (text_len > REFUSAL_TEXT_MAX || REFUSAL_HEADER_LEN + text_len > len)
+		return false;
+
+	ret->code = p[5];
+	ret->retry_after_ms = (uint32_t)p[8] << 24 | (uint32_t)p[9] << 16 | (uint32_t)p[10] << 8 |
+			      p[11];
+	for (size_t i = 0; i < text_len; i++) {
+		uint8_t c = p[REFUSAL_HEADER_LEN + i];
+
+		ret->text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+	}
+	ret->text[text_len] = 0;
+	return true;
+}

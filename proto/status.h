@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Why a request is refused. Positive, so that a function can return 0, a status (the request's fault,
+ * which only the one who asked may see) or a negative errno (our own failure). The numbers go over the
+ * wire and are never used again.
+ */
+
+enum status {
+	STATUS_OK = 0,
+	STATUS_INTERNAL = 1, /* the daemon failed, not the request */
+	STATUS_BAD_REQUEST = 2, /* a field is missing, over-long or out of range */
+	STATUS_BAD_STATE = 3, /* not now: Hello missing, or the id's state forbids it */
+	STATUS_NO_SUCH_ID = 4,
+	STATUS_DENIED = 5, /* policy says no */
+	STATUS_NOT_PERMITTED = 6, /* this session may not call this operation */
+	STATUS_NOT_OWNER = 7, /* the QP is not the client's */
+	STATUS_QUOTA = 8,
+	STATUS_FABRIC = 9, /* the connection manager says no; see the errno */
+	STATUS_NO_DEVICE = 10,
+	STATUS_VERSION = 11, /* no common protocol version */
+	STATUS_UNKNOWN_OPERATION = 12,
+};
+
+/* The errno that stands for STATUS where nothing more exact is known. */
+int status_to_errno(enum status status);
+
+/* What a broker's refusal looks like in a reject's private data: this header, then text, no NUL. */
+#define REFUSAL_MAGIC "RDBK"
+#define REFUSAL_VERSION 1
+#define REFUSAL_HEADER_LEN 12
+#define REFUSAL_MAX 148 /* the private data of an InfiniBand REJ */
+#define REFUSAL_TEXT_MAX (REFUSAL_MAX - REFUSAL_HEADER_LEN)
+
+enum refusal_code {
+	REFUSAL_DENIED = 1,
+	REFUSAL_BUSY = 2,
+	REFUSAL_NO_RULE = 3,
+	REFUSAL_DRAINING = 4,
+};
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct refusal {
+	enum refusal_code code;
+	uint32_t retry_after_ms;
+	char text[REFUSAL_TEXT_MAX + 1];
+};
+
+/* TEXT is cut to what fits, at a UTF-8 character's boundary. Returns the length. */
+size_t refusal_pack(uint8_t buf[REFUSAL_MAX], enum refusal_code code, uint32_t retry_after_ms,
+		    const char *text);
+/* False: not a broker's refusal. DATA may be longer than what was sent. Control characters become '?'. */
+bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

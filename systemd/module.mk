@@ -1,0 +1,10 @@
+# Units and what else the system is told at installation.
+SYSTEMD_IN := $(wildcard systemd/*.in)
+SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN))
+
+$(O)/systemd/%: systemd/%.in Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SUBST) $< > $@
+
+ALL += $(SYSTEMD_GEN)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The fake fabric: fabric.h without RDMA. Its ids find each other by address and port in memory, and its
+ * events come from the event loop like the real ones, in a fixed order. What real hardware does not do at
+ * will is scripted here: failures of single calls, devices that come and go, QPs of strangers, events out
+ * of the blue. It proves nothing about RDMA.
+ */
+
+#include "fabric/fabric.h"
+
+enum fake_call {
+	FAKE_CHANNEL_NEW,
+	FAKE_ID_NEW,
+	FAKE_BIND,
+	FAKE_LISTEN,
+	FAKE_RESOLVE_ADDR,
+	FAKE_RESOLVE_ROUTE,
+	FAKE_CONNECT,
+	FAKE_ACCEPT,
+	FAKE_ESTABLISH,
+	FAKE_REJECT,
+	FAKE_DISCONNECT,
+	FAKE_SET_OPTION,
+	FAKE_QP_ATTR,
+	FAKE_QP_BELONGS,
+	FAKE_LEASE_NEW,
+	_FAKE_CALL_MAX,
+};
+
+/* The next call of this kind fails with R, a negative errno. */
+void fake_fail_next(struct fabric *fabric, enum fake_call call, int r);
+/* How often it was called, failures included. */
+unsigned fake_count(const struct fabric *fabric, enum fake_call call);
+
+void fake_add_device(struct fabric *fabric, const char *name);
+/* Its ids get DEVICE_REMOVAL. */
+void fake_remove_device(struct fabric *fabric, const char *name);
+
+/* From now on QPN belongs to nobody known; all others belong to whoever asks. */
+void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
+
+/* An event of the given type for the id that listens on, or is bound to, PORT. */
+void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
+		     int status);
+
+/* The options last set on the id bound to PORT; -1: not set. */
+int fake_get_option(struct fabric *fabric, uint16_t port, int option);
+int fake_get_backlog(struct fabric *fabric, uint16_t port);
+
+unsigned fake_n_ids(const struct fabric *fabric);

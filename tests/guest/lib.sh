@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# What suites share; they run as root in the guest, and begin with:
+#
+#     . "$(dirname "$0")/../lib.sh"
+#
+# and end with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
+
+share=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+PATH=$share/bin:$PATH:/usr/sbin:/sbin
+
+# ---- waiting and asserting ----
+
+fail() {
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+# A reason why this case cannot be tried here.
+skip() {
+	echo "$*" > "$case_dir/.skip"
+	exit 77
+}
+
+# await CONDITION [SECONDS]: until the shell command CONDITION succeeds. What tells of its own when
+# it is done should be waited for in its own way; this is for what does not.
+await() {
+	local condition=$1 seconds=${2:-10}
+	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
+
+	until eval "$condition" > /dev/null 2>&1; do
+		[ "${EPOCHREALTIME/./}" -lt $deadline ] ||
+			fail "after $seconds s still not: $condition"
+		sleep 0.05
+	done
+}
+
+assert() {
+	"$@" || fail "$* (status $?)"
+}
+
+# assert_eq ACTUAL EXPECTED
+assert_eq() {
+	[ "$1" = "$2" ] || fail "got '$1' instead of '$2'"
+}
+
+# assert_contains TEXT PART
+assert_contains() {
+	[[ $1 == *"$2"* ]] || fail "no '$2' in: $1"
+}
+
+assert_lacks() {
+	[[ $1 != *"$2"* ]] || fail "'$2' should not be in: $1"
+}
+
+# assert_fails_with STATUS COMMAND...
+assert_fails_with() {
+	local expected=$1 status=0
+	shift
+
+	"$@" || status=$?
+	[ $status = "$expected" ] || fail "$*: status $status instead of $expected"
+}
+
+# ---- the fabric ----
+#
+# Two Soft-RoCE devices at the ends of a veth pair:
+#
+#     10.9.0.1 fd09::1  rxe0  d0 ------ d1  rxe1  10.9.0.2 fd09::2
+#
+# The kernel would take a short cut between two addresses of its own. So the routes to both come
+# before the table of local addresses, and what is sent to 10.9.0.1 leaves from 10.9.0.2 by d1,
+# where tcpdump can see it. Only from an address to itself does it stay inside.
+
+fabric_sysctls() {
+	local dev=$1
+
+	# Packets from one's own address are no martians here, and are answered by ARP.
+	sysctl -q -w "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0" \
+		"net.ipv4.conf.$dev.arp_ignore=1"
+}
+
+fabric_device() {
+	local rxe=$1 dev=$2 number=$3
+	local gids=/sys/class/infiniband/$rxe/ports/1/gids
+
+	ip address replace "10.9.0.$number/24" dev "$dev"
+	ip address replace "fd09::$number/64" dev "$dev" nodad
+	[ -e "/sys/class/infiniband/$rxe" ] || rdma link add "$rxe" type rxe netdev "$dev"
+	await "grep -q ffff:0a09:000$number $gids/*"
+	await "grep -q fd09:.*:000$number $gids/*"
+	await "rdma link show $rxe/1 | grep -q 'state ACTIVE'"
+}
+
+fabric_routes() {
+	local family
+
+	ip route replace 10.9.0.1 dev d1 src 10.9.0.2 table 9
+	ip route replace 10.9.0.2 dev d0 src 10.9.0.1 table 9
+	ip -6 route replace fd09::1 dev d1 src fd09::2 table 9
+	ip -6 route replace fd09::2 dev d0 src fd09::1 table 9
+
+	for family in -4 -6; do
+		! ip $family rule show pref 9 | grep -q . || continue
+		# What is sent, and the kernel's own check of who sent what comes in.
+		ip $family rule add pref 9 iif lo lookup 9
+		ip $family rule add pref 9 oif d0 lookup 9
+		ip $family rule add pref 9 oif d1 lookup 9
+		ip $family rule add pref 10 lookup local
+		ip $family rule del pref 0
+	done
+}
+
+# Table 9 goes with its devices.
+fabric_unroute() {
+	local family
+
+	for family in -4 -6; do
+		ip $family rule show pref 9 | grep -q . || continue
+		ip $family rule add pref 0 lookup local
+		ip $family rule del pref 10
+		while ip $family rule del pref 9 2> /dev/null; do :; done
+	done
+}
+
+fabric_up() {
+	modprobe -a rdma_rxe rdma_ucm
+
+	if [ ! -e /sys/class/net/d0 ]; then
+		ip link add d0 type veth peer name d1
+		sysctl -q -w net.ipv4.conf.all.rp_filter=0
+		fabric_sysctls d0
+		fabric_sysctls d1
+		ip link set d0 up
+		ip link set d1 up
+	fi
+	fabric_device rxe0 d0 1
+	fabric_device rxe1 d1 2
+
+	fabric_routes
+
+	# The kernel makes the device nodes, udev gives them their owners.
+	udevadm settle
+	assert test -c /dev/infiniband/rdma_cm
+	assert test -c /dev/infiniband/uverbs0
+}
+
+# Waits for all who have a device open.
+fabric_down() {
+	local rxe
+
+	for rxe in rxe0 rxe1; do
+		[ ! -e "/sys/class/infiniband/$rxe" ] || rdma link del $rxe
+	done
+	[ ! -e /sys/class/net/d0 ] || ip link del d0
+	fabric_unroute
+	udevadm settle
+}
+
+# ---- the product ----
+
+# What a package's installation does.
+install_product() {
+	tar -C "$share/dest" --owner=0 --group=0 -c . |
+		tar -C / -x --keep-directory-symlink --no-overwrite-dir
+	ldconfig
+	systemd-sysusers
+	systemd-tmpfiles --create
+	systemctl daemon-reload
+	udevadm control --reload
+	udevadm trigger --settle --subsystem-match=misc --subsystem-match='infiniband*'
+}
+
+# ---- cases ----
+
+case_seconds=${case_seconds:-60}
+
+# The case_* functions in the order in which they were written.
+list_cases() {
+	local name
+
+	shopt -s extdebug
+	for name in $(compgen -A function case_); do
+		declare -F "$name"
+	done | sort -s -k3,3 -k2,2n | cut -d' ' -f1
+	shopt -u extdebug
+}
+
+# A case ends at its first failure, or when its time is over; what it left running ends with it.
+# The outcome is in case_status: set -e has no effect in a function whose status is looked at.
+run_case() {
+	local case_pid watch_pid
+
+	case_dir=$(mktemp -d)
+	chmod 755 "$case_dir"
+	set -m
+	(
+		set -eE -o pipefail
+		trap 'echo "FAILED: line $LINENO: $BASH_COMMAND (status $?)" >&2' ERR
+		cd "$case_dir"
+		"$1"
+	) > "$case_dir/.log" 2>&1 < /dev/null &
+	case_pid=$!
+	(sleep "$case_seconds" && touch "$case_dir/.late" && kill -KILL -- -$case_pid) &
+	watch_pid=$!
+	set +m
+
+	{
+		wait $case_pid
+		case_status=$?
+		kill -KILL -- -$watch_pid -$case_pid
+		wait $watch_pid
+	} 2> /dev/null
+	[ ! -e "$case_dir/.late" ] ||
+		echo "FAILED: not done within $case_seconds s" >> "$case_dir/.log"
+}
+
+# run_cases [NAME...]: all cases, or those that are named, with or without case_.
+run_cases() {
+	local name names=() number=0 passed=0 failed=0 start tenths took
+
+	for name in "$@"; do
+		declare -F "case_${name#case_}" > /dev/null || fail "no such case: $name"
+		names+=("case_${name#case_}")
+	done
+	[ $# -gt 0 ] || mapfile -t names < <(list_cases)
+
+	for name in "${names[@]}"; do
+		number=$((number + 1))
+		start=${EPOCHREALTIME/./}
+		run_case "$name"
+		tenths=$(((${EPOCHREALTIME/./} - start) / 100000))
+		took="$((tenths / 10)).$((tenths % 10)) s"
+
+		if [ $case_status = 0 ]; then
+			passed=$((passed + 1))
+			echo "ok $number - ${name#case_} ($took)"
+		elif [ -e "$case_dir/.skip" ]; then
+			echo "ok $number - ${name#case_} # SKIP $(cat "$case_dir/.skip")"
+		else
+			failed=$((failed + 1))
+			echo "not ok $number - ${name#case_} ($took)"
+			sed 's/^/    /' "$case_dir/.log"
+		fi
+		rm -rf "$case_dir"
+	done
+
+	echo "$passed passed, $failed failed"
+	[ $failed = 0 ]
+}

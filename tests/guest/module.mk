@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The test guest: a Debian with Soft-RoCE in QEMU, in which the installed product is tested.
+
+guest-dir := tests/guest
+guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
+guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
+guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
+
+.PHONY: guest-image guest-dest check-guest check-guest-smoke demo-run demo-guest
+
+guest-image: $(guest-stamp)
+
+# By content, for a fresh checkout has a new date but needs no new guest.
+$(guest-stamp):
+	$(Q)rm -f $(O)/guest/built-*
+	$(Q)$(guest-dir)/build $(O)/guest
+	$(Q)touch $@
+
+# Programs of the suites; hostile speaks the protocol by itself, api through the library.
+guest-programs := $(addprefix $(O)/tests/guest/,api hostile)
+
+$(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+$(O)/tests/guest/hostile: $(call objs,$(guest-dir)/hostile.c) $(PROTO_GEN).o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+		$(shell pkg-config --libs libprotobuf-c 2>/dev/null)
+
+# What the guest sees as /host.
+guest-dest: $(guest-programs)
+	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
+	$(Q)mkdir -p $(O)/guest/share/dest
+	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
+	$(Q)cp -r $(guest-dir)/lib.sh $(guest-dir)/bin $(guest-dir)/suites $(O)/guest/share/
+	$(Q)cp -t $(O)/guest/share/bin $(guest-programs)
+
+# CASES="name ..." runs only these.
+check-guest: guest-image guest-dest
+	$(Q)$(guest-run) suites/main.sh $(CASES)
+
+check-guest-smoke: guest-image guest-dest
+	$(Q)$(guest-run) suites/smoke.sh $(CASES)
+
+# On a host with RDMA the guest would show less than the host itself.
+demo-run:
+	$(Q)if ls /sys/class/infiniband/* >/dev/null 2>&1; then \
+		echo 'This host has RDMA devices: '$$(ls /sys/class/infiniband)'.'; \
+		echo 'To try rdmabroker on it, follow INSTALL and FIRST POLICY in README.'; \
+		echo 'GUEST=1 make demo shows it in an emulated guest instead.'; \
+		test -n "$(GUEST)" || exit 0; \
+	fi; \
+	$(MAKE) --no-print-directory demo-guest
+
+demo-guest: all guest-image guest-dest
+	$(Q)$(guest-run) suites/demo.sh

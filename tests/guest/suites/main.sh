@@ -1,0 +1,551 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The installed product on Soft-RoCE, seen from its users' side.
+#
+# alice serves and bob connects; carol has no rule; dave may do both. Each case brings its own policy.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck disable=SC2034
+case_seconds=120
+
+A=10.9.0.1 # rxe0
+B=10.9.0.2 # rxe1
+A6=fd09::1
+SOCKET=/run/rdmabroker/rdmabroker.sock
+RULES=/etc/rdmabroker/policy.d/50-test.rules
+
+# ---- the daemon ----
+
+daemon_pid() {
+	systemctl show --property=MainPID --value rdmabrokerd
+}
+
+mark_journal() {
+	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+}
+
+# What the daemon said since mark_journal.
+journal() {
+	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
+}
+
+# policy: what stdin says is in force when this returns.
+policy() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	cat > "$RULES"
+	chmod 644 "$RULES"
+	reload "policy reloaded"
+}
+
+# reload EXPECTED: until the journal says so.
+reload() {
+	mark_journal
+	systemctl reload rdmabrokerd
+	await "journal | grep -qF '$1'" 20
+}
+
+users_policy() {
+	policy <<-END
+		allow session user alice,bob,dave
+		allow device  user alice,bob,dave
+		allow listen  user alice,dave port 7400-7499
+		allow accept  user alice,dave port 7400-7499
+		allow connect user alice,bob,dave
+	END
+}
+
+# status_field EXPRESSION: of what rdmabrokerctl tells, e.g. ['sessions'].
+status_field() {
+	rdmabrokerctl --json status |
+		python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
+}
+
+# What must be the same before a client comes and after it is gone.
+holdings() {
+	rdmabrokerctl --json status | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
+	print(name, status[name])'
+	echo "open files $(find "/proc/$(daemon_pid)/fd" -type l | wc -l)"
+	getfacl -pn /dev/infiniband/uverbs*
+}
+
+# ---- the programs ----
+
+# serve NAME USER ADDR PORT [OPTION...]: in the background, with its output in NAME.
+serve() {
+	local name=$1 user=$2 addr=$3 port=$4
+	shift 4
+	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
+	await_line "$name" "listening on"
+}
+
+# connect NAME USER ADDR PORT [OPTION...]: likewise, and it runs rounds until it is stopped.
+connect() {
+	local name=$1 user=$2 addr=$3 port=$4
+	shift 4
+	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k "$@" > "$name" 2>&1 &
+	await_line "$name" "QP number"
+	await_line "$name" "established"
+}
+
+# await_line FILE TEXT [COUNT]
+await_line() {
+	(await "[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]" 30) || {
+		cat "$1"
+		exit 1
+	}
+}
+
+# finish FILE PID [EXPECTED_STATUS]
+finish() {
+	local status=0
+	wait "$2" || status=$?
+	echo "--- $1:"
+	cat "$1"
+	assert_eq "$1 ended with $status" "$1 ended with ${3:-0}"
+}
+
+ping_once() {
+	local user=$1 addr=$2
+	shift 2
+	as "$user" rdmabroker-ping -c -a "$addr" "$@"
+}
+
+qp_number() {
+	sed -n 's/^QP number \([0-9]*\) .*/\1/p' "$1"
+}
+
+# ---- the cases ----
+
+case_start() {
+	systemctl start rdmabrokerd
+	assert_eq "$(systemctl is-active rdmabrokerd)" active
+	assert_eq "$(stat -c %U "/proc/$(daemon_pid)")" rdmabroker
+	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
+	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
+	assert_eq "$(stat -c %a $SOCKET)" 666
+	for user in alice bob; do
+		for node in rdma_cm uverbs0; do
+			assert_fails_with 1 as $user dd if=/dev/infiniband/$node count=0
+		done
+	done
+	assert_eq "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(daemon_pid)/status")" 0000000000000400
+}
+
+case_thousand_rounds() {
+	users_policy
+	serve server alice $A 7471
+	ping_once bob $A -p 7471 -C 1000 -v > client 2>&1 || finish client $!
+	finish server $!
+	cat client
+	for side in client server; do
+		assert_contains "$(cat $side)" "event: RDMABROKER_EVENT_ESTABLISHED"
+		assert_contains "$(cat $side)" "event: RDMABROKER_EVENT_DISCONNECTED"
+		assert_contains "$(cat $side)" "1000 rounds of 64 bytes verified"
+	done
+}
+
+case_large_rounds() {
+	users_policy
+	serve server alice $A 7471 -P
+	for size in 1 1023 4096 1048576; do
+		ping_once bob $A -p 7471 -C 3 -S $size
+	done
+	kill %1
+	finish server %1
+	assert_contains "$(cat server)" "3 rounds of 1048576 bytes verified"
+}
+
+case_no_rule_no_session() {
+	users_policy
+	mark_journal
+	assert_fails_with 3 ping_once carol $A -p 7471 2> refused
+	cat refused
+	assert_contains "$(cat refused)" "refused by the broker"
+	assert_fails_with 3 as carol rdmabroker-ping -s -p 7471
+	# A user with a session, but no right to do this.
+	assert_fails_with 3 as bob rdmabroker-ping -s -p 7471 2> refused
+	cat refused
+	assert_contains "$(cat refused)" "refused by the broker"
+	assert_fails_with 3 as alice rdmabroker-ping -s -p 7500
+}
+
+case_policy_reject_reaches_the_peer() {
+	policy <<-END
+		allow  session user alice,bob
+		allow  device  user alice,bob
+		allow  listen  user alice
+		allow  connect user bob
+		reject accept  user alice port 7472 reason "not a storage host" log
+		allow  accept  user alice port 7471
+	END
+	serve denied alice $A 7472
+	mark_journal
+	assert_fails_with 3 ping_once bob $A -p 7472 2> client
+	cat client
+	assert_contains "$(cat client)" \
+		"rejected by policy of the peer's broker (denied): not a storage host"
+	await "journal | grep -qF '$RULES:5'"
+	assert_lacks "$(cat denied)" CONNECT_REQUEST
+	serve no_rule alice $A 7473
+	assert_fails_with 3 ping_once bob $A -p 7473 2> client
+	assert_contains "$(cat client)" "rejected by policy of the peer's broker (no-rule): no-rule"
+}
+
+case_connect_rule_names_itself() {
+	policy <<-END
+		allow  session user bob
+		reject connect user bob peer $A reason "not from here"
+	END
+	assert_fails_with 3 ping_once bob $A -p 7471 2> client
+	cat client
+	assert_contains "$(cat client)" "refused by the broker"
+	assert_contains "$(cat client)" "not from here"
+	assert_contains "$(cat client)" "(rule $RULES:2)"
+}
+
+case_peer_reject_byte_for_byte() {
+	local text=$'\x01no room\xff today'
+	users_policy
+	serve server alice $A 7471 -r "$text"
+	assert_fails_with 3 ping_once bob $A -p 7471 2> client
+	finish server $!
+	cat client
+	assert_contains "$(cat client)" "rejected by the peer program"
+	assert_contains "$(cat client)" "$(printf %s "$text" | od -An -v -tx1 | tr -d ' \n') "
+	assert_fails_with 3 ping_once bob $A -p 7471 2> client
+	assert_contains "$(cat client)" "nobody listens on $A:7471"
+}
+
+# packets FILTER: how many of those that were caught.
+packets() {
+	tcpdump -nr packets.pcap "udp dst port 4791 and ($*)" 2> /dev/null | wc -l
+}
+
+case_dscp_on_the_wire() {
+	local cm='udp[12:4] & 0xffffff = 1' data='udp[12:4] & 0xffffff != 1' af31='ip[1] & 0xfc = 0x68'
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice
+		allow accept  user alice dscp af31
+		allow connect user bob dscp af31
+	END
+	serve server alice $A 7471
+	tcpdump -Z root -U --immediate-mode -ni d0 -w packets.pcap udp dst port 4791 2> tcpdump.log &
+	await_line tcpdump.log "listening on"
+	ping_once bob $A -p 7471 -C 20
+	finish server %1
+	# The last of what is to be seen: the disconnect's answer.
+	await "[ \$(packets 'src host $A and $cm') -ge 2 ]"
+	kill -INT %2
+	wait %2
+	tcpdump -nvr packets.pcap 2> /dev/null | grep -oE 'tos 0x[0-9a-f]+' | sort | uniq -c
+	for host in $A $B; do
+		assert test "$(packets "src host $host and $cm and $af31")" -gt 0
+		assert test "$(packets "src host $host and $data and $af31")" -gt 20
+	done
+	assert_eq "$(packets "not ($af31)")" 0
+}
+
+case_dscp_beats_the_client() {
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice
+		allow accept  user alice
+		allow connect user bob tos-max 32
+	END
+	serve server alice $A 7471
+	tcpdump -Z root -U --immediate-mode -ni d1 -w packets.pcap udp dst port 4791 2> tcpdump.log &
+	await_line tcpdump.log "listening on"
+	ping_once bob $A -p 7471 -t 200
+	finish server %1
+	kill -INT %2
+	wait %2
+	assert test "$(packets "src host $B and ip[1] = 32")" -gt 10
+	assert_eq "$(packets "src host $B and ip[1] != 32")" 0
+}
+
+case_reuseaddr() {
+	policy <<-END
+		allow session user alice,bob,dave
+		allow device  user alice,bob,dave
+		allow listen  user alice
+		allow accept  user alice
+		allow connect user bob reuseaddr yes
+		allow connect user dave
+		allow connect user alice reuseaddr client
+	END
+	serve first alice $A 7471
+	serve second alice $A 7472
+	connect one bob $A 7471 -I $B:9000
+	connect two bob $A 7472 -I $B:9000
+	assert_contains "$(cat first)" "established with $B:9000"
+	assert_contains "$(cat second)" "established with $B:9000"
+	kill %3 %4
+	finish one %3
+	finish two %4
+	finish first %1
+	finish second %2
+
+	serve third alice $A 7471
+	connect three dave $A 7471 -I $B:9001
+	assert_fails_with 1 ping_once dave $A -p 7471 -I $B:9001 2> refused
+	cat refused
+	assert_contains "$(cat refused)" "cannot bind to $B:9001"
+	assert grep -qE 'EADDRINUSE|EADDRNOTAVAIL' refused
+	assert_fails_with 3 ping_once dave $A -p 7471 -I $B:9002 -R 2> refused
+	cat refused
+	assert_contains "$(cat refused)" "refused by the broker"
+
+	as alice api reuseaddr-listen $A 7480
+}
+
+case_api() {
+	users_policy
+	for check in arguments connect-wait deadline fork listen-twice nonblock; do
+		echo "--- $check"
+		as alice api $check $A 7490
+	done
+}
+
+# killed SIDE OTHER: SIDE is killed, OTHER sees it.
+killed() {
+	local -A pid
+	local before
+	before=$(holdings)
+	serve server alice $A 7471
+	pid[server]=$!
+	connect client bob $A 7471
+	pid[client]=$!
+	assert_eq "$(status_field "['connections']")" 2
+	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1000:rw-"
+	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1001:rw-"
+	kill -KILL "${pid[$1]}"
+	await_line "$2" "event: RDMABROKER_EVENT_DISCONNECTED"
+	finish "$2" "${pid[$2]}" 1
+	await "[ \"\$(holdings)\" = '$before' ]" 20
+}
+
+case_kill_the_client() {
+	users_policy
+	killed client server
+}
+
+case_kill_the_server() {
+	users_policy
+	killed server client
+}
+
+case_strangers_qp() {
+	local qp
+	users_policy
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	qp=$(qp_number client)
+
+	mark_journal
+	# Of another user, of another process of the same user, and of nobody.
+	assert_fails_with 3 ping_once dave $A -p 7471 --qpn "$qp" 2> refused
+	cat refused
+	assert_contains "$(cat refused)" "QP number $qp"
+	assert_contains "$(cat refused)" EPERM
+	assert_fails_with 3 ping_once bob $A -p 7471 --qpn "$qp"
+	assert_fails_with 3 ping_once bob $A -p 7471 --qpn 0xfffffe
+	await "journal | grep -q 'uid 1003.*QP $qp'"
+
+	serve thief dave $B 7472 --qpn "$qp"
+	local thief=$!
+	ping_once alice $B -p 7472 2> rejected && return 1
+	finish thief $thief 3
+	assert_contains "$(cat thief)" EPERM
+
+	kill %2
+	finish client %2
+}
+
+case_hostile_clients() {
+	local pid before
+	users_policy
+	pid=$(daemon_pid)
+	serve server alice $A 7471
+	connect client bob $A 7471
+	before=$(holdings)
+	as dave hostile $SOCKET
+	as carol hostile $SOCKET 2 > /dev/null || [ $? = 1 ]
+	assert_eq "$(daemon_pid)" "$pid"
+	await "[ \"\$(holdings)\" = '$before' ]" 30
+	kill %2
+	finish client %2
+	finish server %1
+}
+
+devices() {
+	status_field "['devices']"
+}
+
+case_hot_plug() {
+	local pid
+	users_policy
+	pid=$(daemon_pid)
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	timeout 30 rdma link del rxe0
+	await_line server "event: RDMABROKER_EVENT_DEVICE_REMOVAL" 2
+	await_line server "device removed"
+	await "! devices | grep -q rxe0"
+	kill %2 || true
+	finish client %2 1
+
+	rdma link add rxe0 type rxe netdev d0
+	fabric_up
+	await_line server "listening on" 2
+	await "devices | grep -q rxe0"
+	ping_once bob $A -p 7471
+	assert_eq "$(daemon_pid)" "$pid"
+	kill %1
+	finish server %1
+}
+
+case_start_without_a_device() {
+	users_policy
+	systemctl stop rdmabrokerd
+	rdma link del rxe0
+	rdma link del rxe1
+	systemctl start rdmabrokerd
+	assert_eq "$(devices)" "[]"
+	assert_fails_with 1 as alice rdmabroker-ping -s -a $A -p 7471 2> refused
+	cat refused
+	fabric_up
+	await "devices | grep -q rxe1"
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+	finish server $!
+}
+
+case_broken_policy() {
+	local error="$RULES:3:7"
+	policy <<-END
+		allow session user alice,bob
+		allow connect user bob
+	END
+	cat > "$RULES" <<-END
+		allow session user alice,bob
+		allow connect user bob
+		allow everythig user carol
+	END
+	reload "$error"
+	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
+	assert_contains "$(systemctl status rdmabrokerd)" "$error"
+	assert_contains "$(rdmabrokerctl status)" "$error"
+	assert_contains "$(status_field "['policy']['error']")" "$error"
+	assert_eq "$(status_field "['policy']['rules']")" 2
+	assert_fails_with 1 rdmabrokerd --check 2> check
+	assert_contains "$(cat check)" "$error"
+	# What was in force is.
+	assert_fails_with 3 ping_once carol $A -p 7471
+	assert_fails_with 3 ping_once bob $A -p 7471 2> client
+	assert_contains "$(cat client)" "nobody listens"
+
+	# Whoever may write the policy is root.
+	users_policy
+	assert_eq "$(status_field "['policy']['error']")" None
+	chmod g+w "$RULES"
+	reload "$RULES"
+	assert_contains "$(rdmabrokerctl status)" "$RULES"
+	chmod g-w "$RULES"
+	reload "policy reloaded"
+}
+
+case_status_is_for_the_admin() {
+	users_policy
+	rdmabrokerctl status
+	rdmabrokerctl help
+	assert_fails_with 1 as alice rdmabrokerctl status 2> refused
+	cat refused
+	assert_contains "$(cat refused)" root
+	assert_fails_with 2 rdmabrokerctl frobnicate
+}
+
+case_started_by_a_client() {
+	users_policy
+	systemctl stop rdmabrokerd
+	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
+	serve server alice $A 7471
+	assert_eq "$(systemctl is-active rdmabrokerd)" active
+	ping_once bob $A -p 7471
+	finish server $!
+}
+
+case_without_socket_activation() {
+	users_policy
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	assert_fails_with 1 rdmabrokerctl status 2> refused
+	assert_contains "$(cat refused)" "systemctl start rdmabrokerd"
+	systemctl mask --runtime rdmabrokerd.socket
+	systemctl start rdmabrokerd
+	assert_eq "$(systemctl is-active rdmabrokerd.socket || true)" inactive
+	assert_eq "$(stat -c '%U %a' $SOCKET)" "rdmabroker 666"
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+	finish server $!
+	systemctl stop rdmabrokerd
+	assert_fails_with 1 test -e $SOCKET
+	systemctl unmask --runtime rdmabrokerd.socket
+	systemctl start rdmabrokerd
+	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
+}
+
+case_daemon_dies() {
+	users_policy
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	kill -KILL "$(daemon_pid)"
+	await_line server "the broker is gone"
+	await_line client "the broker is gone"
+	finish server %1 1
+	finish client %2 1
+	await "[ \$(systemctl is-active rdmabrokerd) = active ]" 20
+	# What the dead one had lent is taken back.
+	await "! getfacl -pn /dev/infiniband/uverbs* | grep -q user:100"
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+}
+
+case_ipv6() {
+	policy <<-END
+		set here = { fd09::/64 }
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice local @here port 7471
+		reject accept user alice peer fd09::3
+		allow accept  user alice peer @here
+		allow connect user bob peer $A6
+	END
+	serve server alice $A6 7471
+	ping_once bob $A6 -p 7471 -C 1000
+	finish server $!
+	assert_contains "$(cat server)" "1000 rounds"
+	assert_fails_with 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
+	assert_fails_with 3 as alice rdmabroker-ping -s -a $A -p 7471
+	# One listener for both families.
+	users_policy
+	serve server alice :: 7472 -P
+	ping_once bob $A6 -p 7472
+	ping_once bob $A -p 7472
+}
+
+case_sandbox() {
+	local exposure
+	exposure=$(systemd-analyze security rdmabrokerd |
+		sed -n 's/.*exposure level for rdmabrokerd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
+	assert test "$exposure" -le 20
+}
+
+fabric_up
+install_product
+run_cases "$@"

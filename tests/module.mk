@@ -1,0 +1,18 @@
+# The unit tests link what the library does not export from the daemon's objects, the rest from the
+# library itself; the fake fabric stands before the archive and so takes the real one's place.
+# check_X.c is a program of its own, linked with all of the product's objects but main().
+UNIT_SRC := $(wildcard tests/unit/check_*.c)
+UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
+FAKE_SRC := $(wildcard tests/fake/*.c)
+CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+
+$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC)) $(PROTO_GEN).o
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/daemon.a $(call objs,$(FAKE_SRC)) \
+		$(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(O)/daemon.a $(call objs,$(FAKE_SRC)) $(O)/daemon.a \
+		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)

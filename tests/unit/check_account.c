@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tests/unit/unit.h"
+#include "util/account.h"
+
+START_TEST(charges_are_given_back)
+{
+	struct account a;
+	struct charge c[3] = { 0 };
+
+	account_init(&a);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1001), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1000), 0);
+	ck_assert_uint_eq(a.used[ACCOUNT_IDS], 2);
+	for (int i = 0; i < 3; i++)
+		charge_done(&c[i]);
+	charge_done(&c[0]);
+	ck_assert_uint_eq(a.used[ACCOUNT_IDS], 0);
+	account_done(&a);
+}
+END_TEST
+
+START_TEST(a_limit_is_the_users_own)
+{
+	struct account a;
+	struct charge c[4] = { 0 }, refused = { 0 };
+
+	account_init(&a);
+	a.limit_per_user[ACCOUNT_IDS] = 2;
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1000), -EDQUOT);
+	charge_done(&refused);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1001), 0);
+	charge_done(&c[0]);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1000), 0);
+	for (int i = 0; i < 4; i++)
+		charge_done(&c[i]);
+	account_done(&a);
+}
+END_TEST
+
+START_TEST(a_limit_of_all)
+{
+	struct account a;
+	struct charge c[2] = { 0 };
+
+	account_init(&a);
+	a.limit[ACCOUNT_SESSIONS] = 1;
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_SESSIONS, 1), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 2), -EUSERS);
+	charge_done(&c[0]);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 2), 0);
+	charge_done(&c[1]);
+	account_done(&a);
+}
+END_TEST
+
+UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_is_the_users_own, a_limit_of_all)

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+#include "util/diag.h"
+
+static struct diag *diag;
+static char *printed;
+
+static void set_up(void)
+{
+	ck_assert_int_eq(diag_new(&diag), 0);
+}
+
+static void tear_down(void)
+{
+	diag = diag_free(diag);
+	free(printed);
+	printed = NULL;
+}
+
+static const char *print(void)
+{
+	size_t size;
+	FILE *f;
+
+	free(printed);
+	f = open_memstream(&printed, &size);
+	ck_assert_ptr_nonnull(f);
+	diag_print(diag, f);
+	fclose(f);
+	return printed;
+}
+
+START_TEST(nothing_to_complain_about)
+{
+	ck_assert_uint_eq(diag_count(diag), 0);
+	ck_assert_ptr_null(diag_first(diag));
+	ck_assert_ptr_null(diag_at(diag, 0));
+	ck_assert_str_eq(print(), "");
+	ck_assert_ptr_null(diag_free(NULL));
+}
+END_TEST
+
+START_TEST(a_place_is_named_as_far_as_it_is_known)
+{
+	diag_add(diag, "f", 3, 7, NULL, 0, "number %d", 1);
+	diag_add(diag, "f", 3, 0, NULL, 0, "number %d", 2);
+	diag_add(diag, "f", 0, 0, NULL, 0, "number %d", 3);
+	diag_add(diag, NULL, 0, 0, NULL, 0, "number %d", 4);
+	ck_assert_str_eq(diag_first(diag), "f:3:7: number 1");
+	ck_assert_str_eq(diag_at(diag, 1), "f:3: number 2");
+	ck_assert_str_eq(diag_at(diag, 2), "f: number 3");
+	ck_assert_str_eq(diag_at(diag, 3), "number 4");
+	ck_assert_ptr_null(diag_at(diag, 4));
+}
+END_TEST
+
+START_TEST(the_caret_stands_below_its_column)
+{
+	const char *text = "allow sesion user root\nnot this line";
+
+	diag_add(diag, "f", 1, 7, text, strlen(text), "m");
+	ck_assert_str_eq(print(), "f:1:7: m\n"
+				  "    allow sesion user root\n"
+				  "          ^\n");
+}
+END_TEST
+
+START_TEST(the_caret_follows_tabs_and_wide_bytes)
+{
+	/* Two bytes, one place on the screen; a tab is as wide as the tab above it. */
+	const char *text = "\t\xc3\xa4\tx";
+
+	diag_add(diag, "f", 1, 5, text, strlen(text), "m");
+	ck_assert_str_eq(print(), "f:1:5: m\n"
+				  "    \t\xc3\xa4\tx\n"
+				  "    \t \t^\n");
+}
+END_TEST
+
+START_TEST(the_caret_can_stand_behind_the_line)
+{
+	diag_add(diag, "f", 1, 4, "abc", 3, "m");
+	ck_assert_str_eq(print(), "f:1:4: m\n    abc\n       ^\n");
+}
+END_TEST
+
+START_TEST(a_line_without_column_has_no_caret)
+{
+	diag_add(diag, "f", 1, 0, "abc", 3, "m");
+	ck_assert_str_eq(print(), "f:1: m\n    abc\n");
+}
+END_TEST
+
+START_TEST(long_lines_are_cut_around_the_caret)
+{
+	char text[1001];
+	const char *caret, *line;
+
+	memset(text, 'a', 1000);
+	text[1000] = '\0';
+	text[799] = 'X';
+	diag_add(diag, "f", 1, 800, text, 1000, "m");
+	line = strchr(print(), '\n') + 1;
+	caret = strchr(line, '\n') + 1;
+	ck_assert_uint_lt(caret - line, 140);
+	ck_assert_str_eq(strchr(line, '\n') - 3, strstr(line, "...\n"));
+	ck_assert_int_eq(line[strcspn(caret, "^")], 'X');
+}
+END_TEST
+
+START_TEST(long_lines_of_long_characters_are_cut_between_them)
+{
+	char text[1201] = "";
+
+	for (int i = 0; i < 400; i++)
+		strcat(text, "\xe2\x82\xac");
+	for (unsigned column = 1; column <= 1201; column += 7) {
+		diag_add(diag, "f", 1, column, text, 1200, "m");
+		ck_assert_ptr_null(strchr(print(), '?'));
+		tear_down();
+		set_up();
+	}
+}
+END_TEST
+
+START_TEST(nothing_steers_the_terminal)
+{
+	const char *text = "a\x1b[2J\xff\xc2\x9b";
+
+	diag_add(diag, "\x1b]0;f", 1, 1, text, strlen(text), "bad '%s'", text);
+	ck_assert_str_eq(print(), "?]0;f:1:1: bad 'a?[2J?\?\?'\n    a?[2J?\?\?\n    ^\n");
+}
+END_TEST
+
+START_TEST(twenty_are_kept)
+{
+	for (int i = 0; i < 23; i++)
+		diag_add(diag, "f", 0, 0, NULL, 0, "%d", i);
+	ck_assert_uint_eq(diag_count(diag), 23);
+	ck_assert_str_eq(diag_at(diag, 19), "f: 19");
+	ck_assert_ptr_null(diag_at(diag, 20));
+	ck_assert_str_eq(strstr(print(), "f: 19\n"), "f: 19\nand 3 more\n");
+}
+END_TEST
+
+static const char *guess(const char *word)
+{
+	static const char *const candidates[] = { "session", "listen", "accept", "ps", "Sessions" };
+	struct diag_guess g = { .word = word, .len = strlen(word) };
+
+	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
+		diag_guess(&g, candidates[i]);
+	return g.best;
+}
+
+START_TEST(near_words_are_guessed)
+{
+	ck_assert_str_eq(guess("sesion"), "session");
+	ck_assert_str_eq(guess("lsiten"), "listen");
+	ck_assert_str_eq(guess("ACCEPT"), "accept");
+	ck_assert_str_eq(guess("sessions"), "Sessions");
+	ck_assert_str_eq(guess("pss"), "ps");
+	ck_assert_ptr_null(guess("xy"));
+	ck_assert_ptr_null(guess(""));
+	ck_assert_ptr_null(guess("connect"));
+	ck_assert_ptr_null(guess("accccccccccccccccccccccccccccccccccccccccccccccccccpt"));
+}
+END_TEST
+
+START_TEST(what_is_a_character)
+{
+	static const struct {
+		const char *text;
+		size_t len, n;
+	} cases[] = {
+		{ "a", 1, 1 },
+		{ "", 0, 0 },
+		{ "\0", 1, 0 },
+		{ "\t", 1, 0 },
+		{ "\x7f", 1, 0 },
+		{ "\xc3\xa4", 2, 2 },
+		{ "\xc3\xa4", 1, 0 },
+		{ "\xc3(", 2, 0 },
+		{ "\x80", 1, 0 },
+		{ "\xc1\x81", 2, 0 }, /* overlong */
+		{ "\xe0\x80\xaf", 3, 0 },
+		{ "\xc2\x85", 2, 0 }, /* a control character of Latin 1 */
+		{ "\xe2\x82\xac", 3, 3 },
+		{ "\xed\xa0\x80", 3, 0 }, /* a surrogate */
+		{ "\xf0\x9f\x98\x80", 4, 4 },
+		{ "\xf4\x90\x80\x80", 4, 0 }, /* past the end */
+		{ "\xff", 1, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ck_assert_msg(diag_printable(cases[i].text, cases[i].len) == cases[i].n,
+			      "case %zu", i);
+}
+END_TEST
+
+UNIT_MAIN("diag", set_up, tear_down, nothing_to_complain_about,
+	  a_place_is_named_as_far_as_it_is_known, the_caret_stands_below_its_column,
+	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
+	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
+	  long_lines_of_long_characters_are_cut_between_them, nothing_steers_the_terminal,
+	  twenty_are_kept, near_words_are_guessed, what_is_a_character)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tests/unit/unit.h"
+#include "util/handles.h"
+
+START_TEST(lowest_free_first)
+{
+	struct handles h = { 0 };
+	int objects[20];
+	uint32_t n;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		ck_assert_int_eq(handles_add(&h, &objects[i], &n), 0);
+		ck_assert_uint_eq(n, i + 1);
+	}
+	handles_remove(&h, 7);
+	handles_remove(&h, 3);
+	ck_assert_ptr_null(handles_get(&h, 3));
+	ck_assert_int_eq(handles_add(&h, &objects[2], &n), 0);
+	ck_assert_uint_eq(n, 3);
+	ck_assert_int_eq(handles_add(&h, &objects[6], &n), 0);
+	ck_assert_uint_eq(n, 7);
+	ck_assert_ptr_eq(handles_get(&h, 20), &objects[19]);
+	for (uint32_t i = 1; i <= 20; i++)
+		handles_remove(&h, i);
+	handles_done(&h);
+}
+END_TEST
+
+START_TEST(no_such_handle)
+{
+	struct handles h = { 0 };
+
+	ck_assert_ptr_null(handles_get(&h, 0));
+	ck_assert_ptr_null(handles_get(&h, 1));
+	ck_assert_ptr_null(handles_get(&h, UINT32_MAX));
+	handles_done(&h);
+}
+END_TEST
+
+START_TEST(number_of_ones_choice)
+{
+	struct handles h = { 0 };
+	int a, b;
+	uint32_t n;
+
+	ck_assert_int_eq(handles_add_at(&h, &a, 100), 0);
+	ck_assert_int_eq(handles_add_at(&h, &b, 100), -EEXIST);
+	ck_assert_ptr_eq(handles_get(&h, 100), &a);
+	ck_assert_int_eq(handles_add_at(&h, &b, 1), 0);
+	ck_assert_int_eq(handles_add(&h, &b, &n), 0);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_uint_eq(h.n_used, 3);
+	handles_remove(&h, 100);
+	handles_remove(&h, 1);
+	handles_remove(&h, 2);
+	handles_done(&h);
+}
+END_TEST
+
+UNIT_MAIN("handles", NULL, NULL, lowest_free_first, no_such_handle, number_of_ones_choice)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+#include "proto/status.h"
+
+START_TEST(refusal_there_and_back)
+{
+	uint8_t buf[REFUSAL_MAX] = { 0 };
+	struct refusal refusal;
+	size_t len = refusal_pack(buf, REFUSAL_BUSY, 1234567, "not a storage host");
+
+	ck_assert_uint_eq(len, REFUSAL_HEADER_LEN + strlen("not a storage host"));
+	/* The transport pads: what comes is longer than what went. */
+	ck_assert(refusal_unpack(&refusal, buf, sizeof(buf)));
+	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
+	ck_assert_uint_eq(refusal.retry_after_ms, 1234567);
+	ck_assert_str_eq(refusal.text, "not a storage host");
+}
+END_TEST
+
+START_TEST(a_long_text_is_cut_between_characters)
+{
+	uint8_t buf[REFUSAL_MAX];
+	struct refusal refusal;
+	char text[400] = "";
+
+	for (int i = 0; i < 100; i++)
+		strcat(text, "\xe2\x82\xac"); /* the euro sign: 3 bytes, 136 is no multiple of 3 */
+	ck_assert_uint_eq(refusal_pack(buf, REFUSAL_DENIED, 0, text), REFUSAL_HEADER_LEN + 135);
+	ck_assert(refusal_unpack(&refusal, buf, REFUSAL_HEADER_LEN + 135));
+	ck_assert_uint_eq(strlen(refusal.text), 135);
+}
+END_TEST
+
+START_TEST(what_is_no_refusal)
+{
+	uint8_t buf[REFUSAL_MAX];
+	struct refusal refusal;
+	size_t len = refusal_pack(buf, REFUSAL_DENIED, 0, "text");
+
+	for (size_t i = 0; i < len; i++)
+		ck_assert(!refusal_unpack(&refusal, buf, i));
+	ck_assert(!refusal_unpack(&refusal, NULL, 0));
+	buf[4] = 2; /* another version */
+	ck_assert(!refusal_unpack(&refusal, buf, len));
+	buf[4] = REFUSAL_VERSION;
+	buf[6] = 255; /* a length that leads out of the buffer */
+	ck_assert(!refusal_unpack(&refusal, buf, sizeof(buf)));
+	buf[6] = 4;
+	buf[0] = 'r';
+	ck_assert(!refusal_unpack(&refusal, buf, len));
+}
+END_TEST
+
+START_TEST(control_characters_are_not_printed)
+{
+	uint8_t buf[REFUSAL_MAX];
+	struct refusal refusal;
+	size_t len = refusal_pack(buf, REFUSAL_DENIED, 0, "a\033[31mb\n");
+
+	ck_assert(refusal_unpack(&refusal, buf, len));
+	ck_assert_str_eq(refusal.text, "a?[31mb?");
+}
+END_TEST
+
+START_TEST(every_status_has_an_errno)
+{
+	for (int s = STATUS_INTERNAL; s <= STATUS_UNKNOWN_OPERATION; s++)
+		ck_assert_int_gt(status_to_errno((enum status)s), 0);
+	ck_assert_int_eq(status_to_errno(STATUS_OK), 0);
+}
+END_TEST
+
+UNIT_MAIN("status", NULL, NULL, refusal_there_and_back, a_long_text_is_cut_between_characters,
+	  what_is_no_refusal, control_characters_are_not_printed, every_status_has_an_errno)
