@@ -129,8 +129,8 @@ to = $(DESTDIR)$(1)
 .PHONY: install uninstall
 install: all
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) \
-		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(MANDIR)/man1 $(MANDIR)/man5 \
-		$(MANDIR)/man8 $(SYSCONFDIR)/rdmabroker/policy.d \
+		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(addprefix $(MANDIR)/man,1 3 5 8) \
+	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
@@ -144,9 +144,8 @@ install: all
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.sysusers $(call to,$(SYSUSERSDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
-	$(Q)$(INSTALL) -m 644 $(filter %.1,$(CLIENT_MAN)) $(call to,$(MANDIR))/man1
-	$(Q)$(INSTALL) -m 644 $(filter %.5,$(DAEMON_MAN)) $(call to,$(MANDIR))/man5
-	$(Q)$(INSTALL) -m 644 $(filter %.8,$(DAEMON_MAN)) $(call to,$(MANDIR))/man8
+	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
+		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
 	$(Q)for f in rdmabrokerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
@@ -160,9 +159,8 @@ uninstall:
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules
-	$(Q)rm -f $(patsubst %,$(call to,$(MANDIR))/man1/%,$(notdir $(filter %.1,$(CLIENT_MAN)))) \
-		$(patsubst %,$(call to,$(MANDIR))/man5/%,$(notdir $(filter %.5,$(DAEMON_MAN)))) \
-		$(patsubst %,$(call to,$(MANDIR))/man8/%,$(notdir $(filter %.8,$(DAEMON_MAN))))
+	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
+		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
 
 .PHONY: clean help
 clean:

@@ -62,7 +62,8 @@ static void print_text(const struct rdmabroker_status *status)
 		printf("%11s: RELOAD FAILED, the %u rules from before are in force: %s\n", "policy",
 		       status->n_rules, status->policy_error);
 	else
-		printf("%11s: %u rules\n", "policy", status->n_rules);
+		printf("%11s: %u rule%s\n", "policy", status->n_rules,
+		       status->n_rules == 1 ? "" : "s");
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");
 	for (unsigned i = 0; i < status->n_devices; i++) {

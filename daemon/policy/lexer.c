@@ -174,9 +174,14 @@ static int add_end(struct lexer *lexer)
 	return add_token(lexer, TOKEN_END, &line, at, at);
 }
 
+/* Blanks behind it are an error, but what was meant is clear. */
 static bool ends_in_backslash(const struct source_line *line)
 {
-	return line->len && line->text[line->len - 1] == '\\';
+	size_t len = line->len;
+
+	while (len && is_blank(line->text[len - 1]))
+		len--;
+	return len && line->text[len - 1] == '\\';
 }
 
 int lexer_next(struct lexer *lexer)

@@ -148,6 +148,8 @@ struct said {
 	bool has_setting;
 };
 
+#define NO_SETTINGS ((struct policy_settings){ .tos = -1, .tos_max = -1, .backlog = -1 })
+
 /* Whether WORD may stand here, in a rule for these operations. Complains, and lets the line go on. */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
@@ -157,7 +159,6 @@ static void check_word(struct parser *parser, const struct token *token,
 
 	if (said->words & bit)
 		parser_complain(parser, token, "'%s' stands twice in this rule", word->name);
-	said->words |= bit;
 
 	if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
 		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
@@ -179,6 +180,8 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	const struct token *token = parser_take(parser);
 	const struct policy_word *word;
 	struct policy_match match = {};
+	struct policy_rule again = { .settings = NO_SETTINGS };
+	uint64_t bit;
 	int r;
 
 	if (token->type != TOKEN_WORD)
@@ -191,9 +194,12 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 				       word->name);
 
 	check_word(parser, token, word, rule, said);
-	r = word->parse(parser, rule, &match.value);
+	/* What is said again is only read over, so that it is not called a contradiction as well. */
+	bit = UINT64_C(1) << policy_word_index(word);
+	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
 	if (r < 0)
 		return r;
+	said->words |= bit;
 
 	if (!word->match) {
 		said->has_setting = true;
@@ -219,7 +225,7 @@ static int parse_rule(struct parser *parser, bool allow, unsigned line)
 		.file = parser->file,
 		.line = line,
 		.allow = allow,
-		.settings = { .tos = -1, .tos_max = -1, .backlog = -1 },
+		.settings = NO_SETTINGS,
 	};
 	struct said said = {};
 	size_t n_matches_before = parser->policy->n_matches;

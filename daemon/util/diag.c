@@ -248,23 +248,32 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-/* Levenshtein's distance, with upper and lower case held equal. Both are at most DIAG_GUESS_LEN. */
+/*
+ * How many letters must be replaced, added, left out or swapped with their neighbour, upper and lower
+ * case held equal. Both words are at most DIAG_GUESS_LEN.
+ */
 static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	size_t row[DIAG_GUESS_LEN + 1];
+	size_t rows[3][DIAG_GUESS_LEN + 1];
+	size_t *before = rows[0], *above = rows[1], *row = rows[2], *spare;
 
 	for (size_t j = 0; j <= b_len; j++)
 		row[j] = j;
 
-	for (size_t i = 0; i < a_len; i++) {
-		size_t diagonal = row[0];
+	for (size_t i = 1; i <= a_len; i++) {
+		spare = before;
+		before = above;
+		above = row;
+		row = spare;
 
-		row[0] = i + 1;
-		for (size_t j = 0; j < b_len; j++) {
-			size_t replace = diagonal + (lower(a[i]) != lower(b[j]));
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			char x = lower(a[i - 1]), y = lower(b[j - 1]);
 
-			diagonal = row[j + 1];
-			row[j + 1] = smaller(replace, smaller(row[j], diagonal) + 1);
+			row[j] =
+				smaller(above[j - 1] + (x != y), smaller(row[j - 1], above[j]) + 1);
+			if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
+				row[j] = smaller(row[j], before[j - 2] + 1);
 		}
 	}
 
@@ -279,8 +288,8 @@ void diag_guess(struct diag_guess *guess, const char *candidate)
 		return;
 
 	d = distance(guess->word, guess->len, candidate, len);
-	/* Two edits turn any word of two letters into any other: that is no likeness. */
-	if (d > DIAG_GUESS_DISTANCE || d >= len || d >= guess->len)
+	/* Words that differ in half of their letters are not alike. */
+	if (d > DIAG_GUESS_DISTANCE || (2 * d >= len && 2 * d >= guess->len))
 		return;
 	if (guess->best && d >= guess->distance)
 		return;

@@ -145,8 +145,9 @@ END_TEST
 
 START_TEST(blanks_and_comments_do_not_matter)
 {
-	write_file("c", "# comment\n; comment\n\n  [Defaults]\t\n\t Backlog = 7  \n   TOS\t=\t8 ; nine\n"
-			"  # comment\n");
+	write_file("c",
+		   "# comment\n; comment\n\n  [Defaults]\t\n\t Backlog = 7  \n   TOS\t=\t8 ; nine\n"
+		   "  # comment\n");
 	assert_loads();
 	ck_assert_uint_eq(config.backlog, 7);
 	ck_assert_int_eq(config.tos, 8);
@@ -181,8 +182,7 @@ END_TEST
 START_TEST(bad_lines_are_named)
 {
 	assert_refused("Sessions=1\n", "c:1:1: a [Section] must come first");
-	assert_refused("[Limit]\nSessions=1\n",
-		       "c:1:2: unknown section, did you mean 'Limits'?");
+	assert_refused("[Limit]\nSessions=1\n", "c:1:2: unknown section, did you mean 'Limits'?");
 	assert_refused("[Nonsense]\n", "c:1:2: unknown section");
 	assert_refused("[]\n", "c:1:2: unknown section");
 	assert_refused("[Limits\n", "c:1:8: ']' is missing here");
@@ -200,8 +200,9 @@ END_TEST
 
 START_TEST(bad_values_are_named)
 {
-	static const char *const numbers[] = { "0",  "1048577", "-1",  "+1", "1k",
-					       "0x1", "1 2",	 "1.0", "18446744073709551617" };
+	static const char *const numbers[] = { "0",   "1048577", "-1",
+					       "+1",  "1k",      "0x1",
+					       "1 2", "1.0",     "18446744073709551617" };
 	char text[128];
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -212,17 +213,17 @@ START_TEST(bad_values_are_named)
 		       "c:2:10: Sessions= takes a number from 1 to 1048576");
 	assert_refused("[Limits]\nQueuedBytesPerSession=65535\n",
 		       "c:2:23: QueuedBytesPerSession= takes a number from 65536 to 1073741824");
-	assert_refused("[Defaults]\nTOS=256\n",
-		       "c:2:5: TOS= takes a number from 0 to 255 or none");
+	assert_refused("[Defaults]\nTOS=256\n", "c:2:5: TOS= takes a number from 0 to 255 or none");
 	assert_refused("[Defaults]\nTOS=None\n",
 		       "c:2:5: TOS= takes a number from 0 to 255 or none");
 	assert_refused("[Defaults]\nResolveTimeoutMSec=600001\n",
 		       "c:2:20: ResolveTimeoutMSec= takes a number from 1 to 600000");
 	assert_refused("[Daemon]\nSocket=run/s\n",
 		       "c:2:8: Socket= takes an absolute path of at most 107 bytes");
-	assert_refused("[Daemon]\nSocket=/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-		       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
-		       "c:2:8: Socket= takes an absolute path of at most 107 bytes");
+	assert_refused(
+		"[Daemon]\nSocket=/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+		"c:2:8: Socket= takes an absolute path of at most 107 bytes");
 	assert_refused("[Daemon]\nPolicyDir=\n", "c:2:11: PolicyDir= takes an absolute path");
 	assert_refused("[Daemon]\nLogLevel=loud\n",
 		       "c:2:10: LogLevel= takes error, warning, notice, info or debug");

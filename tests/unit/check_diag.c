@@ -163,6 +163,8 @@ START_TEST(near_words_are_guessed)
 	ck_assert_str_eq(guess("ACCEPT"), "accept");
 	ck_assert_str_eq(guess("sessions"), "Sessions");
 	ck_assert_str_eq(guess("pss"), "ps");
+	ck_assert_str_eq(guess("lists"), "listen");
+	ck_assert_ptr_null(guess("xs"));
 	ck_assert_ptr_null(guess("xy"));
 	ck_assert_ptr_null(guess(""));
 	ck_assert_ptr_null(guess("connect"));
@@ -196,8 +198,8 @@ START_TEST(what_is_a_character)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		ck_assert_msg(diag_printable(cases[i].text, cases[i].len) == cases[i].n,
-			      "case %zu", i);
+		ck_assert_msg(diag_printable(cases[i].text, cases[i].len) == cases[i].n, "case %zu",
+			      i);
 }
 END_TEST
 

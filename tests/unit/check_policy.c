@@ -169,9 +169,18 @@ END_TEST
 START_TEST(words_of_later_versions_are_refused)
 {
 	static const char *const words[] = {
-		"unit",		 "data",	   "ack-timeout", "rate",
-		"rate-per-user", "rate-per-peer",  "max",	  "max-per-user",
-		"pending",	 "responder-resources", "initiator-depth", "retry-count",
+		"unit",
+		"data",
+		"ack-timeout",
+		"rate",
+		"rate-per-user",
+		"rate-per-peer",
+		"max",
+		"max-per-user",
+		"pending",
+		"responder-resources",
+		"initiator-depth",
+		"retry-count",
 		"rnr-retry-count",
 	};
 	char text[64], expected[128];
@@ -192,13 +201,15 @@ START_TEST(words_out_of_place_are_refused)
 {
 	assert_refused("allow session reason \"x\"", "t:1:15: 'reason' is for reject rules only");
 	assert_refused("reject listen backlog 1", "t:1:15: 'backlog' is for allow rules only");
-	assert_refused("allow session peer 10.0.0.1", "t:1:15: 'peer' makes no sense with 'session'");
+	assert_refused("allow session peer 10.0.0.1",
+		       "t:1:15: 'peer' makes no sense with 'session'");
 	assert_refused("allow device port 80", "t:1:14: 'port' makes no sense with 'device'");
 	assert_refused("allow listen peer 10.0.0.1", "t:1:14: 'peer' makes no sense with 'listen'");
 	assert_refused("allow session device rxe0",
 		       "t:1:15: 'device' makes no sense with 'session'");
 	assert_refused("allow device ps tcp", "t:1:14: 'ps' makes no sense with 'device'");
-	assert_refused("allow connect backlog 5", "t:1:15: 'backlog' makes no sense with 'connect'");
+	assert_refused("allow connect backlog 5",
+		       "t:1:15: 'backlog' makes no sense with 'connect'");
 	assert_refused("allow listen reuseaddr yes",
 		       "t:1:14: 'reuseaddr' makes no sense with 'listen'");
 	assert_refused("allow listen tos 5", "t:1:14: 'tos' makes no sense with 'listen'");
@@ -215,8 +226,7 @@ START_TEST(repetitions_and_contradictions_are_refused)
 {
 	assert_refused("allow session user 1 user 2", "t:1:22: 'user' stands twice in this rule");
 	assert_refused("allow session log log", "t:1:19: 'log' stands twice in this rule");
-	assert_refused("allow connect tos 1 tos 2",
-		       "t:1:21: 'tos' stands twice in this rule");
+	assert_refused("allow connect tos 1 tos 2", "t:1:21: 'tos' stands twice in this rule");
 	assert_refused("allow connect tos 1 dscp ef",
 		       "t:1:21: the traffic class is already set in this rule");
 	assert_refused("allow connect dscp ef tos 1",
@@ -248,8 +258,7 @@ START_TEST(bad_numbers_are_refused)
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect dscp cs8",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
-	assert_refused("allow connect dscp",
-		       "t:1:19: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
+	assert_refused("allow connect dscp", "t:1:19: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect reuseaddr maybe",
 		       "t:1:25: 'reuseaddr' takes yes, no or client");
 	assert_refused("allow connect ps sctp", "t:1:18: 'ps' takes tcp, udp, ib or ipoib");
@@ -285,8 +294,7 @@ END_TEST
 
 START_TEST(bad_users_are_refused)
 {
-	assert_refused("allow session user no-such-user",
-		       "t:1:20: unknown user 'no-such-user'");
+	assert_refused("allow session user no-such-user", "t:1:20: unknown user 'no-such-user'");
 	assert_refused("allow session group root,no-such-group log",
 		       "t:1:26: unknown group 'no-such-group'");
 	assert_refused("allow session user root,0", "t:1:25: this user is named twice");
@@ -327,10 +335,8 @@ START_TEST(bad_devices_are_refused)
 	assert_refused("allow device device \"\"", "t:1:21: device pattern has 1 to 255 bytes");
 	assert_refused("allow device device mlx5_[0",
 		       "t:1:21: a '[' of this pattern is not closed");
-	assert_refused("allow device device [!",
-		       "t:1:21: a '[' of this pattern is not closed");
-	assert_refused("allow device device []",
-		       "t:1:21: a '[' of this pattern is not closed");
+	assert_refused("allow device device [!", "t:1:21: a '[' of this pattern is not closed");
+	assert_refused("allow device device []", "t:1:21: a '[' of this pattern is not closed");
 	assert_refused("allow device device rxe0,rxe1",
 		       "t:1:25: 'device' takes one pattern; a ',' in it needs quotes");
 	load("allow device device mlx5_[!0-3]*");
@@ -376,7 +382,8 @@ START_TEST(bad_joins_are_refused)
 {
 	assert_refused("allow session \\ \nuser root\n",
 		       "t:1:15: '\\' must be the last character of its line");
-	assert_refused("allow session\\\t\n", "t:1:14: '\\' must be the last character of its line");
+	assert_refused("allow session\\\t\n",
+		       "t:1:14: '\\' must be the last character of its line");
 	assert_refused("allow session user root \\",
 		       "t:1:25: the file ends where the line should go on");
 	assert_refused("allow session user root \\\n",
@@ -642,8 +649,7 @@ START_TEST(what_others_own_is_refused)
 	write_file("a.rules", "allow session\n", 0644);
 	snprintf(full, sizeof(full), "%s/a.rules", dir);
 	ck_assert_int_eq(chown(full, 12345, 0), 0);
-	assert_dir_refused(-EPERM,
-			   "/a.rules: refused: neither root nor the daemon's user owns it");
+	assert_dir_refused(-EPERM, "/a.rules: refused: neither root nor the daemon's user owns it");
 	ck_assert_int_eq(chown(full, 0, 0), 0);
 	ck_assert_int_eq(chown(dir, 12345, 0), 0);
 	assert_dir_refused(-EPERM, ": refused: neither root nor the daemon's user owns it");

@@ -57,13 +57,25 @@ static void assert_refused(const char *text, enum prefix_status status)
 START_TEST(refuses_nonsense)
 {
 	static const char *const no_address[] = {
-		"", "/", "/8", "10", "10.1", "10.1.0/16", "10.0.0.256", "010.0.0.1", "10.0.0.1 ",
-		"fe80::1%eth0", "fd00:::", "localhost", ":", "::ffff:10.0.0",
+		"",
+		"/",
+		"/8",
+		"10",
+		"10.1",
+		"10.1.0/16",
+		"10.0.0.256",
+		"010.0.0.1",
+		"10.0.0.1 ",
+		"fe80::1%eth0",
+		"fd00:::",
+		"localhost",
+		":",
+		"::ffff:10.0.0",
 		"1111111111111111111111111111111111111111111111111111111111111111111111111111111",
 	};
 	static const char *const bad_length[] = {
-		"10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08",
-		"10.0.0.0/8x", "10.0.0.0/8/8", "fd00::/129", "fd00::/1000", "10.0.0.0/255.0.0.0",
+		"10.0.0.0/",   "10.0.0.0/33",  "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08",
+		"10.0.0.0/8x", "10.0.0.0/8/8", "fd00::/129",  "fd00::/1000", "10.0.0.0/255.0.0.0",
 	};
 
 	for (size_t i = 0; i < sizeof(no_address) / sizeof(no_address[0]); i++)
@@ -172,8 +184,8 @@ END_TEST
 START_TEST(normalise_drops_what_is_within)
 {
 	struct prefix p[] = {
-		prefix("fd00::/16"), prefix("10.1.2.0/24"), prefix("10.0.0.0/8"),
-		prefix("10.0.0.0/8"), prefix("fd00::1"),    prefix("11.0.0.0"),
+		prefix("fd00::/16"),  prefix("10.1.2.0/24"), prefix("10.0.0.0/8"),
+		prefix("10.0.0.0/8"), prefix("fd00::1"),     prefix("11.0.0.0"),
 		prefix("10.0.0.0/9"), prefix("9.0.0.0/8"),
 	};
 	static const char *const expected[] = { "9.0.0.0/8", "10.0.0.0/8", "11.0.0.0",
@@ -201,12 +213,11 @@ START_TEST(a_set_finds_what_a_scan_finds)
 			char text[64];
 			unsigned bits = 8 + random() % 25;
 			uint32_t mask = ~UINT32_C(0) << (32 - bits);
-			struct in_addr net = {
-				htonl((0x0a000000 | (random() & 0x0303ffff)) & mask)
-			};
+			struct in_addr net = { htonl((0x0a000000 | (random() & 0x0303ffff)) &
+						     mask) };
 
-			snprintf(text, sizeof(text), "%s%s/%u", i % 3 ? "" : "::ffff:",
-				 inet_ntoa(net), i % 3 ? bits : bits + 96);
+			snprintf(text, sizeof(text), "%s%s/%u",
+				 i % 3 ? "" : "::ffff:", inet_ntoa(net), i % 3 ? bits : bits + 96);
 			all[i] = set->prefixes[i] = prefix(text);
 		}
 		set->n = prefix_normalise(set->prefixes, n);
