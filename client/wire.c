@@ -117,6 +117,7 @@ static void receive(struct rdmabroker *session)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS];
+	bool reset = false;
 
 	while (!session->dead) {
 		size_t n_fds = 0;
@@ -126,6 +127,11 @@ static void receive(struct rdmabroker *session)
 			close(fds[i]);
 		if (n == -EAGAIN)
 			return;
+		/* Told once, before what was sent ahead of it: the reason why is still to be read. */
+		if (n == -ECONNRESET && !reset) {
+			reset = true;
+			continue;
+		}
 		if (n < 0)
 			die(session, (int)n);
 		else

@@ -350,7 +350,13 @@ static int check_files(char **files, size_t n_files, struct diag *diag)
 			continue;
 		}
 		config_init(&config);
-		k = config_load(&config, files[i], diag);
+		/* The daemon does without its file; who names one wants it to be there. */
+		if (access(files[i], F_OK) < 0) {
+			diag_add(diag, files[i], 0, 0, NULL, 0, "%s", strerror(errno));
+			k = -ENOENT;
+		} else {
+			k = config_load(&config, files[i], diag);
+		}
 		config_done(&config);
 		r = r ?: k;
 	}

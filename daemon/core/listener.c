@@ -68,6 +68,7 @@ int id_listen(struct id *id, unsigned backlog)
 	struct core *core = id->session->core;
 	const struct policy_rule *rule;
 	struct listener *listener;
+	unsigned max;
 	int r;
 
 	if (id->state != ID_BOUND)
@@ -80,10 +81,11 @@ int id_listen(struct id *id, unsigned backlog)
 	if (r != 0)
 		return r;
 
-	if (backlog == 0 || backlog > INT32_MAX)
-		backlog = (unsigned)core->settings.backlog;
-	if (rule->settings.backlog > 0 && backlog > (unsigned)rule->settings.backlog)
-		backlog = (unsigned)rule->settings.backlog;
+	max = rule->settings.backlog > 0 ? (unsigned)rule->settings.backlog : INT32_MAX;
+	if (backlog == 0)
+		backlog = rule->settings.backlog > 0 ? max : (unsigned)core->settings.backlog;
+	if (backlog > max)
+		backlog = max;
 
 	r = listener_new(&listener, id);
 	if (r < 0)

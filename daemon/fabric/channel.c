@@ -14,19 +14,26 @@
 
 DEFINE_CLEANUP(struct fabric_channel *, fabric_channel_free)
 
-static void copy(struct fabric_event *ret, const struct rdma_cm_event *event)
+static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bool is_datagram)
 {
 	const struct rdma_conn_param *conn = &event->param.conn;
+	const struct rdma_ud_param *ud = &event->param.ud;
+	const void *data = is_datagram ? ud->private_data : conn->private_data;
+	uint8_t len = is_datagram ? ud->private_data_len : conn->private_data_len;
 
-	ret->type = event->event;
-	ret->status = event->status;
-	ret->conn = *conn;
-	ret->conn.private_data = NULL;
-	if (conn->private_data && conn->private_data_len > 0) {
-		memcpy(ret->private_data, conn->private_data, conn->private_data_len);
-		ret->conn.private_data = ret->private_data;
+	*ret = (struct fabric_event){ .type = event->event, .status = event->status };
+	if (is_datagram) {
+		ret->ud = *ud;
+		ret->conn.qp_num = ud->qp_num;
 	} else {
-		ret->conn.private_data_len = 0;
+		ret->conn = *conn;
+	}
+	ret->ud.private_data = ret->conn.private_data = NULL;
+	ret->ud.private_data_len = ret->conn.private_data_len = 0;
+	if (data && len > 0) {
+		memcpy(ret->private_data, data, len);
+		ret->conn.private_data = ret->private_data;
+		ret->conn.private_data_len = len;
 	}
 }
 
@@ -41,19 +48,30 @@ static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 	struct fabric_id *id = is_request ? event->listen_id->context : event->id->context;
 	struct rdma_cm_id *request = is_request ? event->id : NULL;
 
-	copy(ret, event);
+	copy(ret, event, event->id->qp_type == IBV_QPT_UD);
 	ret->id_userdata = id->userdata;
-	fabric_remember_context(channel->fabric, event->id->verbs);
 	rdma_ack_cm_event(event);
 
-	ret->request = NULL;
 	if (request && fabric_id_adopt(&ret->request, channel, request) < 0) {
 		rdma_destroy_id(request);
 		return false;
 	}
+	fabric_id_note_device(request ? ret->request : id);
+	/* The node may have gone before; or it goes next, then udev tells. */
 	if (ret->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		fabric_release_gone_contexts(channel->fabric);
 	return true;
+}
+
+static int next_event(struct fabric_channel *channel, struct rdma_cm_event **ret)
+{
+	errno = 0;
+	if (rdma_get_cm_event(channel->cm, ret) < 0)
+		return -(errno ?: EIO);
+	/* librdmacm's own look-ups, done by the way, fail with -1 and errno. The kernel gives an errno. */
+	if ((*ret)->status == -1 && errno != 0)
+		(*ret)->status = -errno;
+	return 0;
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -61,15 +79,21 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	struct fabric_channel *channel = userdata;
 	bool freed = false;
 
-	(void)source;
 	(void)fd;
 	(void)events;
 	for (int i = 0; i < BATCH && !freed; i++) {
 		struct rdma_cm_event *event;
 		struct fabric_event copied;
+		int r;
 
-		if (rdma_get_cm_event(channel->cm, &event) < 0)
+		r = next_event(channel, &event);
+		if (r == -EAGAIN || r == -EINTR || r == -ENOMEM)
 			break;
+		if (r < 0) {
+			/* Will not get better, and the file would be ready for ever. */
+			sd_event_source_set_enabled(source, SD_EVENT_OFF);
+			break;
+		}
 		if (!take(channel, event, &copied))
 			continue;
 		channel->freed = &freed;
@@ -80,15 +104,43 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	return 0;
 }
 
+/*
+ * What librdmacm finds in its first call it believes for ever: without rdma_cm it would take the newest
+ * version for the kernel's, and AF_IB for unknown to it. Where it must not open rdma_cm it waits for
+ * udev, up to 5 s. So it is not called before it can succeed.
+ */
+static int check_rdma_cm(void)
+{
+	_cleanup_(sd_device_unrefp) sd_device *d = NULL;
+	const char *node;
+
+	if (sd_device_new_from_subsystem_sysname(&d, "misc", "rdma_cm") < 0 ||
+	    sd_device_get_devname(d, &node) < 0)
+		return -ENODEV;
+	if (access(node, R_OK | W_OK) < 0)
+		return errno == ENOENT ? -ENODEV : -errno;
+	return 0;
+}
+
+static int open_rdma_cm(struct rdma_event_channel **ret)
+{
+	errno = 0;
+	*ret = rdma_create_event_channel();
+	if (*ret)
+		return 0;
+	/* EPERM is its word for a version that it does not know. */
+	return errno == EPERM ? -EPROTONOSUPPORT : -(errno ?: ENODEV);
+}
+
 int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
 		       const struct fabric_channel_ops *ops, void *userdata)
 {
 	_cleanup_(fabric_channel_freep) struct fabric_channel *channel = NULL;
 	int flags, r;
 
-	/* librdmacm takes a missing rdma_cm for one of a foreign version. */
-	if (access("/sys/class/misc/rdma_cm", F_OK) < 0)
-		return -ENODEV;
+	r = check_rdma_cm();
+	if (r < 0)
+		return r;
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return -ENOMEM;
@@ -97,12 +149,11 @@ int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
 	channel->userdata = userdata;
 	fabric->n_channels++;
 
-	channel->cm = rdma_create_event_channel();
-	if (!channel->cm)
-		return errno ? -errno : -ENODEV;
+	r = open_rdma_cm(&channel->cm);
+	if (r < 0)
+		return r;
 	flags = fcntl(channel->cm->fd, F_GETFL);
-	if (flags < 0 || fcntl(channel->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    fcntl(channel->cm->fd, F_SETFD, FD_CLOEXEC) < 0)
+	if (flags < 0 || fcntl(channel->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
 	r = sd_event_add_io(fabric->loop, &channel->io, channel->cm->fd, EPOLLIN, on_io, channel);
 	if (r < 0)

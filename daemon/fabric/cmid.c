@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, stru
 		return -ENOMEM;
 	id->channel = channel;
 	id->cm = cm;
-	cm->context = id;
+	cm->context = id; /* librdmacm has put the listener's there */
 	*ret = id;
 	return 0;
 }
@@ -69,31 +70,59 @@ static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
 	memcpy(ret, addr, len);
 }
 
+/* librdmacm keeps the name that the device had when it was first seen; udev may have renamed it since. */
+static const char *current_name(struct fabric *fabric, struct ibv_device *ibv)
+{
+	struct fabric_device *device = NULL;
+
+	while ((device = fabric_next_device(fabric, device)))
+		if (strcmp(fabric_device_sysname(device), ibv->dev_name) == 0)
+			return device->name;
+	return ibv_get_device_name(ibv);
+}
+
+void fabric_id_note_device(struct fabric_id *id)
+{
+	struct fabric *fabric = id->channel->fabric;
+
+	if (!id->cm->verbs || id->device[0])
+		return;
+	fabric_remember_context(fabric, id->cm->verbs);
+	snprintf(id->device, sizeof(id->device), "%s",
+		 current_name(fabric, id->cm->verbs->device));
+}
+
+/* Without a device librdmacm follows a null pointer in some calls. */
+static bool has_device(const struct fabric_id *id)
+{
+	return id->cm->verbs != NULL;
+}
+
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	struct rdma_cm_id *cm = id->cm;
 
 	copy_addr(&ret->local, rdma_get_local_addr(cm));
 	copy_addr(&ret->peer, rdma_get_peer_addr(cm));
-	ret->device = cm->verbs ? ibv_get_device_name(cm->verbs->device) : NULL;
-	ret->port_num = cm->verbs ? cm->port_num : 0;
-}
-
-/* librdmacm opens the device as soon as an address leads to one. */
-static int bound(struct fabric_id *id, int r)
-{
-	fabric_remember_context(id->channel->fabric, id->cm->verbs);
-	return r;
+	ret->device = id->device[0] ? id->device : NULL;
+	ret->port_num = has_device(id) ? cm->port_num : 0;
 }
 
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
-	return bound(id, result(rdma_bind_addr(id->cm, (struct sockaddr *)addr)));
+	int r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+
+	fabric_id_note_device(id);
+	/* From /dev/null, where the device's file was: the device is just going, see context.c. */
+	return r == -ENOTTY ? -ENODEV : r;
 }
 
 int fabric_id_listen(struct fabric_id *id, int backlog)
 {
-	return bound(id, result(rdma_listen(id->cm, backlog)));
+	int r = result(rdma_listen(id->cm, backlog));
+
+	fabric_id_note_device(id);
+	return r;
 }
 
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
@@ -103,23 +132,32 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
+/* If ibacm runs, librdmacm asks it first and waits for the answer, which says more on InfiniBand only. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
+	if (!has_device(id))
+		return -EINVAL;
 	return result(rdma_resolve_route(id->cm, timeout_ms));
 }
 
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 {
-	int r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
+	int r;
 
+	if (!has_device(id))
+		return -EINVAL;
+	r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
 	id->connecting |= r == 0;
 	return r;
 }
 
 int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 {
-	int r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
+	int r;
 
+	if (!has_device(id))
+		return -EINVAL;
+	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
 	id->connecting |= r == 0;
 	return r;
 }
@@ -141,16 +179,14 @@ int fabric_id_disconnect(struct fabric_id *id)
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)
 {
+	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
 	uint8_t byte = (uint8_t)value;
 
-	switch (option) {
-	case RDMA_OPTION_ID_TOS:
-	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		return result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, &byte, sizeof(byte)));
-	default:
-		return result(
-			rdma_set_option(id->cm, RDMA_OPTION_ID, option, &value, sizeof(value)));
-	}
+	if (is_byte && byte != value)
+		return -EINVAL;
+	return result(rdma_set_option(id->cm, RDMA_OPTION_ID, option,
+				      is_byte ? (void *)&byte : (void *)&value,
+				      is_byte ? sizeof(byte) : sizeof(value)));
 }
 
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,

@@ -28,18 +28,6 @@ static int on_announce(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-/* Without RDMA in the kernel there is no such socket; then there are no QPs to ask about either. */
-static struct mnl_socket *open_netlink(void)
-{
-	struct mnl_socket *nl = mnl_socket_open2(NETLINK_RDMA, SOCK_CLOEXEC);
-
-	if (nl && mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0) {
-		mnl_socket_close(nl);
-		return NULL;
-	}
-	return nl;
-}
-
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata)
 {
@@ -54,10 +42,9 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
 	list_init(&fabric->contexts);
-	fabric->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	fabric->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fabric->null_fd < 0)
 		return -errno;
-	fabric->netlink = open_netlink();
 
 	r = sd_event_add_defer(loop, &fabric->announce, on_announce, fabric);
 	if (r < 0)
@@ -82,10 +69,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		list_remove(l);
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
-	while ((l = list_first(&fabric->contexts))) {
-		list_remove(l);
-		free(container_of(l, struct fabric_context, link));
-	}
+	fabric_forget_contexts(fabric);
 	if (fabric->netlink)
 		mnl_socket_close(fabric->netlink);
 	closep(&fabric->null_fd);
@@ -130,6 +114,11 @@ const char *fabric_device_name(const struct fabric_device *device)
 const char *fabric_device_node(const struct fabric_device *device)
 {
 	return device->node;
+}
+
+const char *fabric_device_sysname(const struct fabric_device *device)
+{
+	return strrchr(device->node, '/') + 1;
 }
 
 unsigned fabric_device_n_leases(const struct fabric_device *device)

@@ -6,6 +6,11 @@
 #include "fabric/internal.h"
 #include "util/util.h"
 
+/*
+ * A device is its uverbs node, whose attribute "ibdev" is the name. What fails here fails for one device,
+ * which is looked at again when udev next speaks of it.
+ */
+
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)
 
 static struct fabric_device *find_node(struct fabric *fabric, const char *node)
@@ -18,21 +23,13 @@ static struct fabric_device *find_node(struct fabric *fabric, const char *node)
 	return device;
 }
 
-/*
- * A uverbs node. What is missing of it here is a reason to wait for its next event, not a failure: the
- * device may be going again already.
- */
-static void add(struct fabric *fabric, sd_device *d)
+static int device_new(struct fabric_device **ret, struct fabric *fabric, const char *name,
+		      const char *node)
 {
-	_cleanup_(fabric_device_unrefp) struct fabric_device *device = NULL;
-	const char *node, *name;
+	_cleanup_(fabric_device_unrefp) struct fabric_device *device = calloc(1, sizeof(*device));
 
-	if (sd_device_get_devname(d, &node) < 0 ||
-	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0 || find_node(fabric, node))
-		return;
-	device = calloc(1, sizeof(*device));
 	if (!device)
-		return;
+		return -ENOMEM;
 	device->n_refs = 1;
 	device->fabric = fabric;
 	list_init(&device->link);
@@ -40,25 +37,13 @@ static void add(struct fabric *fabric, sd_device *d)
 	device->name = strdup(name);
 	device->node = strdup(node);
 	if (!device->name || !device->node)
-		return;
-	if (fabric->access == FABRIC_ACCESS_ACL)
-		fabric_clear_leases(device);
-	list_insert(&fabric->devices, &device->link);
-	sd_event_source_set_enabled(fabric->announce, SD_EVENT_ONESHOT);
-	device = NULL;
+		return -ENOMEM;
+	*ret = TAKE_PTR(device);
+	return 0;
 }
 
-static void drop(struct fabric *fabric, sd_device *d)
+static void drop(struct fabric *fabric, struct fabric_device *device)
 {
-	struct fabric_device *device;
-	const char *node;
-
-	fabric_release_gone_contexts(fabric);
-	if (sd_device_get_devname(d, &node) < 0)
-		return;
-	device = find_node(fabric, node);
-	if (!device)
-		return;
 	list_remove(&device->link);
 	device->gone = true;
 	if (device->announced)
@@ -66,17 +51,72 @@ static void drop(struct fabric *fabric, sd_device *d)
 	fabric_device_unref(device);
 }
 
+static void look_at(struct fabric *fabric, sd_device *d)
+{
+	struct fabric_device *device;
+	const char *node, *name;
+
+	/* The device may be going again already. */
+	if (sd_device_get_devname(d, &node) < 0 ||
+	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
+		return;
+	device = find_node(fabric, node);
+	if (device && strcmp(device->name, name) == 0) {
+		/* udev may have set the node's mode anew, and with it the mask of its ACL. */
+		fabric_renew_entries(device);
+		return;
+	}
+	/* Renamed, as udev does with devices that are new: for those above it is another one. */
+	if (device) {
+		fabric_clear_entries(device);
+		drop(fabric, device);
+	}
+	if (device_new(&device, fabric, name, node) < 0)
+		return;
+	fabric_clear_entries(device);
+	list_insert(&fabric->devices, &device->link);
+	sd_event_source_set_enabled(fabric->announce, SD_EVENT_ONESHOT);
+}
+
+/* Renaming is an event of the device itself, not of its node. */
+static void look_at_all(struct fabric *fabric)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &fabric->devices) {
+		struct fabric_device *device = container_of(l, struct fabric_device, link);
+		_cleanup_(sd_device_unrefp) sd_device *d = NULL;
+
+		if (sd_device_new_from_subsystem_sysname(&d, "infiniband_verbs",
+							 fabric_device_sysname(device)) >= 0)
+			look_at(fabric, d);
+	}
+}
+
 static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 {
+	struct fabric *fabric = userdata;
+	struct fabric_device *device;
+	const char *subsystem, *node;
 	sd_device_action_t action;
 
 	(void)monitor;
-	if (sd_device_get_action(d, &action) < 0)
+	if (sd_device_get_action(d, &action) < 0 || sd_device_get_subsystem(d, &subsystem) < 0)
 		return 0;
-	if (action == SD_DEVICE_REMOVE)
-		drop(userdata, d);
-	else
-		add(userdata, d);
+	if (strcmp(subsystem, "infiniband") == 0) {
+		if (action == SD_DEVICE_MOVE)
+			look_at_all(fabric);
+		return 0;
+	}
+	if (action != SD_DEVICE_REMOVE) {
+		look_at(fabric, d);
+		return 0;
+	}
+	/* First of all: whoever removes the device waits for this. */
+	fabric_release_gone_contexts(fabric);
+	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
+	if (device)
+		drop(fabric, device);
 	return 0;
 }
 
@@ -94,21 +134,24 @@ static int enumerate(struct fabric *fabric)
 		return r;
 	for (sd_device *d = sd_device_enumerator_get_device_first(e); d;
 	     d = sd_device_enumerator_get_device_next(e))
-		add(fabric, d);
+		look_at(fabric, d);
 	return 0;
 }
 
 int fabric_start_hotplug(struct fabric *fabric)
 {
+	static const char *const subsystems[] = { "infiniband_verbs", "infiniband" };
 	int r;
 
 	r = sd_device_monitor_new(&fabric->monitor);
 	if (r < 0)
 		return r;
-	r = sd_device_monitor_filter_add_match_subsystem_devtype(fabric->monitor,
-								 "infiniband_verbs", NULL);
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < ELEMENTS_OF(subsystems); i++) {
+		r = sd_device_monitor_filter_add_match_subsystem_devtype(
+			fabric->monitor, subsystems[i], /* devtype= */ NULL);
+		if (r < 0)
+			return r;
+	}
 	r = sd_device_monitor_attach_event(fabric->monitor, fabric->loop);
 	if (r < 0)
 		return r;

@@ -5,7 +5,6 @@
 
 #include <libmnl/libmnl.h>
 #include <stdbool.h>
-#include <sys/stat.h>
 #include <systemd/sd-device.h>
 
 #include "fabric/fabric.h"
@@ -18,12 +17,12 @@ struct fabric {
 	void *userdata;
 
 	struct list devices; /* fabric_device.link */
-	struct list contexts; /* context.link */
+	struct list contexts; /* context.link, see context.c */
 	unsigned n_channels;
 
 	sd_device_monitor *monitor;
 	sd_event_source *announce; /* tells of devices that are new */
-	struct mnl_socket *netlink;
+	struct mnl_socket *netlink; /* NULL until it is needed */
 	uint32_t serial; /* of the last netlink request */
 	int null_fd; /* /dev/null, see context.c */
 };
@@ -35,42 +34,29 @@ struct fabric_device {
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
 	bool gone;
+	uint32_t index; /* the kernel's number of the device, never used twice; see qpowner.c */
+	uint32_t n_ports; /* 0: neither is known yet */
 	struct list grants; /* grant.link, see lease.c */
 	unsigned n_leases;
 	unsigned n_refs; /* leases, and the fabric while the device is there */
 };
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device);
+const char *fabric_device_sysname(const struct fabric_device *device); /* "uverbs0" */
 
 /* hotplug.c */
 int fabric_start_hotplug(struct fabric *fabric);
 
-/* lease.c: entries that an earlier process left behind */
-void fabric_clear_leases(struct fabric_device *device);
+/* lease.c: take away the entries of all users, leases or not; put back those of the leases */
+void fabric_clear_entries(struct fabric_device *device);
+void fabric_renew_entries(struct fabric_device *device);
 
 /* context.c: the devices that librdmacm has open */
-struct fabric_context {
-	struct list link; /* fabric.contexts */
-	char name[64];
-	uint32_t index; /* the kernel's number of the device */
-	unsigned n_ports;
-	int cmd_fd, async_fd;
-	dev_t dev;
-	ino_t ino; /* of the node behind cmd_fd */
-};
-
-void fabric_remember_context(struct fabric *fabric, struct ibv_context *verbs);
+void fabric_remember_context(struct fabric *fabric, const struct ibv_context *verbs);
 void fabric_release_gone_contexts(struct fabric *fabric);
-struct fabric_context *fabric_find_context(struct fabric *fabric, const char *name);
+void fabric_forget_contexts(struct fabric *fabric);
 
-/* cmid.c */
-struct fabric_id {
-	struct fabric_channel *channel;
-	struct rdma_cm_id *cm;
-	void *userdata;
-	bool connecting; /* the peer may know of us: it is told when the id goes */
-};
-
+/* channel.c */
 struct fabric_channel {
 	struct fabric *fabric;
 	const struct fabric_channel_ops *ops;
@@ -80,5 +66,16 @@ struct fabric_channel {
 	bool *freed; /* set when the channel is freed while it hands up an event */
 };
 
+/* cmid.c */
+struct fabric_id {
+	struct fabric_channel *channel;
+	struct rdma_cm_id *cm;
+	void *userdata;
+	char device[64]; /* its name; "": not bound to one */
+	bool connecting; /* the peer may know of us: it is told when the id goes */
+};
+
 /* CM, a connect request, gets a fabric_id of its own. On failure it stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, struct rdma_cm_id *cm);
+/* To be called wherever librdmacm may have bound the id to a device. */
+void fabric_id_note_device(struct fabric_id *id);

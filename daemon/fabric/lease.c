@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <acl/libacl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/acl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric/internal.h"
@@ -87,19 +87,55 @@ static int deny(acl_t acl, uid_t uid)
 	return acl_delete_entry(acl, entry) < 0 ? -errno : 0;
 }
 
-static int change(const char *node, uid_t uid, bool granted)
+static int load(const char *node, acl_t *ret)
 {
-	_cleanup_(acl_freep) acl_t acl = acl_get_file(node, ACL_TYPE_ACCESS);
+	*ret = acl_get_file(node, ACL_TYPE_ACCESS);
+	if (!*ret)
+		return errno == ENOENT ? -ENODEV : -errno;
+	return 0;
+}
+
+/* An entry of TAG, whosever; NULL: there is none. */
+static acl_entry_t first_of(acl_t acl, acl_tag_t wanted)
+{
+	acl_entry_t entry;
+	acl_tag_t tag;
+
+	for (int r = acl_get_entry(acl, ACL_FIRST_ENTRY, &entry); r > 0;
+	     r = acl_get_entry(acl, ACL_NEXT_ENTRY, &entry))
+		if (acl_get_tag_type(entry, &tag) == 0 && tag == wanted)
+			return entry;
+	return NULL;
+}
+
+static int store(const char *node, acl_t *acl)
+{
+	acl_entry_t mask = first_of(*acl, ACL_MASK);
+	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
 	int r;
 
-	if (!acl)
+	/* A mask that masks nothing would leave the node marked as one with an ACL. */
+	if (extended)
+		r = acl_calc_mask(acl);
+	else
+		r = mask ? acl_delete_entry(*acl, mask) : 0;
+	if (r < 0 || acl_set_file(node, ACL_TYPE_ACCESS, *acl) < 0)
 		return errno == ENOENT ? -ENODEV : -errno;
+	return 0;
+}
+
+static int change(const char *node, uid_t uid, bool granted)
+{
+	_cleanup_(acl_freep) acl_t acl = NULL;
+	int r;
+
+	r = load(node, &acl);
+	if (r < 0)
+		return r;
 	r = granted ? allow(&acl, uid) : deny(acl, uid);
 	if (r < 0)
 		return r;
-	if (acl_calc_mask(&acl) < 0 || acl_set_file(node, ACL_TYPE_ACCESS, acl) < 0)
-		return errno == ENOENT ? -ENODEV : -errno;
-	return 0;
+	return store(node, &acl);
 }
 
 static bool needs_entry(const struct fabric_device *device, uid_t uid)
@@ -107,19 +143,35 @@ static bool needs_entry(const struct fabric_device *device, uid_t uid)
 	return device->fabric->access == FABRIC_ACCESS_ACL && uid != 0 && uid != geteuid();
 }
 
-/* Entries that no lease stands for are dropped as a whole: the base entries are all that stays. */
-void fabric_clear_leases(struct fabric_device *device)
+void fabric_clear_entries(struct fabric_device *device)
 {
 	_cleanup_(acl_freep) acl_t acl = NULL;
+	acl_entry_t entry;
 	struct stat st;
 
+	if (device->fabric->access != FABRIC_ACCESS_ACL)
+		return;
+	/* On a node of somebody else the entries are that one's. */
 	if (stat(device->node, &st) < 0 || st.st_uid != geteuid())
 		return;
-	if (acl_extended_file(device->node) <= 0)
+	if (load(device->node, &acl) < 0 || !first_of(acl, ACL_USER))
 		return;
-	acl = acl_from_mode(st.st_mode);
-	if (acl)
-		acl_set_file(device->node, ACL_TYPE_ACCESS, acl);
+	while ((entry = first_of(acl, ACL_USER)))
+		if (acl_delete_entry(acl, entry) < 0)
+			return;
+	store(device->node, &acl);
+}
+
+void fabric_renew_entries(struct fabric_device *device)
+{
+	struct list *l;
+
+	list_for_each(l, &device->grants) {
+		struct grant *grant = container_of(l, struct grant, link);
+
+		if (needs_entry(device, grant->uid))
+			change(device->node, grant->uid, /* granted= */ true);
+	}
 }
 
 static int grant_get(struct fabric_device *device, uid_t uid, struct grant **ret)
@@ -155,7 +207,7 @@ static void grant_put(struct fabric_device *device, struct grant *grant)
 {
 	if (--grant->n_leases > 0)
 		return;
-	/* The node of a device that is gone is gone too, and its name may be another's by now. */
+	/* The node of a device that is gone is gone too, or another's by now. */
 	if (!device->gone && needs_entry(device, grant->uid))
 		change(device->node, grant->uid, /* granted= */ false);
 	list_remove(&grant->link);

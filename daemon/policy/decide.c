@@ -8,13 +8,14 @@ static enum ternary condition_match(const struct policy *policy,
 				    const struct policy_condition *condition,
 				    const struct policy_facts *facts)
 {
-	const struct policy_match *match = policy->matches + condition->first_match;
 	enum ternary all = TERNARY_YES, one;
 
 	if (!(condition->operations & 1u << facts->question->operation))
 		return TERNARY_NO;
 
-	for (unsigned i = 0; i < condition->n_matches; i++, match++) {
+	for (unsigned i = 0; i < condition->n_matches; i++) {
+		const struct policy_match *match = &policy->matches[condition->first_match + i];
+
 		one = match->word->match(&match->value, facts);
 		if (one == TERNARY_NO)
 			return TERNARY_NO;

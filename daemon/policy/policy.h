@@ -48,7 +48,7 @@ struct policy_settings {
 	int tos; /* 0..255, forced; -1: not set */
 	int tos_max; /* 0..255, cap of what the client asks for; -1: not set */
 	enum policy_reuseaddr reuseaddr;
-	int backlog; /* 1..65535, cap and default of a listener's backlog; -1: not set */
+	int backlog; /* 1..65535, default and cap of a listener's backlog; -1: not set */
 };
 
 /* A rule as others may show it. Lives as long as its policy. */

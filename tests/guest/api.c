@@ -153,6 +153,7 @@ static void check_nonblock(void)
 	expect("bind_addr", rdmabroker_bind_addr(id, (struct sockaddr *)&addr), 0);
 	expect("listen", rdmabroker_listen(id, 0), 0);
 	expect("listen again", rdmabroker_listen(id, 0), 0);
+	expect_done("create_id", 0);
 	expect_done("bind_addr", 0);
 	expect_done("listen", 0);
 	expect_done("listen", -EINVAL);

@@ -478,12 +478,17 @@ START_TEST(backlog)
 {
 	struct id *id;
 
-	set_policy("allow session\nallow listen port 1-5000 backlog 16\nallow listen\n");
+	set_policy("allow session\nallow listen port 4421 backlog 2048\n"
+		   "allow listen port 1-5000 backlog 16\nallow listen\n");
 	id = make(&server, 1);
 	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 4420)), 0);
 	ck_assert_int_eq(id_listen(id, 512), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4420), 16);
 	id = make(&server, 2);
+	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 4421)), 0);
+	ck_assert_int_eq(id_listen(id, 0), 0);
+	ck_assert_int_eq(fake_get_backlog(core->fabric, 4421), 2048);
+	id = make(&server, 3);
 	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 6000)), 0);
 	ck_assert_int_eq(id_listen(id, 0), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 6000), 128);

@@ -460,12 +460,12 @@ static int seldom(int n)
 
 static struct naive_rule random_rule(void)
 {
-	struct naive_rule rule = { .allow = pick(2), .operation = pick(6) };
+	struct naive_rule rule = { .allow = pick(3) > 0, .operation = pick(6) };
 	int operation = rule.operation;
 	bool is_any = operation == _POLICY_OPERATION_MAX;
 	bool is_cm = operation >= POLICY_LISTEN;
 
-	rule.uid = pick(3) ? -1 : 1000 + pick(2);
+	rule.uid = pick(4) ? -1 : 1000 + pick(2);
 	rule.gid = pick(4) ? -1 : (int)gids[pick(3)];
 	rule.local = rule.peer = rule.first_port = rule.last_port = rule.ps = -1;
 	if (is_cm) {
@@ -479,7 +479,7 @@ static struct naive_rule random_rule(void)
 	}
 	if (operation == POLICY_CONNECT || operation == POLICY_ACCEPT || is_any)
 		rule.peer = seldom(6);
-	if (operation != POLICY_SESSION && !pick(4))
+	if (operation != POLICY_SESSION && !pick(6))
 		rule.device = globs[pick(3)];
 	return rule;
 }
@@ -510,12 +510,12 @@ static struct naive_question random_question(void)
 		.operation = pick(_POLICY_OPERATION_MAX),
 		.uid = 1000 + pick(3),
 		.n_gids = pick(4),
-		.local = pick(7) - 1,
-		.peer = pick(7) - 1,
+		.local = pick(2) ? -1 : pick(6),
+		.peer = pick(2) ? -1 : pick(6),
 		.is_mapped = pick(2),
-		.device = pick(5) - 1,
-		.ps = pick(3) - 1,
-		.port = pick(4) ? 1 + pick(15) : -1,
+		.device = pick(2) ? -1 : pick(4),
+		.ps = pick(2) ? -1 : pick(2),
+		.port = pick(2) ? -1 : 1 + pick(15),
 	};
 }
 

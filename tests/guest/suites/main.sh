@@ -431,11 +431,12 @@ case_broken_policy() {
 	local error="$RULES:3:7"
 	policy <<-END
 		allow session user alice,bob
+		allow device user bob
 		allow connect user bob
 	END
 	cat > "$RULES" <<-END
 		allow session user alice,bob
-		allow connect user bob
+		allow device user bob
 		allow everythig user carol
 	END
 	reload "$error"
@@ -443,7 +444,7 @@ case_broken_policy() {
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"
 	assert_contains "$(rdmabrokerctl status)" "$error"
 	assert_contains "$(status_field "['policy']['error']")" "$error"
-	assert_eq "$(status_field "['policy']['rules']")" 2
+	assert_eq "$(status_field "['policy']['rules']")" 3
 	assert_fails_with 1 rdmabrokerd --check 2> check
 	assert_contains "$(cat check)" "$error"
 	# What was in force is.
