@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdio.h>
-
 #include "ping.h"
 
 /* With -k: a test or an admin wants a connection that is in use, not a busy machine. */
@@ -14,12 +12,12 @@ static enum outcome set_options(struct ping *ping, struct conn *conn)
 	if (options->tos >= 0) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_TOS, options->tos);
 		if (r < 0)
-			return call_failed(ping, r, "set the TOS");
+			return call_failed(ping, r);
 	}
 	if (options->reuseaddr) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_REUSEADDR, 1);
 		if (r < 0)
-			return call_failed(ping, r, "set REUSEADDR");
+			return call_failed(ping, r);
 	}
 	return OUTCOME_OK;
 }
@@ -27,40 +25,32 @@ static enum outcome set_options(struct ping *ping, struct conn *conn)
 static enum outcome find_peer(struct ping *ping, struct conn *conn)
 {
 	const struct options *options = ping->options;
-	char what[PING_ADDR_STRLEN + 32], source[PING_ADDR_STRLEN];
 	enum outcome outcome;
 	int r;
 
 	if (options->source.ss_family) {
-		const struct sockaddr *addr = (const struct sockaddr *)&options->source;
-
-		r = rdmabroker_bind_addr(conn->id, addr);
-		if (r < 0) {
-			snprintf(what, sizeof(what), "bind to %s", addr_to_string(source, addr));
-			return call_failed(ping, r, what);
-		}
+		r = rdmabroker_bind_addr(conn->id, (const struct sockaddr *)&options->source);
+		if (r < 0)
+			return call_failed(ping, r);
 	}
 
 	r = rdmabroker_resolve_addr(conn->id, NULL, (const struct sockaddr *)&options->addr,
 				    options->timeout_ms);
-	if (r < 0) {
-		snprintf(what, sizeof(what), "connect to %s", conn->peer);
-		return call_failed(ping, r, what);
-	}
+	if (r < 0)
+		return call_failed(ping, r);
 	outcome = ping_await(ping, CONN_ADDR_RESOLVED, "resolving the address");
 	if (outcome != OUTCOME_OK)
 		return outcome;
 
 	r = rdmabroker_resolve_route(conn->id, options->timeout_ms);
 	if (r < 0)
-		return call_failed(ping, r, "resolve the route");
+		return call_failed(ping, r);
 	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the route");
 }
 
 static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 {
 	const struct options *options = ping->options;
-	char what[PING_ADDR_STRLEN + 32];
 	uint8_t hello[DATA_HELLO_LEN];
 	struct rdmabroker_conn_param param = {
 		.private_data = hello,
@@ -81,10 +71,8 @@ static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 	}
 	data_pack_hello(hello, options->size);
 	r = rdmabroker_connect(conn->id, &param);
-	if (r < 0) {
-		snprintf(what, sizeof(what), "connect to %s", conn->peer);
-		return call_failed(ping, r, what);
-	}
+	if (r < 0)
+		return call_failed(ping, r);
 	return ping_await(ping, CONN_ESTABLISHED, "connecting");
 }
 
@@ -156,7 +144,7 @@ enum outcome client_run(struct ping *ping)
 	addr_to_string(conn.peer, (const struct sockaddr *)&ping->options->addr);
 	r = rdmabroker_create_id(ping->session, &conn.id, NULL, RDMABROKER_PS_TCP);
 	if (r < 0)
-		return call_failed(ping, r, "make an id");
+		return call_failed(ping, r);
 	ping->conn = &conn;
 
 	outcome = set_options(ping, &conn);

@@ -63,7 +63,7 @@ void say(const struct ping *ping, const char *fmt, ...)
 	putchar('\n');
 }
 
-enum outcome call_failed(struct ping *ping, int r, const char *what)
+enum outcome call_failed(struct ping *ping, int r)
 {
 	struct rdmabroker_failure failure = { 0 };
 	const char *text, *name;
@@ -73,14 +73,13 @@ enum outcome call_failed(struct ping *ping, int r, const char *what)
 	name = strerrorname_np(-r);
 
 	if (r != -EACCES && r != -EPERM) {
-		complain("cannot %s: %s (%s)", what, text, name ? name : "unknown error");
+		complain("%s (%s)", text, name ? name : "unknown error");
 		return OUTCOME_FAILED;
 	}
 	if (failure.rule)
-		complain("cannot %s: refused by the broker: %s (rule %s)", what, text,
-			 failure.rule);
+		complain("refused by the broker: %s (rule %s)", text, failure.rule);
 	else
-		complain("cannot %s: refused by the broker: %s (%s)", what, text, name);
+		complain("refused by the broker: %s (%s)", text, name);
 	return OUTCOME_REFUSED;
 }
 
@@ -437,7 +436,7 @@ enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
 
 	r = rdmabroker_get_verbs(conn->id, &verbs);
 	if (r < 0)
-		return call_failed(ping, r, "open the device");
+		return call_failed(ping, r);
 	conn->has_data = true;
 	if (data_init(&conn->data, verbs, size) < 0) {
 		complain("%s", conn->data.error);
@@ -446,7 +445,7 @@ enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
 	data_get_qp_attr(&conn->data, &attr);
 	r = rdmabroker_create_qp(conn->id, conn->data.pd, &attr);
 	if (r < 0)
-		return call_failed(ping, r, "make a QP");
+		return call_failed(ping, r);
 	if (data_start(&conn->data, rdmabroker_get_qp(conn->id)) < 0) {
 		complain("%s", conn->data.error);
 		return OUTCOME_FAILED;
@@ -465,7 +464,7 @@ enum outcome conn_disconnect(struct ping *ping, struct conn *conn)
 		return OUTCOME_OK;
 	r = rdmabroker_disconnect(conn->id);
 	if (r < 0)
-		return call_failed(ping, r, "disconnect");
+		return call_failed(ping, r);
 	return ping_await(ping, CONN_DISCONNECTED, "disconnecting");
 }
 

@@ -98,8 +98,8 @@ const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *ad
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 /* A line on stdout, unless -q. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
-/* A call on the session returned R: say WHAT could not be done, and why. */
-enum outcome call_failed(struct ping *ping, int r, const char *what);
+/* A call on the session returned R: say what could not be done, and why. */
+enum outcome call_failed(struct ping *ping, int r);
 
 /* Do what there is to do; if nothing, sleep until there is. -ETIMEDOUT past DEADLINE, -1: none. */
 int ping_pump(struct ping *ping, int64_t deadline);

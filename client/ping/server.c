@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ping.h"
@@ -26,15 +25,6 @@ static int start_listening(struct ping *ping)
 	return 0;
 }
 
-static enum outcome listening_failed(struct ping *ping, int r)
-{
-	char what[PING_ADDR_STRLEN + 32], text[PING_ADDR_STRLEN];
-
-	addr_to_string(text, (const struct sockaddr *)&ping->options->addr);
-	snprintf(what, sizeof(what), "listen on %s", text);
-	return call_failed(ping, r, what);
-}
-
 /* The listener's device went away: take it up again when the device is back. */
 static enum outcome listen_again(struct ping *ping)
 {
@@ -51,7 +41,7 @@ static enum outcome listen_again(struct ping *ping)
 		if (r == 0)
 			return OUTCOME_OK;
 		if (r == -EACCES || r == -EPERM || ping_now() >= deadline) {
-			outcome = listening_failed(ping, r);
+			outcome = call_failed(ping, r);
 			ping->listener = rdmabroker_destroy_id(ping->listener);
 			return outcome;
 		}
@@ -98,7 +88,7 @@ static enum outcome reject(struct ping *ping, struct conn *conn, const char *tex
 
 	r = rdmabroker_reject(conn->id, text, (uint8_t)strlen(text));
 	if (r < 0)
-		return call_failed(ping, r, "reject");
+		return call_failed(ping, r);
 	say(ping, "rejected %s", conn->peer);
 	return OUTCOME_OK;
 }
@@ -106,7 +96,6 @@ static enum outcome reject(struct ping *ping, struct conn *conn, const char *tex
 static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t size)
 {
 	const struct options *options = ping->options;
-	char what[PING_ADDR_STRLEN + 32];
 	uint8_t hello[DATA_HELLO_LEN];
 	struct rdmabroker_conn_param param = {
 		.private_data = hello,
@@ -126,10 +115,8 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	}
 	data_pack_hello(hello, size);
 	r = rdmabroker_accept(conn->id, &param);
-	if (r < 0) {
-		snprintf(what, sizeof(what), "accept %s", conn->peer);
-		return call_failed(ping, r, what);
-	}
+	if (r < 0)
+		return call_failed(ping, r);
 	if (options->use_qpn) {
 		complain("the broker let QP number 0x%x pass", options->qpn);
 		return OUTCOME_FAILED;
@@ -196,7 +183,7 @@ enum outcome server_run(struct ping *ping)
 
 	r = start_listening(ping);
 	if (r < 0) {
-		outcome = listening_failed(ping, r);
+		outcome = call_failed(ping, r);
 		rdmabroker_destroy_id(ping->listener);
 		return outcome;
 	}

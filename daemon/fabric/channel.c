@@ -38,8 +38,8 @@ static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bo
 }
 
 /*
- * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked. False:
- * there is nothing to hand up.
+ * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked.
+ * False: there is nothing to hand up.
  */
 static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 		 struct fabric_event *ret)
@@ -68,7 +68,7 @@ static int next_event(struct fabric_channel *channel, struct rdma_cm_event **ret
 	errno = 0;
 	if (rdma_get_cm_event(channel->cm, ret) < 0)
 		return -(errno ?: EIO);
-	/* librdmacm's own look-ups, done by the way, fail with -1 and errno. The kernel gives an errno. */
+	/* What fails is librdmacm's own look-up on the way: it says -1, the kernel an errno. */
 	if ((*ret)->status == -1 && errno != 0)
 		(*ret)->status = -errno;
 	return 0;
@@ -105,9 +105,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 }
 
 /*
- * What librdmacm finds in its first call it believes for ever: without rdma_cm it would take the newest
- * version for the kernel's, and AF_IB for unknown to it. Where it must not open rdma_cm it waits for
- * udev, up to 5 s. So it is not called before it can succeed.
+ * What librdmacm finds in its first call it believes for ever: without rdma_cm it would take the
+ * newest version for the kernel's, and AF_IB for unknown to it. Where it must not open rdma_cm it
+ * waits for udev, up to 5 s. So it is not called before it can succeed.
  */
 static int check_rdma_cm(void)
 {

@@ -49,7 +49,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 {
 	if (!id)
 		return NULL;
-	/* Destroying alone would leave the peer to its timers where the disconnect request gets lost. */
+	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
 	if (id->connecting)
 		rdma_disconnect(id->cm);
 	rdma_destroy_id(id->cm);
@@ -70,7 +70,7 @@ static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
 	memcpy(ret, addr, len);
 }
 
-/* librdmacm keeps the name that the device had when it was first seen; udev may have renamed it since. */
+/* librdmacm keeps the name that the device had when first seen; udev may have renamed it since. */
 static const char *current_name(struct fabric *fabric, struct ibv_device *ibv)
 {
 	struct fabric_device *device = NULL;
@@ -88,8 +88,7 @@ void fabric_id_note_device(struct fabric_id *id)
 	if (!id->cm->verbs || id->device[0])
 		return;
 	fabric_remember_context(fabric, id->cm->verbs);
-	snprintf(id->device, sizeof(id->device), "%s",
-		 current_name(fabric, id->cm->verbs->device));
+	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
 }
 
 /* Without a device librdmacm follows a null pointer in some calls. */
@@ -132,7 +131,7 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
-/* If ibacm runs, librdmacm asks it first and waits for the answer, which says more on InfiniBand only. */
+/* If ibacm runs, librdmacm asks it first, and waits for the answer. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))

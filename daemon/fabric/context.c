@@ -7,18 +7,19 @@
 #include "fabric/internal.h"
 
 /*
- * librdmacm opens each device that one of its ids is bound to, and keeps it open; that of the last device
- * of a host even when the device is gone. But the kernel waits for all who have a device open before it
- * lets the device go, if the driver cannot take it from them (Soft-RoCE cannot): `rdma link del` would
- * hang until the daemon ends.
+ * librdmacm opens each device that one of its ids is bound to, and keeps it open; that of the last
+ * device of a host even when the device is gone. But the kernel waits for all who have a device
+ * open before it lets the device go, if the driver cannot take it from them (Soft-RoCE cannot):
+ * `rdma link del` would hang until the daemon ends.
  *
  * So it is remembered what librdmacm has open, and where the node has vanished its descriptors are
- * replaced by ones of /dev/null. librdmacm closes those when it next looks what devices there are. Until
- * then it asks them for nothing but to free a protection domain, and takes no for an answer. A device
- * that comes back, under the same name too, has another index in the kernel and gets a context of its own.
+ * replaced by ones of /dev/null. librdmacm closes those when it next looks what devices there are.
+ * Until then it asks them for nothing but to free a protection domain, which costs it a few bytes.
+ * A device that comes back, under the same name too, has another index in the kernel and gets a
+ * context of its own.
  *
- * Descriptors are remembered, not pointers: librdmacm may have freed the context without a word. What is
- * behind a number is compared before it is touched.
+ * Descriptors are remembered, not pointers: librdmacm may have freed the context without a word.
+ * What is behind a number is compared before it is touched.
  */
 struct context {
 	struct list link; /* fabric.contexts */

@@ -49,7 +49,7 @@ struct fabric_event {
 	enum rdma_cm_event_type type;
 	int status; /* as the kernel gave it: negative errno, or the transport's reason */
 	void *id_userdata; /* of the id; on CONNECT_REQUEST of the listening id */
-	struct fabric_id *request; /* CONNECT_REQUEST: the new id, the callee's to free; else NULL */
+	struct fabric_id *request; /* CONNECT_REQUEST: the new id, now the callee's; else NULL */
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
 	struct rdma_ud_param ud; /* of a datagram id, whose conn has only qp_num and private_data */
 	uint8_t private_data[256];

@@ -7,8 +7,8 @@
 #include "util/util.h"
 
 /*
- * A device is its uverbs node, whose attribute "ibdev" is the name. What fails here fails for one device,
- * which is looked at again when udev next speaks of it.
+ * A device is its uverbs node, whose attribute "ibdev" is the name. What fails here fails for one
+ * device, which is looked at again when udev next speaks of it.
  */
 
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)

@@ -9,8 +9,8 @@
 #include "util/util.h"
 
 /*
- * A lease is an ACL entry of its user on the device's node. Leases of one user share the entry: the grant
- * counts them. The node's owner, and root, need no entry.
+ * A lease is an ACL entry of its user on the device's node. Leases of one user share the entry: the
+ * grant counts them. The node's owner, and root, need no entry.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */

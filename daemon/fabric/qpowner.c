@@ -8,9 +8,9 @@
 #include "fabric/internal.h"
 
 /*
- * The kernel is asked about one QP, by its number: what `rdma resource show qp` prints of all. It answers
- * within the send, so nothing is waited for. It looks only at the QPs of one port, and says EAGAIN for one
- * that is there, but not on this port; a QP in RESET has none.
+ * The kernel is asked about one QP, by its number: what `rdma resource show qp` prints of all. It
+ * answers within the send, so nothing is waited for. It looks only at the QPs of one port, and says
+ * EAGAIN for one that is there, but not on this port; a QP in RESET has none.
  */
 
 #define NONE UINT32_MAX
@@ -177,7 +177,8 @@ static int find_qp(struct fabric_device *device, uint32_t qpn, struct answer *re
 	int r = -ENOENT;
 
 	for (uint32_t port = 1; port <= device->n_ports; port++) {
-		r = ask(device, RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_LQPN, qpn, port, ret);
+		r = ask(device, RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_LQPN, qpn, port,
+			ret);
 		if (r != -EAGAIN)
 			break;
 	}
@@ -185,8 +186,9 @@ static int find_qp(struct fabric_device *device, uint32_t qpn, struct answer *re
 }
 
 /*
- * What the kernel names is the thread that made the QP, and nobody if that has ended, as a pool's threads
- * do. Then it is asked who made the QP's protection domain, and who opened the device for that.
+ * What the kernel names is the thread that made the QP, and nobody if that has ended, as a pool's
+ * threads do. Then it is asked who made the QP's protection domain, and who opened the device for
+ * that.
  */
 static int find_maker(struct fabric_device *device, uint32_t qpn, uint32_t *ret_tid)
 {
