@@ -115,6 +115,11 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	}
 	data_pack_hello(hello, size);
 	r = rdmabroker_accept(conn->id, &param);
+	if (r == -EINVAL) {
+		/* The kernel tells of a client that gave up while it waited only now, and only so. */
+		complain("%s gave up before it was accepted", conn->peer);
+		return OUTCOME_GONE;
+	}
 	if (r < 0)
 		return call_failed(ping, r);
 	if (options->use_qpn) {

@@ -92,6 +92,16 @@ fabric_device() {
 	await "rdma link show $rxe/1 | grep -q 'state ACTIVE'"
 }
 
+fabric_neighbour() {
+	local dev=$1 peer=$2 address
+	shift 2
+
+	for address in "$@"; do
+		ip neigh replace "$address" dev "$dev" nud permanent \
+			lladdr "$(cat "/sys/class/net/$peer/address")"
+	done
+}
+
 fabric_routes() {
 	local family
 
@@ -99,6 +109,11 @@ fabric_routes() {
 	ip route replace 10.9.0.2 dev d0 src 10.9.0.1 table 9
 	ip -6 route replace fd09::1 dev d1 src fd09::2 table 9
 	ip -6 route replace fd09::2 dev d0 src fd09::1 table 9
+
+	# On one host a neighbour answers before rdma_resolve_addr() begins to wait for it, and the
+	# kernel looks again only when the time is over.
+	fabric_neighbour d1 d0 10.9.0.1 fd09::1
+	fabric_neighbour d0 d1 10.9.0.2 fd09::2
 
 	for family in -4 -6; do
 		! ip $family rule show pref 9 | grep -q . || continue
@@ -173,7 +188,7 @@ install_product() {
 
 # ---- cases ----
 
-case_seconds=${case_seconds:-60}
+case_seconds=${case_seconds:-120}
 
 # The case_* functions in the order in which they were written.
 list_cases() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The installed product on Soft-RoCE, seen from its users' side.
 #
-# alice serves and bob connects; carol has no rule; dave may do both. Each case brings its own policy.
+# alice serves and bob connects, dave may do both, carol may do nothing. Each case has a policy of its own.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -78,19 +78,23 @@ for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
 
 # ---- the programs ----
 
-# serve NAME USER ADDR PORT [OPTION...]: in the background, with its output in NAME.
+declare -A pid # of what runs in the background, by NAME; its output is in the file NAME
+
+# serve NAME USER ADDR PORT [OPTION...]
 serve() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
 	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
+	pid[$name]=$!
 	await_line "$name" "listening on"
 }
 
-# connect NAME USER ADDR PORT [OPTION...]: likewise, and it runs rounds until it is stopped.
+# connect NAME USER ADDR PORT [OPTION...]: runs rounds until it is stopped.
 connect() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
 	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k "$@" > "$name" 2>&1 &
+	pid[$name]=$!
 	await_line "$name" "QP number"
 	await_line "$name" "established"
 }
@@ -103,14 +107,36 @@ await_line() {
 	}
 }
 
-# finish FILE PID [EXPECTED_STATUS]
+# finish NAME [EXPECTED_STATUS]: it ends by itself.
 finish() {
 	local status=0
-	wait "$2" || status=$?
+	wait "${pid[$1]}" || status=$?
 	echo "--- $1:"
 	cat "$1"
-	assert_eq "$1 ended with $status" "$1 ended with ${3:-0}"
+	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
 }
+
+stop() {
+	kill "${pid[$1]}"
+	finish "$1"
+}
+
+# capture DEVICE: the RoCE packets that cross it, until the next stop capture.
+capture() {
+	tcpdump -Z root -U --immediate-mode -ni "$1" -w packets.pcap udp dst port 4791 \
+		> capture 2>&1 &
+	pid[capture]=$!
+	await_line capture "listening on"
+}
+
+# packets FILTER: how many of those that were captured.
+packets() {
+	tcpdump -nr packets.pcap "$*" 2> capture.log | wc -l
+}
+
+TO_CM='udp[12:4] & 0xffffff = 1' # the QP of the connection manager's own messages
+TO_QP='udp[12:4] & 0xffffff != 1'
+AF31='ip[1] & 0xfc = 0x68'
 
 ping_once() {
 	local user=$1 addr=$2
@@ -142,9 +168,9 @@ case_start() {
 case_thousand_rounds() {
 	users_policy
 	serve server alice $A 7471
-	ping_once bob $A -p 7471 -C 1000 -v > client 2>&1 || finish client $!
-	finish server $!
+	ping_once bob $A -p 7471 -C 1000 -v > client 2>&1 || true
 	cat client
+	finish server
 	for side in client server; do
 		assert_contains "$(cat $side)" "event: RDMABROKER_EVENT_ESTABLISHED"
 		assert_contains "$(cat $side)" "event: RDMABROKER_EVENT_DISCONNECTED"
@@ -158,8 +184,7 @@ case_large_rounds() {
 	for size in 1 1023 4096 1048576; do
 		ping_once bob $A -p 7471 -C 3 -S $size
 	done
-	kill %1
-	finish server %1
+	stop server
 	assert_contains "$(cat server)" "3 rounds of 1048576 bytes verified"
 }
 
@@ -216,7 +241,7 @@ case_peer_reject_byte_for_byte() {
 	users_policy
 	serve server alice $A 7471 -r "$text"
 	assert_fails_with 3 ping_once bob $A -p 7471 2> client
-	finish server $!
+	finish server
 	cat client
 	assert_contains "$(cat client)" "rejected by the peer program"
 	assert_contains "$(cat client)" "$(printf %s "$text" | od -An -v -tx1 | tr -d ' \n') "
@@ -224,13 +249,7 @@ case_peer_reject_byte_for_byte() {
 	assert_contains "$(cat client)" "nobody listens on $A:7471"
 }
 
-# packets FILTER: how many of those that were caught.
-packets() {
-	tcpdump -nr packets.pcap "udp dst port 4791 and ($*)" 2> /dev/null | wc -l
-}
-
 case_dscp_on_the_wire() {
-	local cm='udp[12:4] & 0xffffff = 1' data='udp[12:4] & 0xffffff != 1' af31='ip[1] & 0xfc = 0x68'
 	policy <<-END
 		allow session user alice,bob
 		allow device  user alice,bob
@@ -239,39 +258,17 @@ case_dscp_on_the_wire() {
 		allow connect user bob dscp af31
 	END
 	serve server alice $A 7471
-	tcpdump -Z root -U --immediate-mode -ni d0 -w packets.pcap udp dst port 4791 2> tcpdump.log &
-	await_line tcpdump.log "listening on"
+	capture d0
 	ping_once bob $A -p 7471 -C 20
-	finish server %1
+	finish server
 	# The last of what is to be seen: the disconnect's answer.
-	await "[ \$(packets 'src host $A and $cm') -ge 2 ]"
-	kill -INT %2
-	wait %2
-	tcpdump -nvr packets.pcap 2> /dev/null | grep -oE 'tos 0x[0-9a-f]+' | sort | uniq -c
+	await "[ \$(packets 'src host $A and $TO_CM') -ge 2 ]"
+	stop capture
 	for host in $A $B; do
-		assert test "$(packets "src host $host and $cm and $af31")" -gt 0
-		assert test "$(packets "src host $host and $data and $af31")" -gt 20
+		assert test "$(packets "src host $host and $TO_CM and $AF31")" -gt 0
+		assert test "$(packets "src host $host and $TO_QP and $AF31")" -gt 20
 	done
-	assert_eq "$(packets "not ($af31)")" 0
-}
-
-case_dscp_beats_the_client() {
-	policy <<-END
-		allow session user alice,bob
-		allow device  user alice,bob
-		allow listen  user alice
-		allow accept  user alice
-		allow connect user bob tos-max 32
-	END
-	serve server alice $A 7471
-	tcpdump -Z root -U --immediate-mode -ni d1 -w packets.pcap udp dst port 4791 2> tcpdump.log &
-	await_line tcpdump.log "listening on"
-	ping_once bob $A -p 7471 -t 200
-	finish server %1
-	kill -INT %2
-	wait %2
-	assert test "$(packets "src host $B and ip[1] = 32")" -gt 10
-	assert_eq "$(packets "src host $B and ip[1] != 32")" 0
+	assert_eq "$(packets "not ($AF31)")" 0
 }
 
 case_dscp_of_the_accepting_side() {
@@ -283,14 +280,30 @@ case_dscp_of_the_accepting_side() {
 		allow connect user bob
 	END
 	serve server alice $A 7471
-	tcpdump -Z root -U --immediate-mode -ni d0 -w packets.pcap udp dst port 4791 2> tcpdump.log &
-	await_line tcpdump.log "listening on"
+	capture d0
 	ping_once bob $A -p 7471 -C 20
-	finish server %1
-	kill -INT %2
-	wait %2
-	tcpdump -nvr packets.pcap 'src host 10.9.0.1' 2> /dev/null | grep -oE 'tos 0x[0-9a-f]+' | sort | uniq -c
-	tcpdump -nvr packets.pcap 'src host 10.9.0.1 and udp[12:4] & 0xffffff = 1' 2> /dev/null | grep -oE 'tos 0x[0-9a-f]+' | sort | uniq -c
+	finish server
+	stop capture
+	# The connection manager's own messages go back as the request came.
+	assert test "$(packets "src host $A and $TO_QP and $AF31")" -gt 20
+	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
+}
+
+case_tos_is_capped() {
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice
+		allow accept  user alice
+		allow connect user bob tos-max 32
+	END
+	serve server alice $A 7471
+	capture d1
+	ping_once bob $A -p 7471 -t 200
+	finish server
+	stop capture
+	assert test "$(packets "src host $B and ip[1] = 32")" -gt 10
+	assert_eq "$(packets "src host $B and ip[1] != 32")" 0
 }
 
 case_second_client_waits() {
@@ -298,17 +311,16 @@ case_second_client_waits() {
 	serve server alice $A 7471 -P
 	connect first bob $A 7471
 	ping_once dave $A -p 7471 -C 7 > second &
-	local second=$!
+	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
 	# Its request waits; one that gives up meanwhile does no harm.
 	ping_once dave $A -p 7471 -T 1 > third 2>&1 && return 1
 	cat third
-	kill %2
-	finish first %2
-	finish second $second
+	stop first
+	finish second
 	assert_contains "$(cat second)" "7 rounds"
-	kill %1
-	finish server %1
+	await_line server "gave up before it was accepted"
+	stop server
 }
 
 case_reuseaddr() {
@@ -327,11 +339,10 @@ case_reuseaddr() {
 	connect two bob $A 7472 -I $B:9000
 	assert_contains "$(cat first)" "established with $B:9000"
 	assert_contains "$(cat second)" "established with $B:9000"
-	kill %3 %4
-	finish one %3
-	finish two %4
-	finish first %1
-	finish second %2
+	stop one
+	stop two
+	finish first
+	finish second
 
 	serve third alice $A 7471
 	connect three dave $A 7471 -I $B:9001
@@ -355,19 +366,16 @@ case_api() {
 
 # killed SIDE OTHER: SIDE is killed, OTHER sees it.
 killed() {
-	local -A pid
 	local before
 	before=$(holdings)
 	serve server alice $A 7471
-	pid[server]=$!
 	connect client bob $A 7471
-	pid[client]=$!
 	assert_eq "$(status_field "['connections']")" 2
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1000:rw-"
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1001:rw-"
 	kill -KILL "${pid[$1]}"
 	await_line "$2" "event: RDMABROKER_EVENT_DISCONNECTED"
-	finish "$2" "${pid[$2]}" 1
+	finish "$2" 1
 	await "[ \"\$(holdings)\" = '$before' ]" 20
 }
 
@@ -399,29 +407,26 @@ case_strangers_qp() {
 	await "journal | grep -q 'uid 1003.*QP $qp'"
 
 	serve thief dave $B 7472 --qpn "$qp"
-	local thief=$!
 	ping_once alice $B -p 7472 2> rejected && return 1
-	finish thief $thief 3
+	finish thief 3
 	assert_contains "$(cat thief)" EPERM
 
-	kill %2
-	finish client %2
+	stop client
 }
 
 case_hostile_clients() {
-	local pid before
+	local daemon before
 	users_policy
-	pid=$(daemon_pid)
+	daemon=$(daemon_pid)
 	serve server alice $A 7471
 	connect client bob $A 7471
 	before=$(holdings)
 	as dave hostile $SOCKET
 	as carol hostile $SOCKET 2 > /dev/null || [ $? = 1 ]
-	assert_eq "$(daemon_pid)" "$pid"
+	assert_eq "$(daemon_pid)" "$daemon"
 	await "[ \"\$(holdings)\" = '$before' ]" 30
-	kill %2
-	finish client %2
-	finish server %1
+	stop client
+	finish server
 }
 
 devices() {
@@ -429,26 +434,24 @@ devices() {
 }
 
 case_hot_plug() {
-	local pid
+	local daemon
 	users_policy
-	pid=$(daemon_pid)
+	daemon=$(daemon_pid)
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
 	timeout 30 rdma link del rxe0
 	await_line server "event: RDMABROKER_EVENT_DEVICE_REMOVAL" 2
 	await_line server "device removed"
 	await "! devices | grep -q rxe0"
-	kill %2 || true
-	finish client %2 1
+	finish client 1
 
 	rdma link add rxe0 type rxe netdev d0
 	fabric_up
 	await_line server "listening on" 2
 	await "devices | grep -q rxe0"
 	ping_once bob $A -p 7471
-	assert_eq "$(daemon_pid)" "$pid"
-	kill %1
-	finish server %1
+	assert_eq "$(daemon_pid)" "$daemon"
+	stop server
 }
 
 case_start_without_a_device() {
@@ -464,7 +467,7 @@ case_start_without_a_device() {
 	await "devices | grep -q rxe1"
 	serve server alice $A 7471
 	ping_once bob $A -p 7471
-	finish server $!
+	finish server
 }
 
 case_broken_policy() {
@@ -519,7 +522,7 @@ case_started_by_a_client() {
 	serve server alice $A 7471
 	assert_eq "$(systemctl is-active rdmabrokerd)" active
 	ping_once bob $A -p 7471
-	finish server $!
+	finish server
 }
 
 case_without_socket_activation() {
@@ -533,7 +536,7 @@ case_without_socket_activation() {
 	assert_eq "$(stat -c '%U %a' $SOCKET)" "rdmabroker 666"
 	serve server alice $A 7471
 	ping_once bob $A -p 7471
-	finish server $!
+	finish server
 	systemctl stop rdmabrokerd
 	assert_fails_with 1 test -e $SOCKET
 	systemctl unmask --runtime rdmabrokerd.socket
@@ -548,8 +551,8 @@ case_daemon_dies() {
 	kill -KILL "$(daemon_pid)"
 	await_line server "the broker is gone"
 	await_line client "the broker is gone"
-	finish server %1 1
-	finish client %2 1
+	finish server 1
+	finish client 1
 	await "[ \$(systemctl is-active rdmabrokerd) = active ]" 20
 	# What the dead one had lent is taken back.
 	await "! getfacl -pn /dev/infiniband/uverbs* | grep -q user:100"
@@ -569,7 +572,7 @@ case_ipv6() {
 	END
 	serve server alice $A6 7471
 	ping_once bob $A6 -p 7471 -C 1000
-	finish server $!
+	finish server
 	assert_contains "$(cat server)" "1000 rounds"
 	assert_fails_with 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
 	assert_fails_with 3 as alice rdmabroker-ping -s -a $A -p 7471
