@@ -113,6 +113,7 @@ check-abi: $(LIB)
 
 check-man:
 	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
+	$(Q)CC='$(CC)' tests/man-examples
 
 .PHONY: demo
 demo: test-packages

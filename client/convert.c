@@ -1,58 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "client/internal.h"
+#include "proto/address.h"
 
-/* RET points into ADDR. */
 int out_address(Rdmabroker__Address *ret, const struct sockaddr *addr)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-
-	rdmabroker__address__init(ret);
-	switch (addr ? addr->sa_family : AF_UNSPEC) {
-	case AF_INET:
-		ret->addr.len = 4;
-		ret->addr.data = (uint8_t *)&in->sin_addr;
-		ret->port = ntohs(in->sin_port);
-		return 0;
-	case AF_INET6:
-		ret->addr.len = 16;
-		ret->addr.data = (uint8_t *)&in6->sin6_addr;
-		ret->port = ntohs(in6->sin6_port);
-		ret->scope_id = in6->sin6_scope_id;
-		ret->flowinfo = in6->sin6_flowinfo;
-		return 0;
-	default:
-		return fail(EINVAL, "the address is neither IPv4 nor IPv6");
-	}
-}
-
-void in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-
-	memset(ret, 0, sizeof(*ret));
-	switch (address ? address->addr.len : 0) {
-	case 4:
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)address->port);
-		memcpy(&in->sin_addr, address->addr.data, 4);
-		break;
-	case 16:
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)address->port);
-		in6->sin6_scope_id = address->scope_id;
-		in6->sin6_flowinfo = address->flowinfo;
-		memcpy(&in6->sin6_addr, address->addr.data, 16);
-		break;
-	default:
-		break;
-	}
+	return address_pack(ret, addr) ? 0 : fail(EINVAL, "the address is neither IPv4 nor IPv6");
 }
 
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param)
@@ -69,7 +24,7 @@ void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_par
 	ret->qp_num = param->qp_num;
 }
 
-static void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah)
+void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah)
 {
 	if (!ah)
 		return;

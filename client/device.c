@@ -82,6 +82,12 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
 }
 
+static void device_free(struct device *device)
+{
+	free(device->name);
+	free(device);
+}
+
 static int device_new(struct rdmabroker *session, const char *name, struct device **ret)
 {
 	struct device *device = calloc(1, sizeof(*device));
@@ -91,14 +97,13 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 		return fail(ENOMEM, "open_device: out of memory");
 	r = lease(session, name, &device->name);
 	if (r < 0) {
-		free(device);
+		device_free(device);
 		return r;
 	}
 	r = open_context(device->name, &device->context);
 	if (r < 0) {
 		release(session, device->name);
-		free(device->name);
-		free(device);
+		device_free(device);
 		return r;
 	}
 	device->n_opens = 1;
@@ -141,12 +146,31 @@ void device_put(struct rdmabroker *session, struct device *device)
 	if (!last)
 		return;
 	gone = is_gone(device);
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
 	/* The lease of a device that is gone went with it; its name may stand for another by now. */
 	if (!gone)
 		release(session, device->name);
-	free(device->name);
-	free(device);
+	device_free(device);
+}
+
+/* The session ends, and with it what the program opened and did not close. */
+void devices_free(struct rdmabroker *session)
+{
+	bool is_child = wire_check_process(session) < 0;
+	struct device *device;
+
+	while ((device = LIST_FIRST(&session->devices))) {
+		if (is_child) {
+			/* The context is the parent's too: it is let be, and its memory with it. */
+			LIST_REMOVE(device, link);
+			device_free(device);
+			continue;
+		}
+		device->n_opens = 1;
+		device_put(session, device);
+	}
 }
 
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
@@ -185,4 +209,74 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
 	}
 	*ret = id->device->context;
 	return 0;
+}
+
+int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
+{
+	struct ibv_context *context;
+	struct device *device;
+	int r = rdmabroker_get_verbs(id, &context);
+
+	if (r < 0)
+		return r;
+	device = id->device;
+	pthread_mutex_lock(&id->session->lock);
+	if (!device->pd)
+		device->pd = ibv_alloc_pd(context);
+	pthread_mutex_unlock(&id->session->lock);
+	if (!device->pd)
+		return fail(errno, "get_pd: %s", strerror(errno));
+	*ret = device->pd;
+	return 0;
+}
+
+static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
+{
+	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	int r = wire_call(session, "get_devices", 0, &request, session->call_timeout_ms, ret);
+
+	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
+		rdmabroker__frame__free_unpacked(*ret, NULL);
+		r = fail(EPROTO, "get_devices: the broker's answer has no list");
+	}
+	return r;
+}
+
+int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
+{
+	const Rdmabroker__ListDevicesResult *list;
+	struct ibv_context **devices;
+	Rdmabroker__Frame *frame;
+	size_t n = 0;
+	int r = list_names(session, &frame);
+
+	if (r < 0)
+		return r;
+	list = frame->reply->list_devices;
+	devices = calloc(list->n_names + 1, sizeof(*devices));
+	if (!devices) {
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return fail(ENOMEM, "get_devices: out of memory");
+	}
+	/* One that policy does not give, or that is just going, is no reason to do without the others. */
+	for (size_t i = 0; i < list->n_names; i++)
+		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
+			n++;
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	if (n == 0) {
+		free(devices);
+		return fail(ENODEV, "get_devices: there is none that this user may have");
+	}
+	*ret = devices;
+	if (ret_n)
+		*ret_n = n;
+	return 0;
+}
+
+void rdmabroker_free_devices(struct rdmabroker *session, struct ibv_context **devices)
+{
+	for (struct ibv_context **p = devices; p && *p; p++)
+		rdmabroker_close_device(session, *p);
+	free(devices);
 }

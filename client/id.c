@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/internal.h"
-
-#define REQUEST(var, FIELD, field, message)                  \
-	Rdmabroker__Request var = RDMABROKER__REQUEST__INIT; \
-	var.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
-	var.field = (message)
-
-#define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
-
-static const struct rdmabroker_conn_param default_param = {
-	.responder_resources = 0xff,
-	.initiator_depth = 0xff,
-	.retry_count = 7,
-	.rnr_retry_count = 7,
-};
+#include "proto/addr.h"
+#include "proto/address.h"
 
 /* Life */
 
@@ -41,43 +27,56 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	return r;
 }
 
-int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
-			 enum rdmabroker_port_space ps)
+/* Under a number of our choice. */
+int id_create(struct rdmabroker_id *id)
 {
-	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	struct rdmabroker *session = id->session;
 	Rdmabroker__CreateId m = RDMABROKER__CREATE_ID__INIT;
 	REQUEST(request, CREATE_ID, create_id, &m);
 	int r;
 
-	if (!id)
-		return fail(ENOMEM, "create_id: out of memory");
-	id->session = session;
-	id->context = context;
+	id->handle = 0;
 	r = choose_handle(session, id);
 	if (r == -EDQUOT)
-		fail(EDQUOT, "create_id: the session has %u ids, the limit", session->max_ids);
-	else if (r < 0)
-		fail(-r, "create_id: %s", strerror(-r));
-	if (r < 0) {
-		free(id);
-		return r;
-	}
+		return fail(EDQUOT, "create_id: the session has %u ids, the limit",
+			    session->max_ids);
+	if (r < 0)
+		return fail(-r, "create_id: %s", strerror(-r));
 
-	m.port_space = ps;
+	m.port_space = id->ps;
 	m.id = id->handle;
 	r = wire_do(session, "create_id", id->handle, &request, /* quiet= */ false, NULL);
 	if (r < 0) {
 		pthread_mutex_lock(&session->lock);
 		*session_find_id(session, id->handle) = NULL;
 		pthread_mutex_unlock(&session->lock);
-		free(id);
-		return r;
+		id->handle = 0;
 	}
-	*ret = id;
-	return 0;
+	return r;
 }
 
-int id_new_request(struct rdmabroker *session, uint32_t handle, struct rdmabroker_id **ret)
+int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
+			 enum rdmabroker_port_space ps)
+{
+	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return fail(ENOMEM, "create_id: out of memory");
+	id->session = session;
+	id->context = context;
+	id->ps = ps;
+	memset(id->options, -1, sizeof(id->options));
+	r = id_create(id);
+	if (r < 0)
+		free(id);
+	else
+		*ret = id;
+	return r;
+}
+
+int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
+		   struct rdmabroker_id **ret)
 {
 	struct rdmabroker_id *id = calloc(1, sizeof(*id));
 	uint32_t n = handle - FIRST_REQUEST + 1;
@@ -87,6 +86,7 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, struct rdmabroke
 		return -ENOMEM;
 	id->session = session;
 	id->handle = handle;
+	id->ps = ps;
 	r = handle < FIRST_REQUEST ? -EPROTO :
 				     ids_add(&session->requests, id, session->max_ids, &n);
 	if (r < 0) {
@@ -97,47 +97,61 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, struct rdmabroke
 	return 0;
 }
 
-struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id)
+void id_give_up(struct rdmabroker_id *id)
 {
+	struct rdmabroker *session = id->session;
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
 	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
-	struct rdmabroker *session;
+	struct rdmabroker_id *request_id;
 
-	if (!id)
-		return NULL;
-	session = id->session;
-	if (wire_check_process(session) < 0)
-		return NULL; /* the parent's, and so is its memory's twin here */
-
+	if (id->handle == 0)
+		return;
 	pthread_mutex_lock(&session->lock);
-	session_forget_id(session, id);
+	while ((request_id = session_forget_id(session, id))) {
+		pthread_mutex_unlock(&session->lock);
+		rdmabroker_destroy_id(request_id);
+		pthread_mutex_lock(&session->lock);
+	}
 	*session_find_id(session, id->handle) = DYING;
 	pthread_mutex_unlock(&session->lock);
 	m.id = like.handle = id->handle;
+	id->handle = 0;
 	/* Where it cannot be sent the session is lost, and the id with it. */
 	wire_post(session, &like, &request, session->call_timeout_ms);
+}
+
+struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id)
+{
+	if (!id)
+		return NULL;
+	/* In a child it is the parent's, and so is its memory's twin here. */
+	if (wire_check_process(id->session) < 0)
+		return NULL;
+	id_give_up(id);
 	id_free(id);
 	return NULL;
 }
 
 void id_free(struct rdmabroker_id *id)
 {
+	joins_free(id);
 	/* In a child of its process: the QP is the parent's, and is left alone. */
 	if (wire_check_process(id->session) == 0)
 		rdmabroker_destroy_qp(id);
 	if (id->device)
 		device_put(id->session, id->device);
 	rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
+	rdmabroker_free_event(id->request ? &id->request->public : NULL);
 	free(id);
 }
 
 void id_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 {
 	if (info->local)
-		in_address(&id->local, info->local);
+		address_unpack(&id->local, info->local);
 	if (info->peer)
-		in_address(&id->peer, info->peer);
+		address_unpack(&id->peer, info->peer);
 	snprintf(id->device_name, sizeof(id->device_name), "%s", info->device);
 }
 
@@ -166,26 +180,14 @@ const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *i
 	return (const struct sockaddr *)&id->peer;
 }
 
-static uint16_t get_port(const struct sockaddr_storage *addr)
-{
-	switch (addr->ss_family) {
-	case AF_INET:
-		return ntohs(((const struct sockaddr_in *)addr)->sin_port);
-	case AF_INET6:
-		return ntohs(((const struct sockaddr_in6 *)addr)->sin6_port);
-	default:
-		return 0;
-	}
-}
-
 uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id)
 {
-	return get_port(&id->local);
+	return addr_port((const struct sockaddr *)&id->local);
 }
 
 uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id)
 {
-	return get_port(&id->peer);
+	return addr_port((const struct sockaddr *)&id->peer);
 }
 
 const char *rdmabroker_id_get_device(const struct rdmabroker_id *id)
@@ -199,11 +201,36 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 {
 	Rdmabroker__SetOption m = RDMABROKER__SET_OPTION__INIT;
 	REQUEST(request, SET_OPTION, set_option, &m);
+	int r;
 
 	m.id = id->handle;
 	m.option = option;
 	m.value = value;
-	return wire_do(id->session, "set_option", id->handle, &request, false, NULL);
+	r = wire_do(id->session, "set_option", id->handle, &request, false, NULL);
+	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
+		id->options[option] = value;
+	return r;
+}
+
+int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option option, int *ret)
+{
+	Rdmabroker__GetOption m = RDMABROKER__GET_OPTION__INIT;
+	REQUEST(request, GET_OPTION, get_option, &m);
+	Rdmabroker__Frame *frame;
+	int r;
+
+	m.id = id->handle;
+	m.option = option;
+	r = wire_call(id->session, "get_option", id->handle, &request, id->session->call_timeout_ms,
+		      &frame);
+	if (r < 0)
+		return r;
+	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_GET_OPTION)
+		*ret = frame->reply->get_option->value;
+	else
+		r = fail(EPROTO, "get_option: the broker's answer has no value");
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	return r;
 }
 
 /* A reply that tells what the id is bound to now; in a session that does not block it comes later. */
@@ -231,7 +258,9 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr)
 		return r;
 	m.id = id->handle;
 	m.addr = &address;
-	return do_and_learn(id, "bind_addr", &request);
+	r = do_and_learn(id, "bind_addr", &request);
+	id->bound |= r == 0;
+	return r;
 }
 
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
@@ -261,6 +290,7 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 		return r;
 	m.id = id->handle;
 	m.src = src ? &from : NULL;
+	address_unpack(&id->src, m.src);
 	m.dst = &to;
 	m.timeout_ms = (uint32_t)timeout_ms;
 	return wait ? wire_call(id->session, "resolve_addr", id->handle, &request, timeout_ms,
@@ -293,209 +323,6 @@ int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
 	return resolve_route(id, timeout_ms, /* wait= */ false);
 }
 
-/* The connection */
-
-static uint8_t at_most(int wanted, int max)
-{
-	return (uint8_t)(wanted < max ? wanted : max);
-}
-
-/*
- * What the peer's request offers bounds what "as many as the device can" means; the device's own bounds
- * are ours to look up, for the QP is in our process.
- */
-static int fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
-{
-	struct ibv_device_attr attr;
-	int r;
-
-	if (param->responder_resources != 0xff && param->initiator_depth != 0xff)
-		return 0;
-	r = ibv_query_device(id->qp->context, &attr);
-	if (r != 0)
-		return fail(r, "accept: what the device can: %s", strerror(r));
-	if (param->responder_resources == 0xff)
-		param->responder_resources =
-			at_most(id->request_responder_resources, attr.max_qp_rd_atom);
-	if (param->initiator_depth == 0xff)
-		param->initiator_depth =
-			at_most(id->request_initiator_depth, attr.max_qp_init_rd_atom);
-	return 0;
-}
-
-static int prepare(struct rdmabroker_id *id, const char *name,
-		   const struct rdmabroker_conn_param *param, size_t max_data,
-		   struct rdmabroker_conn_param *ret)
-{
-	if (!param && !id->qp)
-		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
-	*ret = param ? *param : default_param;
-	if (ret->private_data && ret->private_data_len > max_data)
-		return fail(E2BIG, "%s: %u bytes of private data are more than %zu", name,
-			    ret->private_data_len, max_data);
-	if (id->qp) {
-		ret->qp_num = id->qp->qp_num;
-		ret->srq = id->qp->srq != NULL;
-	}
-	if (ret->retry_count > 7 || ret->rnr_retry_count > 7)
-		return fail(EINVAL, "%s: a retry count is more than 7", name);
-	return 0;
-}
-
-static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-		      bool wait, int timeout_ms)
-{
-	Rdmabroker__Connect m = RDMABROKER__CONNECT__INIT;
-	REQUEST(request, CONNECT, connect, &m);
-	struct rdmabroker_conn_param p;
-	Rdmabroker__ConnParam out;
-	int r = prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX, &p);
-
-	if (r < 0)
-		return r;
-	out_conn_param(&out, &p);
-	m.id = id->handle;
-	m.param = &out;
-	return wait ? wire_call(id->session, "connect", id->handle, &request, timeout_ms, NULL) :
-		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
-}
-
-static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param, bool wait,
-		     int timeout_ms)
-{
-	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
-	REQUEST(request, ACCEPT, accept, &m);
-	struct rdmabroker_conn_param p;
-	Rdmabroker__ConnParam out;
-	int r = prepare(id, "accept", param, RDMABROKER_ACCEPT_DATA_MAX, &p);
-
-	if (r == 0 && id->qp) {
-		r = fit_to_request(id, &p);
-		if (r == 0)
-			r = qp_to_rts(id, p.responder_resources, p.initiator_depth);
-	}
-	if (r < 0)
-		return r;
-	out_conn_param(&out, &p);
-	m.id = id->handle;
-	m.param = &out;
-	r = wait ? wire_call(id->session, "accept", id->handle, &request, timeout_ms, NULL) :
-		   wire_do(id->session, "accept", id->handle, &request, true, NULL);
-	if (r < 0)
-		qp_to_error(id);
-	return r;
-}
-
-int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
-{
-	return connect_id(id, param, /* wait= */ false, 0);
-}
-
-int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
-{
-	return accept_id(id, param, /* wait= */ false, 0);
-}
-
-int rdmabroker_establish(struct rdmabroker_id *id)
-{
-	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
-	REQUEST(request, ESTABLISH, establish, &m);
-
-	if (id->qp)
-		return fail(EINVAL, "establish: the library does this for a QP that it knows");
-	m.id = id->handle;
-	return wire_do(id->session, "establish", id->handle, &request, false, NULL);
-}
-
-/* Not waited for: should it fail, an event says so. */
-int id_establish(struct rdmabroker_id *id)
-{
-	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
-	REQUEST(request, ESTABLISH, establish, &m);
-	struct call like = {
-		.name = "establish",
-		.handle = id->handle,
-		.quiet = true,
-		.failure_type = RDMABROKER_EVENT_CONNECT_ERROR,
-	};
-
-	m.id = id->handle;
-	return wire_post(id->session, &like, &request, id->session->call_timeout_ms);
-}
-
-int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
-{
-	Rdmabroker__Reject m = RDMABROKER__REJECT__INIT;
-	REQUEST(request, REJECT, reject, &m);
-
-	if (len > RDMABROKER_REJECT_DATA_MAX)
-		return fail(E2BIG, "reject: %u bytes of private data are more than %u", len,
-			    RDMABROKER_REJECT_DATA_MAX);
-	m.id = id->handle;
-	m.private_data.len = data ? len : 0;
-	m.private_data.data = (uint8_t *)data;
-	return wire_do(id->session, "reject", id->handle, &request, false, NULL);
-}
-
-static int disconnect_id(struct rdmabroker_id *id, bool wait, int timeout_ms)
-{
-	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
-	REQUEST(request, DISCONNECT, disconnect, &m);
-
-	qp_to_error(id);
-	m.id = id->handle;
-	return wait ? wire_call(id->session, "disconnect", id->handle, &request, timeout_ms, NULL) :
-		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
-}
-
-int rdmabroker_disconnect(struct rdmabroker_id *id)
-{
-	return disconnect_id(id, /* wait= */ false, 0);
-}
-
-/* The forms that wait */
-
-/*
- * Other events of the id stay where they are. RET_EVENT, if not NULL, gets the event where it was not the
- * one hoped for.
- */
-static int await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t bad,
-		 int64_t deadline, struct event **ret_event)
-{
-	struct event *event;
-	int r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, &event);
-
-	if (r == -EAGAIN)
-		return fail(ETIMEDOUT, "%s: no outcome in time", name);
-	if (r < 0)
-		return r;
-	if (!(good & (1ULL << event->public.type))) {
-		switch (event->public.type) {
-		case RDMABROKER_EVENT_REJECTED:
-			r = fail(ECONNREFUSED, "%s: rejected%s%s", name,
-				 event->public.text ? ": " : "", event->public.text ?: "");
-			break;
-		case RDMABROKER_EVENT_UNREACHABLE:
-			r = fail(EHOSTUNREACH, "%s: the peer does not answer", name);
-			break;
-		case RDMABROKER_EVENT_DEVICE_REMOVAL:
-			r = fail(ENODEV, "%s: the device was removed", name);
-			break;
-		default: {
-			int error = event->public.status < 0 ? -event->public.status : ECONNABORTED;
-
-			r = fail(error, "%s: %s", name, event->public.text ?: strerror(error));
-		}
-		}
-		if (ret_event) {
-			*ret_event = event;
-			return r;
-		}
-	}
-	rdmabroker_free_event(&event->public);
-	return r;
-}
-
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)
 {
@@ -503,8 +330,8 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
 	int r = resolve_addr(id, src, dst, timeout_ms, /* wait= */ true);
 
 	return r < 0 ? r :
-		       await(id, "resolve_addr", BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline,
-			     NULL);
+		       id_await(id, "resolve_addr", BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline,
+				NULL);
 }
 
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
@@ -513,52 +340,6 @@ int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
 	int r = resolve_route(id, timeout_ms, /* wait= */ true);
 
 	return r < 0 ? r :
-		       await(id, "resolve_route", BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline,
-			     NULL);
-}
-
-int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			    int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-	struct event *event = NULL;
-	int r = connect_id(id, param, /* wait= */ true, timeout_ms);
-
-	if (r < 0)
-		return r;
-	r = await(id, "connect", BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
-		  BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline, &event);
-	if (event && event->public.type == RDMABROKER_EVENT_REJECTED) {
-		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
-		id->reject = event;
-	} else if (event) {
-		rdmabroker_free_event(&event->public);
-	}
-	return r;
-}
-
-const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id)
-{
-	return id->reject ? &id->reject->public : NULL;
-}
-
-int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			   int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-	int r = accept_id(id, param, /* wait= */ true, timeout_ms);
-
-	return r < 0 ? r :
-		       await(id, "accept", BIT(ESTABLISHED),
-			     BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) |
-				     BIT(DISCONNECTED),
-			     deadline, NULL);
-}
-
-int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-	int r = disconnect_id(id, /* wait= */ true, timeout_ms);
-
-	return r < 0 ? r : await(id, "disconnect", BIT(DISCONNECTED), 0, deadline, NULL);
+		       id_await(id, "resolve_route", BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR),
+				deadline, NULL);
 }

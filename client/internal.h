@@ -33,6 +33,9 @@ struct call {
 	enum rdmabroker_event_type failure_type; /* not waited: the event that tells of a failure */
 	bool done;
 	Rdmabroker__Frame *frame; /* the reply, once done */
+	const int *send_fd; /* goes with the request; NULL: none */
+	int *ret_fd; /* gets the descriptor that comes with the reply; NULL: none is expected */
+	struct rdmabroker_id *imported; /* made when the reply to an import came */
 };
 
 /* An event as it came; what it does to the id is done when it is taken. */
@@ -58,16 +61,29 @@ struct qp_attr {
 	int mask; /* 0: not known */
 };
 
+/* A multicast group that an id has joined, or is joining. */
+struct join {
+	LIST_ENTRY(join) link; /* rdmabroker_id.joins */
+	struct sockaddr_storage addr;
+	void *context;
+	bool send_only;
+	bool attached; /* the id's QP is, to what follows */
+	union ibv_gid mgid;
+	uint16_t mlid;
+};
+
 struct device {
 	LIST_ENTRY(device) link; /* rdmabroker.devices */
 	char *name;
 	struct ibv_context *context;
+	struct ibv_pd *pd; /* that ids share; NULL: not needed yet */
 	unsigned n_opens;
 };
 
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
+	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
 	char device_name[64]; /* empty: not bound to a device */
@@ -77,8 +93,22 @@ struct rdmabroker_id {
 	bool own_qp; /* made by the library */
 	struct qp_attr init, rtr, rts; /* as the last event told them */
 	uint8_t request_responder_resources, request_initiator_depth;
+	/* What it takes to make the id anew, see renew.c: */
+	int options[4]; /* by enum rdmabroker_option; -1: not set */
+	bool bound; /* to its local address, by the program's wish */
+	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
+	bool may_renew; /* a stale reject is not the end: the QP is left as it is */
+
 	struct event *reject; /* that ended connect_wait */
+	struct event *request; /* that brought it, by get_request or import */
+	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
+	LIST_HEAD(, join) joins;
 };
+
+static inline bool id_is_datagram(const struct rdmabroker_id *id)
+{
+	return id->ps == RDMABROKER_PS_UDP || id->ps == RDMABROKER_PS_IPOIB;
+}
 
 struct ids {
 	/* [number - 1]; NULL: free; DYING: destroyed, not answered yet */
@@ -111,6 +141,12 @@ struct rdmabroker {
 
 extern struct rdmabroker_id *const DYING;
 
+/* A request of which FIELD is the message, on the stack. */
+#define REQUEST(var, FIELD, field, message)                  \
+	Rdmabroker__Request var = RDMABROKER__REQUEST__INIT; \
+	var.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
+	var.field = (message)
+
 /* Times: CLOCK_MONOTONIC in ms */
 int64_t now_ms(void);
 
@@ -119,6 +155,9 @@ int64_t now_ms(void);
 /* Send and wait for the answer, at most TIMEOUT_MS. *RET (may be NULL) is the caller's to free. */
 int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
 	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret);
+/* The same for a call that has more to say in LIKE. */
+int wire_call_like(struct rdmabroker *session, struct call *like, Rdmabroker__Request *request,
+		   int timeout_ms, Rdmabroker__Frame **ret);
 /* As the session's mode says: wait, or leave the answer to an event. QUIET as in struct call. */
 int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
 	    Rdmabroker__Request *request, bool quiet, Rdmabroker__Frame **ret);
@@ -139,7 +178,8 @@ int fail_remote(const Rdmabroker__Failure *failure);
 /* session.c: what wire.c hands over. Lock held. */
 void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
-void session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
+struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
+void session_move_events(struct rdmabroker_id *from, struct rdmabroker_id *to);
 /* Not under the lock. Take the first event of ID that is in TYPES (bits), or any if ID is NULL; wait until DEADLINE. */
 int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
 		 int64_t deadline, struct event **ret);
@@ -149,22 +189,51 @@ int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *r
 bool ids_have_dying(const struct ids *ids);
 struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t handle);
 
+#define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
+
+/*
+ * Wait for an outcome: 0 with one of GOOD (bits), else what a BAD one means. Other events of the id stay
+ * where they are. RET_EVENT, if not NULL, gets the event where it was a bad one.
+ */
+int id_await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t bad,
+	     int64_t deadline, struct event **ret_event);
+
+/* event.c: what a raw event does when it is taken. NULL: out of memory. */
+struct event *event_digest(struct raw_event *raw);
+void event_set_text(struct event *event, const char *text);
+
+/* group.c */
+void join_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in, struct event *event);
+void joins_free(struct rdmabroker_id *id);
+
+/* renew.c: the id, as it was before connect, with another id of the broker's. */
+int id_renew(struct rdmabroker_id *id, int64_t deadline);
+
 /* id.c */
-int id_new_request(struct rdmabroker *session, uint32_t handle, struct rdmabroker_id **ret);
+int id_create(struct rdmabroker_id *id);
+/* Give the number back: the broker's id is destroyed, ours is not. */
+void id_give_up(struct rdmabroker_id *id);
+int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
+		   struct rdmabroker_id **ret);
 void id_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info);
 void id_free(struct rdmabroker_id *id); /* here only: nothing is sent */
 int id_establish(struct rdmabroker_id *id);
 
 /* convert.c */
+/* RET points into ADDR. */
 int out_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);
-void in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address);
+void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah);
 void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
 
 /* device.c */
 int device_get(struct rdmabroker *session, const char *name, struct device **ret);
 void device_put(struct rdmabroker *session, struct device *device);
+void devices_free(struct rdmabroker *session);
 
 /* qp.c */
 int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth);
+/* ECE of a QP that the library knows. A device that has none leaves them at vendor_id 0. */
+int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
+int qp_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret);
 void qp_to_error(struct rdmabroker_id *id);

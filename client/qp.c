@@ -31,9 +31,10 @@ static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
 				      state == IBV_QPS_RTR  ? &id->rtr :
-							      &id->rts;
+				      state == IBV_QPS_RTS  ? &id->rts :
+							      NULL;
 
-	if (!known->mask)
+	if (!known || !known->mask)
 		return fetch_attr(id, state, ret);
 	*ret = *known;
 	return 0;
@@ -44,9 +45,6 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
 	struct qp_attr qp;
 	int r;
 
-	if (attr->qp_state != IBV_QPS_INIT && attr->qp_state != IBV_QPS_RTR &&
-	    attr->qp_state != IBV_QPS_RTS)
-		return fail(EINVAL, "init_qp_attr: the state is not INIT, RTR or RTS");
 	r = get_attr(id, attr->qp_state, &qp);
 	if (r < 0)
 		return r;
@@ -100,6 +98,41 @@ void qp_to_error(struct rdmabroker_id *id)
 		ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
 }
 
+/* Devices without ECE, and libibverbs without their support, say EOPNOTSUPP: then there is none. */
+int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece copy = *ece;
+	int r = ibv_set_ece(id->qp, &copy);
+
+	return r == 0 || r == EOPNOTSUPP ?
+		       0 :
+		       fail(r, "set ECE of QP %u: %s", id->qp->qp_num, strerror(r));
+}
+
+int qp_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
+{
+	struct ibv_ece ece = { 0 };
+	int r = ibv_query_ece(id->qp, &ece);
+
+	if (r != 0 && r != EOPNOTSUPP)
+		return fail(r, "query ECE of QP %u: %s", id->qp->qp_num, strerror(r));
+	*ret = r == 0 ? ece : (struct ibv_ece){ 0 };
+	return 0;
+}
+
+/* A datagram QP has no peer: it is ready at once. */
+static int make_ready(struct rdmabroker_id *id)
+{
+	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
+	struct qp_attr rts = { .attr.qp_state = IBV_QPS_RTS, .mask = IBV_QP_STATE | IBV_QP_SQ_PSN };
+	int r = to_init(id);
+
+	if (r < 0 || !id_is_datagram(id))
+		return r;
+	r = move(id, &rtr, "RTR");
+	return r < 0 ? r : move(id, &rts, "RTS");
+}
+
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_context *context;
@@ -107,9 +140,9 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 
 	if (id->qp)
 		return fail(EINVAL, "create_qp: the id has a QP already");
-	if (!pd)
-		return fail(EINVAL, "create_qp: there is no PD");
 	r = rdmabroker_get_verbs(id, &context);
+	if (r == 0 && !pd)
+		r = rdmabroker_get_pd(id, &pd);
 	if (r < 0)
 		return r;
 	if (pd->context != context)
@@ -119,7 +152,7 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 	if (!id->qp)
 		return fail(errno, "create_qp: %s", strerror(errno));
 	id->own_qp = true;
-	r = to_init(id);
+	r = make_ready(id);
 	if (r < 0)
 		rdmabroker_destroy_qp(id);
 	return r;
@@ -136,7 +169,7 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 	if (strcmp(ibv_get_device_name(qp->context->device), id->device_name) != 0)
 		return fail(EINVAL, "set_qp: the QP is not of the id's device %s", id->device_name);
 	id->qp = qp;
-	r = to_init(id);
+	r = make_ready(id);
 	if (r < 0)
 		id->qp = NULL;
 	return r;

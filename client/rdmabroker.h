@@ -20,9 +20,10 @@
  *
  *   In a session opened with RDMABROKER_NONBLOCK no call waits: each returns once its request is on its
  *   way, and the answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their
- *   own, only on failure for the others). Excepted are the calls that give something back (open,
- *   open_device, get_verbs, create_qp, set_qp, init_qp_attr, get_status) and the _wait forms: they wait
- *   as ever. -EAGAIN: the socket is full, nothing was sent; take events, then try again.
+ *   own, only on failure for the others). Excepted are the _wait forms, create_ep, and the calls that give
+ *   something back: open, open_device, get_devices, get_verbs, get_pd, create_qp, set_qp, init_qp_attr,
+ *   get_option, get_request, export_id, import_id, migrate_id, get_status. They wait as ever. -EAGAIN: the
+ *   socket is full, nothing was sent; take events, then try again.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
  *   broker is gone. After -ECONNRESET the session can only be closed.
@@ -54,9 +55,17 @@ struct rdmabroker_id;
 #define RDMABROKER_CONNECT_DATA_MAX 56
 #define RDMABROKER_ACCEPT_DATA_MAX 196
 #define RDMABROKER_REJECT_DATA_MAX 148
+/* The same for datagram look-ups (SIDR). */
+#define RDMABROKER_LOOKUP_DATA_MAX 180
+#define RDMABROKER_LOOKUP_ANSWER_DATA_MAX 136
 
 enum rdmabroker_flags {
 	RDMABROKER_NONBLOCK = 1 << 0, /* no call waits, see "Forms of the calls" */
+	/*
+	 * Call ibv_fork_init() first, as the environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE ask for
+	 * too: the program forks, and its registered memory has to stay its own.
+	 */
+	RDMABROKER_FORK_SAFE = 1 << 1,
 };
 
 struct rdmabroker_options {
@@ -67,12 +76,18 @@ struct rdmabroker_options {
 };
 
 enum rdmabroker_port_space {
-	RDMABROKER_PS_TCP = 0x0106, /* reliable connections; the numbers are rdma_cma.h's */
+	/* The numbers are rdma_cma.h's. */
+	RDMABROKER_PS_IPOIB = 0x0002, /* datagrams and multicast with IPoIB's parameters */
+	RDMABROKER_PS_TCP = 0x0106, /* reliable connections */
+	RDMABROKER_PS_UDP = 0x0111, /* datagrams: look-ups instead of connections, and multicast */
+	RDMABROKER_PS_IB = 0x013f, /* any QP type, addressed by service id */
 };
 
 enum rdmabroker_option {
 	RDMABROKER_OPTION_TOS = 0, /* 0..255; the IP TOS / traffic class of the connection */
-	RDMABROKER_OPTION_REUSEADDR = 1, /* 0 or 1 */
+	RDMABROKER_OPTION_REUSEADDR = 1, /* 0: no, else yes */
+	RDMABROKER_OPTION_AFONLY = 2, /* not 0: an IPv6 wildcard does not take the IPv4 port too */
+	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* the QP's timeout is 4.096 us * 2^n; 0: for ever */
 };
 
 /* The numbers up to 15 are those of enum rdma_cm_event_type. */
@@ -89,13 +104,15 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_ESTABLISHED = 9,
 	RDMABROKER_EVENT_DISCONNECTED = 10,
 	RDMABROKER_EVENT_DEVICE_REMOVAL = 11,
+	RDMABROKER_EVENT_MULTICAST_JOIN = 12,
+	RDMABROKER_EVENT_MULTICAST_ERROR = 13,
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
 	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, in a session that does not block */
 	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; no id; the last event of a session */
 };
 
-/* Who refused, on RDMABROKER_EVENT_REJECTED. */
+/* Who refused, on RDMABROKER_EVENT_REJECTED, and on UNREACHABLE where a look-up was refused. */
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
 	RDMABROKER_REJECTED_BY_PEER, /* the peer's program: private data is its own */
@@ -103,6 +120,8 @@ enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_NO_LISTENER, /* nobody listens there */
 	RDMABROKER_REJECTED_STALE, /* the QP number is still in time wait at the peer */
 	RDMABROKER_REJECTED_BY_TRANSPORT, /* any other reason of the connection manager, see status */
+	RDMABROKER_REJECTED_ECE, /* the peer's program: no common enhanced connection options */
+	RDMABROKER_REJECTED_TIMEOUT, /* the connection manager gave up on an answer */
 };
 
 /* Why the peer's broker refused. */
@@ -126,6 +145,13 @@ struct rdmabroker_conn_param {
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 };
 
+/* What a datagram needs to reach the one who answered a look-up, or a multicast group. */
+struct rdmabroker_ud_param {
+	struct ibv_ah_attr ah_attr; /* for ibv_create_ah() */
+	uint32_t qp_num;
+	uint32_t qkey;
+};
+
 struct rdmabroker_event {
 	enum rdmabroker_event_type type;
 	int status; /* 0, a negative errno, or the transport's reason (REJECTED: enum ib_cm_rej_reason) */
@@ -133,7 +159,10 @@ struct rdmabroker_event {
 	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
 	const char *call; /* DONE only: the name of the call that is answered, e.g. "bind_addr" */
 	struct rdmabroker_conn_param conn; /* private_data is valid until the event is freed */
-	enum rdmabroker_rejecter rejected_by; /* REJECTED only */
+	struct rdmabroker_ud_param ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
+	void *join_context; /* MULTICAST_JOIN, MULTICAST_ERROR */
+	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
+	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
 	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
 	const char *text; /* words for a person; NULL: none; valid until the event is freed */
@@ -244,9 +273,9 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
 /**
  * rdmabroker_create_id - Make an id.
  * @context: The program's own, see rdmabroker_id_get_context().
- * @ps: RDMABROKER_PS_TCP.
+ * @ps: The port space.
  * Returns:
- *   0; -EDQUOT at the limit of ids; -EPROTONOSUPPORT for another port space; -ENODEV while the host has
+ *   0; -EDQUOT at the limit of ids; -EINVAL: there is no such port space; -ENODEV while the host has
  *   no RDMA device.
  * See also:
  *   rdma_create_id
@@ -288,6 +317,13 @@ const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
  *   rdma_set_option
  */
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value);
+/**
+ * rdmabroker_get_option - What is in force, by the program's wish and by policy.
+ * @ret: The value; -1: nothing was set, the kernel's default holds.
+ * Returns:
+ *   0; -EINVAL: there is no such option.
+ */
+int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option option, int *ret);
 
 /**
  * rdmabroker_bind_addr - Bind an id to a local address.
@@ -364,7 +400,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 
 /**
  * rdmabroker_create_qp - Make a QP for the id and move it to INIT.
- * @pd: On the context of rdmabroker_get_verbs().
+ * @pd: On the context of rdmabroker_get_verbs(); NULL: that of rdmabroker_get_pd().
  * @attr: As for ibv_create_qp(); what is in force is written back.
  * Ownership:
  *   The id's: rdmabroker_destroy_qp() or rdmabroker_destroy_id() destroy it.
@@ -382,6 +418,14 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
  */
 int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp);
 void rdmabroker_destroy_qp(struct rdmabroker_id *id);
+/**
+ * rdmabroker_get_pd - The PD that all ids of the session on this device share.
+ * Ownership:
+ *   The session's: it goes with the last rdmabroker_close_device() of its device.
+ * See also:
+ *   rdma_cm_id's pd
+ */
+int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret);
 /** rdmabroker_get_qp - The id's QP, or NULL. */
 struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
 /**
@@ -398,7 +442,9 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  * @param: May be NULL where the library knows the QP.
  * Description:
  *   Outcome: ESTABLISHED where the library knows the QP, else CONNECT_RESPONSE, after which the program
- *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR.
+ *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. With _wait
+ *   a stale reject is tried again up to five times, 10 ms apart, within the deadline.
+ *   A QP number whose last connection is still in time wait is held back until that is over.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EACCES by policy; -EINVAL; with _wait also
  *   -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
@@ -410,9 +456,31 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 			    int timeout_ms);
 /** rdmabroker_establish - Confirm a connection of a QP that the library does not know. */
 int rdmabroker_establish(struct rdmabroker_id *id);
+/**
+ * rdmabroker_notify - Tell the connection manager what the QP's asynchronous events said.
+ * @event: IBV_EVENT_COMM_EST: data came before the peer's confirmation.
+ * See also:
+ *   rdma_notify
+ */
+int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
 
 /**
- * rdmabroker_get_reject - The REJECTED event that ended this id's rdmabroker_connect_wait().
+ * rdmabroker_get_request - Wait for a connect request to a listening id.
+ * @ret: The request, the caller's to destroy.
+ * Description:
+ *   Takes the id's next CONNECT_REQUEST; other events stay where they are.
+ * Returns:
+ *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed.
+ * See also:
+ *   rdma_get_request
+ */
+int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret,
+			   int timeout_ms);
+/** rdmabroker_get_request_event - The event that brought a request of rdmabroker_get_request(). */
+const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id);
+
+/**
+ * rdmabroker_get_reject - The refusal that ended this id's rdmabroker_connect_wait().
  * Returns:
  *   The event, or NULL; valid while the id lives.
  */
@@ -441,6 +509,80 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
  *   rdma_reject
  */
 int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
+/** rdmabroker_reject_ece - The same, for want of common enhanced connection options (rdma_reject_ece). */
+int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len);
+
+/**
+ * rdmabroker_get_remote_ece - The peer's enhanced connection establishment options.
+ * @ret: From the request or the response; vendor_id 0: it has none.
+ * Returns:
+ *   0; -EINVAL: the library knows the QP, and so has dealt with it.
+ * See also:
+ *   rdma_get_remote_ece, ibv_query_ece
+ */
+int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret);
+/**
+ * rdmabroker_set_local_ece - Ours, before accept or connect.
+ * Notes:
+ *   Only for a QP that the library does not know; of one that it knows it asks the device.
+ * Returns:
+ *   0; -EINVAL: the library knows the QP, or the vendor id is 0.
+ * See also:
+ *   rdma_set_local_ece
+ */
+int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
+
+/**
+ * rdmabroker_join_multicast - Join a multicast group.
+ * @addr: The group.
+ * @join_flags: As rdma_cm_join_mc_attr_ex's: 1 full member, 2 send only.
+ * @context: Comes back in the event's join_context.
+ * Description:
+ *   Policy operation "join". The id is bound to a device. Outcome: MULTICAST_JOIN, whose ud tells how to
+ *   send, or MULTICAST_ERROR. A QP that the library knows is attached before the event is taken.
+ * Returns:
+ *   0; -EACCES by policy; -EEXIST: joined already; -EINVAL.
+ * See also:
+ *   rdma_join_multicast_ex
+ */
+int rdmabroker_join_multicast(struct rdmabroker_id *id, const struct sockaddr *addr,
+			      unsigned join_flags, void *context);
+int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockaddr *addr,
+				   unsigned join_flags, struct rdmabroker_ud_param *ret,
+				   int timeout_ms);
+/** rdmabroker_leave_multicast - Leave a group. -EADDRNOTAVAIL: it was not joined. */
+int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr);
+
+/**
+ * rdmabroker_export_id - Make a descriptor that stands for an id.
+ * @ret_fd: The caller's to pass on (SCM_RIGHTS) and to close.
+ * Description:
+ *   Whoever holds the descriptor can take the id over with rdmabroker_import_id(), once. Meant for connect
+ *   requests that are handed to a worker, which makes the QP and accepts; any id without a QP of the
+ *   library's and without a joined group will do. Until it is taken over the id stays as it is;
+ *   afterwards it can only be destroyed here, which does nothing to it there.
+ * Returns:
+ *   0; -EINVAL: the id has a QP, or is exported already; -EBUSY: it has joined groups.
+ * See also:
+ *   rdma_migrate_id
+ */
+int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
+/**
+ * rdmabroker_import_id - Take an id over.
+ * @fd: Of rdmabroker_export_id(), in this process or another; stays the caller's to close.
+ * @ret: The id; its context is NULL.
+ * Description:
+ *   The id is this session's from now on, and charged to its user; its events come here.
+ * Returns:
+ *   0; -EBADF: not a descriptor of an id, used before, or the id is gone; -EDQUOT.
+ */
+int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret);
+/**
+ * rdmabroker_migrate_id - Move an id to another session of this process.
+ * Description:
+ *   Export and import in one; *@id is replaced.
+ */
+int rdmabroker_migrate_id(struct rdmabroker_id **id, struct rdmabroker *session);
 
 /**
  * rdmabroker_disconnect - End a connection.
@@ -452,6 +594,52 @@ int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);
 int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
+
+/**
+ * rdmabroker_get_devices - Open all devices that policy lets this user have.
+ * @ret: An array of contexts that ends with NULL; free it with rdmabroker_free_devices().
+ * @ret_n: How many; may be NULL.
+ * Returns:
+ *   0; -ENODEV: none.
+ * See also:
+ *   rdma_get_devices, rdmabroker_open_device
+ */
+int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n);
+/** rdmabroker_free_devices - Close what rdmabroker_get_devices() opened. */
+void rdmabroker_free_devices(struct rdmabroker *session, struct ibv_context **devices);
+
+struct addrinfo;
+
+/**
+ * rdmabroker_getaddrinfo - Addresses for a name and a service, as getaddrinfo(3) and for its flags.
+ * Description:
+ *   Uses ordinary name resolution, not the broker. Free the list with freeaddrinfo(3).
+ * Returns:
+ *   0, or a negative errno, -ENOENT for an unknown name.
+ * See also:
+ *   rdma_getaddrinfo
+ */
+int rdmabroker_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+			   struct addrinfo **ret);
+/**
+ * rdmabroker_create_ep - An id that is ready: bound to be listened on, or resolved to be connected.
+ * @info: Of rdmabroker_getaddrinfo(); with AI_PASSIVE among its flags the id is bound, else resolved.
+ * @pd: As for rdmabroker_create_qp(); ignored without @attr.
+ * @attr: The QP to make for an id that is resolved; NULL: none.
+ * @timeout_ms: For the whole of it.
+ * See also:
+ *   rdma_create_ep
+ */
+int rdmabroker_create_ep(struct rdmabroker *session, struct rdmabroker_id **ret,
+			 const struct addrinfo *info, enum rdmabroker_port_space ps,
+			 struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int timeout_ms);
+
+/**
+ * rdmabroker_get_fork_status - Whether fork(2) is safe for registered memory.
+ * Returns:
+ *   What ibv_is_fork_initialized() says, an enum ibv_fork_status.
+ */
+int rdmabroker_get_fork_status(void);
 
 /**
  * rdmabroker_get_status - What the daemon is doing, for its admin.

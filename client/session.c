@@ -104,6 +104,22 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 	return r;
 }
 
+/*
+ * Before anything is registered, and so before the first device is opened. Asked for by the environment
+ * its failure is libibverbs' to report, as it does for every program.
+ */
+static bool want_fork_safe(const struct rdmabroker_options *options)
+{
+	return (options && options->size >= sizeof(*options) &&
+		(options->flags & RDMABROKER_FORK_SAFE)) ||
+	       getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE");
+}
+
+int rdmabroker_get_fork_status(void)
+{
+	return ibv_is_fork_initialized();
+}
+
 int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options)
 {
 	const char *path = options && options->socket ? options->socket :
@@ -111,6 +127,10 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 	struct rdmabroker *session;
 	int timeout_ms, r;
 
+	if (want_fork_safe(options) && ibv_fork_init() != 0 && options &&
+	    (options->flags & RDMABROKER_FORK_SAFE))
+		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
+					 "the kernel does not support it");
 	if (options && options->size < sizeof(*options))
 		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
 	session = calloc(1, sizeof(*session));
@@ -161,7 +181,6 @@ static void free_ids(struct ids *ids)
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
 	struct raw_event *raw;
-	struct device *device;
 	struct call *call;
 
 	if (!session)
@@ -171,10 +190,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 		session->dead = -ESHUTDOWN;
 	free_ids(&session->requests);
 	free_ids(&session->ids);
-	while ((device = LIST_FIRST(&session->devices))) {
-		device->n_opens = 1; /* the program's own opens end here too */
-		device_put(session, device);
-	}
+	devices_free(session);
 	while ((raw = TAILQ_FIRST(&session->events))) {
 		TAILQ_REMOVE(&session->events, raw, link);
 		free_raw(raw); /* requests in it were freed with their table */
@@ -234,7 +250,9 @@ void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	raw->frame = frame;
 	raw->type = (enum rdmabroker_event_type)event->type;
 	raw->id = living(session, event->id);
-	if (event->request_id && id_new_request(session, event->request_id, &raw->request) < 0)
+	if (event->request_id &&
+	    id_new_request(session, event->request_id, raw->id ? raw->id->ps : RDMABROKER_PS_TCP,
+			   &raw->request) < 0)
 		raw->id = NULL;
 	if (raw->id || raw->request)
 		enqueue(session, raw);
@@ -263,6 +281,11 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 	struct rdmabroker_id *id;
 
 	if (call->waited) {
+		/* Now, for its events may be right behind. */
+		if (reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
+			id_new_request(session, reply->import_id->id,
+				       (enum rdmabroker_port_space)reply->import_id->port_space,
+				       &call->imported);
 		call->frame = frame;
 		call->done = true;
 		return;
@@ -278,9 +301,13 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 	free(call);
 }
 
-/* Events of ID that were not taken are dropped; requests to it are left to be destroyed. */
-void session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id)
+/*
+ * Events of ID that were not taken are dropped. A request to it that was among them is returned, to be
+ * destroyed; there may be more.
+ */
+struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id)
 {
+	struct rdmabroker_id *request;
 	struct raw_event *raw, *next;
 	struct call *call;
 
@@ -288,171 +315,47 @@ void session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id)
 		next = TAILQ_NEXT(raw, link);
 		if (raw->id != id)
 			continue;
-		raw->id = NULL;
-		if (!raw->request) {
-			TAILQ_REMOVE(&session->events, raw, link);
-			free_raw(raw);
-		}
+		request = raw->request;
+		TAILQ_REMOVE(&session->events, raw, link);
+		free_raw(raw);
+		if (request)
+			return request;
 	}
 	TAILQ_FOREACH(call, &session->calls, link)
 		if (call->handle == id->handle)
 			call->silent = true;
+	return NULL;
+}
+
+/* Those of FROM that were not taken become TO's. */
+void session_move_events(struct rdmabroker_id *from, struct rdmabroker_id *to)
+{
+	struct raw_event *raw, *next;
+	TAILQ_HEAD(, raw_event) moved = TAILQ_HEAD_INITIALIZER(moved);
+
+	pthread_mutex_lock(&from->session->lock);
+	/* What is in the socket counts as well. */
+	wire_pump(from->session, now_ms());
+	for (raw = TAILQ_FIRST(&from->session->events); raw; raw = next) {
+		next = TAILQ_NEXT(raw, link);
+		/* A listener's requests are the old session's own. */
+		if (raw->id != from || raw->request)
+			continue;
+		TAILQ_REMOVE(&from->session->events, raw, link);
+		TAILQ_INSERT_TAIL(&moved, raw, link);
+	}
+	pthread_mutex_unlock(&from->session->lock);
+
+	pthread_mutex_lock(&to->session->lock);
+	while ((raw = TAILQ_FIRST(&moved))) {
+		TAILQ_REMOVE(&moved, raw, link);
+		raw->id = to;
+		enqueue(to->session, raw);
+	}
+	pthread_mutex_unlock(&to->session->lock);
 }
 
 /* What is taken */
-
-static void set_text(struct event *event, const char *text)
-{
-	if (!text || !*text)
-		return;
-	snprintf(event->text, sizeof(event->text), "%s", text);
-	event->public.text = event->text;
-}
-
-static void fill_conn(struct event *event, const Rdmabroker__ConnParam *conn)
-{
-	struct rdmabroker_conn_param *p = &event->public.conn;
-	size_t n;
-
-	if (!conn)
-		return;
-	n = conn->private_data.len < sizeof(event->private_data) ? conn->private_data.len :
-								   sizeof(event->private_data) - 1;
-	if (n > 255)
-		n = 255;
-	if (n > 0) {
-		memcpy(event->private_data, conn->private_data.data, n);
-		p->private_data = event->private_data;
-	}
-	p->private_data_len = (uint8_t)n;
-	p->responder_resources = (uint8_t)conn->responder_resources;
-	p->initiator_depth = (uint8_t)conn->initiator_depth;
-	p->flow_control = (uint8_t)conn->flow_control;
-	p->retry_count = (uint8_t)conn->retry_count;
-	p->rnr_retry_count = (uint8_t)conn->rnr_retry_count;
-	p->srq = (uint8_t)conn->srq;
-	p->qp_num = conn->qp_num;
-}
-
-/* The transport's reasons, enum ib_cm_rej_reason of the kernel. */
-enum {
-	REJ_NO_LISTENER = 8,
-	REJ_STALE = 10,
-	REJ_CONSUMER = 28,
-	REJ_VENDOR_OPTION = 35,
-};
-
-static void explain_reject(struct event *event)
-{
-	struct rdmabroker_event *e = &event->public;
-	struct refusal refusal;
-
-	switch (e->status) {
-	case REJ_CONSUMER:
-	case REJ_VENDOR_OPTION:
-		if (!refusal_unpack(&refusal, e->conn.private_data, e->conn.private_data_len)) {
-			e->rejected_by = RDMABROKER_REJECTED_BY_PEER;
-			set_text(event, "by the peer's program");
-			return;
-		}
-		e->rejected_by = RDMABROKER_REJECTED_BY_POLICY;
-		e->reject_code = (enum rdmabroker_reject_code)refusal.code;
-		e->retry_after_ms = refusal.retry_after_ms;
-		set_text(event, refusal.text);
-		return;
-	case REJ_NO_LISTENER:
-		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
-		set_text(event, "nobody listens there");
-		return;
-	case REJ_STALE:
-		e->rejected_by = RDMABROKER_REJECTED_STALE;
-		set_text(event, "the peer still remembers an old connection of this QP number");
-		return;
-	default:
-		e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
-		snprintf(event->text, sizeof(event->text), "by the transport, reason %d",
-			 e->status);
-		e->text = event->text;
-	}
-}
-
-static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
-{
-	if (in->info)
-		id_set_info(id, in->info);
-	if (in->init)
-		in_qp_attr(&id->init, in->init);
-	if (in->rtr)
-		in_qp_attr(&id->rtr, in->rtr);
-	if (in->rts)
-		in_qp_attr(&id->rts, in->rts);
-}
-
-/* The peer accepted: a QP that we know is moved, and the connection confirmed. */
-static void complete_connect(struct rdmabroker_id *id, struct event *event)
-{
-	struct rdmabroker_failure failure;
-	int r;
-
-	if (!id->qp)
-		return;
-	r = qp_to_rts(id, -1, -1);
-	if (r == 0)
-		r = id_establish(id);
-	if (r == 0) {
-		event->public.type = RDMABROKER_EVENT_ESTABLISHED;
-		return;
-	}
-	qp_to_error(id);
-	rdmabroker_get_failure(id->session, &failure);
-	event->public.type = RDMABROKER_EVENT_CONNECT_ERROR;
-	event->public.status = r;
-	set_text(event, failure.text);
-}
-
-static struct event *digest(struct raw_event *raw)
-{
-	struct event *event = calloc(1, sizeof(*event));
-	struct rdmabroker_event *e;
-
-	if (!event)
-		return NULL;
-	e = &event->public;
-	e->type = raw->type;
-	e->id = raw->id;
-	if (!raw->frame) {
-		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
-		e->status = raw->status;
-		set_text(event, raw->text);
-		return event;
-	}
-
-	e->status = raw->frame->event->status;
-	fill_conn(event, raw->frame->event->conn);
-	if (raw->frame->event->failure)
-		set_text(event, raw->frame->event->failure->text);
-	if (raw->request) {
-		raw->request->context = raw->id->context;
-		raw->request->request_responder_resources = e->conn.responder_resources;
-		raw->request->request_initiator_depth = e->conn.initiator_depth;
-		e->id = raw->request;
-		e->listen_id = raw->id;
-	}
-	learn(e->id, raw->frame->event);
-
-	switch (e->type) {
-	case RDMABROKER_EVENT_CONNECT_RESPONSE:
-		complete_connect(e->id, event);
-		break;
-	case RDMABROKER_EVENT_REJECTED:
-		explain_reject(event);
-		qp_to_error(e->id);
-		break;
-	default:
-		break;
-	}
-	return event;
-}
 
 static struct raw_event *find_raw(struct rdmabroker *session, const struct rdmabroker_id *id,
 				  uint64_t types)
@@ -488,7 +391,7 @@ static int take_lost(struct rdmabroker *session, struct event **ret)
 	session->lost_taken = true;
 	event->public.type = RDMABROKER_EVENT_LOST;
 	event->public.status = session->dead;
-	set_text(event, "the connection to the broker is lost");
+	event_set_text(event, "the connection to the broker is lost");
 	*ret = event;
 	return 0;
 }
@@ -531,7 +434,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 	if (!raw)
 		return r;
 
-	*ret = digest(raw);
+	*ret = event_digest(raw);
 	free_raw(raw);
 	return *ret ? 0 : fail(ENOMEM, "an event is lost: out of memory");
 }
@@ -544,38 +447,4 @@ int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **r
 	if (r == 0)
 		*ret = &event->public;
 	return r;
-}
-
-struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event)
-{
-	/* The public part is the first. */
-	free(event);
-	return NULL;
-}
-
-const char *rdmabroker_event_str(enum rdmabroker_event_type type)
-{
-	switch (type) {
-#define CASE(name)                    \
-	case RDMABROKER_EVENT_##name: \
-		return "RDMABROKER_EVENT_" #name
-		CASE(ADDR_RESOLVED);
-		CASE(ADDR_ERROR);
-		CASE(ROUTE_RESOLVED);
-		CASE(ROUTE_ERROR);
-		CASE(CONNECT_REQUEST);
-		CASE(CONNECT_RESPONSE);
-		CASE(CONNECT_ERROR);
-		CASE(UNREACHABLE);
-		CASE(REJECTED);
-		CASE(ESTABLISHED);
-		CASE(DISCONNECTED);
-		CASE(DEVICE_REMOVAL);
-		CASE(ADDR_CHANGE);
-		CASE(TIMEWAIT_EXIT);
-		CASE(DONE);
-		CASE(LOST);
-#undef CASE
-	}
-	return "unknown event";
 }

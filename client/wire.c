@@ -83,7 +83,7 @@ static void die(struct rdmabroker *session, int r)
 		return; /* the counter is high: it is readable as it is */
 }
 
-static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t len)
+static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t len, int *fd)
 {
 	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, len, data);
 	struct call *call;
@@ -103,6 +103,10 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 				break;
 		if (call) {
 			TAILQ_REMOVE(&session->calls, call, link);
+			if (call->ret_fd) {
+				*call->ret_fd = *fd;
+				*fd = -1;
+			}
 			session_on_reply(session, call, frame);
 			return;
 		}
@@ -116,15 +120,13 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 static void receive(struct rdmabroker *session)
 {
 	uint8_t buf[PACKET_MAX];
-	int fds[PACKET_MAX_FDS];
+	int fds[PACKET_MAX_FDS] = { -1 };
 	bool reset = false;
 
 	while (!session->dead) {
 		size_t n_fds = 0;
 		ssize_t n = packet_recv(session->sock, buf, fds, &n_fds);
 
-		for (size_t i = 0; i < n_fds; i++)
-			close(fds[i]);
 		if (n == -EAGAIN)
 			return;
 		/* Told once, before what was sent ahead of it: the reason why is still to be read. */
@@ -132,10 +134,16 @@ static void receive(struct rdmabroker *session)
 			reset = true;
 			continue;
 		}
-		if (n < 0)
+		if (n < 0) {
 			die(session, (int)n);
-		else
-			on_packet(session, buf, (size_t)n);
+			return;
+		}
+		if (n_fds == 0)
+			fds[0] = -1;
+		on_packet(session, buf, (size_t)n, &fds[0]);
+		for (size_t i = 0; i < n_fds; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
 	}
 }
 
@@ -209,7 +217,7 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 	len = rdmabroker__frame__pack(&frame, buf);
 
 	for (;;) {
-		r = packet_send(session->sock, buf, len, NULL, 0);
+		r = packet_send(session->sock, buf, len, call->send_fd, call->send_fd != NULL);
 		if (r != -EAGAIN)
 			break;
 		if (deadline == 0)
@@ -254,26 +262,34 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 	return r;
 }
 
-int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
-	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret)
+int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
+		   int timeout_ms, Rdmabroker__Frame **ret)
 {
-	struct call call = { .name = name, .handle = handle, .waited = true };
 	int r = wire_check_process(session);
 
 	if (r < 0)
 		return r;
+	call->waited = true;
 	pthread_mutex_lock(&session->lock);
-	r = call_locked(session, &call, request, now_ms() + timeout_ms);
+	r = call_locked(session, call, request, now_ms() + timeout_ms);
 	pthread_mutex_unlock(&session->lock);
 	if (r < 0)
 		return r;
-	if (call.frame->reply->failure)
-		r = fail_remote(call.frame->reply->failure);
+	if (call->frame->reply->failure)
+		r = fail_remote(call->frame->reply->failure);
 	if (r == 0 && ret)
-		*ret = call.frame;
+		*ret = call->frame;
 	else
-		rdmabroker__frame__free_unpacked(call.frame, NULL);
+		rdmabroker__frame__free_unpacked(call->frame, NULL);
 	return r;
+}
+
+int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
+	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret)
+{
+	struct call call = { .name = name, .handle = handle };
+
+	return wire_call_like(session, &call, request, timeout_ms, ret);
 }
 
 int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__Request *request,

@@ -212,7 +212,7 @@ static int add_signals(struct broker *broker)
 
 /* Life */
 
-/* Each session has two descriptors: its socket and its event channel. */
+/* Each session has three descriptors: its socket, its process and its event channel. */
 static void raise_nofile(void)
 {
 	struct rlimit limit;

@@ -1,5 +1,5 @@
 # What daemon and client share.
-PROTO_SRC := proto/packet.c proto/status.c
+PROTO_SRC := proto/addr.c proto/address.c proto/packet.c proto/status.c
 PROTO_GEN := $(O)/proto/rdmabroker.pb-c
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto

@@ -44,13 +44,13 @@ int status_to_errno(enum status status)
  *  12  text
  * The length is told, for the transport pads private data with zeroes.
  */
-size_t refusal_pack(uint8_t buf[REFUSAL_MAX], enum refusal_code code, uint32_t retry_after_ms,
-		    const char *text)
+size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
+		    uint32_t retry_after_ms, const char *text)
 {
 	size_t len = strlen(text);
 
-	if (len > REFUSAL_TEXT_MAX) {
-		len = REFUSAL_TEXT_MAX;
+	if (len > max - REFUSAL_HEADER_LEN) {
+		len = max - REFUSAL_HEADER_LEN;
 		while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
 			len--;
 	}

@@ -31,6 +31,7 @@ int status_to_errno(enum status status);
 #define REFUSAL_VERSION 1
 #define REFUSAL_HEADER_LEN 12
 #define REFUSAL_MAX 148 /* the private data of an InfiniBand REJ */
+#define REFUSAL_MAX_LOOKUP 136 /* of a SIDR REP */
 #define REFUSAL_TEXT_MAX (REFUSAL_MAX - REFUSAL_HEADER_LEN)
 
 enum refusal_code {
@@ -50,8 +51,8 @@ struct refusal {
 	char text[REFUSAL_TEXT_MAX + 1];
 };
 
-/* TEXT is cut to what fits, at a UTF-8 character's boundary. Returns the length. */
-size_t refusal_pack(uint8_t buf[REFUSAL_MAX], enum refusal_code code, uint32_t retry_after_ms,
-		    const char *text);
+/* TEXT is cut to what fits into MAX bytes, at a UTF-8 character's boundary. Returns the length. */
+size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
+		    uint32_t retry_after_ms, const char *text);
 /* False: not a broker's refusal. DATA may be longer than what was sent. Control characters become '?'. */
 bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <netinet/in.h>
+
 #include "core/id.h"
-#include "util/addr.h"
+#include "proto/addr.h"
 
 /*
  * Binding comes before the program says what it is for. It is refused if it can be for nothing; what it
@@ -84,6 +86,43 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 					  "bind %s: policy does not allow REUSEADDR", text);
 	*ret = id->reuseaddr_asked;
 	return 0;
+}
+
+/* The kernel lets an id share its port later than at the start, but not take that back. */
+int bind_late_reuseaddr(struct id *id, bool reuseaddr)
+{
+	struct fabric_id_info info;
+	struct purposes purposes;
+	char text[ADDR_STRLEN];
+	bool allowed;
+	int r;
+
+	if (!reuseaddr)
+		return id_refuse_state(id, "set_option");
+	fabric_id_get_info(id->fabric, &info);
+	addr_to_string((struct sockaddr *)&info.local, text);
+	r = decide_purposes(id, (struct sockaddr *)&info.local, text, &purposes);
+	if (r != 0)
+		return r;
+	id->reuseaddr_asked = true;
+	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, text, &purposes, &allowed);
+	if (r == 0) {
+		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, 1);
+		if (r < 0)
+			r = failure_set_fabric(&id->session->failure, r, "set REUSEADDR");
+	}
+	if (r == 0)
+		id->reuseaddr = true;
+	else
+		id->reuseaddr_asked = false;
+	return r;
+}
+
+int id_bind_any(struct id *id)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+
+	return id_bind(id, (struct sockaddr *)&any);
 }
 
 int id_bind(struct id *id, const struct sockaddr *addr)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/id.h"
-#include "util/addr.h"
+#include "proto/addr.h"
 
 /* Connections: the active side from the look-up on, the passive side from the request on. */
 
@@ -50,9 +50,9 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 
 	if (id->state != ID_IDLE && id->state != ID_BOUND)
 		return id_refuse_state(id, "resolve_addr");
-	if (src && id->state == ID_BOUND)
-		return failure_set(&id->session->failure, STATUS_BAD_STATE,
-				   "resolve_addr: id %u is bound already", id->handle);
+	/* As the kernel does: bound it is, and stays. */
+	if (id->state == ID_BOUND)
+		src = NULL;
 	r = decide_connect(id, true, src, dst, &verdict);
 	if (r != 0)
 		return r;
@@ -67,6 +67,34 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 		return failure_set_fabric(&id->session->failure, r, "resolve %s",
 					  addr_to_string(dst, text));
 	id_set_state(id, ID_ADDR_QUERY);
+	return 0;
+}
+
+static int choose_tos(const struct id *id)
+{
+	const struct policy_settings *settings = &id->rule->settings;
+
+	if (settings->tos >= 0)
+		return settings->tos;
+	if (id->tos_asked >= 0 && settings->tos_max >= 0 && id->tos_asked > settings->tos_max)
+		return settings->tos_max;
+	return id->tos_asked >= 0 ? id->tos_asked : id->session->core->settings.tos;
+}
+
+int conn_apply_tos(struct id *id)
+{
+	int tos, r;
+
+	/* A listener's rule is about listening: its requests are judged one by one. */
+	if (!id->rule || id->rule->operation == POLICY_LISTEN)
+		return 0;
+	tos = choose_tos(id);
+	if (tos < 0)
+		return 0;
+	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r, "set TOS %d", tos);
+	id->tos = tos;
 	return 0;
 }
 
@@ -89,14 +117,8 @@ int conn_admit(struct id *id)
 		id->reuseaddr = true;
 	}
 	id_set_rule(id, verdict.rule);
-	id->tos = id_choose_tos(id, verdict.rule);
 	/* Before the route is resolved: there the traffic class goes into the path. */
-	if (id->tos >= 0) {
-		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, id->tos);
-		if (r < 0)
-			return failure_set_fabric(&id->session->failure, r, "set TOS %d", id->tos);
-	}
-	return 0;
+	return conn_apply_tos(id);
 }
 
 int id_resolve_route(struct id *id, unsigned timeout_ms)
@@ -144,36 +166,89 @@ static int check_qp(struct id *id, uint32_t qpn)
 	return 0;
 }
 
-int id_connect(struct id *id, struct rdma_conn_param *param)
+static int set_local_ece(struct id *id, const struct ibv_ece *ece)
+{
+	int r;
+
+	if (!ece || ece->vendor_id == 0)
+		return 0;
+	r = fabric_id_set_local_ece(id->fabric, ece);
+	return r < 0 ? failure_set_fabric(&id->session->failure, r, "set local ECE") : 0;
+}
+
+int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
 {
 	int r;
 
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect");
-	r = check_qp(id, param->qp_num);
+	/* A look-up tells the peer of no QP. */
+	r = id_is_datagram(id) ? 0 : check_qp(id, param->qp_num);
+	if (r == 0)
+		r = set_local_ece(id, local_ece);
 	if (r != 0)
 		return r;
-	r = fabric_id_connect(id->fabric, param);
+	id->qpn = param->qp_num;
+	r = timewait_hold(id, param, /* accept= */ false);
+	if (r == 0) {
+		r = fabric_id_connect(id->fabric, param);
+		if (r < 0)
+			return failure_set_fabric(&id->session->failure, r, "connect");
+	}
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "connect");
+		return r;
 	id_set_state(id, ID_CONNECTING);
 	return 0;
 }
 
-int id_accept(struct id *id, struct rdma_conn_param *param)
+int id_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
 {
 	int r;
 
 	if (id->state != ID_REQUEST)
 		return id_refuse_state(id, "accept");
 	r = check_qp(id, param->qp_num);
+	if (r == 0)
+		r = set_local_ece(id, local_ece);
 	if (r != 0)
 		return r;
-	r = fabric_id_accept(id->fabric, param);
+	id->qpn = param->qp_num;
+	r = timewait_hold(id, param, /* accept= */ true);
+	if (r == 0) {
+		r = fabric_id_accept(id->fabric, param);
+		if (r < 0)
+			return failure_set_fabric(&id->session->failure, r, "accept");
+	}
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "accept");
+		return r;
 	id_set_state(id, ID_ACCEPTED);
 	return 0;
+}
+
+void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept)
+{
+	struct fabric_event event = { .type = RDMA_CM_EVENT_CONNECT_ERROR, .id_userdata = id };
+
+	/* The same number may rest after more than one connection. */
+	event.status = timewait_hold(id, param, accept);
+	if (event.status > 0)
+		return;
+	if (event.status == 0)
+		event.status = accept ? fabric_id_accept(id->fabric, param) :
+					fabric_id_connect(id->fabric, param);
+	/* The client was told yes when it asked: now it hears of the failure as an event. */
+	if (event.status < 0)
+		id_dispatch(id, &event);
+}
+
+int id_notify(struct id *id, enum ibv_event_type event)
+{
+	int r;
+
+	if (id->state == ID_MOVED)
+		return id_refuse_state(id, "notify");
+	r = fabric_id_notify(id->fabric, event);
+	return r < 0 ? failure_set_fabric(&id->session->failure, r, "notify") : 0;
 }
 
 int id_establish(struct id *id)
@@ -189,18 +264,19 @@ int id_establish(struct id *id)
 	return 0;
 }
 
-int id_reject(struct id *id, const void *data, size_t len)
+int id_reject(struct id *id, const void *data, size_t len, bool ece)
 {
 	int r;
 
-	if (id->state != ID_REQUEST)
+	/* The active side can reject the response. */
+	if (id->state != ID_REQUEST && id->state != ID_RESPONDED)
 		return id_refuse_state(id, "reject");
 	/* Else a program could speak in its broker's name. */
 	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
 		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
 				   "reject: private data that begins with \"" REFUSAL_MAGIC
 				   "\" is the broker's own");
-	r = fabric_id_reject(id->fabric, data, (uint8_t)len);
+	r = fabric_id_reject(id->fabric, data, (uint8_t)len, ece);
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "reject");
 	id_set_state(id, ID_FAILED);
@@ -212,19 +288,28 @@ int id_disconnect(struct id *id)
 	int r;
 
 	switch (id->state) {
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_ACCEPTED:
-	case ID_ESTABLISHED:
-	case ID_DISCONNECTED: /* on the passive side this answers the peer's disconnect */
-		break;
-	default:
+	case ID_IDLE:
+	case ID_BOUND:
+	case ID_ADDR_QUERY:
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+	case ID_MOVED:
 		return id_refuse_state(id, "disconnect");
+	default:
+		break; /* where there is nothing to disconnect the kernel does nothing, and says yes */
+	}
+	/* The peer knows nothing of it yet. */
+	if (id->held) {
+		timewait_forget(id);
+		id_set_state(id, ID_FAILED);
+		return 0;
 	}
 	r = fabric_id_disconnect(id->fabric);
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "disconnect");
-	if (id->state != ID_DISCONNECTED)
+	if (id->state == ID_CONNECTING || id->state == ID_RESPONDED || id->state == ID_ACCEPTED ||
+	    id->state == ID_ESTABLISHED)
 		id_set_state(id, ID_DISCONNECTING);
 	return 0;
 }

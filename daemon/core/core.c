@@ -40,7 +40,10 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 
 	if (!core)
 		return -ENOMEM;
+	core->loop = sd_event_ref(loop);
 	list_init(&core->sessions);
+	list_init(&core->exports);
+	timewaits_init(&core->timewaits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
 	r = fabric_new(&core->fabric, loop, access, &fabric_ops, core);
@@ -55,9 +58,12 @@ struct core *core_free(struct core *core)
 	if (!core)
 		return NULL;
 	assert(list_is_empty(&core->sessions));
+	assert(list_is_empty(&core->exports));
+	timewaits_done(&core->timewaits);
 	fabric_free(core->fabric);
 	policy_unref(core->policy);
 	account_done(&core->account);
+	sd_event_unref(core->loop);
 	free(core);
 	return NULL;
 }

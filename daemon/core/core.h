@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "core/timewait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
 #include "util/account.h"
@@ -30,7 +31,10 @@ struct core {
 	struct account account;
 	struct core_settings settings;
 
+	sd_event *loop;
 	struct list sessions; /* session.link */
+	struct list exports; /* export.link, see export.c */
+	struct timewaits timewaits;
 	uint64_t last_session; /* number given to the youngest */
 
 	/* Gauges, kept by id.c: */

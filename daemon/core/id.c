@@ -24,6 +24,7 @@ static const char *const state_names[_ID_STATE_MAX] = {
 	[ID_DISCONNECTED] = "disconnected",
 	[ID_FAILED] = "failed",
 	[ID_REMOVED] = "without its device",
+	[ID_MOVED] = "another session's",
 };
 
 /* Which event moves an id from where to where. */
@@ -48,7 +49,7 @@ static const struct {
 	{ RDMA_CM_EVENT_DISCONNECTED,
 	  IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_ACCEPTED) | IN(ID_RESPONDED),
 	  ID_DISCONNECTED },
-	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~0u, ID_REMOVED },
+	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~IN(ID_MOVED), ID_REMOVED },
 };
 
 const char *id_state_to_string(enum id_state state)
@@ -61,10 +62,16 @@ void id_set_state(struct id *id, enum id_state state)
 	struct core *core = id->session->core;
 
 	core->n_listeners -= id->state == ID_LISTENING;
-	core->n_connections -= id->state == ID_ESTABLISHED;
+	core->n_connections -= id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	id->state = state;
 	core->n_listeners += id->state == ID_LISTENING;
-	core->n_connections += id->state == ID_ESTABLISHED;
+	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
+	if (state == ID_DISCONNECTED)
+		timewait_enter(id);
+	if (state != ID_REQUEST) {
+		free(id->request);
+		id->request = NULL;
+	}
 }
 
 int id_refuse_state(struct id *id, const char *verb)
@@ -88,18 +95,27 @@ void id_tell(struct id *id, struct session_event *event)
 	id->session->ops->event(id->session->userdata, event);
 }
 
+void id_fill_question(const struct fabric_id_info *info, struct policy_question *question)
+{
+	if (info->local.ss_family != AF_UNSPEC)
+		question->local = (const struct sockaddr *)&info->local;
+	if (info->peer.ss_family != AF_UNSPEC)
+		question->peer = (const struct sockaddr *)&info->peer;
+	question->device = info->device;
+}
+
 /* Life */
 
-static int charge_id(struct id *id)
+int id_charge(struct id *id, struct charge *charge)
 {
 	struct session *session = id->session;
 	struct account *account = &session->core->account;
 	int r;
 
-	r = account_charge(account, &id->charge, ACCOUNT_IDS, session->identity.uid);
+	r = account_charge(account, charge, ACCOUNT_IDS, session->identity.uid);
 	if (r == -EDQUOT || r == -EUSERS)
 		return failure_set(&session->failure, STATUS_QUOTA,
-				   "uid %u has %llu ids, the limit (IdsPerUser=)",
+				   "uid %u has %llu ids and groups, the limit (IdsPerUser=)",
 				   session->identity.uid,
 				   (unsigned long long)account->limit_per_user[ACCOUNT_IDS]);
 	return r;
@@ -117,8 +133,9 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->session = session;
 	id->ps = ps;
 	id->state = state;
-	id->tos_asked = id->tos = -1;
-	r = charge_id(id);
+	id->tos_asked = id->tos = id->afonly = id->ack_timeout = -1;
+	list_init(&id->groups);
+	r = id_charge(id, &id->charge);
 	if (r == 0)
 		r = session_add_id(session, id, handle, &id->handle);
 	if (r != 0) {
@@ -152,16 +169,61 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 	return 0;
 }
 
-int id_new_request(struct id **ret, struct session *session, struct fabric_id *fabric,
+int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps)
 {
+	_cleanup_free_ struct fabric_event *request = malloc(sizeof(*request));
 	int r;
 
+	if (!request)
+		return -ENOMEM;
 	r = id_alloc(ret, session, 0, ps, ID_REQUEST);
 	if (r != 0)
 		return r;
-	(*ret)->fabric = fabric;
-	fabric_id_set_userdata(fabric, *ret);
+	*request = *event;
+	if (request->conn.private_data)
+		request->conn.private_data = request->private_data;
+	(*ret)->request = TAKE_PTR(request);
+	(*ret)->fabric = event->request;
+	fabric_id_set_userdata(event->request, *ret);
+	return 0;
+}
+
+int id_new_moved(struct id **ret, struct session *session, struct id *from)
+{
+	_cleanup_(id_freep) struct id *id = NULL;
+	struct fabric_channel *channel;
+	int r;
+
+	r = session_get_channel(session, &channel);
+	if (r != 0)
+		return r;
+	r = id_alloc(&id, session, 0, from->ps, ID_IDLE);
+	if (r != 0)
+		return r;
+	r = fabric_id_migrate(from->fabric, channel);
+	if (r < 0)
+		return failure_set_fabric(&session->failure, r, "move an id to another session");
+
+	id->fabric = TAKE_PTR(from->fabric);
+	fabric_id_set_userdata(id->fabric, id);
+	id->request = TAKE_PTR(from->request);
+	id->policy = TAKE_PTR(from->policy);
+	id->rule = TAKE_PTR(from->rule);
+	id->qpn = from->qpn;
+	id->qp_timeout = from->qp_timeout;
+	id->tos_asked = from->tos_asked;
+	id->tos = from->tos;
+	id->reuseaddr_asked = from->reuseaddr_asked;
+	id->reuseaddr = from->reuseaddr;
+	id->afonly = from->afonly;
+	id->ack_timeout = from->ack_timeout;
+	if (from->listener)
+		listener_set_id(from->listener, id);
+	id->listener = TAKE_PTR(from->listener);
+	id_set_state(id, from->state);
+	id_set_state(from, ID_MOVED);
+	*ret = TAKE_PTR(id);
 	return 0;
 }
 
@@ -169,8 +231,15 @@ struct id *id_free(struct id *id)
 {
 	if (!id)
 		return NULL;
+	/* Its QP knows a peer: whatever ends now may have packets under way. */
+	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
+			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
+		timewait_enter(id);
 	id_set_state(id, ID_FAILED);
+	export_free(id->export);
+	id_leave_all(id);
 	listener_free(id->listener);
+	timewait_forget(id);
 	fabric_id_free(id->fabric);
 	policy_unref(id->policy);
 	session_remove_id(id->session, id->handle);
@@ -180,61 +249,16 @@ struct id *id_free(struct id *id)
 	return NULL;
 }
 
-/* Options and attributes */
-
-int id_set_option(struct id *id, int option, int value)
-{
-	struct failure *failure = &id->session->failure;
-
-	switch (option) {
-	case RDMA_OPTION_ID_TOS:
-		if (value < 0 || value > 255)
-			return failure_set(failure, STATUS_BAD_REQUEST, "TOS %d is not 0..255",
-					   value);
-		if (!(IN(id->state) & (IN(ID_IDLE) | IN(ID_BOUND) | IN(ID_REQUEST))))
-			return id_refuse_state(id, "set TOS");
-		id->tos_asked = value;
-		return 0;
-	case RDMA_OPTION_ID_REUSEADDR:
-		if (value != 0 && value != 1)
-			return failure_set(failure, STATUS_BAD_REQUEST,
-					   "REUSEADDR %d is not 0 or 1", value);
-		if (id->state != ID_IDLE)
-			return id_refuse_state(id, "set REUSEADDR");
-		id->reuseaddr_asked = value;
-		return 0;
-	default:
-		return failure_set(failure, STATUS_BAD_REQUEST, "there is no option %d", option);
-	}
-}
-
-int id_choose_tos(const struct id *id, const struct policy_rule *rule)
-{
-	if (rule->settings.tos >= 0)
-		return rule->settings.tos;
-	if (id->tos_asked >= 0 && rule->settings.tos_max >= 0 &&
-	    id->tos_asked > rule->settings.tos_max)
-		return rule->settings.tos_max;
-	return id->tos_asked >= 0 ? id->tos_asked : id->session->core->settings.tos;
-}
-
-void id_fill_question(const struct fabric_id_info *info, struct policy_question *question)
-{
-	if (info->local.ss_family != AF_UNSPEC)
-		question->local = (const struct sockaddr *)&info->local;
-	if (info->peer.ss_family != AF_UNSPEC)
-		question->peer = (const struct sockaddr *)&info->peer;
-	question->device = info->device;
-}
-
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	struct qp_attr qp = { .attr.qp_state = state };
 	int r;
 
-	if (state != IBV_QPS_INIT && state != IBV_QPS_RTR && state != IBV_QPS_RTS)
+	if ((unsigned)state > IBV_QPS_ERR)
 		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
-				   "QP state %d is not INIT, RTR or RTS", (int)state);
+				   "there is no QP state %d", (int)state);
+	if (id->state == ID_MOVED)
+		return id_refuse_state(id, "init_qp_attr");
 	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r,
@@ -246,6 +270,8 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;
+	if (qp.attr.qp_state == IBV_QPS_RTS && (qp.mask & IBV_QP_TIMEOUT))
+		id->qp_timeout = qp.attr.timeout;
 	*ret = qp;
 	return 0;
 }
@@ -286,6 +312,11 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		log_debug("Session %llu, id %u: %s while %s.",
 			  (unsigned long long)id->session->number, id->handle,
 			  rdma_event_str(event->type), state_names[id->state]);
+
+	if (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT)
+		timewait_exit(id);
+	if (event->join)
+		out.group = group_addr(event->join);
 
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:

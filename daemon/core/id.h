@@ -22,12 +22,16 @@
  *      v                                                                          │
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
- *   any state ──DEVICE_REMOVAL──> REMOVED (it can only be destroyed)
+ *   any state ──DEVICE_REMOVAL──> REMOVED, and ──taken over by another session──> MOVED: both can only be
+ *   destroyed.
+ *
+ *   Of datagram ids "connecting" is a look-up, and nothing is confirmed: CONNECTING ──ESTABLISHED──>
+ *   ESTABLISHED, and ACCEPTED is an answer given.
  *
  * A request in a state that does not allow it is refused and leaves the id as it was. So does an event:
  * the kernel's word is passed on to the client in any case, but it moves the id only along this picture.
- * The files: id.c (life, options, events), bind.c (local addresses), listener.c (the passive side), conn.c
- * (connections).
+ * The files: id.c (life and events), option.c, bind.c (local addresses), listener.c (the passive side),
+ * conn.c (connections), group.c (multicast), export.c (ids that change hands).
  */
 
 #include <rdma/rdma_cma.h>
@@ -54,9 +58,12 @@ enum id_state {
 	ID_DISCONNECTED,
 	ID_FAILED, /* no connection came of it, none will */
 	ID_REMOVED, /* its device is gone */
+	ID_MOVED, /* another session has it: only its number is left here */
 	_ID_STATE_MAX,
 };
 
+struct entry;
+struct held;
 struct listener;
 
 struct id {
@@ -75,27 +82,53 @@ struct id {
 	int tos; /* in force; -1: the kernel's */
 	bool reuseaddr_asked;
 	bool reuseaddr; /* in force */
+	int afonly; /* in force; -1: not set */
+	int ack_timeout; /* likewise */
+	uint32_t qpn; /* that was offered to the peer; 0: none */
+	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
+	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
+	struct held *held; /* NULL: nothing of it is held back */
 	struct listener *listener; /* of a listening id */
+	struct list groups; /* group.link: joined */
+	struct export *export; /* NULL: not exported */
+	struct fabric_event *request; /* as it came, until it is answered; NULL: it is no request */
 };
+
+static inline bool id_is_datagram(const struct id *id)
+{
+	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
+}
 
 /* HANDLE is the client's choice, from 1 on. */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps);
-/* FABRIC, a connect request, becomes an id of SESSION; on failure it stays the caller's. */
-int id_new_request(struct id **ret, struct session *session, struct fabric_id *fabric,
+/* EVENT's request becomes an id of SESSION; on failure it stays the caller's. */
+int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps);
+/* What FROM is becomes an id of SESSION; FROM is left MOVED. On failure nothing has changed. */
+int id_new_moved(struct id **ret, struct session *session, struct id *from);
 struct id *id_free(struct id *id);
 
 /* The verbs: 0, a status with session.failure set, or a negative errno. */
 int id_set_option(struct id *id, int option, int value);
+int id_get_option(struct id *id, int option, int *ret);
 int id_bind(struct id *id, const struct sockaddr *addr);
+int id_bind_any(struct id *id); /* to the IPv4 wildcard and a port that is free */
 int id_listen(struct id *id, unsigned backlog);
 int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		    unsigned timeout_ms);
 int id_resolve_route(struct id *id, unsigned timeout_ms);
-int id_connect(struct id *id, struct rdma_conn_param *param);
-int id_accept(struct id *id, struct rdma_conn_param *param);
+/* LOCAL_ECE may be NULL: none. */
+int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece);
+int id_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece);
 int id_establish(struct id *id);
-int id_reject(struct id *id, const void *data, size_t len);
+int id_notify(struct id *id, enum ibv_event_type event);
+int id_reject(struct id *id, const void *data, size_t len, bool ece);
+int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags);
+int id_leave(struct id *id, const struct sockaddr *addr);
+/* *RET_FD, which stands for the id, is the caller's. */
+int id_export(struct id *id, int *ret_fd);
+/* The id that FD stands for becomes SESSION's. STATUS_NO_SUCH_ID: none does. FD stays the caller's. */
+int id_import(struct session *session, int fd, struct id **ret);
 int id_disconnect(struct id *id);
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
 
@@ -104,17 +137,30 @@ void id_dispatch(struct id *id, struct fabric_event *event);
 
 const char *id_state_to_string(enum id_state state);
 
-/* Among id.c, listener.c and conn.c: */
+/* Among the files of ids: */
+int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */
 void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
-/* The TOS that RULE gives an id that asked for ASKED; -1: leave it to the kernel. */
-int id_choose_tos(const struct id *id, const struct policy_rule *rule);
 void id_fill_question(const struct fabric_id_info *info, struct policy_question *question);
 void id_tell(struct id *id, struct session_event *event);
 
+/* bind.c: REUSEADDR asked for once the id is bound */
+int bind_late_reuseaddr(struct id *id, bool reuseaddr);
 /* listener.c: the passive side */
 void listener_on_request(struct listener *listener, struct fabric_event *event);
 struct listener *listener_free(struct listener *listener);
-/* conn.c: a decision that the ADDR_RESOLVED event makes possible */
+void listener_set_id(struct listener *listener, struct id *id);
+/* What its owner will want to know of a request, for the event that tells of it. */
+int listener_fill_request(struct id *request, struct session_event *event);
+/* group.c */
+void id_leave_all(struct id *id);
+const struct sockaddr *group_addr(const struct fabric_join *join);
+/* export.c */
+struct export *export_free(struct export *export);
+/* conn.c: what was held back goes out */
+void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
+/* a decision that the ADDR_RESOLVED event makes possible */
 int conn_admit(struct id *id);
+/* The TOS that the id's rule gives it, set; nothing where no rule has decided yet. */
+int conn_apply_tos(struct id *id);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/id.h"
-#include "util/addr.h"
+#include "proto/addr.h"
 #include "util/util.h"
 
 /*
@@ -71,6 +71,12 @@ int id_listen(struct id *id, unsigned backlog)
 	unsigned max;
 	int r;
 
+	/* As the kernel does for an id that nobody bound. */
+	if (id->state == ID_IDLE) {
+		r = id_bind_any(id);
+		if (r != 0)
+			return r;
+	}
 	if (id->state != ID_BOUND)
 		return id_refuse_state(id, "listen");
 	if (id->reuseaddr)
@@ -101,21 +107,42 @@ int id_listen(struct id *id, unsigned backlog)
 	return 0;
 }
 
+void listener_set_id(struct listener *listener, struct id *id)
+{
+	listener->id = id;
+	listener->owner.session = id->session;
+}
+
 /* The least loaded will come with shared listeners; one taker is always the next. */
 static struct session *next_taker(struct listener *listener)
 {
 	return container_of(list_first(&listener->takers), struct taker, link)->session;
 }
 
-static void turn_away(struct fabric_id *request, enum refusal_code code, uint32_t retry_after_ms,
-		      const char *text)
+static void turn_away(const struct listener *listener, struct fabric_id *request,
+		      enum refusal_code code, uint32_t retry_after_ms, const char *text)
 {
 	uint8_t data[REFUSAL_MAX];
-	size_t len = refusal_pack(data, code, retry_after_ms, text);
+	size_t max = id_is_datagram(listener->id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
+	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
 
 	/* If the reject cannot be sent, freeing the request rejects it without words. */
-	fabric_id_reject(request, data, (uint8_t)len);
+	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
 	fabric_id_free(request);
+}
+
+/* A datagram QP talks to everybody: what it needs to know of its peer comes with each send. */
+int listener_fill_request(struct id *request, struct session_event *event)
+{
+	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init);
+
+	if (id_is_datagram(request))
+		return r;
+	if (r == 0)
+		r = id_qp_attr(request, IBV_QPS_RTR, &event->rtr);
+	if (r == 0)
+		r = id_qp_attr(request, IBV_QPS_RTS, &event->rts);
+	return r;
 }
 
 static bool admit(struct listener *listener, struct session *session, struct fabric_id *request,
@@ -145,32 +172,26 @@ void listener_on_request(struct listener *listener, struct fabric_event *event)
 	int r;
 
 	if (!admit(listener, session, event->request, &verdict)) {
-		turn_away(event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE, 0,
-			  verdict.reason);
+		turn_away(listener, event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,
+			  0, verdict.reason);
 		return;
 	}
 
-	r = id_new_request(&id, session, event->request, listener->id->ps);
+	r = id_new_request(&id, session, event, listener->id->ps);
 	if (r != 0) {
 		log_limited(session_log_limit(session), LOG_WARNING,
 			    "Session %llu: a request is turned away: %s.",
 			    (unsigned long long)session->number,
 			    r < 0 ? "out of memory" : session->failure.text);
-		turn_away(event->request, REFUSAL_BUSY, 1000, "too many ids");
+		turn_away(listener, event->request, REFUSAL_BUSY, 1000, "too many ids");
 		return;
 	}
 
 	id_set_rule(id, verdict.rule);
 	id->tos_asked = listener->id->tos_asked;
-	id->tos = id_choose_tos(id, verdict.rule);
-	if (id->tos >= 0)
-		fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, id->tos);
-
-	r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+	r = conn_apply_tos(id);
 	if (r == 0)
-		r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
-	if (r == 0)
-		r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
+		r = listener_fill_request(id, &out);
 	if (r != 0) {
 		/* The peer gave up in between, or the device is going. */
 		id_free(id);

@@ -42,6 +42,7 @@ struct session_event {
 	enum rdma_cm_event_type type;
 	struct qp_attr init, rtr, rts; /* what the client will want to know next */
 	const struct failure *failure; /* where the broker refused, else NULL */
+	const struct sockaddr *group; /* MULTICAST_JOIN, MULTICAST_ERROR; else NULL */
 };
 
 struct session_ops {

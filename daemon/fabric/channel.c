@@ -30,11 +30,20 @@ static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bo
 	}
 	ret->ud.private_data = ret->conn.private_data = NULL;
 	ret->ud.private_data_len = ret->conn.private_data_len = 0;
+	if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    event->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
+		/* In the place of private data stands what was given to librdmacm when joining. */
+		ret->join = (struct fabric_join *)data;
+		return;
+	}
 	if (data && len > 0) {
 		memcpy(ret->private_data, data, len);
 		ret->conn.private_data = ret->private_data;
 		ret->conn.private_data_len = len;
 	}
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
+	    event->event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		rdma_get_remote_ece(event->id, &ret->remote_ece);
 }
 
 /*
@@ -48,7 +57,9 @@ static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 	struct fabric_id *id = is_request ? event->listen_id->context : event->id->context;
 	struct rdma_cm_id *request = is_request ? event->id : NULL;
 
-	copy(ret, event, event->id->qp_type == IBV_QPT_UD);
+	copy(ret, event,
+	     event->id->qp_type == IBV_QPT_UD || event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+		     event->event == RDMA_CM_EVENT_MULTICAST_ERROR);
 	ret->id_userdata = id->userdata;
 	rdma_ack_cm_event(event);
 

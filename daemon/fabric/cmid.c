@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fabric/internal.h"
-#include "util/addr.h"
+#include "proto/addr.h"
 #include "util/util.h"
 
 static int result(int r)
@@ -166,14 +166,83 @@ int fabric_id_establish(struct fabric_id *id)
 	return result(rdma_establish(id->cm));
 }
 
-int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len)
+int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
-	return result(rdma_reject(id->cm, data, len));
+	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 
 int fabric_id_disconnect(struct fabric_id *id)
 {
 	return result(rdma_disconnect(id->cm));
+}
+
+int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
+{
+	return result(rdma_notify(id->cm, event));
+}
+
+int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece copy = *ece;
+
+	return result(rdma_set_local_ece(id->cm, &copy));
+}
+
+int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
+{
+	int r = result(rdma_migrate_id(id->cm, channel->cm));
+
+	if (r == 0)
+		id->channel = channel;
+	return r;
+}
+
+/* Multicast */
+
+struct fabric_join {
+	struct fabric_id *id;
+	struct sockaddr_storage addr;
+	void *userdata;
+};
+
+int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+		    uint32_t join_flags, void *userdata)
+{
+	struct fabric_join *join = calloc(1, sizeof(*join));
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = join_flags,
+	};
+	int r;
+
+	if (!join)
+		return -ENOMEM;
+	join->id = id;
+	join->userdata = userdata;
+	copy_addr(&join->addr, addr);
+	attr.addr = (struct sockaddr *)&join->addr;
+	r = result(rdma_join_multicast_ex(id->cm, &attr, join));
+	if (r < 0) {
+		free(join);
+		return r;
+	}
+	*ret = join;
+	return 0;
+}
+
+/* librdmacm waits for the join's events to be acked: they were, as they came. */
+struct fabric_join *fabric_join_free(struct fabric_join *join)
+{
+	if (!join)
+		return NULL;
+	rdma_leave_multicast(join->id->cm, (struct sockaddr *)&join->addr);
+	free(join);
+	return NULL;
+}
+
+void *fabric_join_get_userdata(const struct fabric_join *join)
+{
+	return join->userdata;
 }
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)

@@ -30,6 +30,7 @@ struct fabric_channel;
 struct fabric_id;
 struct fabric_device;
 struct fabric_lease;
+struct fabric_join;
 
 /* What a device's clients can be given of it. */
 enum fabric_access {
@@ -51,8 +52,11 @@ struct fabric_event {
 	void *id_userdata; /* of the id; on CONNECT_REQUEST of the listening id */
 	struct fabric_id *request; /* CONNECT_REQUEST: the new id, now the callee's; else NULL */
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
-	struct rdma_ud_param ud; /* of a datagram id, whose conn has only qp_num and private_data */
+	/* Of a datagram id, whose conn has only qp_num and private_data, and of MULTICAST_JOIN. */
+	struct rdma_ud_param ud;
 	uint8_t private_data[256];
+	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
+	struct fabric_join *join; /* MULTICAST_JOIN, MULTICAST_ERROR: which one; else NULL */
 };
 
 struct fabric_channel_ops {
@@ -121,10 +125,22 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms);
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_establish(struct fabric_id *id);
-int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len);
+int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece);
 int fabric_id_disconnect(struct fabric_id *id);
+int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event);
+/* For the next connect or accept. */
+int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 
-/* RDMA_OPTION_ID_TOS, RDMA_OPTION_ID_REUSEADDR, ...; VALUE in host form. */
+/* A group of an id. Its events name it. All must be freed before their id. */
+int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+		    uint32_t join_flags, void *userdata);
+struct fabric_join *fabric_join_free(struct fabric_join *join);
+void *fabric_join_get_userdata(const struct fabric_join *join);
+
+/* The id's events come to CHANNEL from now on; none of them is lost. */
+int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel);
+
+/* RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY, _ACK_TIMEOUT; VALUE in host form. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);
 /* What the QP needs to go to STATE: rdma_init_qp_attr(). */
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,

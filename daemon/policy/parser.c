@@ -21,7 +21,7 @@ static const struct operation {
 	{ "connect", POLICY_CONNECT, false },
 	{ "accept", POLICY_ACCEPT, false },
 	{ "any", _POLICY_OPERATION_MAX, false },
-	{ "join", 0, true },
+	{ "join", POLICY_JOIN, false },
 	{ "admin", 0, true },
 };
 

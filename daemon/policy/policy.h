@@ -29,6 +29,7 @@ enum policy_operation {
 	POLICY_LISTEN, /* may bind and listen */
 	POLICY_CONNECT, /* outgoing connection or look-up */
 	POLICY_ACCEPT, /* request arriving at a listener; identity is the listener's owner */
+	POLICY_JOIN, /* joining a multicast group: PEER is the group */
 	_POLICY_OPERATION_MAX,
 };
 

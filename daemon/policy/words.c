@@ -10,6 +10,7 @@
 #define LISTEN (1u << POLICY_LISTEN)
 #define CONNECT (1u << POLICY_CONNECT)
 #define ACCEPT (1u << POLICY_ACCEPT)
+#define JOIN (1u << POLICY_JOIN)
 #define ALL POLICY_ALL_OPERATIONS
 
 /* clang-format off */
@@ -17,11 +18,11 @@ static const struct policy_word words[] = {
 	/* word                  on              for operations                      parse                    match */
 	{ "user",                WORD_ON_BOTH,   ALL,                                match_parse_user,        match_user },
 	{ "group",               WORD_ON_BOTH,   ALL,                                match_parse_group,       match_group },
-	{ "local",               WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT,          match_parse_prefix,      match_local },
-	{ "peer",                WORD_ON_BOTH,   CONNECT | ACCEPT,                   match_parse_prefix,      match_peer },
+	{ "local",               WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT | JOIN,   match_parse_prefix,      match_local },
+	{ "peer",                WORD_ON_BOTH,   CONNECT | ACCEPT | JOIN,            match_parse_prefix,      match_peer },
 	{ "port",                WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT,          match_parse_port,        match_port },
-	{ "device",              WORD_ON_BOTH,   DEVICE | LISTEN | CONNECT | ACCEPT, match_parse_device,      match_device },
-	{ "ps",                  WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT,          match_parse_ps,          match_ps },
+	{ "device",              WORD_ON_BOTH,   DEVICE | LISTEN | CONNECT | ACCEPT | JOIN, match_parse_device,      match_device },
+	{ "ps",                  WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT | JOIN,   match_parse_ps,          match_ps },
 	{ "tos",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,                   setting_parse_tos,       NULL },
 	{ "dscp",                WORD_ON_ALLOW,  CONNECT | ACCEPT,                   setting_parse_dscp,      NULL },
 	{ "tos-max",             WORD_ON_ALLOW,  CONNECT | ACCEPT,                   setting_parse_tos_max,   NULL },

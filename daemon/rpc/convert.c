@@ -1,37 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <string.h>
-
+#include "proto/address.h"
 #include "rpc/convert.h"
-
-const char *in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-
-	if (!address)
-		return "the address is missing";
-	if (address->port > 65535)
-		return "the port is not 0..65535";
-	memset(ret, 0, sizeof(*ret));
-	switch (address->addr.len) {
-	case 4:
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)address->port);
-		memcpy(&in->sin_addr, address->addr.data, 4);
-		return NULL;
-	case 16:
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)address->port);
-		in6->sin6_scope_id = address->scope_id;
-		in6->sin6_flowinfo = address->flowinfo;
-		memcpy(&in6->sin6_addr, address->addr.data, 16);
-		return NULL;
-	default:
-		return "the address is neither IPv4 (4 bytes) nor IPv6 (16 bytes)";
-	}
-}
 
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data)
@@ -62,28 +31,16 @@ const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnPar
 	return NULL;
 }
 
-static Rdmabroker__Address *out_address(Rdmabroker__Address *ret, const struct sockaddr_storage *ss)
+const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
-
-	rdmabroker__address__init(ret);
-	switch (ss->ss_family) {
-	case AF_INET:
-		ret->addr.len = 4;
-		ret->addr.data = (uint8_t *)&in->sin_addr;
-		ret->port = ntohs(in->sin_port);
-		return ret;
-	case AF_INET6:
-		ret->addr.len = 16;
-		ret->addr.data = (uint8_t *)&in6->sin6_addr;
-		ret->port = ntohs(in6->sin6_port);
-		ret->scope_id = in6->sin6_scope_id;
-		ret->flowinfo = in6->sin6_flowinfo;
-		return ret;
-	default:
+	*ret = (struct ibv_ece){ 0 };
+	if (!ece)
 		return NULL;
-	}
+	if (ece->vendor_id == 0)
+		return "ECE without a vendor id";
+	ret->vendor_id = ece->vendor_id;
+	ret->options = ece->options;
+	return NULL;
 }
 
 void out_id_info(struct out_id_info *space, const struct id *id)
@@ -92,8 +49,8 @@ void out_id_info(struct out_id_info *space, const struct id *id)
 
 	fabric_id_get_info(id->fabric, from);
 	rdmabroker__id_info__init(&space->info);
-	space->info.local = out_address(&space->local, &from->local);
-	space->info.peer = out_address(&space->peer, &from->peer);
+	space->info.local = address_pack(&space->local, (struct sockaddr *)&from->local);
+	space->info.peer = address_pack(&space->peer, (struct sockaddr *)&from->peer);
 	if (from->device)
 		space->info.device = (char *)from->device;
 	space->info.port_num = from->port_num;
@@ -116,6 +73,24 @@ static Rdmabroker__AhAttr *out_ah_attr(Rdmabroker__AhAttr *ret, const struct ibv
 	ret->static_rate = ah->static_rate;
 	ret->port_num = ah->port_num;
 	return ret;
+}
+
+Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece)
+{
+	if (ece->vendor_id == 0)
+		return NULL;
+	rdmabroker__ece__init(ret);
+	ret->vendor_id = ece->vendor_id;
+	ret->options = ece->options;
+	return ret;
+}
+
+void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud)
+{
+	rdmabroker__ud_param__init(&space->param);
+	space->param.ah = out_ah_attr(&space->ah, &ud->ah_attr);
+	space->param.qp_num = ud->qp_num;
+	space->param.qkey = ud->qkey;
 }
 
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)

@@ -13,7 +13,7 @@
 #include "core/id.h"
 #include "proto/rdmabroker.pb-c.h"
 
-const char *in_address(struct sockaddr_storage *ret, const Rdmabroker__Address *address);
+const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE may be NULL: none */
 /* ret->private_data points into PARAM. */
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
@@ -30,6 +30,14 @@ struct out_qp_attr {
 	Rdmabroker__AhAttr ah, alt_ah;
 };
 
+struct out_ud_param {
+	Rdmabroker__UdParam param;
+	Rdmabroker__AhAttr ah;
+};
+
+/* NULL: the peer has none. */
+Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
+void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
 void out_id_info(struct out_id_info *space, const struct id *id);
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);

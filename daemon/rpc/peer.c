@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/arena.h"
@@ -21,6 +23,7 @@
 struct packet {
 	struct list link; /* peer.queue */
 	size_t len;
+	int fd; /* goes with it; -1: none */
 	uint8_t data[];
 };
 
@@ -55,7 +58,7 @@ static void update_io(struct peer *peer)
 	sd_event_source_set_io_events(peer->io, waiting ? EPOLLOUT : EPOLLIN);
 }
 
-static int enqueue(struct peer *peer, const uint8_t *data, size_t len)
+static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 {
 	struct packet *packet;
 
@@ -65,6 +68,11 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len)
 	if (!packet)
 		return -ENOMEM;
 	packet->len = len;
+	packet->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0 && packet->fd < 0) {
+		free(packet);
+		return -errno;
+	}
 	memcpy(packet->data, data, len);
 	list_insert(&peer->queue, &packet->link);
 	peer->queued_bytes += len;
@@ -76,6 +84,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 {
 	list_remove(&packet->link);
 	peer->queued_bytes -= packet->len;
+	closep(&packet->fd);
 	free(packet);
 }
 
@@ -85,7 +94,8 @@ static int flush(struct peer *peer)
 
 	while ((l = list_first(&peer->queue))) {
 		struct packet *packet = container_of(l, struct packet, link);
-		int r = packet_send(peer->sock, packet->data, packet->len, NULL, 0);
+		int r = packet_send(peer->sock, packet->data, packet->len, &packet->fd,
+				    packet->fd >= 0);
 
 		if (r == -EAGAIN)
 			return 0;
@@ -97,7 +107,7 @@ static int flush(struct peer *peer)
 	return 0;
 }
 
-static void send_frame(void *userdata, const Rdmabroker__Frame *frame)
+static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
 {
 	struct peer *peer = userdata;
 	uint8_t buf[PACKET_MAX];
@@ -111,9 +121,11 @@ static void send_frame(void *userdata, const Rdmabroker__Frame *frame)
 		return;
 	}
 	rdmabroker__frame__pack(frame, buf);
-	r = list_is_empty(&peer->queue) ? packet_send(peer->sock, buf, len, NULL, 0) : -EAGAIN;
+	r = -EAGAIN;
+	if (list_is_empty(&peer->queue))
+		r = packet_send(peer->sock, buf, len, &fd, fd >= 0);
 	if (r == -EAGAIN)
-		r = enqueue(peer, buf, len);
+		r = enqueue(peer, buf, len, fd);
 	if (r == -ENOBUFS)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
 	else if (r == -ECONNRESET)
@@ -131,6 +143,9 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	Rdmabroker__Failure failure;
 	struct out_id_info info;
 	struct out_qp_attr init, rtr, rts;
+	struct out_ud_param ud;
+	Rdmabroker__Address group;
+	Rdmabroker__Ece ece;
 
 	out.id = event->id->handle;
 	out.type = event->type;
@@ -141,6 +156,14 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED || event->request) {
 		out_id_info(&info, event->request ? event->request : event->id);
 		out.info = &info.info;
+	}
+	out.remote_ece = out_ece(&ece, &event->fabric->remote_ece);
+	if (event->group)
+		out.group = address_pack(&group, event->group);
+	if (event->type == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    (event->type == RDMA_CM_EVENT_ESTABLISHED && id_is_datagram(event->id))) {
+		out_ud_param(&ud, &event->fabric->ud);
+		out.ud = &ud.param;
 	}
 	if (event->init.mask) {
 		out_qp_attr(&init, &event->init);
@@ -160,7 +183,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	}
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
-	send_frame(peer, &frame);
+	send_frame(peer, &frame, /* fd= */ -1);
 }
 
 static const struct session_ops session_ops = {
@@ -169,7 +192,8 @@ static const struct session_ops session_ops = {
 
 /* In */
 
-static void on_frame(struct peer *peer, const uint8_t *data, size_t len)
+static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
+		     size_t n_fds)
 {
 	struct arena arena;
 	Rdmabroker__Frame *frame;
@@ -181,8 +205,12 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len)
 					"it sent a packet that cannot be decoded");
 		return;
 	}
+	if (n_fds > request_takes_fd(frame->request)) {
+		peer_drop(peer, "it sent file descriptors that nobody asked for");
+		return;
+	}
 	if (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request,
-			     send_frame, peer) == REQUEST_CLOSE)
+			     n_fds > 0 ? fds[0] : -1, send_frame, peer) == REQUEST_CLOSE)
 		peer_close(peer);
 	else
 		sd_event_source_set_enabled(peer->deadline, SD_EVENT_OFF);
@@ -206,16 +234,16 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	}
 
 	n = packet_recv(fd, buf, fds, &n_fds);
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
-	if (n_fds > 0 || n == -EBADMSG)
-		peer_drop(peer, "it sent file descriptors that nobody asked for");
+	if (n == -EBADMSG)
+		peer_drop(peer, "it sent more file descriptors than any request takes");
 	else if (n == -EMSGSIZE)
 		peer_drop(peer, "it sent a packet of more than 16384 bytes");
 	else if (n > 0)
-		on_frame(peer, buf, (size_t)n);
+		on_frame(peer, buf, (size_t)n, fds, n_fds);
 	else if (n != -EAGAIN)
 		peer_close(peer);
+	for (size_t i = 0; i < n_fds; i++)
+		close(fds[i]);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/id.h"
+#include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/convert.h"
 #include "rpc/request.h"
@@ -15,13 +16,27 @@ struct call {
 	struct server *server;
 	struct session *session;
 	const Rdmabroker__Request *request;
+	int fd; /* came with the request; -1: none */
 	Rdmabroker__Reply *reply;
+	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */
 	/* What the reply may point to. */
 	union {
 		Rdmabroker__HelloResult hello;
 		struct out_id_info id_info;
 		struct out_qp_attr qp_attr;
 		Rdmabroker__OpenDeviceResult open_device;
+		Rdmabroker__GetOptionResult get_option;
+		struct {
+			Rdmabroker__ImportIdResult import_id;
+			Rdmabroker__ConnParam conn;
+			Rdmabroker__Ece ece;
+			struct out_id_info info;
+			struct out_qp_attr init, rtr, rts;
+		};
+		struct {
+			Rdmabroker__ListDevicesResult list_devices;
+			char *names[MAX_DEVICES];
+		};
 		struct {
 			Rdmabroker__Status status;
 			Rdmabroker__Status__Device devices[MAX_DEVICES];
@@ -77,15 +92,19 @@ static int do_create_id(struct call *call)
 	const Rdmabroker__CreateId *m = call->request->create_id;
 	struct id *id;
 
-	if (m->port_space != RDMA_PS_TCP) {
-		failure_set(&call->session->failure, STATUS_BAD_REQUEST,
-			    "port space 0x%x is not supported", m->port_space);
-		call->session->failure.error = EPROTONOSUPPORT;
-		return STATUS_BAD_REQUEST;
+	switch (m->port_space) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_UDP:
+	case RDMA_PS_IB:
+	case RDMA_PS_IPOIB:
+		break;
+	default:
+		return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+				   "there is no port space 0x%x", m->port_space);
 	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
-	return id_new(&id, call->session, m->id, RDMA_PS_TCP);
+	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space);
 }
 
 static int do_destroy_id(struct call *call)
@@ -111,7 +130,7 @@ static int do_bind_addr(struct call *call)
 {
 	const Rdmabroker__BindAddr *m = call->request->bind_addr;
 	struct sockaddr_storage addr;
-	const char *wrong = in_address(&addr, m->addr);
+	const char *wrong = address_unpack(&addr, m->addr);
 	struct id *id;
 	int r;
 
@@ -148,9 +167,9 @@ static int do_resolve_addr(struct call *call)
 	int r;
 
 	if (m->src)
-		wrong = in_address(&src, m->src);
+		wrong = address_unpack(&src, m->src);
 	if (!wrong)
-		wrong = in_address(&dst, m->dst);
+		wrong = address_unpack(&dst, m->dst);
 	if (!wrong && m->src && src.ss_family != dst.ss_family)
 		wrong = "source and destination are not of one address family";
 	r = get_id(call, m->id, &id);
@@ -174,26 +193,32 @@ static int do_connect(struct call *call)
 {
 	const Rdmabroker__Connect *m = call->request->connect;
 	struct rdma_conn_param param;
-	const char *wrong = in_conn_param(&param, m->param, 56);
+	struct ibv_ece ece;
+	const char *wrong = in_ece(&ece, m->local_ece);
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
+	if (r == 0 && !wrong)
+		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 180 : 56);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_connect(id, &param);
+	return r != 0 ? r : id_connect(id, &param, &ece);
 }
 
 static int do_accept(struct call *call)
 {
 	const Rdmabroker__Accept *m = call->request->accept;
 	struct rdma_conn_param param;
-	const char *wrong = in_conn_param(&param, m->param, 196);
+	struct ibv_ece ece;
+	const char *wrong = in_ece(&ece, m->local_ece);
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
+	if (r == 0 && !wrong)
+		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 136 : 196);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_accept(id, &param);
+	return r != 0 ? r : id_accept(id, &param, &ece);
 }
 
 static int do_establish(struct call *call)
@@ -210,9 +235,113 @@ static int do_reject(struct call *call)
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
-	if (r == 0 && m->private_data.len > REFUSAL_MAX)
-		r = bad_request(call, "too much private data: a reject carries 148 bytes");
-	return r != 0 ? r : id_reject(id, m->private_data.data, m->private_data.len);
+	if (r == 0 && m->private_data.len > (id_is_datagram(id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
+		r = bad_request(call, "too much private data for a reject");
+	return r != 0 ? r : id_reject(id, m->private_data.data, m->private_data.len, m->ece);
+}
+
+static int do_notify(struct call *call)
+{
+	const Rdmabroker__Notify *m = call->request->notify;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	return r != 0 ? r : id_notify(id, (enum ibv_event_type)m->event);
+}
+
+static int do_get_option(struct call *call)
+{
+	const Rdmabroker__GetOption *m = call->request->get_option;
+	Rdmabroker__GetOptionResult *result = &call->space.get_option;
+	struct id *id;
+	int value;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0)
+		r = id_get_option(id, (int)m->option, &value);
+	if (r != 0)
+		return r;
+	rdmabroker__get_option_result__init(result);
+	result->value = value;
+	REPLY(call, get_option, GET_OPTION, result);
+	return 0;
+}
+
+static int do_join_multicast(struct call *call)
+{
+	const Rdmabroker__JoinMulticast *m = call->request->join_multicast;
+	struct sockaddr_storage addr;
+	const char *wrong = address_unpack(&addr, m->addr);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (!wrong && (m->join_flags == 0 || m->join_flags > 3))
+		wrong = "the join flags are neither full member (1) nor send only (2)";
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : id_join(id, (struct sockaddr *)&addr, m->join_flags);
+}
+
+static int do_leave_multicast(struct call *call)
+{
+	const Rdmabroker__LeaveMulticast *m = call->request->leave_multicast;
+	struct sockaddr_storage addr;
+	const char *wrong = address_unpack(&addr, m->addr);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : id_leave(id, (struct sockaddr *)&addr);
+}
+
+static int do_export_id(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->export_id->id, &id);
+
+	return r != 0 ? r : id_export(id, &call->reply_fd);
+}
+
+static Rdmabroker__QpAttr *reply_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
+{
+	if (!qp->mask)
+		return NULL;
+	out_qp_attr(space, qp);
+	return &space->attr;
+}
+
+static int do_import_id(struct call *call)
+{
+	Rdmabroker__ImportIdResult *result = &call->space.import_id;
+	struct session_event event = { 0 };
+	struct id *id;
+	int r;
+
+	if (call->fd < 0)
+		return bad_request(call, "the descriptor is missing");
+	r = id_import(call->session, call->fd, &id);
+	if (r != 0)
+		return r;
+	rdmabroker__import_id_result__init(result);
+	result->id = id->handle;
+	result->port_space = id->ps;
+	out_id_info(&call->space.info, id);
+	result->info = &call->space.info.info;
+	if (id->request) {
+		result->request = true;
+		out_conn_param(&call->space.conn, &id->request->conn);
+		result->conn = &call->space.conn;
+		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
+		/* Without them the client asks again when it needs them. */
+		if (listener_fill_request(id, &event) == 0) {
+			result->init = reply_qp_attr(&call->space.init, &event.init);
+			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
+			result->rts = reply_qp_attr(&call->space.rts, &event.rts);
+		}
+	}
+	REPLY(call, import_id, IMPORT_ID, result);
+	return 0;
 }
 
 static int do_disconnect(struct call *call)
@@ -261,6 +390,20 @@ static int do_open_device(struct call *call)
 static int do_close_device(struct call *call)
 {
 	return session_close_device(call->session, call->request->close_device->name);
+}
+
+static int do_list_devices(struct call *call)
+{
+	Rdmabroker__ListDevicesResult *result = &call->space.list_devices;
+	struct fabric_device *device = NULL;
+
+	rdmabroker__list_devices_result__init(result);
+	result->names = call->space.names;
+	while (result->n_names < MAX_DEVICES &&
+	       (device = fabric_next_device(call->session->core->fabric, device)))
+		result->names[result->n_names++] = (char *)fabric_device_name(device);
+	REPLY(call, list_devices, LIST_DEVICES, result);
+	return 0;
 }
 
 static int do_get_status(struct call *call)
@@ -319,6 +462,13 @@ static const struct operation {
 	{ OP(OPEN_DEVICE), "open_device", SESSION_PERMIT_CLIENT, do_open_device },
 	{ OP(CLOSE_DEVICE), "close_device", SESSION_PERMIT_CLIENT, do_close_device },
 	{ OP(GET_STATUS), "get_status", SESSION_PERMIT_ADMIN, do_get_status },
+	{ OP(GET_OPTION), "get_option", SESSION_PERMIT_CLIENT, do_get_option },
+	{ OP(NOTIFY), "notify", SESSION_PERMIT_CLIENT, do_notify },
+	{ OP(JOIN_MULTICAST), "join_multicast", SESSION_PERMIT_CLIENT, do_join_multicast },
+	{ OP(LEAVE_MULTICAST), "leave_multicast", SESSION_PERMIT_CLIENT, do_leave_multicast },
+	{ OP(EXPORT_ID), "export_id", SESSION_PERMIT_CLIENT, do_export_id },
+	{ OP(IMPORT_ID), "import_id", SESSION_PERMIT_CLIENT, do_import_id },
+	{ OP(LIST_DEVICES), "list_devices", SESSION_PERMIT_CLIENT, do_list_devices },
 #undef OP
 };
 
@@ -328,6 +478,11 @@ static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 		if (operations[i].op == op)
 			return &operations[i];
 	return NULL;
+}
+
+bool request_takes_fd(const Rdmabroker__Request *request)
+{
+	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
 static int carry_out(struct call *call, bool *greeted)
@@ -358,8 +513,9 @@ static int carry_out(struct call *call, bool *greeted)
 }
 
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
-				      const Rdmabroker__Request *request,
-				      void (*send)(void *userdata, const Rdmabroker__Frame *frame),
+				      const Rdmabroker__Request *request, int fd,
+				      void (*send)(void *userdata, const Rdmabroker__Frame *frame,
+						   int fd),
 				      void *userdata)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
@@ -372,7 +528,9 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	call.server = server;
 	call.session = session;
 	call.request = request;
+	call.fd = fd;
 	call.reply = &reply;
+	call.reply_fd = -1;
 	r = carry_out(&call, greeted);
 	if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
@@ -390,6 +548,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	}
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
-	send(userdata, &frame);
+	send(userdata, &frame, call.reply_fd);
+	closep(&call.reply_fd);
 	return *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 }

@@ -17,10 +17,14 @@ enum request_outcome {
 };
 
 /*
- * Carry REQUEST out for SESSION, which GREETED says whether it said Hello (and is updated). SEND gets
- * the reply; it is valid only during that call.
+ * Carry REQUEST out for SESSION, which GREETED says whether it said Hello (and is updated). FD came with
+ * it, or is -1; it stays the caller's. SEND gets the reply, and a descriptor that goes with it or -1; both
+ * are valid only during that call.
  */
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
-				      const Rdmabroker__Request *request,
-				      void (*send)(void *userdata, const Rdmabroker__Frame *frame),
+				      const Rdmabroker__Request *request, int fd,
+				      void (*send)(void *userdata, const Rdmabroker__Frame *frame,
+						   int fd),
 				      void *userdata);
+/* Whether REQUEST's operation takes a descriptor. */
+bool request_takes_fd(const Rdmabroker__Request *request);

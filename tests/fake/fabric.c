@@ -41,6 +41,7 @@ struct fabric {
 	struct list pending; /* pending.link */
 	unsigned n_ids, n_channels;
 	uint32_t stranger;
+	unsigned n_stale;
 	uint16_t last_port;
 	int fail[_FAKE_CALL_MAX];
 	unsigned count[_FAKE_CALL_MAX];
@@ -62,6 +63,8 @@ struct fabric_id {
 	bool listening, connected, answered;
 	int backlog;
 	int options[N_OPTIONS];
+	struct ibv_ece local_ece;
+	bool is_datagram;
 };
 
 static int call(struct fabric *fabric, enum fake_call which)
@@ -97,7 +100,8 @@ static void post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	p->event.request = request;
 	if (conn) {
 		p->event.conn = *conn;
-		memcpy(p->event.private_data, conn->private_data, conn->private_data_len);
+		if (conn->private_data_len > 0)
+			memcpy(p->event.private_data, conn->private_data, conn->private_data_len);
 	}
 	list_insert(&id->fabric->pending, &p->link);
 	kick(id->fabric);
@@ -324,7 +328,6 @@ int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum r
 	struct fabric_id *id;
 	int r = call(channel->fabric, FAKE_ID_NEW);
 
-	(void)ps;
 	if (r < 0)
 		return r;
 	id = calloc(1, sizeof(*id));
@@ -332,6 +335,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum r
 	id->fabric = channel->fabric;
 	id->channel = channel;
 	id->userdata = userdata;
+	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 	for (int i = 0; i < N_OPTIONS; i++)
 		id->options[i] = -1;
 	list_insert(&id->fabric->ids, &id->link);
@@ -477,13 +481,19 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 
 	if (r < 0)
 		return r;
+	if (id->fabric->n_stale > 0) {
+		id->fabric->n_stale--;
+		post(id, RDMA_CM_EVENT_REJECTED, 10, NULL, NULL);
+		return 0;
+	}
 	listener = find_port(id->fabric, *port_of(&id->info.peer), true);
 	if (!listener) {
 		post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
 		return 0;
 	}
 	id->fabric->count[FAKE_ID_NEW]--;
-	r = fabric_id_new(&request, listener->channel, RDMA_PS_TCP, NULL);
+	r = fabric_id_new(&request, listener->channel, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
+			  NULL);
 	assert(r == 0);
 	request->info.local = id->info.peer;
 	request->info.peer = id->info.local;
@@ -492,6 +502,8 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	request->peer = id;
 	id->peer = request;
 	post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, request, param);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
+		id->local_ece;
 	return 0;
 }
 
@@ -504,7 +516,10 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 	if (!id->peer)
 		return -EINVAL;
 	id->answered = true;
-	post(id->peer, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, NULL, param);
+	post(id->peer, id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE,
+	     0, NULL, param);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
+		id->local_ece;
 	return 0;
 }
 
@@ -521,7 +536,7 @@ int fabric_id_establish(struct fabric_id *id)
 	return 0;
 }
 
-int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len)
+int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
 	struct rdma_conn_param param = { .private_data = data, .private_data_len = len };
 	int r = call(id->fabric, FAKE_REJECT);
@@ -530,7 +545,7 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len)
 		return r;
 	if (!id->peer)
 		return -EINVAL;
-	post(id->peer, RDMA_CM_EVENT_REJECTED, 28, NULL, &param);
+	post(id->peer, RDMA_CM_EVENT_REJECTED, ece ? 35 : 28, NULL, &param);
 	id->peer->peer = NULL;
 	id->peer = NULL;
 	return 0;
@@ -543,6 +558,79 @@ int fabric_id_disconnect(struct fabric_id *id)
 	if (r == 0)
 		part(id);
 	return r;
+}
+
+int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
+{
+	(void)id;
+	(void)event;
+	return call(id->fabric, FAKE_NOTIFY);
+}
+
+int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
+{
+	id->local_ece = *ece;
+	return 0;
+}
+
+int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
+{
+	int r = call(id->fabric, FAKE_MIGRATE);
+
+	if (r == 0)
+		id->channel = channel;
+	return r;
+}
+
+/* Multicast */
+
+struct fabric_join {
+	struct fabric_id *id;
+	void *userdata;
+};
+
+int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+		    uint32_t join_flags, void *userdata)
+{
+	struct fabric_join *join;
+	int r = call(id->fabric, FAKE_JOIN);
+
+	(void)addr;
+	(void)join_flags;
+	if (r < 0)
+		return r;
+	join = calloc(1, sizeof(*join));
+	assert(join);
+	join->id = id;
+	join->userdata = userdata;
+	post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, NULL);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.join = join;
+	container_of(id->fabric->pending.prev, struct pending, link)->event.ud.qkey = 0x1234567;
+	*ret = join;
+	return 0;
+}
+
+struct fabric_join *fabric_join_free(struct fabric_join *join)
+{
+	struct list *l, *n;
+
+	if (!join)
+		return NULL;
+	list_for_each_safe(l, n, &join->id->fabric->pending) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		if (p->event.join == join) {
+			list_remove(&p->link);
+			free(p);
+		}
+	}
+	free(join);
+	return NULL;
+}
+
+void *fabric_join_get_userdata(const struct fabric_join *join)
+{
+	return join->userdata;
 }
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)
@@ -582,6 +670,11 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call which)
 	return fabric->count[which];
 }
 
+void fake_reject_stale(struct fabric *fabric, unsigned n)
+{
+	fabric->n_stale = n;
+}
+
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 {
 	fabric->stranger = qpn;
@@ -592,6 +685,13 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
 	struct fabric_id *id = find_port(fabric, htons(port), false);
 
 	assert(id);
+	post(id, type, status, NULL, NULL);
+}
+
+void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
+			int status)
+{
+	assert(id->fabric == fabric);
 	post(id, type, status, NULL, NULL);
 }
 

@@ -26,6 +26,9 @@ enum fake_call {
 	FAKE_QP_ATTR,
 	FAKE_QP_BELONGS,
 	FAKE_LEASE_NEW,
+	FAKE_NOTIFY,
+	FAKE_MIGRATE,
+	FAKE_JOIN,
 	_FAKE_CALL_MAX,
 };
 
@@ -38,12 +41,18 @@ void fake_add_device(struct fabric *fabric, const char *name);
 /* Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);
 
+/* The next N connect requests are rejected as stale. */
+void fake_reject_stale(struct fabric *fabric, unsigned n);
+
 /* From now on QPN belongs to nobody known; all others belong to whoever asks. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 
 /* An event of the given type for the id that listens on, or is bound to, PORT. */
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
+
+void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
+			int status);
 
 /* The options last set on the id bound to PORT; -1: not set. */
 int fake_get_option(struct fabric *fabric, uint16_t port, int option);

@@ -199,13 +199,13 @@ static void establish(struct id **ret_active, struct id **ret_passive)
 	start_listening(7471);
 	*ret_active = resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(*ret_active, &p), 0);
+	ck_assert_int_eq(id_connect(*ret_active, &p, NULL), 0);
 	expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_mem_eq(server.events[0].data, "hello", 5);
 	ck_assert_uint_eq(server.events[0].id, 1);
 	ck_assert_uint_ge(server.events[0].request, SESSION_FIRST_REQUEST);
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, ret_passive), 0);
-	ck_assert_int_eq(id_accept(*ret_passive, &q), 0);
+	ck_assert_int_eq(id_accept(*ret_passive, &q, NULL), 0);
 	expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_mem_eq(client.events[n].data, "welcome", 7);
 	ck_assert_int_eq(id_establish(*ret_active), 0);
@@ -247,15 +247,16 @@ START_TEST(verbs_and_states)
 	} table[] = {
 #define S(s) (1u << ID_##s)
 		{ "bind", S(IDLE) },
-		{ "listen", S(BOUND) },
+		{ "listen", S(IDLE) | S(BOUND) },
 		{ "resolve_addr", S(IDLE) | S(BOUND) },
 		{ "resolve_route", S(ADDR_RESOLVED) },
 		{ "connect", S(ROUTE_RESOLVED) },
 		{ "accept", S(REQUEST) },
 		{ "establish", S(RESPONDED) },
-		{ "reject", S(REQUEST) },
-		{ "disconnect",
-		  S(CONNECTING) | S(RESPONDED) | S(ACCEPTED) | S(ESTABLISHED) | S(DISCONNECTED) },
+		{ "reject", S(REQUEST) | S(RESPONDED) },
+		{ "disconnect", S(LISTENING) | S(CONNECTING) | S(RESPONDED) | S(REQUEST) |
+					S(ACCEPTED) | S(ESTABLISHED) | S(DISCONNECTING) |
+					S(DISCONNECTED) | S(FAILED) | S(REMOVED) },
 #undef S
 	};
 	struct rdma_conn_param p = param("");
@@ -274,10 +275,10 @@ START_TEST(verbs_and_states)
 			    v == 1 ? id_listen(id, 1) :
 			    v == 2 ? id_resolve_addr(id, NULL, addr("10.9.0.1", 1), 1) :
 			    v == 3 ? id_resolve_route(id, 1) :
-			    v == 4 ? id_connect(id, &p) :
-			    v == 5 ? id_accept(id, &p) :
+			    v == 4 ? id_connect(id, &p, NULL) :
+			    v == 5 ? id_accept(id, &p, NULL) :
 			    v == 6 ? id_establish(id) :
-			    v == 7 ? id_reject(id, NULL, 0) :
+			    v == 7 ? id_reject(id, NULL, 0, false) :
 				     id_disconnect(id);
 			ck_assert_msg(r == STATUS_BAD_STATE, "%s while %s: %d", table[v].verb,
 				      id_state_to_string((enum id_state)state), r);
@@ -285,7 +286,7 @@ START_TEST(verbs_and_states)
 			ck_assert_int_eq((int)id->state, state);
 			n_refused++;
 		}
-	ck_assert_uint_eq(n_refused, 9 * _ID_STATE_MAX - 14);
+	ck_assert_uint_eq(n_refused, 9 * _ID_STATE_MAX - 21);
 	for (int call = FAKE_BIND; call <= FAKE_DISCONNECT; call++)
 		ck_assert_uint_eq(fake_count(core->fabric, (enum fake_call)call), 0);
 	id_set_state(id, ID_IDLE);
@@ -301,12 +302,12 @@ START_TEST(a_rejects_words_reach_the_peer)
 	start_listening(7471);
 	active = resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
-	ck_assert_int_eq(id_reject(request, "RDBK forged", 11), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(request->state, ID_REQUEST);
-	ck_assert_int_eq(id_reject(request, "go away", 7), 0);
+	ck_assert_int_eq(id_reject(request, "go away", 7, false), 0);
 	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_mem_eq(client.events[n].data, "go away", 7);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -325,7 +326,7 @@ START_TEST(policy_rejects_a_request)
 	start_listening(7471);
 	active = resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(server.n, 0);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
@@ -346,7 +347,7 @@ START_TEST(no_rule_is_a_reject_of_its_own)
 	start_listening(7471);
 	active = resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
@@ -392,7 +393,7 @@ START_TEST(tos_by_policy)
 	ck_assert_int_eq(id->tos, 32);
 	active = resolve(1, 7471);
 	ck_assert_int_eq(active->tos, -1);
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_int_eq(server.events[0].traffic_class, 26 << 2);
 }
@@ -504,22 +505,22 @@ START_TEST(a_strangers_qp)
 	active = resolve(1, 7471);
 	fake_estrange_qp(core->fabric, STRANGER);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(id_connect(active, &p), STATUS_NOT_OWNER);
+	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_NOT_OWNER);
 	ck_assert_int_eq(client.session->failure.error, EPERM);
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
 	/* If nobody can say whose it is, it is nobody's: */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
-	ck_assert_int_eq(id_connect(active, &p), STATUS_FABRIC);
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(id_accept(request, &p), STATUS_NOT_OWNER);
+	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_NOT_OWNER);
 	ck_assert_int_eq(server.session->failure.error, EPERM);
 	p.qp_num = QPN;
-	ck_assert_int_eq(id_accept(request, &p), 0);
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
 }
 END_TEST
 
@@ -554,7 +555,7 @@ START_TEST(requests_past_the_limit_are_told_busy)
 	active = resolve(1, 7471);
 	n = client.n;
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
@@ -639,13 +640,13 @@ START_TEST(calls_that_fail)
 	ck_assert_int_eq(id_resolve_route(active, 1), 0);
 	expect(&client, 2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_CONNECT, -EIO);
-	ck_assert_int_eq(id_connect(active, &p), STATUS_FABRIC);
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
 	fake_fail_next(core->fabric, FAKE_ACCEPT, -EIO);
-	ck_assert_int_eq(id_accept(request, &p), STATUS_FABRIC);
-	ck_assert_int_eq(id_accept(request, &p), 0);
+	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -673,10 +674,64 @@ START_TEST(a_listener_goes_with_requests_under_way)
 	struct id *listener = start_listening(7471), *active = resolve(1, 7471);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(id_connect(active, &p), 0);
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	id_free(listener);
 	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(core->n_ids, 1);
+}
+END_TEST
+
+/* A QP number rests after its connection: what offers it again goes out when the kernel says so. */
+START_TEST(time_wait)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	establish(&active, &passive);
+	ck_assert_int_eq(id_disconnect(active), 0);
+	expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	/* The fabric's time wait for timeout 31 has no end here but by its event. */
+	((struct id *)active)->qp_timeout = 31;
+	next = resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	run_loop();
+	ck_assert_int_eq(next->state, ID_CONNECTING);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+	/* Both ends had the number, for both are of this process: the passive one's rests still. */
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	ck_assert_mem_eq(server.events[server.n - 1].data, "again", 5);
+}
+END_TEST
+
+/* Destroyed before: then the time that the kernel would have waited. */
+START_TEST(time_wait_of_a_destroyed_id)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	next = resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	while (fake_count(core->fabric, FAKE_CONNECT) == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_int_eq(next->state, ID_CONNECTING);
+	run_loop();
+	/* Held back and given up: nothing goes out. */
+	ck_assert_int_eq(id_disconnect(next), 0);
 }
 END_TEST
 
@@ -687,4 +742,5 @@ UNIT_MAIN("core", set_up, tear_down, a_connection_from_end_to_end,
 	  reuseaddr_is_decided_again, privileged_ports_need_a_rule_that_names_them,
 	  binding_needs_a_purpose, backlog, a_strangers_qp, ids_are_limited,
 	  requests_past_the_limit_are_told_busy, leases_are_counted, a_device_goes_and_comes,
-	  calls_that_fail, events_out_of_place, a_listener_goes_with_requests_under_way)
+	  calls_that_fail, events_out_of_place, a_listener_goes_with_requests_under_way, time_wait,
+	  time_wait_of_a_destroyed_id)

@@ -191,7 +191,6 @@ START_TEST(words_of_later_versions_are_refused)
 			 "t:1:14: '%s' is not supported by this version", words[i]);
 		assert_refused(text, expected);
 	}
-	assert_refused("allow join", "t:1:7: operation 'join' is not supported by this version");
 	assert_refused("reject admin user root",
 		       "t:1:8: operation 'admin' is not supported by this version");
 }

@@ -268,7 +268,7 @@ START_TEST(any_is_each_operation_that_its_matches_fit)
 
 	load("reject any peer 10.0.0.0/8\nallow any");
 	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
-		bool has_peer = i == POLICY_CONNECT || i == POLICY_ACCEPT;
+		bool has_peer = i == POLICY_CONNECT || i == POLICY_ACCEPT || i == POLICY_JOIN;
 
 		ask(i);
 		assert_answer(has_peer ? POLICY_REJECT : POLICY_ALLOW, has_peer ? 1 : 2);
@@ -276,7 +276,7 @@ START_TEST(any_is_each_operation_that_its_matches_fit)
 
 	load("reject any port 5 device x\nallow any");
 	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
-		bool fits = i != POLICY_SESSION && i != POLICY_DEVICE;
+		bool fits = i != POLICY_SESSION && i != POLICY_DEVICE && i != POLICY_JOIN;
 
 		ask(i);
 		assert_answer(fits ? POLICY_REJECT : POLICY_ALLOW, fits ? 1 : 2);
@@ -352,9 +352,8 @@ static const char *const addresses[] = { "10.1.2.3", "10.1.9.9", "10.2.0.1",
 static const char *const globs[] = { "rxe*", "mlx5_?", "rxe1" };
 static const char *const devices[] = { "rxe0", "rxe1", "mlx5_0", "other" };
 static const int port_spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP };
-static const char *const operations[] = {
-	"session", "device", "listen", "connect", "accept", "any"
-};
+static const char *const operations[] = { "session", "device", "listen", "connect",
+					  "accept",  "join",   "any" };
 
 /* Which facts a question can have unknown, as indices; -1 is "not known". */
 struct naive_question {
@@ -394,7 +393,10 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 		return NO;
 	if ((rule->local >= 0 || rule->first_port >= 0 || rule->ps >= 0) && !is_cm)
 		return NO;
-	if (rule->peer >= 0 && q->operation != POLICY_CONNECT && q->operation != POLICY_ACCEPT)
+	if (rule->first_port >= 0 && q->operation == POLICY_JOIN)
+		return NO;
+	if (rule->peer >= 0 && q->operation != POLICY_CONNECT && q->operation != POLICY_ACCEPT &&
+	    q->operation != POLICY_JOIN)
 		return NO;
 	if (rule->device && q->operation == POLICY_SESSION)
 		return NO;
@@ -460,7 +462,8 @@ static int seldom(int n)
 
 static struct naive_rule random_rule(void)
 {
-	struct naive_rule rule = { .allow = pick(3) > 0, .operation = pick(6) };
+	struct naive_rule rule = { .allow = pick(3) > 0,
+				   .operation = pick(_POLICY_OPERATION_MAX + 1) };
 	int operation = rule.operation;
 	bool is_any = operation == _POLICY_OPERATION_MAX;
 	bool is_cm = operation >= POLICY_LISTEN;
@@ -470,14 +473,15 @@ static struct naive_rule random_rule(void)
 	rule.local = rule.peer = rule.first_port = rule.last_port = rule.ps = -1;
 	if (is_cm) {
 		rule.local = seldom(6);
-		rule.first_port = seldom(10);
+		rule.first_port = operation == POLICY_JOIN ? -1 : seldom(10);
 		rule.ps = seldom(2);
 	}
 	if (rule.first_port >= 0) {
 		rule.first_port++;
 		rule.last_port = rule.first_port + pick(5);
 	}
-	if (operation == POLICY_CONNECT || operation == POLICY_ACCEPT || is_any)
+	if (operation == POLICY_CONNECT || operation == POLICY_ACCEPT || operation == POLICY_JOIN ||
+	    is_any)
 		rule.peer = seldom(6);
 	if (operation != POLICY_SESSION && !pick(6))
 		rule.device = globs[pick(3)];

@@ -9,7 +9,7 @@ START_TEST(refusal_there_and_back)
 {
 	uint8_t buf[REFUSAL_MAX] = { 0 };
 	struct refusal refusal;
-	size_t len = refusal_pack(buf, REFUSAL_BUSY, 1234567, "not a storage host");
+	size_t len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_BUSY, 1234567, "not a storage host");
 
 	ck_assert_uint_eq(len, REFUSAL_HEADER_LEN + strlen("not a storage host"));
 	/* The transport pads: what comes is longer than what went. */
@@ -28,7 +28,8 @@ START_TEST(a_long_text_is_cut_between_characters)
 
 	for (int i = 0; i < 100; i++)
 		strcat(text, "\xe2\x82\xac"); /* the euro sign: 3 bytes, 136 is no multiple of 3 */
-	ck_assert_uint_eq(refusal_pack(buf, REFUSAL_DENIED, 0, text), REFUSAL_HEADER_LEN + 135);
+	ck_assert_uint_eq(refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0, text),
+			  REFUSAL_HEADER_LEN + 135);
 	ck_assert(refusal_unpack(&refusal, buf, REFUSAL_HEADER_LEN + 135));
 	ck_assert_uint_eq(strlen(refusal.text), 135);
 }
@@ -38,7 +39,7 @@ START_TEST(what_is_no_refusal)
 {
 	uint8_t buf[REFUSAL_MAX];
 	struct refusal refusal;
-	size_t len = refusal_pack(buf, REFUSAL_DENIED, 0, "text");
+	size_t len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0, "text");
 
 	for (size_t i = 0; i < len; i++)
 		ck_assert(!refusal_unpack(&refusal, buf, i));
@@ -58,7 +59,7 @@ START_TEST(control_characters_are_not_printed)
 {
 	uint8_t buf[REFUSAL_MAX];
 	struct refusal refusal;
-	size_t len = refusal_pack(buf, REFUSAL_DENIED, 0, "a\033[31mb\n");
+	size_t len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0, "a\033[31mb\n");
 
 	ck_assert(refusal_unpack(&refusal, buf, len));
 	ck_assert_str_eq(refusal.text, "a?[31mb?");

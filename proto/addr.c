@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/addr.h"
+#include "proto/addr.h"
 
 const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN])
 {
@@ -68,5 +68,21 @@ bool addr_is_wildcard(const struct sockaddr *addr)
 		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 	default:
 		return true;
+	}
+}
+
+bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	switch (a->sa_family) {
+	case AF_INET:
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+	case AF_INET6:
+		return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+			      &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
+	default:
+		return false;
 	}
 }

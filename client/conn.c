@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+#define STALE_TRIES 5
+#define STALE_PAUSE_MS 10
+
+static const struct rdmabroker_conn_param default_param = {
+	.responder_resources = 0xff,
+	.initiator_depth = 0xff,
+	.retry_count = 7,
+	.rnr_retry_count = 7,
+};
+
+/* The connection */
+
+static uint8_t at_most(int wanted, int max)
+{
+	return (uint8_t)(wanted < max ? wanted : max);
+}
+
+/*
+ * What the peer's request offers bounds what "as many as the device can" means; the device's own bounds
+ * are ours to look up, for the QP is in our process.
+ */
+static int fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	struct ibv_device_attr attr;
+	int r;
+
+	if (param->responder_resources != 0xff && param->initiator_depth != 0xff)
+		return 0;
+	r = ibv_query_device(id->qp->context, &attr);
+	if (r != 0)
+		return fail(r, "accept: what the device can: %s", strerror(r));
+	if (param->responder_resources == 0xff)
+		param->responder_resources =
+			at_most(id->request_responder_resources, attr.max_qp_rd_atom);
+	if (param->initiator_depth == 0xff)
+		param->initiator_depth =
+			at_most(id->request_initiator_depth, attr.max_qp_init_rd_atom);
+	return 0;
+}
+
+static int prepare(struct rdmabroker_id *id, const char *name,
+		   const struct rdmabroker_conn_param *param, size_t max_data,
+		   size_t max_lookup_data, struct rdmabroker_conn_param *ret)
+{
+	if (id_is_datagram(id))
+		max_data = max_lookup_data;
+	if (!param && !id->qp && !id_is_datagram(id))
+		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
+	*ret = param ? *param : default_param;
+	if (ret->private_data && ret->private_data_len > max_data)
+		return fail(E2BIG, "%s: %u bytes of private data are more than %zu", name,
+			    ret->private_data_len, max_data);
+	if (id->qp) {
+		ret->qp_num = id->qp->qp_num;
+		ret->srq = id->qp->srq != NULL;
+	}
+	if (ret->retry_count > 7 || ret->rnr_retry_count > 7)
+		return fail(EINVAL, "%s: a retry count is more than 7", name);
+	return 0;
+}
+
+/* The QP goes all the way to RTS: the peer may send as soon as it has the answer. */
+static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	int r = fit_to_request(id, param);
+
+	if (r == 0 && id->remote_ece.vendor_id)
+		r = qp_set_ece(id, &id->remote_ece);
+	if (r == 0)
+		r = qp_to_rts(id, param->responder_resources, param->initiator_depth);
+	if (r == 0 && id->remote_ece.vendor_id)
+		r = qp_query_ece(id, &id->local_ece);
+	return r;
+}
+
+static Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece)
+{
+	if (ece->vendor_id == 0)
+		return NULL;
+	rdmabroker__ece__init(ret);
+	ret->vendor_id = ece->vendor_id;
+	ret->options = ece->options;
+	return ret;
+}
+
+static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		      bool wait, int timeout_ms)
+{
+	Rdmabroker__Connect m = RDMABROKER__CONNECT__INIT;
+	REQUEST(request, CONNECT, connect, &m);
+	struct rdmabroker_conn_param p;
+	Rdmabroker__ConnParam out;
+	Rdmabroker__Ece ece;
+	int r = prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX,
+			RDMABROKER_LOOKUP_DATA_MAX, &p);
+
+	if (r == 0 && id->qp && !id_is_datagram(id))
+		r = qp_query_ece(id, &id->local_ece);
+	if (r < 0)
+		return r;
+	out_conn_param(&out, &p);
+	m.id = id->handle;
+	m.param = &out;
+	m.local_ece = out_ece(&ece, &id->local_ece);
+	return wait ? wire_call(id->session, "connect", id->handle, &request, timeout_ms, NULL) :
+		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
+}
+
+static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param, bool wait,
+		     int timeout_ms)
+{
+	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
+	REQUEST(request, ACCEPT, accept, &m);
+	struct rdmabroker_conn_param p;
+	Rdmabroker__ConnParam out;
+	Rdmabroker__Ece ece;
+	int r = prepare(id, "accept", param, RDMABROKER_ACCEPT_DATA_MAX,
+			RDMABROKER_LOOKUP_ANSWER_DATA_MAX, &p);
+
+	if (r == 0 && id->qp && !id_is_datagram(id))
+		r = ready_to_accept(id, &p);
+	if (r < 0)
+		return r;
+	out_conn_param(&out, &p);
+	m.id = id->handle;
+	m.param = &out;
+	m.local_ece = out_ece(&ece, &id->local_ece);
+	r = wait ? wire_call(id->session, "accept", id->handle, &request, timeout_ms, NULL) :
+		   wire_do(id->session, "accept", id->handle, &request, true, NULL);
+	if (r < 0 && !id_is_datagram(id))
+		qp_to_error(id);
+	return r;
+}
+
+int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
+{
+	return connect_id(id, param, /* wait= */ false, 0);
+}
+
+int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
+{
+	return accept_id(id, param, /* wait= */ false, 0);
+}
+
+int rdmabroker_establish(struct rdmabroker_id *id)
+{
+	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
+	REQUEST(request, ESTABLISH, establish, &m);
+
+	if (id->qp)
+		return fail(EINVAL, "establish: the library does this for a QP that it knows");
+	m.id = id->handle;
+	return wire_do(id->session, "establish", id->handle, &request, false, NULL);
+}
+
+/* Not waited for: should it fail, an event says so. */
+int id_establish(struct rdmabroker_id *id)
+{
+	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
+	REQUEST(request, ESTABLISH, establish, &m);
+	struct call like = {
+		.name = "establish",
+		.handle = id->handle,
+		.quiet = true,
+		.failure_type = RDMABROKER_EVENT_CONNECT_ERROR,
+	};
+
+	m.id = id->handle;
+	return wire_post(id->session, &like, &request, id->session->call_timeout_ms);
+}
+
+int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
+{
+	Rdmabroker__Notify m = RDMABROKER__NOTIFY__INIT;
+	REQUEST(request, NOTIFY, notify, &m);
+
+	m.id = id->handle;
+	m.event = event;
+	return wire_do(id->session, "notify", id->handle, &request, false, NULL);
+}
+
+static int reject(struct rdmabroker_id *id, const char *name, const void *data, uint8_t len,
+		  bool ece)
+{
+	unsigned max = id_is_datagram(id) ? RDMABROKER_LOOKUP_ANSWER_DATA_MAX :
+					    RDMABROKER_REJECT_DATA_MAX;
+	Rdmabroker__Reject m = RDMABROKER__REJECT__INIT;
+	REQUEST(request, REJECT, reject, &m);
+
+	if (data && len > max)
+		return fail(E2BIG, "%s: %u bytes of private data are more than %u", name, len, max);
+	m.id = id->handle;
+	m.private_data.len = data ? len : 0;
+	m.private_data.data = (uint8_t *)data;
+	m.ece = ece;
+	return wire_do(id->session, name, id->handle, &request, false, NULL);
+}
+
+int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
+{
+	return reject(id, "reject", data, len, /* ece= */ false);
+}
+
+int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len)
+{
+	return reject(id, "reject_ece", data, len, /* ece= */ true);
+}
+
+int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret)
+{
+	if (id->qp)
+		return fail(EINVAL, "get_remote_ece: for a QP that the library knows it is the "
+				    "library's affair");
+	*ret = id->remote_ece;
+	return 0;
+}
+
+int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
+{
+	if (id->qp)
+		return fail(EINVAL,
+			    "set_local_ece: of a QP that the library knows it asks the device");
+	if (!ece->vendor_id || ece->comp_mask)
+		return fail(EINVAL, "set_local_ece: no vendor id, or unknown fields");
+	id->local_ece = *ece;
+	return 0;
+}
+
+static int disconnect_id(struct rdmabroker_id *id, bool wait, int timeout_ms)
+{
+	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
+	REQUEST(request, DISCONNECT, disconnect, &m);
+
+	if (!id_is_datagram(id))
+		qp_to_error(id);
+	m.id = id->handle;
+	return wait ? wire_call(id->session, "disconnect", id->handle, &request, timeout_ms, NULL) :
+		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
+}
+
+int rdmabroker_disconnect(struct rdmabroker_id *id)
+{
+	return disconnect_id(id, /* wait= */ false, 0);
+}
+
+/* The forms that wait */
+
+int id_await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t bad,
+	     int64_t deadline, struct event **ret_event)
+{
+	struct event *event;
+	int r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, &event);
+
+	if (r == -EAGAIN)
+		return fail(ETIMEDOUT, "%s: no outcome in time", name);
+	if (r < 0)
+		return r;
+	if (!(good & (1ULL << event->public.type))) {
+		switch (event->public.type) {
+		case RDMABROKER_EVENT_REJECTED:
+		case RDMABROKER_EVENT_UNREACHABLE:
+			if (event->public.rejected_by == RDMABROKER_REJECTED_BY_NOBODY) {
+				r = fail(EHOSTUNREACH, "%s: the peer does not answer", name);
+				break;
+			}
+			r = fail(ECONNREFUSED, "%s: rejected%s%s", name,
+				 event->public.text ? ": " : "", event->public.text ?: "");
+			break;
+		case RDMABROKER_EVENT_DEVICE_REMOVAL:
+			r = fail(ENODEV, "%s: the device was removed", name);
+			break;
+		default: {
+			int error = event->public.status < 0 ? -event->public.status : ECONNABORTED;
+
+			r = fail(error, "%s: %s", name, event->public.text ?: strerror(error));
+		}
+		}
+		if (ret_event) {
+			*ret_event = event;
+			return r;
+		}
+	}
+	rdmabroker_free_event(&event->public);
+	return r;
+}
+
+static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			int64_t deadline)
+{
+	struct event *event = NULL;
+	int64_t left = deadline - now_ms();
+	int r = connect_id(id, param, /* wait= */ true, left > 0 ? (int)left : 0);
+
+	if (r < 0)
+		return r;
+	r = id_await(id, "connect", BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
+		     BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline, &event);
+	if (event && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY) {
+		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
+		id->reject = event;
+	} else if (event) {
+		rdmabroker_free_event(&event->public);
+	}
+	return r;
+}
+
+/*
+ * A stale reject says that the peer still remembers an earlier connection of this QP number, of a host or
+ * a process that went without a word. Its memory is short, so it is asked a few times more.
+ */
+int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			    int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	int r;
+
+	for (int tries = STALE_TRIES;; tries--) {
+		id->may_renew = tries > 0;
+		r = connect_once(id, param, deadline);
+		id->may_renew = false;
+		if (r != -ECONNREFUSED ||
+		    id->reject->public.rejected_by != RDMABROKER_REJECTED_STALE)
+			return r;
+		if (tries == 0 || now_ms() + STALE_PAUSE_MS >= deadline)
+			break;
+		poll(NULL, 0, STALE_PAUSE_MS);
+		r = id_renew(id, deadline);
+		if (r < 0)
+			break;
+	}
+	qp_to_error(id);
+	return r;
+}
+
+const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id)
+{
+	return id->reject ? &id->reject->public : NULL;
+}
+
+int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			   int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	int r = accept_id(id, param, /* wait= */ true, timeout_ms);
+
+	/* The answer to a look-up is all there is. */
+	return r < 0 || id_is_datagram(id) ? r :
+					     id_await(id, "accept", BIT(ESTABLISHED),
+						      BIT(CONNECT_ERROR) | BIT(REJECTED) |
+							      BIT(UNREACHABLE) | BIT(DISCONNECTED),
+						      deadline, NULL);
+}
+
+int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	int r = disconnect_id(id, /* wait= */ true, timeout_ms);
+
+	return r < 0 ? r : id_await(id, "disconnect", BIT(DISCONNECTED), 0, deadline, NULL);
+}
+
+int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)
+{
+	struct event *event;
+	int r = session_take(listen->session, listen, BIT(CONNECT_REQUEST) | BIT(DEVICE_REMOVAL),
+			     now_ms() + timeout_ms, &event);
+
+	if (r == -EAGAIN)
+		return fail(ETIMEDOUT, "get_request: none in time");
+	if (r < 0)
+		return r;
+	if (event->public.type == RDMABROKER_EVENT_DEVICE_REMOVAL) {
+		rdmabroker_free_event(&event->public);
+		return fail(ENODEV, "get_request: the device was removed");
+	}
+	*ret = event->public.id;
+	(*ret)->request = event;
+	return 0;
+}
+
+const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id)
+{
+	return id->request ? &id->request->public : NULL;
+}

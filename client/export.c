@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/internal.h"
+
+/* Ids that change hands: a descriptor stands for one, whoever brings it back has the id. */
+
+int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
+{
+	Rdmabroker__ExportId m = RDMABROKER__EXPORT_ID__INIT;
+	REQUEST(request, EXPORT_ID, export_id, &m);
+	int fd = -1, r;
+	struct call like = { .name = "export_id", .handle = id->handle, .ret_fd = &fd };
+
+	if (id->qp)
+		return fail(EINVAL, "export_id: the id has a QP");
+	m.id = id->handle;
+	r = wire_call_like(id->session, &like, &request, id->session->call_timeout_ms, NULL);
+	if (r == 0 && fd < 0)
+		return fail(EPROTO, "export_id: the broker sent no descriptor");
+	if (r < 0 && fd >= 0)
+		close(fd);
+	if (r == 0)
+		*ret_fd = fd;
+	return r;
+}
+
+/* What its event would have told. */
+static struct event *make_request(struct rdmabroker_id *id, const Rdmabroker__ImportIdResult *in)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	struct raw_event raw = {
+		.frame = &frame,
+		.id = id,
+		.type = RDMABROKER_EVENT_CONNECT_REQUEST,
+	};
+
+	event.info = in->info;
+	event.conn = in->conn;
+	event.init = in->init;
+	event.rtr = in->rtr;
+	event.rts = in->rts;
+	event.remote_ece = in->remote_ece;
+	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
+	frame.event = &event;
+	return event_digest(&raw);
+}
+
+int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
+{
+	Rdmabroker__ImportId m = RDMABROKER__IMPORT_ID__INIT;
+	REQUEST(request, IMPORT_ID, import_id, &m);
+	struct call like = { .name = "import_id", .send_fd = &fd };
+	struct rdmabroker_id *id;
+	Rdmabroker__Frame *frame;
+	int r;
+
+	if (fd < 0)
+		return fail(EBADF, "import_id: there is no descriptor");
+	r = wire_call_like(session, &like, &request, session->call_timeout_ms, &frame);
+	if (r < 0)
+		return r;
+	id = like.imported;
+	if (!id) {
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return fail(ENOMEM, "import_id: out of memory");
+	}
+	if (frame->reply->import_id->info)
+		id_set_info(id, frame->reply->import_id->info);
+	if (frame->reply->import_id->request) {
+		id->request = make_request(id, frame->reply->import_id);
+		if (!id->request)
+			r = fail(ENOMEM, "import_id: out of memory");
+		else
+			id->request_responder_resources =
+				id->request->public.conn.responder_resources,
+			id->request_initiator_depth = id->request->public.conn.initiator_depth;
+	}
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	if (r < 0)
+		rdmabroker_destroy_id(id);
+	else
+		*ret = id;
+	return r;
+}
+
+int rdmabroker_migrate_id(struct rdmabroker_id **id, struct rdmabroker *session)
+{
+	struct rdmabroker_id *moved;
+	int fd, r;
+
+	r = rdmabroker_export_id(*id, &fd);
+	if (r < 0)
+		return r;
+	r = rdmabroker_import_id(session, fd, &moved);
+	close(fd);
+	if (r < 0)
+		return r;
+	moved->context = (*id)->context;
+	session_move_events(*id, moved);
+	rdmabroker_destroy_id(*id);
+	*id = moved;
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/id.h"
+#include "proto/addr.h"
+
+/* A multicast group that an id has joined, or is joining. */
+struct group {
+	struct list link; /* id.groups */
+	struct id *id;
+	struct sockaddr_storage addr;
+	struct fabric_join *join;
+	struct charge charge;
+};
+
+static struct group *find_group(struct id *id, const struct sockaddr *addr)
+{
+	struct list *l;
+
+	list_for_each(l, &id->groups) {
+		struct group *group = container_of(l, struct group, link);
+
+		if (addr_is_same_host((struct sockaddr *)&group->addr, addr))
+			return group;
+	}
+	return NULL;
+}
+
+static void group_free(struct group *group)
+{
+	fabric_join_free(group->join);
+	list_remove(&group->link);
+	charge_done(&group->charge);
+	free(group);
+}
+
+static int decide(struct id *id, const struct sockaddr *addr, const char *text)
+{
+	struct fabric_id_info info;
+	struct policy_question question = {
+		.operation = POLICY_JOIN,
+		.port = -1,
+		.port_space = id->ps,
+	};
+	struct policy_verdict verdict;
+
+	fabric_id_get_info(id->fabric, &info);
+	if (!info.device)
+		return failure_set(&id->session->failure, STATUS_BAD_STATE,
+				   "join %s: id %u is not bound to a device", text, id->handle);
+	id_fill_question(&info, &question);
+	question.peer = addr;
+	session_decide(id->session, &question, &verdict, "join", text);
+	if (verdict.answer != POLICY_ALLOW)
+		return failure_set_denied(&id->session->failure, &verdict, "uid %u may not join %s",
+					  id->session->identity.uid, text);
+	return 0;
+}
+
+int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
+{
+	struct failure *failure = &id->session->failure;
+	char text[ADDR_STRLEN];
+	struct group *group;
+	int r;
+
+	addr_to_string(addr, text);
+	if (id->state == ID_MOVED || id->state == ID_REMOVED || id->export)
+		return id_refuse_state(id, "join_multicast");
+	if (find_group(id, addr)) {
+		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
+		failure->error = EEXIST;
+		return STATUS_BAD_STATE;
+	}
+	r = decide(id, addr, text);
+	if (r != 0)
+		return r;
+
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return -ENOMEM;
+	list_init(&group->link);
+	group->id = id;
+	memcpy(&group->addr, addr, addr_len(addr));
+	r = id_charge(id, &group->charge);
+	if (r == 0) {
+		r = fabric_join_new(&group->join, id->fabric, addr, join_flags, group);
+		if (r < 0)
+			r = failure_set_fabric(failure, r, "join %s", text);
+	}
+	if (r != 0) {
+		charge_done(&group->charge);
+		free(group);
+		return r;
+	}
+	list_insert(&id->groups, &group->link);
+	return 0;
+}
+
+int id_leave(struct id *id, const struct sockaddr *addr)
+{
+	struct group *group = find_group(id, addr);
+	char text[ADDR_STRLEN];
+
+	if (!group) {
+		failure_set(&id->session->failure, STATUS_BAD_STATE, "leave %s: not joined",
+			    addr_to_string(addr, text));
+		id->session->failure.error = EADDRNOTAVAIL;
+		return STATUS_BAD_STATE;
+	}
+	group_free(group);
+	return 0;
+}
+
+void id_leave_all(struct id *id)
+{
+	struct list *l;
+
+	while ((l = list_first(&id->groups)))
+		group_free(container_of(l, struct group, link));
+}
+
+const struct sockaddr *group_addr(const struct fabric_join *join)
+{
+	const struct group *group = fabric_join_get_userdata(join);
+
+	return (const struct sockaddr *)&group->addr;
+}

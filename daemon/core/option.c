@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/id.h"
+
+#define IN(state) (1u << (state))
+#define ANY (~IN(ID_MOVED))
+
+/*
+ * What a client may ask for, and until when, as the kernel has it. TOS and REUSEADDR are the policy's to
+ * give; what is asked before a rule has decided is noted. The others go to the kernel as they are.
+ */
+static const struct option {
+	int option;
+	const char *name;
+	int max; /* 1: a boolean, every other number is yes */
+	unsigned states;
+} options[] = {
+	{ RDMA_OPTION_ID_TOS, "TOS", 255, ANY },
+	{ RDMA_OPTION_ID_REUSEADDR, "REUSEADDR", 1, ANY & ~IN(ID_LISTENING) },
+	{ RDMA_OPTION_ID_AFONLY, "AFONLY", 1, IN(ID_IDLE) | IN(ID_BOUND) },
+	{ RDMA_OPTION_ID_ACK_TIMEOUT, "ACK_TIMEOUT", 255, ANY },
+};
+
+static int find(struct id *id, int option, const struct option **ret)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].option == option) {
+			*ret = &options[i];
+			return 0;
+		}
+	failure_set(&id->session->failure, STATUS_BAD_REQUEST, "there is no option %d", option);
+	id->session->failure.error = ENOSYS;
+	return STATUS_BAD_REQUEST;
+}
+
+static int set_in_kernel(struct id *id, const struct option *option, int value, int *in_force)
+{
+	int r = fabric_id_set_option(id->fabric, option->option, value);
+
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r, "set %s to %d", option->name,
+					  value);
+	*in_force = value;
+	return 0;
+}
+
+int id_set_option(struct id *id, int number, int value)
+{
+	const struct option *option = NULL;
+	int r;
+
+	r = find(id, number, &option);
+	if (r != 0)
+		return r;
+	if (option->max == 1)
+		value = value != 0;
+	if (value < 0 || value > option->max)
+		return failure_set(&id->session->failure, STATUS_BAD_REQUEST, "%s %d is not 0..%d",
+				   option->name, value, option->max);
+	if (!(IN(id->state) & option->states))
+		return id_refuse_state(id, "set_option");
+	switch (number) {
+	case RDMA_OPTION_ID_TOS:
+		id->tos_asked = value;
+		return conn_apply_tos(id);
+	case RDMA_OPTION_ID_REUSEADDR:
+		if (id->state != ID_IDLE)
+			return bind_late_reuseaddr(id, value);
+		id->reuseaddr_asked = value;
+		return 0;
+	case RDMA_OPTION_ID_AFONLY:
+		return set_in_kernel(id, option, value, &id->afonly);
+	default:
+		return set_in_kernel(id, option, value, &id->ack_timeout);
+	}
+}
+
+int id_get_option(struct id *id, int number, int *ret)
+{
+	const struct option *option;
+	int r;
+
+	r = find(id, number, &option);
+	if (r != 0)
+		return r;
+	switch (number) {
+	case RDMA_OPTION_ID_TOS:
+		*ret = id->rule ? id->tos : id->tos_asked;
+		break;
+	case RDMA_OPTION_ID_REUSEADDR:
+		*ret = id->reuseaddr || id->reuseaddr_asked;
+		break;
+	case RDMA_OPTION_ID_AFONLY:
+		*ret = id->afonly;
+		break;
+	default:
+		*ret = id->ack_timeout;
+	}
+	return 0;
+}
