@@ -6,7 +6,8 @@ guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.
 guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
 
-.PHONY: guest-image guest-dest check-guest check-guest-smoke demo-run demo-guest
+.PHONY: guest-image guest-dest demo-run demo-guest
+.PHONY: check-guest check-guest-calls check-guest-sidebyside check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -16,8 +17,9 @@ $(guest-stamp):
 	$(Q)$(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
-# Programs of the suites; hostile speaks the protocol by itself, api through the library.
-guest-programs := $(addprefix $(O)/tests/guest/,api hostile)
+# Programs of the suites; hostile speaks the protocol by itself, api through the library, sidebyside
+# through the library and through librdmacm.
+guest-programs := $(addprefix $(O)/tests/guest/,api calls hostile sidebyside)
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
@@ -31,6 +33,22 @@ $(O)/tests/guest/hostile: $(call objs,$(guest-dir)/hostile.c) $(PROTO_GEN).o
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(shell pkg-config --libs libprotobuf-c 2>/dev/null)
 
+calls-sources := $(sort $(wildcard $(guest-dir)/calls*.c))
+
+$(O)/tests/guest/calls: $(call objs,$(calls-sources)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+sidebyside-sources := $(addprefix $(guest-dir)/sidebyside,.c -broker.c -direct.c -scripts.c)
+
+$(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
 # What the guest sees as /host.
 guest-dest: $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
@@ -42,6 +60,14 @@ guest-dest: $(guest-programs)
 # CASES="name ..." runs only these.
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)
+
+# Calls that the product's own programs do not make, or not like this.
+check-guest-calls: guest-image guest-dest
+	$(Q)$(guest-run) suites/calls.sh $(CASES)
+
+# The same scripts with librdmacm and with librdmabroker.
+check-guest-sidebyside: guest-image guest-dest
+	$(Q)$(guest-run) suites/sidebyside.sh $(CASES)
 
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)

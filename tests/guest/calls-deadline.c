@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/guest/calls.h"
+
+/* What does not answer: every call ends at its deadline, and what is destroyed after it is gone at once. */
+
+#define CALL_MS 1500
+#define GRACE_MS 1000
+
+/* Whatever the kernel has found out before the deadline is as good as ETIMEDOUT; success is not. */
+static void ended(struct rdmabroker *session, const char *what, int64_t start, int r)
+{
+	struct rdmabroker_failure failure = { .text = "-" };
+	int64_t took = now_ms() - start;
+
+	if (r < 0)
+		rdmabroker_get_failure(session, &failure);
+	printf("%s: %s after %lld ms: %s\n", what, error_name(r), (long long)took, failure.text);
+	if (r == 0)
+		die("%s succeeded, with nobody to answer", what);
+	if (took > CALL_MS + GRACE_MS)
+		die("%s: the deadline was after %d ms", what, CALL_MS);
+}
+
+static void timed_out(struct rdmabroker *session, const char *what, int64_t start, int r)
+{
+	ended(session, what, start, r);
+	if (r != -ETIMEDOUT)
+		die("%s: ETIMEDOUT is expected", what);
+}
+
+static void destroyed(struct rdmabroker_id *id)
+{
+	int64_t start = now_ms();
+
+	rdmabroker_destroy_id(id);
+	printf("destroy_id: after %lld ms\n", (long long)(now_ms() - start));
+	if (now_ms() - start > GRACE_MS)
+		die("destroy_id does not return at once");
+}
+
+/* deadline-broker ADDR PORT: the suite stops the broker itself. */
+int deadline_broker(char **argv)
+{
+	const struct rdmabroker_options o = { .size = sizeof(o), .call_timeout_ms = CALL_MS };
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker_id *fresh, *found, *ready, *id;
+	struct rdmabroker *session, *second;
+	struct rdmabroker_status *status;
+	struct link link, idle;
+	int64_t start;
+
+	if (rdmabroker_open(&session, &o) < 0)
+		die("open: %s", rdmabroker_open_error());
+	fresh = new_id(session, RDMABROKER_PS_TCP);
+	found = new_id(session, RDMABROKER_PS_TCP);
+	must(session, "resolve_addr_wait",
+	     rdmabroker_resolve_addr_wait(found, NULL, &address.any, DEADLINE_MS));
+	ready = resolve(session, RDMABROKER_PS_TCP, &address);
+	link_init(&idle, ready, LINK_OWN);
+	link_make_qp(&idle, IBV_QPT_RC);
+	client_connect(&link, session, &address, LINK_OWN);
+	client_round(&link);
+	step("the broker is to be stopped");
+
+	start = now_ms();
+	timed_out(session, "resolve_addr_wait", start,
+		  rdmabroker_resolve_addr_wait(fresh, NULL, &address.any, CALL_MS));
+	start = now_ms();
+	timed_out(session, "resolve_route_wait", start,
+		  rdmabroker_resolve_route_wait(found, CALL_MS));
+	start = now_ms();
+	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
+	start = now_ms();
+	timed_out(session, "create_id", start,
+		  rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP));
+	start = now_ms();
+	timed_out(session, "get_status", start, rdmabroker_get_status(session, &status));
+	/* Data does not pass by the broker. */
+	client_round(&link);
+	start = now_ms();
+	timed_out(session, "disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
+	start = now_ms();
+	if (rdmabroker_open(&second, &o) != -ETIMEDOUT || now_ms() - start > CALL_MS + GRACE_MS)
+		die("open, after %lld ms: %s", (long long)(now_ms() - start),
+		    rdmabroker_open_error());
+	printf("open: after %lld ms: %s\n", (long long)(now_ms() - start), rdmabroker_open_error());
+
+	link_done(&link);
+	link_done(&idle);
+	destroyed(link.id);
+	destroyed(ready);
+	destroyed(found);
+	destroyed(fresh);
+	start = now_ms();
+	rdmabroker_close(session);
+	printf("close: after %lld ms\n", (long long)(now_ms() - start));
+	if (now_ms() - start > GRACE_MS)
+		die("close does not return at once");
+	return 0;
+}
+
+/* deadline-silent ADDR: an address that nobody has. */
+int deadline_silent(char **argv)
+{
+	union address address = make_address(argv[0], "7471");
+	struct rdmabroker *session = open_session(0);
+	struct rdmabroker_id *id = new_id(session, RDMABROKER_PS_TCP);
+	int64_t start = now_ms();
+
+	ended(session, "resolve_addr_wait", start,
+	      rdmabroker_resolve_addr_wait(id, NULL, &address.any, CALL_MS));
+	destroyed(id);
+
+	/* It cannot go on from there. */
+	id = new_id(session, RDMABROKER_PS_TCP);
+	must(session, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &address.any, DEADLINE_MS));
+	start = now_ms();
+	ended(session, "resolve_route_wait", start, rdmabroker_resolve_route_wait(id, CALL_MS));
+	destroyed(id);
+	rdmabroker_close(session);
+	return 0;
+}
+
+/* deadline-connect ADDR PORT: to somebody who does not accept, or who cannot be reached. */
+int deadline_connect(char **argv)
+{
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker *session = open_session(0);
+	struct rdmabroker_id *id = resolve(session, RDMABROKER_PS_TCP, &address);
+	struct link link;
+	int64_t start;
+
+	link_init(&link, id, LINK_OWN);
+	link_make_qp(&link, IBV_QPT_RC);
+	start = now_ms();
+	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(id, NULL, CALL_MS));
+	link_done(&link);
+	destroyed(id);
+	rdmabroker_close(session);
+	return 0;
+}
+
+/* deadline-accept ADDR PORT: the peer asks, and then is not there any more. */
+int deadline_accept(char **argv)
+{
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker *session = open_session(0);
+	struct rdmabroker_id *listener = listen_on(session, RDMABROKER_PS_TCP, &address), *request;
+	struct link link;
+	int64_t start;
+
+	printf("listening\n");
+	must(session, "get_request", rdmabroker_get_request(listener, &request, DEADLINE_MS));
+	link_init(&link, request, LINK_OWN);
+	link_make_qp(&link, IBV_QPT_RC);
+	step("a request is here");
+	start = now_ms();
+	ended(session, "accept_wait", start, rdmabroker_accept_wait(request, NULL, CALL_MS));
+	link_done(&link);
+	destroyed(request);
+	destroyed(listener);
+	rdmabroker_close(session);
+	return 0;
+}
+
+/* deadline-disconnect ADDR PORT: the peer is not reached any more. */
+int deadline_disconnect(char **argv)
+{
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker *session = open_session(0);
+	struct link link;
+	int64_t start;
+
+	client_connect(&link, session, &address, LINK_OWN);
+	client_round(&link);
+	step("established");
+	start = now_ms();
+	timed_out(session, "disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
+	link_done(&link);
+	destroyed(link.id);
+	rdmabroker_close(session);
+	return 0;
+}

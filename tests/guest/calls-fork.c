@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/guest/calls.h"
+
+static const char *fork_status_name(int status)
+{
+	return status == IBV_FORK_UNNEEDED ? "unneeded: the kernel copies registered memory" :
+	       status == IBV_FORK_ENABLED  ? "enabled" :
+					     "disabled";
+}
+
+/* What an exec'd program has inherited: nothing but what it shall have. */
+int list_fds(char **argv)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	bool leaked = false;
+
+	(void)argv;
+	if (!dir)
+		die("no /proc/self/fd: %s", strerror(errno));
+	while ((entry = readdir(dir))) {
+		char path[300], target[256];
+		ssize_t n;
+
+		if (entry->d_name[0] == '.' || number(entry->d_name) == dirfd(dir))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = 0;
+		printf("child: descriptor %s is %s\n", entry->d_name, target);
+		leaked |= number(entry->d_name) > STDERR_FILENO;
+	}
+	closedir(dir);
+	if (leaked)
+		die("descriptors have leaked into a child");
+	return 0;
+}
+
+struct family {
+	struct rdmabroker *session;
+	struct rdmabroker_id *other; /* has no connection */
+	struct link link;
+	union address address;
+};
+
+static void refused(struct rdmabroker *session, const char *what, int r)
+{
+	struct rdmabroker_failure failure;
+
+	if (r != -EPERM)
+		die("child: %s: %s instead of EPERM", what, error_name(r));
+	rdmabroker_get_failure(session, &failure);
+	if (!failure.text || failure.error != -EPERM)
+		die("child: %s: there are no words for EPERM", what);
+}
+
+/* Each call that would ask the broker for something, or do something to a QP. */
+static void call_all(struct family *f)
+{
+	struct rdmabroker_id *id, *connected = f->link.id, *other = f->other;
+	struct rdmabroker *s = f->session;
+	const struct sockaddr *addr = &f->address.any;
+	struct rdmabroker_conn_param param = { .qp_num = f->link.qp->qp_num };
+	struct ibv_qp_init_attr qp = {
+		.send_cq = f->link.cq,
+		.recv_cq = f->link.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct rdmabroker_status *status;
+	struct rdmabroker_ud_param ud;
+	struct rdmabroker_event *event;
+	struct ibv_context *verbs, **devices;
+	struct ibv_pd *pd;
+	int fd, value;
+	size_t n;
+
+	refused(s, "get_event", rdmabroker_get_event(s, &event, 0));
+	refused(s, "create_id", rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP));
+	refused(s, "bind_addr", rdmabroker_bind_addr(other, addr));
+	refused(s, "listen", rdmabroker_listen(other, 0));
+	refused(s, "set_option", rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1));
+	refused(s, "get_option", rdmabroker_get_option(other, RDMABROKER_OPTION_TOS, &value));
+	refused(s, "resolve_addr", rdmabroker_resolve_addr(other, NULL, addr, 100));
+	refused(s, "resolve_addr_wait", rdmabroker_resolve_addr_wait(other, NULL, addr, 100));
+	refused(s, "resolve_route", rdmabroker_resolve_route(other, 100));
+	refused(s, "resolve_route_wait", rdmabroker_resolve_route_wait(other, 100));
+	refused(s, "get_request", rdmabroker_get_request(other, &id, 0));
+	refused(s, "reject", rdmabroker_reject(other, NULL, 0));
+	refused(s, "join_multicast", rdmabroker_join_multicast(other, addr, 1, NULL));
+	refused(s, "join_multicast_wait", rdmabroker_join_multicast_wait(other, addr, 1, &ud, 100));
+	refused(s, "leave_multicast", rdmabroker_leave_multicast(other, addr));
+	refused(s, "export_id", rdmabroker_export_id(other, &fd));
+	refused(s, "import_id", rdmabroker_import_id(s, STDIN_FILENO, &id));
+	id = other;
+	refused(s, "migrate_id", rdmabroker_migrate_id(&id, s));
+	refused(s, "get_status", rdmabroker_get_status(s, &status));
+	refused(s, "get_devices", rdmabroker_get_devices(s, &devices, &n));
+	refused(s, "open_device",
+		rdmabroker_open_device(s, rdmabroker_id_get_device(connected), &verbs));
+	refused(s, "get_verbs", rdmabroker_get_verbs(connected, &verbs));
+	refused(s, "get_pd", rdmabroker_get_pd(connected, &pd));
+	refused(s, "connect", rdmabroker_connect(connected, NULL));
+	refused(s, "connect_wait", rdmabroker_connect_wait(connected, &param, 100));
+	refused(s, "accept", rdmabroker_accept(connected, &param));
+	refused(s, "accept_wait", rdmabroker_accept_wait(connected, &param, 100));
+	refused(s, "establish", rdmabroker_establish(other));
+	refused(s, "notify", rdmabroker_notify(connected, IBV_EVENT_COMM_EST));
+	refused(s, "init_qp_attr", rdmabroker_init_qp_attr(connected, &attr, &value));
+	refused(s, "create_qp", rdmabroker_create_qp(other, f->link.pd, &qp));
+	refused(s, "set_qp", rdmabroker_set_qp(other, f->link.qp));
+	refused(s, "disconnect", rdmabroker_disconnect(connected));
+	refused(s, "disconnect_wait", rdmabroker_disconnect_wait(connected, 100));
+	/* These return nothing; that they have done nothing shows in the parent. */
+	rdmabroker_destroy_qp(connected);
+	rdmabroker_close_device(s, f->link.qp->context);
+	rdmabroker_destroy_id(other);
+	rdmabroker_destroy_id(connected);
+	rdmabroker_close(s);
+}
+
+static void be_the_child(struct family *f)
+{
+	unsigned char pages[sizeof(*f->link.memory) / 4096 + 1];
+
+	/* Where ibv_fork_init() is at work the child has no copy to write to. */
+	if (mincore(f->link.memory, sizeof(*f->link.memory), pages) == 0) {
+		memset(f->link.memory, 0xee, sizeof(*f->link.memory));
+		printf("child: its copy of the registered memory is overwritten\n");
+	} else {
+		printf("child: it has no copy of the registered memory\n");
+	}
+	call_all(f);
+	printf("child: every call was refused\n");
+	fflush(stdout);
+	execl("/proc/self/exe", "calls", "list-fds", NULL);
+	die("exec: %s", strerror(errno));
+}
+
+/*
+ * forking ADDR PORT HOW: rounds go on before the fork, beside the child, and after it; HOW is "flag", "env"
+ * (the suite has set a variable) or "none".
+ */
+int forking(char **argv)
+{
+	struct family f = { .address = make_address(argv[0], argv[1]) };
+	const union address any = make_address("0.0.0.0", "0");
+	int status = -1, fork_status;
+	uint64_t before;
+	pid_t pid;
+
+	f.session = open_session(strcmp(argv[2], "flag") == 0 ? RDMABROKER_FORK_SAFE : 0);
+	client_connect(&f.link, f.session, &f.address, LINK_OWN);
+	f.other = new_id(f.session, RDMABROKER_PS_TCP);
+	fork_status = rdmabroker_get_fork_status();
+	printf("fork status %d, %s\n", fork_status, fork_status_name(fork_status));
+	if (fork_status != (int)ibv_is_fork_initialized())
+		die("this is not what ibv_is_fork_initialized() says");
+	if (fork_status == IBV_FORK_DISABLED && strcmp(argv[2], "none") != 0)
+		die("ibv_fork_init() was not called");
+	for (int i = 0; i < 50; i++)
+		client_round(&f.link);
+	step("ready to fork");
+
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (pid == 0)
+		be_the_child(&f);
+	before = f.link.round;
+	while (waitpid(pid, &status, WNOHANG) == 0)
+		client_round(&f.link);
+	if (status != 0)
+		die("the child ended with 0x%x", status);
+	printf("%llu rounds beside the child\n", (unsigned long long)(f.link.round - before));
+	step("the child has ended");
+
+	for (int i = 0; i < 200; i++)
+		client_round(&f.link);
+	must(f.session, "bind_addr in the parent", rdmabroker_bind_addr(f.other, &any.any));
+	rdmabroker_destroy_id(f.other);
+	client_disconnect(&f.link);
+	rdmabroker_close(f.session);
+	printf("%llu rounds verified\n", (unsigned long long)f.link.round);
+	return 0;
+}
+
+/* fork-too-late ADDR PORT: the program has registered memory already. */
+int fork_too_late(char **argv)
+{
+	const struct rdmabroker_options o = { .size = sizeof(o), .flags = RDMABROKER_FORK_SAFE };
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker *session = open_session(0), *second = NULL;
+	struct rdmabroker_id *id = new_id(session, RDMABROKER_PS_TCP);
+	struct link link;
+	int r;
+
+	must(session, "resolve_addr_wait",
+	     rdmabroker_resolve_addr_wait(id, NULL, &address.any, DEADLINE_MS));
+	link_init(&link, id, LINK_OWN);
+	r = rdmabroker_open(&second, &o);
+	printf("open after a registration: %s: %s\n", error_name(r),
+	       r < 0 ? rdmabroker_open_error() : "-");
+	if (rdmabroker_get_fork_status() == IBV_FORK_UNNEEDED) {
+		printf("fork status %s: ibv_fork_init() has nothing to do and cannot fail\n",
+		       fork_status_name(IBV_FORK_UNNEEDED));
+		if (r < 0)
+			die("open fails all the same");
+	} else if (r != -EINVAL || second || !strstr(rdmabroker_open_error(), "ibv_fork_init")) {
+		die("EINVAL, and a word of ibv_fork_init() are expected");
+	}
+	rdmabroker_close(second);
+	link_done(&link);
+	rdmabroker_destroy_id(id);
+	rdmabroker_close(session);
+	return 0;
+}

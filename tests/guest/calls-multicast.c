@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/guest/calls.h"
+
+/* How long to look for a datagram that should not come. */
+#define NONE_MS 500
+
+/* What a join gives to send to the group. */
+static void join(struct link *link, const union address *group, unsigned flags,
+		 struct link_dest *ret)
+{
+	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+	struct rdmabroker_ud_param ud;
+
+	must(session, "join_multicast_wait",
+	     rdmabroker_join_multicast_wait(link->id, &group->any, flags, &ud, DEADLINE_MS));
+	must_fail(session, "join twice",
+		  rdmabroker_join_multicast(link->id, &group->any, flags, NULL), -EEXIST);
+	printf("joined: QP 0x%x, Q_Key 0x%x\n", ud.qp_num, ud.qkey);
+	*ret = (struct link_dest){
+		.ah = ibv_create_ah(link->pd, &ud.ah_attr),
+		.qpn = ud.qp_num,
+		.qkey = ud.qkey,
+	};
+	if (!ret->ah)
+		die("no address handle of the group: %s", strerror(errno));
+}
+
+static void leave(struct link *link, const union address *group)
+{
+	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+
+	must(session, "leave_multicast", rdmabroker_leave_multicast(link->id, &group->any));
+	must_fail(session, "leave twice", rdmabroker_leave_multicast(link->id, &group->any),
+		  -EADDRNOTAVAIL);
+}
+
+static void bind_link(struct link *link, struct rdmabroker *session, const union address *address)
+{
+	struct rdmabroker_id *id = new_id(session, RDMABROKER_PS_UDP);
+
+	must(session, "bind_addr", rdmabroker_bind_addr(id, &address->any));
+	link_init(link, id, LINK_OWN);
+	link_make_qp(link, IBV_QPT_UD);
+}
+
+/* multicast-receive ADDR GROUP COUNT: answers COUNT datagrams to the group, then leaves it. */
+int multicast_receive(char **argv)
+{
+	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");
+	struct rdmabroker *session = open_session(0);
+	struct link_dest dest;
+	struct link link;
+	struct ibv_wc wc;
+
+	bind_link(&link, session, &address);
+	join(&link, &group, 1, &dest);
+	step("the group is joined");
+	for (int i = 0; i < number(argv[2]); i++) {
+		link_await(&link, IBV_WC_RECV, &wc);
+		datagram_answer(&link, &wc);
+	}
+	leave(&link, &group);
+	step("the group is left");
+	if (link_try(&link, IBV_WC_RECV, NONE_MS, &wc))
+		die("a datagram to a group that was left has come");
+	ibv_destroy_ah(dest.ah);
+	link_done(&link);
+	rdmabroker_destroy_id(link.id);
+	rdmabroker_close(session);
+	return 0;
+}
+
+static void post(struct link *link, const struct link_dest *dest, uint64_t round)
+{
+	struct message *m = &link->memory->send.message;
+	struct ibv_wc wc;
+
+	*m = (struct message){ .round = round, .rkey = dest->qkey };
+	pattern_fill(m->pattern, round);
+	link_post_send(link, dest);
+	link_await(link, IBV_WC_SEND, &wc);
+}
+
+/* A member hears itself too: what is no answer is passed over. */
+static bool take_answer(struct link *link, uint64_t round)
+{
+	const struct message *m;
+	struct ibv_wc wc;
+
+	do {
+		if (!link_try(link, IBV_WC_RECV, 5000, &wc))
+			return false;
+		m = &link->memory->receives[wc.wr_id].message;
+		link_post_receive(link, (unsigned)wc.wr_id);
+	} while (!m->who);
+	if (m->round != round)
+		die("round %llu is answered instead of %llu", (unsigned long long)m->round,
+		    (unsigned long long)round);
+	pattern_check("the answer", m->pattern, ~round);
+	return true;
+}
+
+/* multicast-send ADDR GROUP COUNT FLAGS */
+int multicast_send(char **argv)
+{
+	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");
+	struct rdmabroker *session = open_session(0);
+	struct link_dest dest;
+	struct link link;
+
+	bind_link(&link, session, &address);
+	join(&link, &group, (unsigned)number(argv[3]), &dest);
+	for (uint64_t i = 1; i <= (uint64_t)number(argv[2]); i++) {
+		post(&link, &dest, i);
+		if (take_answer(&link, i))
+			continue;
+		if (i > 1)
+			die("datagram %llu is not answered", (unsigned long long)i);
+		printf("nobody has got the first datagram\n");
+		return 77;
+	}
+	step("all datagrams are answered");
+	post(&link, &dest, 0);
+	leave(&link, &group);
+	ibv_destroy_ah(dest.ah);
+	link_done(&link);
+	rdmabroker_destroy_id(link.id);
+	rdmabroker_close(session);
+	return 0;
+}
+
+/* multicast-denied ADDR GROUP */
+int multicast_denied(char **argv)
+{
+	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");
+	struct rdmabroker *session = open_session(0);
+	struct rdmabroker_ud_param ud;
+	struct rdmabroker_failure failure;
+	struct link link;
+
+	bind_link(&link, session, &address);
+	must_fail(session, "join_multicast",
+		  rdmabroker_join_multicast(link.id, &group.any, 1, NULL), -EACCES);
+	must_fail(session, "join_multicast_wait",
+		  rdmabroker_join_multicast_wait(link.id, &group.any, 1, &ud, DEADLINE_MS),
+		  -EACCES);
+	rdmabroker_get_failure(session, &failure);
+	printf("rule %s\n", failure.rule ? failure.rule : "-");
+	must_fail(session, "leave", rdmabroker_leave_multicast(link.id, &group.any),
+		  -EADDRNOTAVAIL);
+	link_done(&link);
+	rdmabroker_destroy_id(link.id);
+	rdmabroker_close(session);
+	return 0;
+}

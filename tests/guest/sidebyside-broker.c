@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Scripts run through the broker: librdmabroker. */
+
+#include <errno.h>
+#include <netdb.h>
+#include <rdmabroker.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/guest/sidebyside.h"
+
+static struct rdmabroker *sessions[N_SIDES];
+
+/* The context of an id whose calls return with the outcome. */
+static char waits;
+
+static int broker_open(enum side side)
+{
+	int r = rdmabroker_open(&sessions[side], NULL);
+
+	if (r < 0)
+		fprintf(stderr, "sidebyside: %s\n", rdmabroker_open_error());
+	return r;
+}
+
+static void broker_close(enum side side)
+{
+	rdmabroker_close(sessions[side]);
+}
+
+static int broker_get_fd(enum side side)
+{
+	return rdmabroker_get_fd(sessions[side]);
+}
+
+/* What was refused is told in words, to the side of what is compared. */
+static int tell(void *id, int r)
+{
+	struct rdmabroker_failure failure = { 0 };
+
+	if (r >= 0)
+		return 0;
+	rdmabroker_get_failure(rdmabroker_id_get_session(id), &failure);
+	if (failure.text)
+		fprintf(stderr, "sidebyside: %s\n", failure.text);
+	return r;
+}
+
+static int broker_get_event(enum side side, struct event *ret)
+{
+	struct rdmabroker_event *event;
+	int r = rdmabroker_get_event(sessions[side], &event, 0);
+
+	if (r < 0)
+		return r;
+	*ret = (struct event){
+		.type = rdmabroker_event_str(event->type) + strlen("RDMABROKER_EVENT_"),
+		.status = event->status,
+		.id = event->id,
+		.listen_id = event->listen_id,
+		.conn = {
+			.responder_resources = event->conn.responder_resources,
+			.initiator_depth = event->conn.initiator_depth,
+			.flow_control = event->conn.flow_control,
+			.retry_count = event->conn.retry_count,
+			.rnr_retry_count = event->conn.rnr_retry_count,
+			.srq = event->conn.srq,
+			.qp_num = event->conn.qp_num,
+		},
+		.ud = {
+			.ah_attr = event->ud.ah_attr,
+			.qp_num = event->ud.qp_num,
+			.qkey = event->ud.qkey,
+		},
+		.join_context = event->join_context,
+	};
+	if (event->conn.private_data) {
+		memcpy(ret->data, event->conn.private_data, event->conn.private_data_len);
+		ret->data_len = event->conn.private_data_len;
+	}
+	rdmabroker_free_event(event);
+	return 0;
+}
+
+static int broker_create_id(enum side side, bool wait, enum rdma_port_space ps, void **ret)
+{
+	struct rdmabroker_id *id;
+	int r;
+
+	r = rdmabroker_create_id(sessions[side], &id, wait ? &waits : NULL,
+				 (enum rdmabroker_port_space)ps);
+	if (r == 0)
+		*ret = id;
+	return r;
+}
+
+static int broker_create_ep(enum side side, bool passive, enum rdma_port_space ps, const char *node,
+			    const char *service, void **ret)
+{
+	const struct addrinfo hints = {
+		.ai_flags = passive ? AI_PASSIVE : 0,
+		.ai_socktype = ps == RDMA_PS_UDP ? SOCK_DGRAM : SOCK_STREAM,
+	};
+	struct rdmabroker_id *id;
+	struct addrinfo *info;
+	int r;
+
+	r = rdmabroker_getaddrinfo(node, service, &hints, &info);
+	if (r < 0)
+		return r;
+	r = rdmabroker_create_ep(sessions[side], &id, info, (enum rdmabroker_port_space)ps, NULL,
+				 NULL, DEADLINE_MS);
+	freeaddrinfo(info);
+	if (r == 0)
+		*ret = id;
+	return r;
+}
+
+static int broker_destroy_id(void *id)
+{
+	rdmabroker_destroy_id(id);
+	return 0;
+}
+
+static int broker_migrate_id(void **id, enum side side)
+{
+	struct rdmabroker_id *moving = *id;
+	int r = rdmabroker_migrate_id(&moving, sessions[side]);
+
+	if (r == 0)
+		*id = moving;
+	return tell(*id, r);
+}
+
+static int broker_bind_addr(void *id, struct sockaddr *addr)
+{
+	return tell(id, rdmabroker_bind_addr(id, addr));
+}
+
+static int broker_listen(void *id, int backlog)
+{
+	return tell(id, rdmabroker_listen(id, backlog));
+}
+
+static int broker_get_request(void *id, void **ret)
+{
+	struct rdmabroker_id *request;
+	int r = rdmabroker_get_request(id, &request, DEADLINE_MS);
+
+	if (r == 0)
+		*ret = request;
+	return tell(id, r);
+}
+
+static bool has_to_wait(void *id)
+{
+	return rdmabroker_id_get_context(id) == &waits;
+}
+
+static int broker_resolve_addr(void *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+	return tell(id, has_to_wait(id) ? rdmabroker_resolve_addr_wait(id, src, dst, timeout_ms) :
+					  rdmabroker_resolve_addr(id, src, dst, timeout_ms));
+}
+
+static int broker_resolve_route(void *id, int timeout_ms)
+{
+	return tell(id, has_to_wait(id) ? rdmabroker_resolve_route_wait(id, timeout_ms) :
+					  rdmabroker_resolve_route(id, timeout_ms));
+}
+
+static void convert(const struct rdma_conn_param *from, struct rdmabroker_conn_param *ret)
+{
+	*ret = (struct rdmabroker_conn_param){
+		.private_data = from->private_data,
+		.private_data_len = from->private_data_len,
+		.responder_resources = from->responder_resources,
+		.initiator_depth = from->initiator_depth,
+		.flow_control = from->flow_control,
+		.retry_count = from->retry_count,
+		.rnr_retry_count = from->rnr_retry_count,
+		.srq = from->srq,
+		.qp_num = from->qp_num,
+	};
+}
+
+static int broker_connect(void *id, struct rdma_conn_param *param)
+{
+	struct rdmabroker_conn_param p, *converted = param ? &p : NULL;
+
+	if (param)
+		convert(param, &p);
+	return tell(id, has_to_wait(id) ? rdmabroker_connect_wait(id, converted, DEADLINE_MS) :
+					  rdmabroker_connect(id, converted));
+}
+
+static int broker_establish(void *id)
+{
+	return tell(id, rdmabroker_establish(id));
+}
+
+static int broker_accept(void *id, struct rdma_conn_param *param)
+{
+	struct rdmabroker_conn_param p, *converted = param ? &p : NULL;
+
+	if (param)
+		convert(param, &p);
+	return tell(id, has_to_wait(id) ? rdmabroker_accept_wait(id, converted, DEADLINE_MS) :
+					  rdmabroker_accept(id, converted));
+}
+
+static int broker_reject(void *id, const void *data, uint8_t len)
+{
+	return tell(id, rdmabroker_reject(id, data, len));
+}
+
+static int broker_reject_ece(void *id, const void *data, uint8_t len)
+{
+	return tell(id, rdmabroker_reject_ece(id, data, len));
+}
+
+static int broker_disconnect(void *id)
+{
+	return tell(id, has_to_wait(id) ? rdmabroker_disconnect_wait(id, DEADLINE_MS) :
+					  rdmabroker_disconnect(id));
+}
+
+static int broker_notify(void *id, enum ibv_event_type event)
+{
+	return tell(id, rdmabroker_notify(id, event));
+}
+
+static int broker_set_option(void *id, int option, int value)
+{
+	return tell(id, rdmabroker_set_option(id, (enum rdmabroker_option)option, value));
+}
+
+static int broker_join(void *id, struct sockaddr *addr, enum rdma_cm_mc_join_flags flag,
+		       const void *context)
+{
+	return tell(id,
+		    rdmabroker_join_multicast(id, addr, 1u << flag, (void *)(uintptr_t)context));
+}
+
+static int broker_leave(void *id, struct sockaddr *addr)
+{
+	return tell(id, rdmabroker_leave_multicast(id, addr));
+}
+
+static int broker_set_local_ece(void *id, struct ibv_ece *ece)
+{
+	return tell(id, rdmabroker_set_local_ece(id, ece));
+}
+
+static int broker_get_remote_ece(void *id, struct ibv_ece *ret)
+{
+	return tell(id, rdmabroker_get_remote_ece(id, ret));
+}
+
+static int broker_create_qp(void *id, struct ibv_qp_init_attr *attr)
+{
+	return tell(id, rdmabroker_create_qp(id, NULL, attr));
+}
+
+static void broker_destroy_qp(void *id)
+{
+	rdmabroker_destroy_qp(id);
+}
+
+static int broker_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
+{
+	return tell(id, rdmabroker_init_qp_attr(id, attr, mask));
+}
+
+static struct ibv_qp *broker_get_qp(void *id)
+{
+	return rdmabroker_get_qp(id);
+}
+
+static struct ibv_context *broker_get_verbs(void *id)
+{
+	struct ibv_context *verbs;
+
+	return tell(id, rdmabroker_get_verbs(id, &verbs)) < 0 ? NULL : verbs;
+}
+
+static const struct sockaddr *broker_get_local_addr(void *id)
+{
+	return rdmabroker_id_get_local_addr(id);
+}
+
+static const struct sockaddr *broker_get_peer_addr(void *id)
+{
+	return rdmabroker_id_get_peer_addr(id);
+}
+
+const struct backend broker_backend = {
+	.name = "broker",
+	.open = broker_open,
+	.close = broker_close,
+	.get_fd = broker_get_fd,
+	.get_event = broker_get_event,
+	.create_id = broker_create_id,
+	.create_ep = broker_create_ep,
+	.destroy_id = broker_destroy_id,
+	.migrate_id = broker_migrate_id,
+	.bind_addr = broker_bind_addr,
+	.listen = broker_listen,
+	.get_request = broker_get_request,
+	.resolve_addr = broker_resolve_addr,
+	.resolve_route = broker_resolve_route,
+	.connect = broker_connect,
+	.establish = broker_establish,
+	.accept = broker_accept,
+	.reject = broker_reject,
+	.reject_ece = broker_reject_ece,
+	.disconnect = broker_disconnect,
+	.notify = broker_notify,
+	.set_option = broker_set_option,
+	.join = broker_join,
+	.leave = broker_leave,
+	.set_local_ece = broker_set_local_ece,
+	.get_remote_ece = broker_get_remote_ece,
+	.create_qp = broker_create_qp,
+	.destroy_qp = broker_destroy_qp,
+	.init_qp_attr = broker_init_qp_attr,
+	.get_qp = broker_get_qp,
+	.get_verbs = broker_get_verbs,
+	.get_local_addr = broker_get_local_addr,
+	.get_peer_addr = broker_get_peer_addr,
+};

@@ -1,0 +1,536 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The library's calls, made by programs of unprivileged users: alice serves and bob connects.
+#
+# A program of `calls` tells how far it is, one line a step, and waits for `go` where the suite has
+# something to do in between.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck disable=SC2034
+case_seconds=120
+
+A=10.9.0.1 # rxe0
+B=10.9.0.2 # rxe1
+A6=fd09::1
+B6=fd09::2
+RULES=/etc/rdmabroker/policy.d/50-test.rules
+
+# ---- the daemon ----
+
+daemon_pid() {
+	systemctl show --property=MainPID --value rdmabrokerd
+}
+
+mark_journal() {
+	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+}
+
+journal() {
+	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
+}
+
+# policy: what stdin says is in force when this returns.
+policy() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	cat > "$RULES"
+	chmod 644 "$RULES"
+	if systemctl -q is-active rdmabrokerd; then
+		mark_journal
+		systemctl reload rdmabrokerd
+		await "journal | grep -qF 'policy reloaded'" 20
+	else
+		systemctl start rdmabrokerd
+	fi
+}
+
+users_policy() {
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice port 7400-7499
+		allow accept  user alice port 7400-7499
+		allow connect user bob
+	END
+}
+
+# What has to be the same before programs come and after they are gone.
+holdings() {
+	rdmabrokerctl --json status | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
+	print(name, status[name])'
+	echo "open files $(find "/proc/$(daemon_pid)/fd" -type l | wc -l)"
+}
+
+remember_holdings() {
+	# What the daemon opens once, at its first connection, is open.
+	rounds_pass > /dev/null
+	holdings_before=$(holdings)
+}
+
+holdings_are_back() {
+	(await "[ \"\$(holdings)\" = '$holdings_before' ]" "${1:-30}") ||
+		fail "there is more, or less, than before: $(holdings)"
+}
+
+# ---- the programs ----
+
+declare -A pids
+
+# start NAME USER COMMAND...: in the background, with its output in NAME.
+start() {
+	local name=$1 user=$2
+	shift 2
+	mkfifo "$name.in"
+	as "$user" calls "$@" <> "$name.in" > "$name" 2>&1 &
+	pids[$name]=$!
+}
+
+# The next step of NAME.
+go() {
+	echo go > "$1.in"
+}
+
+# await_line NAME TEXT [COUNT]
+await_line() {
+	local seen="[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]"
+
+	(await "$seen || grep -q ^FAILED $1" 60) || true
+	eval "$seen" || fail "$1 does not say '$2': $(cat "$1")"
+}
+
+# finish NAME [EXPECTED_STATUS]
+finish() {
+	local status=0
+	wait "${pids[$1]}" || status=$?
+	echo "--- $1:"
+	cat "$1"
+	rm -f "$1.in"
+	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
+}
+
+# run USER COMMAND...: to its end.
+run() {
+	local user=$1
+	shift
+	as "$user" calls "$@"
+}
+
+rounds_pass() {
+	start check_server alice serve $A 7499 own 1
+	await_line check_server listening
+	run bob client $A 7499 own 10
+	finish check_server
+}
+
+# ---- datagrams ----
+
+case_datagrams() {
+	users_policy
+	remember_holdings
+	start server alice datagram-server $A 7471 100
+	await_line server listening
+	run bob datagram-client $A 7471 100
+	finish server
+	assert_contains "$(cat server)" "answered 100 datagrams"
+	holdings_are_back
+}
+
+case_datagram_refusals() {
+	policy <<-END
+		allow  session user alice,bob
+		allow  device  user alice,bob
+		allow  listen  user alice
+		allow  connect user bob
+		reject accept  user alice port 7472 reason "not a storage host"
+		allow  accept  user alice
+	END
+	remember_holdings
+	start refuser alice datagram-refuser $A 7471 2
+	await_line refuser listening
+	run bob datagram-refused $A 7471 peer
+	finish refuser
+	start refuser alice datagram-refuser $A 7472 1
+	await_line refuser listening
+	run bob datagram-refused $A 7472 policy "not a storage host"
+	assert_lacks "$(cat refuser)" refused
+	kill "${pids[refuser]}"
+	finish refuser 143
+	run bob datagram-refused $A 7473 no-listener
+	holdings_are_back
+}
+
+# ---- ids that change hands ----
+
+case_four_workers() {
+	users_policy
+	remember_holdings
+	start acceptor alice workers $A 7471 4 40
+	await_line acceptor listening
+	run bob many $A 7471 40 8
+	finish acceptor
+	for worker in 0 1 2 3; do
+		assert_contains "$(cat acceptor)" "worker $worker served 10"
+	done
+	for what in "a socket" /dev/null twice; do
+		assert_contains "$(cat acceptor)" "import $what: EBADF"
+	done
+	holdings_are_back
+}
+
+case_killed_worker() {
+	local victim
+	users_policy
+	remember_holdings
+	start acceptor alice workers $A 7471 4 8
+	await_line acceptor listening
+	start clients bob many $A 7471 8 8 hold
+	await_line clients "all are held"
+	victim=$(sed -n 's/^worker 2 is process //p' acceptor)
+	kill -KILL "$victim"
+	await_line clients "worker 2: disconnected" 2
+	go clients
+	finish clients
+	finish acceptor
+	assert_eq "$(grep -c 'worker [013]: [0-9]* rounds verified' clients)" 6
+	assert_eq "$(grep -c disconnected clients)" 2
+	assert_contains "$(cat acceptor)" "a worker was killed by signal 9"
+	holdings_are_back
+}
+
+# ---- fork ----
+
+# forked HOW [VARIABLE=VALUE]
+forked() {
+	local during
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own 1
+	await_line server listening
+	mkfifo parent.in
+	as bob env ${2:+"$2"} calls forking $A 7471 "$1" <> parent.in > parent 2>&1 &
+	pids[parent]=$!
+	await_line parent "ready to fork"
+	during=$(holdings)
+	mark_journal
+	go parent
+	await_line parent "the child has ended"
+	assert_eq "$(holdings)" "$during"
+	assert_eq "$(journal)" ""
+	go parent
+	finish parent
+	finish server
+	assert_contains "$(cat parent)" "child: every call was refused"
+	assert_eq "$(grep -c '^child: descriptor' parent)" 3
+	holdings_are_back
+}
+
+case_fork_flag() {
+	forked flag
+}
+
+case_fork_environment() {
+	forked env IBV_FORK_SAFE=1
+}
+
+# Nobody has called ibv_fork_init(): the kernel copies registered memory for the child.
+case_fork_unprepared() {
+	forked none
+	assert_contains "$(cat parent)" "child: its copy of the registered memory is overwritten"
+}
+
+case_fork_too_late() {
+	users_policy
+	run bob fork-too-late $A 7471
+}
+
+# ---- deadlines ----
+
+# With both devices on this host this is between them, in both directions.
+drop() {
+	iptables -I INPUT -p udp --dport 4791 -j DROP
+	trap lift EXIT
+}
+
+lift() {
+	trap - EXIT
+	iptables -D INPUT -p udp --dport 4791 -j DROP
+}
+
+case_deadlines_stopped_broker() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own
+	await_line server listening
+	start client bob deadline-broker $A 7471
+	await_line client "the broker is to be stopped"
+	kill -STOP "$(daemon_pid)"
+	trap 'kill -CONT $(daemon_pid)' EXIT
+	go client
+	finish client
+	kill -CONT "$(daemon_pid)"
+	trap - EXIT
+	rounds_pass
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	go server
+	finish server
+	holdings_are_back
+}
+
+case_deadlines_silent_address() {
+	users_policy
+	remember_holdings
+	run bob deadline-silent 10.9.0.250
+	rounds_pass
+	holdings_are_back
+}
+
+case_deadlines_connect() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own
+	await_line server listening
+	kill -STOP "${pids[server]}"
+	run bob deadline-connect $A 7471
+	kill -CONT "${pids[server]}"
+	rounds_pass
+	kill "${pids[server]}"
+	finish server 143
+
+	drop
+	run bob deadline-connect $A 7471
+	lift
+	rounds_pass
+	holdings_are_back 60
+}
+
+case_deadlines_accept() {
+	users_policy
+	remember_holdings
+	start server alice deadline-accept $A 7471
+	await_line server listening
+	start client bob client $A 7471 own 1
+	await_line server "a request is here"
+	kill -KILL "${pids[client]}"
+	wait "${pids[client]}" || true
+	go server
+	finish server
+	rounds_pass
+
+	start server alice deadline-accept $A 7471
+	await_line server listening
+	rm client.in
+	start client bob client $A 7471 own 1
+	await_line server "a request is here"
+	drop
+	go server
+	finish server
+	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
+	lift
+	rounds_pass
+	kill -KILL "${pids[client]}"
+	wait "${pids[client]}" || true
+	holdings_are_back 60
+}
+
+case_deadlines_disconnect() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own
+	await_line server listening
+	start client bob deadline-disconnect $A 7471
+	await_line client established
+	drop
+	go client
+	finish client
+	lift
+	rounds_pass
+	kill "${pids[server]}"
+	finish server 143
+	holdings_are_back 60
+}
+
+# ---- QPs that the program made ----
+
+# Both sides in all ways.
+case_own_qps() {
+	users_policy
+	remember_holdings
+	for serving in set external srq; do
+		start server alice serve $A 7471 $serving 4
+		await_line server listening
+		for connecting in own set external srq; do
+			run bob client $A 7471 $connecting 20
+		done
+		finish server
+	done
+	holdings_are_back
+}
+
+# Asked for by either side, and by both.
+case_ack_timeout() {
+	users_policy
+	for mode in own set external; do
+		start server alice serve $A 7471 $mode 2 15
+		await_line server listening
+		run bob client $A 7471 $mode 5 12
+		run bob client $A 7471 $mode 5
+		finish server
+	done
+}
+
+case_qp_in_reset() {
+	users_policy
+	start server alice serve $A 7471 own
+	await_line server listening
+	run bob client-reset $A 7471
+	kill "${pids[server]}"
+	finish server 143
+}
+
+# ---- multicast ----
+
+# multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are the sender's.
+multicast() {
+	local status=0
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice,bob
+		allow join    user alice,bob peer $1
+	END
+	remember_holdings
+	start receiver bob multicast-receive "$4" "$1" 100
+	await_line receiver "the group is joined"
+	go receiver
+	start sender alice multicast-send "$3" "$1" 100 "$2"
+	(await "grep -q -e 'all datagrams' -e 'nobody has' -e FAILED sender" 60)
+	! grep -q "nobody has" sender || return 77
+	await_line receiver "the group is left"
+	await_line sender "all datagrams are answered"
+	go sender
+	finish sender
+	go receiver
+	finish receiver
+	holdings_are_back
+}
+
+case_multicast() {
+	multicast 239.1.2.3 1 $A $B
+}
+
+case_multicast_send_only() {
+	multicast 239.1.2.3 2 $A $B
+}
+
+case_multicast_denied() {
+	policy <<-END
+		allow session user alice,bob
+		allow device  user alice,bob
+		allow listen  user alice,bob
+		allow join    user alice
+		reject join   user bob
+	END
+	run bob multicast-denied $B 239.1.2.3 | tee denied
+	assert_contains "$(cat denied)" "rule $RULES:5"
+}
+
+case_multicast_ipv6() {
+	local status=0
+	multicast ff05::1234 1 $A6 $B6
+}
+
+# ---- devices that go ----
+
+case_removal_at_the_server() {
+	users_policy
+	start server alice removal-server $A 7471
+	await_line server listening
+	start client bob removal-client $A 7471
+	await_line client established
+	assert timeout 10 rdma link del rxe0
+	await_line server "all is destroyed"
+	await_line client "all is destroyed"
+	assert_contains "$(cat server)" RDMABROKER_EVENT_DEVICE_REMOVAL
+	fabric_up
+	await "rdmabrokerctl --json status | grep -q rxe0"
+	go server
+	await_line server "listening again"
+	go client
+	finish client
+	finish server
+}
+
+case_removal_at_the_client() {
+	users_policy
+	start server alice serve $A 7471 own 2
+	await_line server listening
+	start client bob removal-client $A 7471
+	await_line client established
+	assert timeout 10 rdma link del rxe1
+	await_line client "all is destroyed"
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	fabric_up
+	await "rdmabrokerctl --json status | grep -q rxe1"
+	go client
+	finish client
+	finish server
+}
+
+# ---- threads ----
+
+# threads COMMAND ARG...
+threads() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own 200
+	await_line server listening
+	run bob "$@"
+	finish server
+	assert_contains "$(cat server)" "served 200 connections"
+	holdings_are_back
+}
+
+case_threads_with_sessions_of_their_own() {
+	threads many $A 7471 200 8
+}
+
+case_threads_waiting_in_one_session() {
+	threads threads-waiting $A 7471 8 25
+}
+
+case_threads_with_events_brought() {
+	threads threads-pumped $A 7471 8 25
+}
+
+# ---- binding, options ----
+
+case_binds() {
+	policy <<-END
+		allow session user alice
+		allow device  user alice
+		allow listen  user alice
+	END
+	run alice binds $A $A6
+}
+
+case_options() {
+	policy <<-END
+		allow session user bob
+		allow connect user bob port 7471 tos-max 32
+		allow connect user bob port 7472 dscp af31
+		allow connect user bob port 7473
+	END
+	run bob options $A 7471 200 32
+	run bob options $A 7471 8 8
+	run bob options $A 7472 200 104
+	run bob options $A 7472 -1 104
+	run bob options $A 7473 200 200
+	run bob options $A 7473 -1 -1
+}
+
+fabric_up
+install_product
+run_cases "$@"

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The reference and the product side by side: each script of the program sidebyside is run directly, as
+# root with librdmacm, and through the broker, as alice; what the two tell is to be the same.
+#
+# The cases are the scripts.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+
+start_broker() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	cat > /etc/rdmabroker/policy.d/50-test.rules <<-END
+		allow connect group rdma reuseaddr client
+		allow any     group rdma
+	END
+	systemctl restart rdmabrokerd
+}
+
+# run BACKEND SCRIPT: tells it to the file BACKEND, and on stderr to BACKEND.errors.
+run() {
+	local backend=$1 script=$2 as_user=()
+	[ "$backend" = direct ] || as_user=(as alice)
+	"${as_user[@]}" sidebyside "$backend" "$script" > "$backend" 2> "$backend.errors"
+}
+
+# ended BACKEND STATUS
+ended() {
+	[ "$2" = 0 ] || echo "ended with status $2" >> "$1"
+}
+
+compare() {
+	local same=true
+	# All of both is shown, not only where they differ.
+	diff -U 1000 direct broker || same=false
+	[ "$(tail -qn 1 direct broker | grep -c '^ended with')" = 0 ] || same=false
+	if ! $same; then
+		for backend in direct broker; do
+			[ ! -s $backend.errors ] || (echo "$backend said:" && cat $backend.errors)
+		done
+		fail "the two differ, or did not end well"
+	fi
+}
+
+side_by_side() {
+	for backend in direct broker; do
+		run $backend "$1" || ended $backend $?
+	done
+	compare
+}
+
+case_device-removal() {
+	for backend in direct broker; do
+		run $backend device-removal &
+		program=$!
+		await "grep -q '^ready' $backend" 30
+		# It waits for all who have the device open.
+		rdma link del rxe0 &
+		removal=$!
+		wait $program || ended $backend $?
+		wait $removal
+		fabric_up
+	done
+	compare
+}
+
+fabric_up
+install_product
+start_broker
+
+for script in $(sidebyside list); do
+	declare -F "case_$script" > /dev/null || eval "case_$script() { side_by_side $script; }"
+done
+# In the order of the table, not of their names.
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(sidebyside list)
+
+sidebyside exceptions
+run_cases "$@"
