@@ -408,9 +408,6 @@ static void attack_fields(uint32_t id, const char *whose)
 	ATTACK(SET_OPTION, set_option, option, "TOS 256");
 	option.value = INT32_MIN;
 	ATTACK(SET_OPTION, set_option, option, "TOS INT32_MIN");
-	option.option = 1;
-	option.value = 2;
-	ATTACK(SET_OPTION, set_option, option, "REUSEADDR 2");
 	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to nothing");
 	bind_addr.addr = &address;
 	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to an empty address");
