@@ -138,6 +138,16 @@ TO_CM='udp[12:4] & 0xffffff = 1' # the QP of the connection manager's own messag
 TO_QP='udp[12:4] & 0xffffff != 1'
 AF31='ip[1] & 0xfc = 0x68'
 
+# fails STATUS COMMAND...: what it says is in the file words.
+fails() {
+	local expected=$1 status=0
+	shift
+	"$@" > words 2>&1 || status=$?
+	echo "--- $*:"
+	cat words
+	assert_eq "status $status" "status $expected"
+}
+
 ping_once() {
 	local user=$1 addr=$2
 	shift 2
@@ -190,16 +200,13 @@ case_large_rounds() {
 
 case_no_rule_no_session() {
 	users_policy
-	mark_journal
-	assert_fails_with 3 ping_once carol $A -p 7471 2> refused
-	cat refused
-	assert_contains "$(cat refused)" "refused by the broker"
-	assert_fails_with 3 as carol rdmabroker-ping -s -p 7471
+	fails 3 ping_once carol $A -p 7471
+	assert_contains "$(cat words)" "refused by the broker"
+	fails 3 as carol rdmabroker-ping -s -p 7471
 	# A user with a session, but no right to do this.
-	assert_fails_with 3 as bob rdmabroker-ping -s -p 7471 2> refused
-	cat refused
-	assert_contains "$(cat refused)" "refused by the broker"
-	assert_fails_with 3 as alice rdmabroker-ping -s -p 7500
+	fails 3 as bob rdmabroker-ping -s -p 7471
+	assert_contains "$(cat words)" "refused by the broker"
+	fails 3 as alice rdmabroker-ping -s -p 7500
 }
 
 case_policy_reject_reaches_the_peer() {
@@ -213,15 +220,14 @@ case_policy_reject_reaches_the_peer() {
 	END
 	serve denied alice $A 7472
 	mark_journal
-	assert_fails_with 3 ping_once bob $A -p 7472 2> client
-	cat client
-	assert_contains "$(cat client)" \
+	fails 3 ping_once bob $A -p 7472
+	assert_contains "$(cat words)" \
 		"rejected by policy of the peer's broker (denied): not a storage host"
 	await "journal | grep -qF '$RULES:5'"
 	assert_lacks "$(cat denied)" CONNECT_REQUEST
 	serve no_rule alice $A 7473
-	assert_fails_with 3 ping_once bob $A -p 7473 2> client
-	assert_contains "$(cat client)" "rejected by policy of the peer's broker (no-rule): no-rule"
+	fails 3 ping_once bob $A -p 7473
+	assert_contains "$(cat words)" "rejected by policy of the peer's broker (no-rule): no-rule"
 }
 
 case_connect_rule_names_itself() {
@@ -229,24 +235,22 @@ case_connect_rule_names_itself() {
 		allow  session user bob
 		reject connect user bob peer $A reason "not from here"
 	END
-	assert_fails_with 3 ping_once bob $A -p 7471 2> client
-	cat client
-	assert_contains "$(cat client)" "refused by the broker"
-	assert_contains "$(cat client)" "not from here"
-	assert_contains "$(cat client)" "(rule $RULES:2)"
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "refused by the broker"
+	assert_contains "$(cat words)" "not from here"
+	assert_contains "$(cat words)" "(rule $RULES:2)"
 }
 
 case_peer_reject_byte_for_byte() {
 	local text=$'\x01no room\xff today'
 	users_policy
 	serve server alice $A 7471 -r "$text"
-	assert_fails_with 3 ping_once bob $A -p 7471 2> client
+	fails 3 ping_once bob $A -p 7471
 	finish server
-	cat client
-	assert_contains "$(cat client)" "rejected by the peer program"
-	assert_contains "$(cat client)" "$(printf %s "$text" | od -An -v -tx1 | tr -d ' \n') "
-	assert_fails_with 3 ping_once bob $A -p 7471 2> client
-	assert_contains "$(cat client)" "nobody listens on $A:7471"
+	assert_contains "$(cat words)" "rejected by the peer program"
+	assert_contains "$(cat words)" "$(printf %s "$text" | od -An -v -tx1 | tr -d ' \n') "
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "nobody listens on $A:7471"
 }
 
 case_dscp_on_the_wire() {
@@ -314,8 +318,7 @@ case_second_client_waits() {
 	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
 	# Its request waits; one that gives up meanwhile does no harm.
-	ping_once dave $A -p 7471 -T 1 > third 2>&1 && return 1
-	cat third
+	fails 1 ping_once dave $A -p 7471 -T 1
 	stop first
 	finish second
 	assert_contains "$(cat second)" "7 rounds"
@@ -346,12 +349,10 @@ case_reuseaddr() {
 
 	serve third alice $A 7471
 	connect three dave $A 7471 -I $B:9001
-	assert_fails_with 1 ping_once dave $A -p 7471 -I $B:9001 2> refused
-	cat refused
-	assert_contains "$(cat refused)" "bind $B:9001: Address already in use"
-	assert_fails_with 3 ping_once dave $A -p 7471 -I $B:9002 -R 2> refused
-	cat refused
-	assert_contains "$(cat refused)" "refused by the broker"
+	fails 1 ping_once dave $A -p 7471 -I $B:9001
+	assert_contains "$(cat words)" "bind $B:9001: Address already in use"
+	fails 3 ping_once dave $A -p 7471 -I $B:9002 -R
+	assert_contains "$(cat words)" "refused by the broker"
 
 	as alice api reuseaddr-listen $A 7480
 }
@@ -366,15 +367,17 @@ case_api() {
 
 # killed SIDE OTHER: SIDE is killed, OTHER sees it.
 killed() {
-	local before
+	local before start
 	before=$(holdings)
 	serve server alice $A 7471
 	connect client bob $A 7471
 	assert_eq "$(status_field "['connections']")" 2
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1000:rw-"
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1001:rw-"
+	start=$SECONDS
 	kill -KILL "${pid[$1]}"
 	await_line "$2" "event: RDMABROKER_EVENT_DISCONNECTED"
+	assert test $((SECONDS - start)) -le 10
 	finish "$2" 1
 	await "[ \"\$(holdings)\" = '$before' ]" 20
 }
@@ -398,16 +401,15 @@ case_strangers_qp() {
 
 	mark_journal
 	# Of another user, of another process of the same user, and of nobody.
-	assert_fails_with 3 ping_once dave $A -p 7471 --qpn "$qp" 2> refused
-	cat refused
-	assert_contains "$(cat refused)" "QP number $qp"
-	assert_contains "$(cat refused)" EPERM
-	assert_fails_with 3 ping_once bob $A -p 7471 --qpn "$qp"
-	assert_fails_with 3 ping_once bob $A -p 7471 --qpn 0xfffffe
+	fails 3 ping_once dave $A -p 7471 --qpn "$qp"
+	assert_contains "$(cat words)" "QP number $qp"
+	assert_contains "$(cat words)" EPERM
+	fails 3 ping_once bob $A -p 7471 --qpn "$qp"
+	fails 3 ping_once bob $A -p 7471 --qpn 0xfffffe
 	await "journal | grep -q 'uid 1003.*QP $qp'"
 
 	serve thief dave $B 7472 --qpn "$qp"
-	ping_once alice $B -p 7472 2> rejected && return 1
+	fails 3 ping_once alice $B -p 7472
 	finish thief 3
 	assert_contains "$(cat thief)" EPERM
 
@@ -461,8 +463,7 @@ case_start_without_a_device() {
 	rdma link del rxe1
 	systemctl start rdmabrokerd
 	assert_eq "$(devices)" "[]"
-	assert_fails_with 1 as alice rdmabroker-ping -s -a $A -p 7471 2> refused
-	cat refused
+	fails 1 as alice rdmabroker-ping -s -a $A -p 7471
 	fabric_up
 	await "devices | grep -q rxe1"
 	serve server alice $A 7471
@@ -488,12 +489,12 @@ case_broken_policy() {
 	assert_contains "$(rdmabrokerctl status)" "$error"
 	assert_contains "$(status_field "['policy']['error']")" "$error"
 	assert_eq "$(status_field "['policy']['rules']")" 3
-	assert_fails_with 1 rdmabrokerd --check 2> check
-	assert_contains "$(cat check)" "$error"
+	fails 1 rdmabrokerd --check
+	assert_contains "$(cat words)" "$error"
 	# What was in force is.
-	assert_fails_with 3 ping_once carol $A -p 7471
-	assert_fails_with 3 ping_once bob $A -p 7471 2> client
-	assert_contains "$(cat client)" "nobody listens"
+	fails 3 ping_once carol $A -p 7471
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "nobody listens"
 
 	# Whoever may write the policy is root.
 	users_policy
@@ -509,10 +510,9 @@ case_status_is_for_the_admin() {
 	users_policy
 	rdmabrokerctl status
 	rdmabrokerctl help
-	assert_fails_with 1 as alice rdmabrokerctl status 2> refused
-	cat refused
-	assert_contains "$(cat refused)" root
-	assert_fails_with 2 rdmabrokerctl frobnicate
+	fails 1 as alice rdmabrokerctl status
+	assert_contains "$(cat words)" root
+	fails 2 rdmabrokerctl frobnicate
 }
 
 case_started_by_a_client() {
@@ -528,8 +528,8 @@ case_started_by_a_client() {
 case_without_socket_activation() {
 	users_policy
 	systemctl stop rdmabrokerd.socket rdmabrokerd.service
-	assert_fails_with 1 rdmabrokerctl status 2> refused
-	assert_contains "$(cat refused)" "systemctl start rdmabrokerd"
+	fails 1 rdmabrokerctl status
+	assert_contains "$(cat words)" "systemctl start rdmabrokerd"
 	systemctl mask --runtime rdmabrokerd.socket
 	systemctl start rdmabrokerd
 	assert_eq "$(systemctl is-active rdmabrokerd.socket || true)" inactive
@@ -574,8 +574,8 @@ case_ipv6() {
 	ping_once bob $A6 -p 7471 -C 1000
 	finish server
 	assert_contains "$(cat server)" "1000 rounds"
-	assert_fails_with 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
-	assert_fails_with 3 as alice rdmabroker-ping -s -a $A -p 7471
+	fails 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
 	# One listener for both families.
 	users_policy
 	serve server alice :: 7472 -P
