@@ -49,6 +49,11 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 		   const struct rdmabroker_conn_param *param, size_t max_data,
 		   size_t max_lookup_data, struct rdmabroker_conn_param *ret)
 {
+	int r = wire_check_process(id->session);
+
+	/* Before the QP is touched, which is the parent's. */
+	if (r < 0)
+		return r;
 	if (id_is_datagram(id))
 		max_data = max_lookup_data;
 	if (!param && !id->qp && !id_is_datagram(id))
@@ -237,7 +242,10 @@ static int disconnect_id(struct rdmabroker_id *id, bool wait, int timeout_ms)
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
 	REQUEST(request, DISCONNECT, disconnect, &m);
+	int r = wire_check_process(id->session);
 
+	if (r < 0)
+		return r;
 	if (!id_is_datagram(id))
 		qp_to_error(id);
 	m.id = id->handle;

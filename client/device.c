@@ -117,7 +117,10 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 int device_get(struct rdmabroker *session, const char *name, struct device **ret)
 {
 	struct device *device = NULL;
+	int r = wire_check_process(session);
 
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&session->lock);
 	if (name)
 		device = find_device(session, name);
@@ -187,6 +190,8 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 {
 	struct device *device;
 
+	if (wire_check_process(session) < 0)
+		return;
 	pthread_mutex_lock(&session->lock);
 	LIST_FOREACH(device, &session->devices, link)
 		if (device->context == context)
@@ -198,8 +203,10 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 
 int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
 {
-	int r;
+	int r = wire_check_process(id->session);
 
+	if (r < 0)
+		return r;
 	if (!id->device_name[0])
 		return fail(ENODEV, "the id is not bound to a device");
 	if (!id->device) {

@@ -206,6 +206,8 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.id = id->handle;
 	m.option = option;
 	m.value = value;
+	/* The attributes that came with a request may be others now. */
+	id->rtr.mask = id->rts.mask = 0;
 	r = wire_do(id->session, "set_option", id->handle, &request, false, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
 		id->options[option] = value;

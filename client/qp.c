@@ -43,9 +43,10 @@ static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp
 int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	struct qp_attr qp;
-	int r;
+	int r = wire_check_process(id->session);
 
-	r = get_attr(id, attr->qp_state, &qp);
+	if (r == 0)
+		r = get_attr(id, attr->qp_state, &qp);
 	if (r < 0)
 		return r;
 	*attr = qp.attr;
@@ -136,8 +137,10 @@ static int make_ready(struct rdmabroker_id *id)
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_context *context;
-	int r;
+	int r = wire_check_process(id->session);
 
+	if (r < 0)
+		return r;
 	if (id->qp)
 		return fail(EINVAL, "create_qp: the id has a QP already");
 	r = rdmabroker_get_verbs(id, &context);
@@ -160,8 +163,10 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 
 int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 {
-	int r;
+	int r = wire_check_process(id->session);
 
+	if (r < 0)
+		return r;
 	if (id->qp)
 		return fail(EINVAL, "set_qp: the id has a QP already");
 	if (!id->device_name[0])
@@ -177,6 +182,9 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 
 void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 {
+	/* In a child it is the parent's. */
+	if (wire_check_process(id->session) < 0)
+		return;
 	if (id->qp && id->own_qp)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;

@@ -310,7 +310,8 @@ const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
 /**
  * rdmabroker_set_option - Ask for an option before the address is bound or resolved.
  * Returns:
- *   0; -EACCES where policy forbids it; -EINVAL: unknown, out of range, or too late for it.
+ *   0; -EACCES where policy forbids it; -ENOSYS: there is no such option; -EINVAL: out of range, or too
+ *   late for it.
  * Notes:
  *   What policy forces is in force whatever is asked for here. An id with REUSEADDR cannot listen.
  * See also:
@@ -535,7 +536,7 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 /**
  * rdmabroker_join_multicast - Join a multicast group.
  * @addr: The group.
- * @join_flags: As rdma_cm_join_mc_attr_ex's: 1 full member, 2 send only.
+ * @join_flags: 1: full member; 2: send only.
  * @context: Comes back in the event's join_context.
  * Description:
  *   Policy operation "join". The id is bound to a device. Outcome: MULTICAST_JOIN, whose ud tells how to

@@ -127,8 +127,9 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 	struct rdmabroker *session;
 	int timeout_ms, r;
 
-	if (want_fork_safe(options) && ibv_fork_init() != 0 && options &&
-	    (options->flags & RDMABROKER_FORK_SAFE))
+	/* Where the kernel takes care of it nothing is to be done, and it is never too late. */
+	if (want_fork_safe(options) && ibv_is_fork_initialized() == IBV_FORK_DISABLED &&
+	    ibv_fork_init() != 0 && options && (options->flags & RDMABROKER_FORK_SAFE))
 		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
 					 "the kernel does not support it");
 	if (options && options->size < sizeof(*options))

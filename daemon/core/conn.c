@@ -159,9 +159,11 @@ static int check_qp(struct id *id, uint32_t qpn)
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",
 			(unsigned long long)session->number, session->identity.uid,
 			session->identity.pid, qpn, info.device);
-		return failure_set(&session->failure, STATUS_NOT_OWNER,
-				   "QP number %u of %s does not belong to process %d", qpn,
-				   info.device, session->identity.pid);
+		return failure_set(
+			&session->failure, STATUS_NOT_OWNER,
+			"QP number %u of %s does not belong to process %d, or is still in "
+			"RESET: move it to INIT first",
+			qpn, info.device, session->identity.pid);
 	}
 	return 0;
 }

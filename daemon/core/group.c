@@ -6,6 +6,8 @@
 #include "core/id.h"
 #include "proto/addr.h"
 
+#define KERNEL_ENOTSUPP 524
+
 /* A multicast group that an id has joined, or is joining. */
 struct group {
 	struct list link; /* id.groups */
@@ -59,6 +61,17 @@ static int decide(struct id *id, const struct sockaddr *addr, const char *text)
 	return 0;
 }
 
+/* The client's flags are bits, those of rdma_cma.h are numbers. */
+static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_t join_flags)
+{
+	uint32_t flag = join_flags & 1 ? RDMA_MC_JOIN_FLAG_FULLMEMBER :
+					 RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	int r = fabric_join_new(&group->join, group->id->fabric, addr, flag, group);
+
+	/* For IPv6 groups on RoCE: a number of the kernel's own, which no program knows. */
+	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
+}
+
 int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 {
 	struct failure *failure = &id->session->failure;
@@ -86,7 +99,7 @@ int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	memcpy(&group->addr, addr, addr_len(addr));
 	r = id_charge(id, &group->charge);
 	if (r == 0) {
-		r = fabric_join_new(&group->join, id->fabric, addr, join_flags, group);
+		r = join_kernel(group, addr, join_flags);
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "join %s", text);
 	}

@@ -25,30 +25,35 @@ static void check_data(const struct rdmabroker_event *event, const char *data, s
 		    rdmabroker_event_str(event->type), event->conn.private_data_len);
 }
 
-void datagram_answer(struct link *link, struct ibv_wc *wc)
+void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr)
 {
 	struct link_memory *got = &link->memory->receives[wc->wr_id];
 	struct message *m = &link->memory->send.message;
 	struct link_dest dest = { .qpn = wc->src_qp, .qkey = got->message.rkey };
-	struct ibv_ah_attr attr = { 0 };
 	struct ibv_wc sent;
-	int r;
 
 	if (wc->byte_len != sizeof(*got) || !(wc->wc_flags & IBV_WC_GRH))
 		die("a datagram of %u bytes, flags 0x%x", wc->byte_len, wc->wc_flags);
 	pattern_check("the datagram", got->message.pattern, got->message.round);
-	r = ibv_init_ah_from_wc(link->qp->context, 1, wc, (struct ibv_grh *)got->grh, &attr);
-	if (r != 0)
-		die("no address from the completion: %s", strerror(errno));
-	dest.ah = ibv_create_ah(link->pd, &attr);
+	dest.ah = ibv_create_ah(link->pd, attr);
 	if (!dest.ah)
-		die("no address handle from the completion: %s", strerror(errno));
+		die("no address handle of the sender: %s", strerror(errno));
 	*m = (struct message){ .round = got->message.round, .who = 1 };
 	pattern_fill(m->pattern, ~m->round);
 	link_post_receive(link, (unsigned)wc->wr_id);
 	link_post_send(link, &dest);
 	link_await(link, IBV_WC_SEND, &sent);
 	ibv_destroy_ah(dest.ah);
+}
+
+static void answer_by_completion(struct link *link, struct ibv_wc *wc)
+{
+	struct ibv_grh *grh = (struct ibv_grh *)link->memory->receives[wc->wr_id].grh;
+	struct ibv_ah_attr attr = { 0 };
+
+	if (ibv_init_ah_from_wc(link->qp->context, 1, wc, grh, &attr) != 0)
+		die("no address from the completion: %s", strerror(errno));
+	datagram_answer(link, wc, &attr);
 }
 
 /* datagram-server ADDR PORT COUNT: answers one look-up, and COUNT datagrams. */
@@ -72,7 +77,7 @@ int datagram_server(char **argv)
 	printf("QP %u is told to the one who looked it up\n", link.qp->qp_num);
 	for (int i = 0; i < count; i++) {
 		link_await(&link, IBV_WC_RECV, &wc);
-		datagram_answer(&link, &wc);
+		answer_by_completion(&link, &wc);
 	}
 	printf("answered %d datagrams\n", count);
 	link_done(&link);

@@ -5,7 +5,10 @@
 
 #include "tests/guest/calls.h"
 
-/* What does not answer: every call ends at its deadline, and what is destroyed after it is gone at once. */
+/*
+ * What does not answer: every call ends at its deadline, and what is destroyed after it is gone at
+ * once.
+ */
 
 #define CALL_MS 1500
 #define GRACE_MS 1000

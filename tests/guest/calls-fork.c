@@ -148,8 +148,8 @@ static void be_the_child(struct family *f)
 }
 
 /*
- * forking ADDR PORT HOW: rounds go on before the fork, beside the child, and after it; HOW is "flag", "env"
- * (the suite has set a variable) or "none".
+ * forking ADDR PORT HOW: rounds go on before the fork, beside the child, and after it; HOW is
+ * "flag", "env" (the suite has set a variable) or "none".
  */
 int forking(char **argv)
 {

@@ -268,7 +268,9 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 	link_post_write(link, request);
 	link_post_send(link, NULL);
 	link->round++;
-	/* Another request comes only after this answer: what it is made of may be used again then. */
+	/*
+	 * Another request comes only after this answer: what it is made of may be used again then.
+	 */
 	link_post_receive(link, slot);
 	if (!link_try(link, IBV_WC_SEND, DEADLINE_MS, &wc) && wc.status == IBV_WC_SUCCESS)
 		die("an answer was not sent");
@@ -311,7 +313,10 @@ bool server_wait(struct server *server, int fd)
 	return p[1].revents != 0;
 }
 
-/* serve ADDR PORT MODE [COUNT [ACK_TIMEOUT]]: until COUNT connections have ended, or the suite says so. */
+/*
+ * serve ADDR PORT MODE [COUNT [ACK_TIMEOUT]]: until COUNT connections have ended, or the suite
+ * says so.
+ */
 int serve(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

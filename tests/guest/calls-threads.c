@@ -9,8 +9,8 @@
 #include "tests/guest/calls.h"
 
 /*
- * Threads with one session: each makes connections of its own, one after the other, and either waits in
- * the _wait forms, or has its events brought by a thread that takes all of them.
+ * Threads with one session: each makes connections of its own, one after the other, and either
+ * waits in the _wait forms, or has its events brought by a thread that takes all of them.
  */
 
 #define EVENTS_MAX 8

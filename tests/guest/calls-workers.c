@@ -13,8 +13,8 @@
 #include "tests/guest/calls.h"
 
 /*
- * One process listens, others serve: each request goes as a descriptor to the next worker, which answers
- * with a byte once the id is its own.
+ * One process listens, others serve: each request goes as a descriptor to the next worker, which
+ * answers with a byte once the id is its own.
  */
 
 #define WORKERS_MAX 8
@@ -196,8 +196,8 @@ int workers(char **argv)
 }
 
 /*
- * The clients of the workers: threads, each with a session of its own. With HOLD the connections are held
- * until the suite says that it has done to the workers what it wanted to.
+ * The clients of the workers: threads, each with a session of its own. With HOLD the connections
+ * are held until the suite says that it has done to the workers what it wanted to.
  */
 struct client_thread {
 	pthread_t thread;

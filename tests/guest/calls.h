@@ -2,7 +2,9 @@
 #ifndef TESTS_GUEST_CALLS_H
 #define TESTS_GUEST_CALLS_H
 
-/* Programs of the suite calls: each is a subcommand, and ends at its first failure with status 1. */
+/*
+ * Programs of the suite calls: each is a subcommand, and ends at its first failure with status 1.
+ */
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -93,6 +95,8 @@ struct link {
 	} * memory;
 	struct ibv_mr *mr;
 	uint64_t round; /* verified so far */
+	struct ibv_wc early[LINK_RECEIVES]; /* receives that came while another was waited for */
+	unsigned n_early;
 };
 
 enum link_mode link_mode(const char *name);
@@ -111,12 +115,15 @@ struct link_dest {
 	struct ibv_ah *ah;
 	uint32_t qpn;
 	uint32_t qkey;
+	struct ibv_ah_attr attr; /* of a group */
 };
 void link_post_send(struct link *link, const struct link_dest *dest);
 void link_post_write(struct link *link, const struct message *request);
 
-/* The next completion of the wanted opcode within the time, others succeed silently; false: none, or it
- * failed, which *ret tells (IBV_WC_SUCCESS: it is the time that is over). */
+/*
+ * The next completion of the wanted opcode within the time, others succeed silently; false: none,
+ * or it failed, which *ret tells (IBV_WC_SUCCESS: it is the time that is over).
+ */
 bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, struct ibv_wc *ret);
 /* It has to come. */
 void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret);
@@ -124,8 +131,8 @@ void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret
 void pattern_fill(uint8_t *bytes, uint64_t seed);
 void pattern_check(const char *what, const uint8_t *bytes, uint64_t seed);
 
-/* calls-datagram.c: to the sender of what has come, by what its completion tells */
-void datagram_answer(struct link *link, struct ibv_wc *wc);
+/* calls-datagram.c: verifies what has come, and answers its sender at ATTR */
+void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr);
 
 /* calls-peer.c: the two ends of rounds. The client sends a pattern; the server verifies it, writes
  * another into the client's memory, and answers; the client verifies both. */

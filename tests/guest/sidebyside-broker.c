@@ -128,9 +128,12 @@ static int broker_migrate_id(void **id, enum side side)
 	struct rdmabroker_id *moving = *id;
 	int r = rdmabroker_migrate_id(&moving, sessions[side]);
 
-	if (r == 0)
-		*id = moving;
-	return tell(*id, r);
+	if (r < 0)
+		return tell(*id, r);
+	/* As with librdmacm: whoever has a channel for it does not want to wait. */
+	rdmabroker_id_set_context(moving, NULL);
+	*id = moving;
+	return 0;
 }
 
 static int broker_bind_addr(void *id, struct sockaddr *addr)

@@ -207,17 +207,30 @@ static int drop_slot(struct slot *slot)
 	return r;
 }
 
-/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471 */
+/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
+
+static const struct {
+	const char *name, *addr;
+} addresses[] = {
+	{ "here", "10.9.0.1:7471" },   { "here6", "[fd09::1]:7471" },
+	{ "nobody", "10.9.0.1:7499" }, { "nowhere", "192.0.2.1:7471" },
+	{ "group", "239.9.0.1:0" },    { "group2", "239.9.0.2:0" },
+	{ "group6", "[ff0e::9]:0" },
+};
 
 static struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	const char *colon = strrchr(text, ':');
+	const char *colon;
 	char host[64];
 	int n, r;
 
 	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < N_ELEMENTS(addresses); i++)
+		if (strcmp(addresses[i].name, text) == 0)
+			text = addresses[i].addr;
+	colon = strrchr(text, ':');
 	if (strcmp(text, "unix") == 0) {
 		ret->ss_family = AF_UNIX;
 		return (struct sockaddr *)ret;
@@ -830,6 +843,19 @@ static int do_event(const struct step *step, struct text *out)
 			   DEADLINE_MS, out);
 }
 
+/* pending SIDE: until there is an event, which is not taken. */
+static int do_pending(const struct step *step, struct text *out)
+{
+	struct pollfd p = {
+		.fd = backend->get_fd(side_named(step->words[1])),
+		.events = POLLIN,
+	};
+	int n = poll(&p, 1, DEADLINE_MS);
+
+	(void)out;
+	return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
+}
+
 static int do_quiet(const struct step *step, struct text *out)
 {
 	int r = await_event(side_named(step->words[1]), "passive", QUIET_MS, out);
@@ -875,6 +901,7 @@ static const struct verb {
 	{ "migrate", 3, do_migrate },
 	{ "notify", 3, do_notify },
 	{ "option", 4, do_option },
+	{ "pending", 2, do_pending },
 	{ "qp-attr", 3, do_qp_attr },
 	{ "qp-state", 2, do_qp_state },
 	{ "quiet", 2, do_quiet },

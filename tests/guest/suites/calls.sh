@@ -65,8 +65,6 @@ for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
 }
 
 remember_holdings() {
-	# What the daemon opens once, at its first connection, is open.
-	rounds_pass > /dev/null
 	holdings_before=$(holdings)
 }
 
@@ -113,9 +111,12 @@ finish() {
 
 # run USER COMMAND...: to its end.
 run() {
-	local user=$1
+	local user=$1 status=0
 	shift
-	as "$user" calls "$@"
+	as "$user" calls "$@" || status=$?
+	# What the others have to say to it.
+	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 5 {} +
+	return $status
 }
 
 rounds_pass() {
@@ -394,7 +395,6 @@ case_qp_in_reset() {
 
 # multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are the sender's.
 multicast() {
-	local status=0
 	policy <<-END
 		allow session user alice,bob
 		allow device  user alice,bob
@@ -403,11 +403,11 @@ multicast() {
 	END
 	remember_holdings
 	start receiver bob multicast-receive "$4" "$1" 100
+	await "grep -q -e ^FAILED -e 'the group is joined' -e 'cannot join' receiver" 60
+	! grep -q "cannot join" receiver || skip "the kernel has no group $1 on RoCE v2 (EOPNOTSUPP)"
 	await_line receiver "the group is joined"
 	go receiver
 	start sender alice multicast-send "$3" "$1" 100 "$2"
-	(await "grep -q -e 'all datagrams' -e 'nobody has' -e FAILED sender" 60)
-	! grep -q "nobody has" sender || return 77
 	await_line receiver "the group is left"
 	await_line sender "all datagrams are answered"
 	go sender
@@ -438,7 +438,6 @@ case_multicast_denied() {
 }
 
 case_multicast_ipv6() {
-	local status=0
 	multicast ff05::1234 1 $A6 $B6
 }
 
@@ -533,4 +532,7 @@ case_options() {
 
 fabric_up
 install_product
+# What the daemon opens once, at its first connection, is open from now on.
+(cd "$(mktemp -d)" && chmod 755 . && users_policy && rounds_pass) > /dev/null ||
+	fail "no connection"
 run_cases "$@"
