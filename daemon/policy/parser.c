@@ -15,14 +15,10 @@ static const struct operation {
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
 	bool is_missing; /* of the language, not of this version */
 } operations[] = {
-	{ "session", POLICY_SESSION, false },
-	{ "device", POLICY_DEVICE, false },
-	{ "listen", POLICY_LISTEN, false },
-	{ "connect", POLICY_CONNECT, false },
-	{ "accept", POLICY_ACCEPT, false },
-	{ "any", _POLICY_OPERATION_MAX, false },
-	{ "join", POLICY_JOIN, false },
-	{ "admin", 0, true },
+	{ "session", POLICY_SESSION, false }, { "device", POLICY_DEVICE, false },
+	{ "listen", POLICY_LISTEN, false },   { "connect", POLICY_CONNECT, false },
+	{ "accept", POLICY_ACCEPT, false },   { "any", _POLICY_OPERATION_MAX, false },
+	{ "join", POLICY_JOIN, false },       { "admin", 0, true },
 };
 
 #define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
