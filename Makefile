@@ -173,6 +173,8 @@ help:
 	@echo 'make check          all tests; installs the Debian packages that are missing'
 	@echo '  check-unit        unit tests'
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'
+	@echo '  check-guest-calls       the guest: calls that the programs do not make (not in check)'
+	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared (not in check)'
 	@echo '  check-layers      no floor includes one above it'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the library exports what its header declares'
