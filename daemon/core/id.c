@@ -212,6 +212,8 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->rule = TAKE_PTR(from->rule);
 	id->qpn = from->qpn;
 	id->qp_timeout = from->qp_timeout;
+	id->resolve_until_ms = from->resolve_until_ms;
+	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
 	id->tos = from->tos;
 	id->reuseaddr_asked = from->reuseaddr_asked;
@@ -305,6 +307,8 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		return;
 	}
 	if (!id)
+		return;
+	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && conn_resolve_on(id, event->status))
 		return;
 
 	if (!id_move(id, event->type) && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&

@@ -84,6 +84,7 @@ struct id {
 	bool reuseaddr; /* in force */
 	int afonly; /* in force; -1: not set */
 	int ack_timeout; /* likewise */
+	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC; while the address is resolved */
 	uint32_t qpn; /* that was offered to the peer; 0: none */
 	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
 	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
@@ -160,6 +161,8 @@ const struct sockaddr *group_addr(const struct fabric_join *join);
 struct export *export_free(struct export *export);
 /* conn.c: what was held back goes out */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
+/* Address resolution failed with STATUS. True: it goes on, for its time is not over. */
+bool conn_resolve_on(struct id *id, int status);
 /* a decision that the ADDR_RESOLVED event makes possible */
 int conn_admit(struct id *id);
 /* The TOS that the id's rule gives it, set; nothing where no rule has decided yet. */

@@ -180,6 +180,16 @@ void timewait_forget(struct id *id)
 		release(entry);
 }
 
+void timewait_move(struct id *from, struct id *to)
+{
+	to->timewait = TAKE_PTR(from->timewait);
+	if (to->timewait)
+		to->timewait->id = to;
+	to->held = TAKE_PTR(from->held);
+	if (to->held)
+		to->held->id = to;
+}
+
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept)
 {
 	struct core *core = id->session->core;

@@ -37,6 +37,8 @@ void timewait_enter(struct id *id);
 void timewait_exit(struct id *id);
 /* The id goes: its entry lives on by itself, and what is held back for it is dropped. */
 void timewait_forget(struct id *id);
+/* What is known and held of FROM is TO's from now on. */
+void timewait_move(struct id *from, struct id *to);
 
 /*
  * Whether PARAM's QP number has to wait: 1, and it is kept until conn_resume() is called with it; 0: it

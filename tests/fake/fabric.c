@@ -42,6 +42,8 @@ struct fabric {
 	unsigned n_ids, n_channels;
 	uint32_t stranger;
 	unsigned n_stale;
+	unsigned n_addr_errors;
+	int addr_error;
 	uint16_t last_port;
 	int fail[_FAKE_CALL_MAX];
 	unsigned count[_FAKE_CALL_MAX];
@@ -460,6 +462,11 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 	memcpy(&id->info.peer, dst,
 	       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 					   sizeof(struct sockaddr_in6));
+	if (id->fabric->n_addr_errors > 0) {
+		id->fabric->n_addr_errors--;
+		post(id, RDMA_CM_EVENT_ADDR_ERROR, id->fabric->addr_error, NULL, NULL);
+		return 0;
+	}
 	post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, NULL);
 	return 0;
 }
@@ -668,6 +675,12 @@ void fake_fail_next(struct fabric *fabric, enum fake_call which, int r)
 unsigned fake_count(const struct fabric *fabric, enum fake_call which)
 {
 	return fabric->count[which];
+}
+
+void fake_fail_addresses(struct fabric *fabric, unsigned n, int status)
+{
+	fabric->n_addr_errors = n;
+	fabric->addr_error = status;
 }
 
 void fake_reject_stale(struct fabric *fabric, unsigned n)

@@ -44,6 +44,9 @@ void fake_remove_device(struct fabric *fabric, const char *name);
 /* The next N connect requests are rejected as stale. */
 void fake_reject_stale(struct fabric *fabric, unsigned n);
 
+/* The next N address resolutions end in ADDR_ERROR with STATUS. */
+void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
+
 /* From now on QPN belongs to nobody known; all others belong to whoever asks. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 

@@ -453,6 +453,30 @@ START_TEST(reuseaddr_is_decided_again)
 }
 END_TEST
 
+/* The kernel can oversee an answer, and would wait for its whole timeout: it is asked in slices. */
+START_TEST(resolving_goes_on_until_the_deadline)
+{
+	struct id *id = make(&client, 1);
+
+	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
+	expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_uint_eq(client.n, 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
+
+	id = make(&client, 2);
+	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
+	expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
+
+	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
+	id->resolve_until_ms = 0;
+	expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	ck_assert_int_eq(id->state, ID_BOUND);
+}
+END_TEST
+
 START_TEST(privileged_ports_need_a_rule_that_names_them)
 {
 	struct id *id = make(&client, 1);
@@ -735,12 +759,41 @@ START_TEST(time_wait_of_a_destroyed_id)
 }
 END_TEST
 
+START_TEST(time_wait_moves_with_its_id)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next, *moved;
+	unsigned n;
+	int fd;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	next = resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	ck_assert_int_eq(id_export(next, &fd), 0);
+	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
+	close(fd);
+	ck_assert_int_eq(next->state, ID_MOVED);
+	id_free(next);
+	while (fake_count(core->fabric, FAKE_CONNECT) == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_int_eq(moved->state, ID_CONNECTING);
+	run_loop();
+}
+END_TEST
+
 UNIT_MAIN("core", set_up, tear_down, a_connection_from_end_to_end,
 	  the_end_of_a_session_tells_the_peer, verbs_and_states, a_rejects_words_reach_the_peer,
 	  policy_rejects_a_request, no_rule_is_a_reject_of_its_own,
 	  connect_is_decided_early_and_again, tos_by_policy, reuseaddr_by_policy,
-	  reuseaddr_is_decided_again, privileged_ports_need_a_rule_that_names_them,
-	  binding_needs_a_purpose, backlog, a_strangers_qp, ids_are_limited,
-	  requests_past_the_limit_are_told_busy, leases_are_counted, a_device_goes_and_comes,
-	  calls_that_fail, events_out_of_place, a_listener_goes_with_requests_under_way, time_wait,
-	  time_wait_of_a_destroyed_id)
+	  reuseaddr_is_decided_again, resolving_goes_on_until_the_deadline,
+	  privileged_ports_need_a_rule_that_names_them, binding_needs_a_purpose, backlog,
+	  a_strangers_qp, ids_are_limited, requests_past_the_limit_are_told_busy,
+	  leases_are_counted, a_device_goes_and_comes, calls_that_fail, events_out_of_place,
+	  a_listener_goes_with_requests_under_way, time_wait, time_wait_of_a_destroyed_id,
+	  time_wait_moves_with_its_id)
