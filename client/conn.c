@@ -28,20 +28,39 @@ static uint8_t at_most(int wanted, int max)
  */
 static int fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
-	struct ibv_device_attr attr;
-	int r;
+	int max_resources, max_depth, r;
 
 	if (param->responder_resources != 0xff && param->initiator_depth != 0xff)
 		return 0;
-	r = ibv_query_device(id->qp->context, &attr);
-	if (r != 0)
-		return fail(r, "accept: what the device can: %s", strerror(r));
+	r = qp_get_limits(id, &max_resources, &max_depth);
+	if (r < 0)
+		return r;
 	if (param->responder_resources == 0xff)
 		param->responder_resources =
-			at_most(id->request_responder_resources, attr.max_qp_rd_atom);
+			at_most(id->request_responder_resources, max_resources);
 	if (param->initiator_depth == 0xff)
-		param->initiator_depth =
-			at_most(id->request_initiator_depth, attr.max_qp_init_rd_atom);
+		param->initiator_depth = at_most(id->request_initiator_depth, max_depth);
+	return 0;
+}
+
+/* Before the QP is touched: a call that is refused leaves it as it was. */
+static int check_limits(struct rdmabroker_id *id, const char *name,
+			const struct rdmabroker_conn_param *param)
+{
+	int max_resources, max_depth, r;
+
+	/* The broker asks the device of a QP that the library does not know. */
+	if (!id->qp || id_is_datagram(id))
+		return 0;
+	r = qp_get_limits(id, &max_resources, &max_depth);
+	if (r < 0)
+		return r;
+	if (param->responder_resources != 0xff && param->responder_resources > max_resources)
+		return fail(EINVAL, "%s: %u responder resources, the device can have %d", name,
+			    param->responder_resources, max_resources);
+	if (param->initiator_depth != 0xff && param->initiator_depth > max_depth)
+		return fail(EINVAL, "%s: an initiator depth of %u, the device can have %d", name,
+			    param->initiator_depth, max_depth);
 	return 0;
 }
 
@@ -66,9 +85,10 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 		ret->qp_num = id->qp->qp_num;
 		ret->srq = id->qp->srq != NULL;
 	}
-	if (ret->retry_count > 7 || ret->rnr_retry_count > 7)
-		return fail(EINVAL, "%s: a retry count is more than 7", name);
-	return 0;
+	/* As the kernel does: the wire has three bits for each. */
+	ret->retry_count = at_most(ret->retry_count, 7);
+	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
+	return check_limits(id, name, ret);
 }
 
 /* The QP goes all the way to RTS: the peer may send as soon as it has the answer. */

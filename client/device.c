@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/internal.h"
+
+/* Of the devices of all sessions: ids carry them from one to another. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
  * A device that was removed leaves a context behind whose node has no name any more; one that comes
@@ -106,10 +110,13 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 		device_free(device);
 		return r;
 	}
+	device->session = session;
+	device->pid = getpid();
 	device->n_opens = 1;
-	pthread_mutex_lock(&session->lock);
+	device->max_responder_resources = device->max_initiator_depth = -1;
+	pthread_mutex_lock(&lock);
 	LIST_INSERT_HEAD(&session->devices, device, link);
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&lock);
 	*ret = device;
 	return 0;
 }
@@ -121,12 +128,12 @@ int device_get(struct rdmabroker *session, const char *name, struct device **ret
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&lock);
 	if (name)
 		device = find_device(session, name);
 	if (device)
 		device->n_opens++;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&lock);
 	if (device) {
 		*ret = device;
 		return 0;
@@ -134,45 +141,74 @@ int device_get(struct rdmabroker *session, const char *name, struct device **ret
 	return device_new(session, name, ret);
 }
 
-void device_put(struct rdmabroker *session, struct device *device)
+/* Nobody uses it any more. */
+static void device_close(struct device *device)
 {
-	bool last, gone;
+	bool gone = is_gone(device);
 
-	/* A child shares its parent's device: closing it here would tear down what is in use there. */
-	if (wire_check_process(session) < 0)
-		return;
-	pthread_mutex_lock(&session->lock);
-	last = --device->n_opens == 0;
-	if (last)
-		LIST_REMOVE(device, link);
-	pthread_mutex_unlock(&session->lock);
-	if (!last)
-		return;
-	gone = is_gone(device);
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
 	/* The lease of a device that is gone went with it; its name may stand for another by now. */
-	if (!gone)
-		release(session, device->name);
+	if (!gone && device->session)
+		release(device->session, device->name);
 	device_free(device);
+}
+
+void device_put(struct rdmabroker *session, struct device *device)
+{
+	bool last;
+
+	/* A child shares its parent's device: closing it here would tear down what is in use there. */
+	if (device->pid != getpid())
+		return;
+	pthread_mutex_lock(&lock);
+	if (session == device->session)
+		device->n_opens--;
+	else
+		device->n_guests--;
+	last = device->n_opens + device->n_guests == 0;
+	if (last && device->session)
+		LIST_REMOVE(device, link);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		device_close(device);
+}
+
+void device_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to)
+{
+	pthread_mutex_lock(&lock);
+	if (device->session == from) {
+		device->n_opens--;
+		device->n_guests++;
+	} else if (device->session == to) {
+		device->n_guests--;
+		device->n_opens++;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* The session ends, and with it what the program opened and did not close. */
 void devices_free(struct rdmabroker *session)
 {
-	bool is_child = wire_check_process(session) < 0;
+	bool is_child = wire_check_process(session) < 0, is_used;
 	struct device *device;
 
 	while ((device = LIST_FIRST(&session->devices))) {
+		/* In a child the context is the parent's too: it is let be, and its memory with it. */
 		if (is_child) {
-			/* The context is the parent's too: it is let be, and its memory with it. */
 			LIST_REMOVE(device, link);
 			device_free(device);
 			continue;
 		}
-		device->n_opens = 1;
-		device_put(session, device);
+		pthread_mutex_lock(&lock);
+		LIST_REMOVE(device, link);
+		device->n_opens = 0;
+		is_used = device->n_guests > 0;
+		device->session = NULL;
+		pthread_mutex_unlock(&lock);
+		if (!is_used)
+			device_close(device);
 	}
 }
 
@@ -192,11 +228,11 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 
 	if (wire_check_process(session) < 0)
 		return;
-	pthread_mutex_lock(&session->lock);
+	pthread_mutex_lock(&lock);
 	LIST_FOREACH(device, &session->devices, link)
 		if (device->context == context)
 			break;
-	pthread_mutex_unlock(&session->lock);
+	pthread_mutex_unlock(&lock);
 	if (device)
 		device_put(session, device);
 }
@@ -227,10 +263,10 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
 	if (r < 0)
 		return r;
 	device = id->device;
-	pthread_mutex_lock(&id->session->lock);
+	pthread_mutex_lock(&lock);
 	if (!device->pd)
 		device->pd = ibv_alloc_pd(context);
-	pthread_mutex_unlock(&id->session->lock);
+	pthread_mutex_unlock(&lock);
 	if (!device->pd)
 		return fail(errno, "get_pd: %s", strerror(errno));
 	*ret = device->pd;

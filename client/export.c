@@ -7,15 +7,13 @@
 
 /* Ids that change hands: a descriptor stands for one, whoever brings it back has the id. */
 
-int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
+static int export_id(struct rdmabroker_id *id, int *ret_fd)
 {
 	Rdmabroker__ExportId m = RDMABROKER__EXPORT_ID__INIT;
 	REQUEST(request, EXPORT_ID, export_id, &m);
 	int fd = -1, r;
 	struct call like = { .name = "export_id", .handle = id->handle, .ret_fd = &fd };
 
-	if (id->qp)
-		return fail(EINVAL, "export_id: the id has a QP");
 	m.id = id->handle;
 	r = wire_call_like(id->session, &like, &request, id->session->call_timeout_ms, NULL);
 	if (r == 0 && fd < 0)
@@ -25,6 +23,14 @@ int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
 	if (r == 0)
 		*ret_fd = fd;
 	return r;
+}
+
+int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
+{
+	/* Whoever takes it may be another process, which cannot have the QP. */
+	if (id->qp)
+		return fail(EINVAL, "export_id: the id has a QP");
+	return export_id(id, ret_fd);
 }
 
 /* What its event would have told. */
@@ -87,21 +93,24 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	return r;
 }
 
-int rdmabroker_migrate_id(struct rdmabroker_id **id, struct rdmabroker *session)
+/* The program's id stays what it is, with its QP and all: only what it stands for has moved. */
+int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 {
+	struct rdmabroker *from = id->session;
 	struct rdmabroker_id *moved;
 	int fd, r;
 
-	r = rdmabroker_export_id(*id, &fd);
+	r = export_id(id, &fd);
 	if (r < 0)
 		return r;
 	r = rdmabroker_import_id(session, fd, &moved);
 	close(fd);
 	if (r < 0)
 		return r;
-	moved->context = (*id)->context;
-	session_move_events(*id, moved);
-	rdmabroker_destroy_id(*id);
-	*id = moved;
+	id_give_up_handle(from, session_adopt(id, moved));
+	session_destroy_orphans(from);
+	if (id->device)
+		device_move(id->device, from, session);
+	id_free(moved);
 	return 0;
 }

@@ -97,6 +97,22 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	return 0;
 }
 
+void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
+{
+	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
+	REQUEST(request, DESTROY_ID, destroy_id, &m);
+	struct call like = {
+		.name = "destroy_id",
+		.handle = handle,
+		.silent = true,
+		.destroys = true,
+	};
+
+	m.id = handle;
+	/* Where it cannot be sent the session is lost, and the id with it. */
+	wire_post(session, &like, &request, session->call_timeout_ms);
+}
+
 void id_give_up(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -104,10 +120,13 @@ void id_give_up(struct rdmabroker_id *id)
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
 	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
 	struct rdmabroker_id *request_id;
+	Rdmabroker__Frame *frame;
 
 	if (id->handle == 0)
 		return;
 	pthread_mutex_lock(&session->lock);
+	while (id->n_digesting > 0)
+		pthread_cond_wait(&session->cond, &session->lock);
 	while ((request_id = session_forget_id(session, id))) {
 		pthread_mutex_unlock(&session->lock);
 		rdmabroker_destroy_id(request_id);
@@ -117,8 +136,14 @@ void id_give_up(struct rdmabroker_id *id)
 	pthread_mutex_unlock(&session->lock);
 	m.id = like.handle = id->handle;
 	id->handle = 0;
-	/* Where it cannot be sent the session is lost, and the id with it. */
-	wire_post(session, &like, &request, session->call_timeout_ms);
+	if (!id->listening || (session->flags & RDMABROKER_NONBLOCK)) {
+		id_give_up_handle(session, m.id);
+		return;
+	}
+	/* Requests may be on their way here, whose senders wait for an answer that nobody would give. */
+	if (wire_call_like(session, &like, &request, session->call_timeout_ms, &frame) == 0)
+		rdmabroker__frame__free_unpacked(frame, NULL);
+	session_destroy_orphans(session);
 }
 
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id)
@@ -269,10 +294,13 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 {
 	Rdmabroker__Listen m = RDMABROKER__LISTEN__INIT;
 	REQUEST(request, LISTEN, listen, &m);
+	int r;
 
 	m.id = id->handle;
 	m.backlog = backlog > 0 ? (uint32_t)backlog : 0;
-	return do_and_learn(id, "listen", &request);
+	r = do_and_learn(id, "listen", &request);
+	id->listening |= r == 0;
+	return r;
 }
 
 static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,

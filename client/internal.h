@@ -16,6 +16,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "client/failure.h"
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
@@ -42,13 +43,15 @@ struct call {
 struct raw_event {
 	TAILQ_ENTRY(raw_event) link; /* rdmabroker.events */
 	Rdmabroker__Frame *frame; /* NULL: made here, of the fields below */
-	struct rdmabroker_id *id; /* NULL: destroyed meanwhile, REQUEST is to be destroyed too */
+	struct rdmabroker_id *id; /* NULL: destroyed meanwhile, REQUEST is an orphan */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: made when it came */
 	const char *call; /* DONE */
 	int status; /* DONE */
 	char *text; /* DONE */
 };
+
+TAILQ_HEAD(raw_events, raw_event);
 
 struct event {
 	struct rdmabroker_event public;
@@ -72,12 +75,17 @@ struct join {
 	uint16_t mlid;
 };
 
+/* Open once in a session. It outlives the session while ids use it that have moved to another one. */
 struct device {
 	LIST_ENTRY(device) link; /* rdmabroker.devices */
+	struct rdmabroker *session; /* NULL: closed */
+	pid_t pid; /* of the process that opened it */
 	char *name;
 	struct ibv_context *context;
 	struct ibv_pd *pd; /* that ids share; NULL: not needed yet */
-	unsigned n_opens;
+	unsigned n_opens; /* by the program, and by ids of the session */
+	unsigned n_guests; /* by ids that were the session's */
+	int max_responder_resources, max_initiator_depth; /* -1: not asked for yet */
 };
 
 struct rdmabroker_id {
@@ -95,6 +103,8 @@ struct rdmabroker_id {
 	uint8_t request_responder_resources, request_initiator_depth;
 	/* What it takes to make the id anew, see renew.c: */
 	int options[4]; /* by enum rdmabroker_option; -1: not set */
+	bool listening;
+	unsigned n_digesting; /* threads that work on events of it; session.lock */
 	bool bound; /* to its local address, by the program's wish */
 	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
 	bool may_renew; /* a stale reject is not the end: the QP is left as it is */
@@ -134,7 +144,8 @@ struct rdmabroker {
 
 	uint32_t serial;
 	TAILQ_HEAD(, call) calls;
-	TAILQ_HEAD(, raw_event) events;
+	struct raw_events events;
+	unsigned n_orphans; /* of the events: requests whose listener is gone */
 	struct ids ids, requests;
 	LIST_HEAD(, device) devices;
 };
@@ -146,9 +157,6 @@ extern struct rdmabroker_id *const DYING;
 	Rdmabroker__Request var = RDMABROKER__REQUEST__INIT; \
 	var.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
 	var.field = (message)
-
-/* Times: CLOCK_MONOTONIC in ms */
-int64_t now_ms(void);
 
 /* wire.c: requests. REQUEST's serial is filled in. */
 
@@ -171,15 +179,17 @@ int wire_check(struct rdmabroker *session);
 /* -EPERM in a child of the process that opened the session: before the lock, whose state it inherited. */
 int wire_check_process(const struct rdmabroker *session);
 
-/* The thread's failure: returns -ERROR. */
-int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int fail_remote(const Rdmabroker__Failure *failure);
-
 /* session.c: what wire.c hands over. Lock held. */
 void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
-void session_move_events(struct rdmabroker_id *from, struct rdmabroker_id *to);
+/*
+ * ID is what MOVED, just imported, stands for: it takes its place in MOVED's session, with its events.
+ * Returns the number that it had, which the broker is to be told of.
+ */
+uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved);
+/* Not under the lock. Requests that came for a listener that is gone: the broker is told to reject them. */
+void session_destroy_orphans(struct rdmabroker *session);
 /* Not under the lock. Take the first event of ID that is in TYPES (bits), or any if ID is NULL; wait until DEADLINE. */
 int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
 		 int64_t deadline, struct event **ret);
@@ -213,6 +223,7 @@ int id_renew(struct rdmabroker_id *id, int64_t deadline);
 int id_create(struct rdmabroker_id *id);
 /* Give the number back: the broker's id is destroyed, ours is not. */
 void id_give_up(struct rdmabroker_id *id);
+void id_give_up_handle(struct rdmabroker *session, uint32_t handle);
 int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 		   struct rdmabroker_id **ret);
 void id_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info);
@@ -228,7 +239,10 @@ void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
 
 /* device.c */
 int device_get(struct rdmabroker *session, const char *name, struct device **ret);
+/* By an id or a program of SESSION. */
 void device_put(struct rdmabroker *session, struct device *device);
+/* An id that has the device open is TO's now. */
+void device_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to);
 void devices_free(struct rdmabroker *session);
 
 /* qp.c */
@@ -237,3 +251,5 @@ int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_d
 int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
 int qp_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret);
 void qp_to_error(struct rdmabroker_id *id);
+/* What the QP's device can. */
+int qp_get_limits(struct rdmabroker_id *id, int *ret_responder_resources, int *ret_initiator_depth);

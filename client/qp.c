@@ -99,6 +99,29 @@ void qp_to_error(struct rdmabroker_id *id)
 		ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
 }
 
+int qp_get_limits(struct rdmabroker_id *id, int *ret_responder_resources, int *ret_initiator_depth)
+{
+	struct device *device = id->device;
+	struct ibv_device_attr attr;
+	int r;
+
+	if (device && device->max_responder_resources >= 0) {
+		*ret_responder_resources = device->max_responder_resources;
+		*ret_initiator_depth = device->max_initiator_depth;
+		return 0;
+	}
+	r = ibv_query_device(id->qp->context, &attr);
+	if (r != 0)
+		return fail(r, "what the device of QP %u can: %s", id->qp->qp_num, strerror(r));
+	*ret_responder_resources = attr.max_qp_rd_atom;
+	*ret_initiator_depth = attr.max_qp_init_rd_atom;
+	if (device) {
+		device->max_initiator_depth = attr.max_qp_init_rd_atom;
+		device->max_responder_resources = attr.max_qp_rd_atom;
+	}
+	return 0;
+}
+
 /* Devices without ECE, and libibverbs without their support, say EOPNOTSUPP: then there is none. */
 int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
 {

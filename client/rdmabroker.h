@@ -30,7 +30,7 @@
  *
  * Threads
  *   A session and its ids can be used by several threads. An id must not be destroyed while another
- *   thread is inside a call on it.
+ *   thread is inside a call on it; taking events is not a call on an id.
  *
  * Fork
  *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
@@ -139,8 +139,8 @@ struct rdmabroker_conn_param {
 	uint8_t responder_resources; /* 0xff: as many as the device can */
 	uint8_t initiator_depth; /* 0xff: as many as the device can */
 	uint8_t flow_control;
-	uint8_t retry_count; /* 0..7 */
-	uint8_t rnr_retry_count; /* 0..7, 7: for ever */
+	uint8_t retry_count; /* 0..7; more is 7 */
+	uint8_t rnr_retry_count; /* 0..7, 7: for ever; more is 7 */
 	uint8_t srq; /* for a QP that the library does not know */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 };
@@ -287,7 +287,8 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
  * Description:
  *   Whatever is under way on it is ended: a connection is disconnected, a request that was not answered
  *   is rejected. Events of it that were not taken yet are dropped. A QP that the library made is
- *   destroyed. Does not wait for the broker.
+ *   destroyed. Does not wait for the broker, except for a listening id, at most call_timeout_ms, so that
+ *   no request to it is left unanswered.
  * Returns:
  *   NULL, always.
  * See also:
@@ -581,9 +582,14 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 /**
  * rdmabroker_migrate_id - Move an id to another session of this process.
  * Description:
- *   Export and import in one; *@id is replaced.
+ *   The id stays what it is, with its QP; its events come to @session from now on, those included that
+ *   were not taken yet. Requests that a listening id was sent and nobody took are rejected.
+ * Returns:
+ *   0; what rdmabroker_export_id() and rdmabroker_import_id() return: then nothing has changed.
+ * See also:
+ *   rdma_migrate_id
  */
-int rdmabroker_migrate_id(struct rdmabroker_id **id, struct rdmabroker *session);
+int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
 
 /**
  * rdmabroker_disconnect - End a connection.

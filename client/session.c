@@ -228,6 +228,16 @@ static void enqueue(struct rdmabroker *session, struct raw_event *raw)
 		return; /* the counter is high: it is readable as it is */
 }
 
+static void take_raw(struct rdmabroker *session, struct raw_event *raw)
+{
+	uint64_t count;
+
+	TAILQ_REMOVE(&session->events, raw, link);
+	if (TAILQ_EMPTY(&session->events) && !session->dead &&
+	    read(session->signal, &count, sizeof(count)) < 0)
+		return; /* it was not set: nothing to clear */
+}
+
 static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
 {
 	struct rdmabroker_id **slot = session_find_id(session, handle);
@@ -237,7 +247,7 @@ static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
 
 /*
  * A request whose listener is gone here has nobody to take it. Its id is made all the same, and left in
- * the queue without a listener: session_take() destroys it, which tells the daemon.
+ * the queue without a listener, to be destroyed: that tells the broker.
  */
 void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
@@ -255,6 +265,7 @@ void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	    id_new_request(session, event->request_id, raw->id ? raw->id->ps : RDMABROKER_PS_TCP,
 			   &raw->request) < 0)
 		raw->id = NULL;
+	session->n_orphans += !raw->id && raw->request;
 	if (raw->id || raw->request)
 		enqueue(session, raw);
 	else
@@ -287,6 +298,8 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 			id_new_request(session, reply->import_id->id,
 				       (enum rdmabroker_port_space)reply->import_id->port_space,
 				       &call->imported);
+		if (call->destroys)
+			*session_find_id(session, call->handle) = NULL;
 		call->frame = frame;
 		call->done = true;
 		return;
@@ -328,32 +341,56 @@ struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmab
 	return NULL;
 }
 
-/* Those of FROM that were not taken become TO's. */
-void session_move_events(struct rdmabroker_id *from, struct rdmabroker_id *to)
+/* Those of FROM, in their order. A listener's requests are the old session's own: they are orphans. */
+static void collect_events(struct rdmabroker_id *from, struct raw_events *ret)
 {
+	struct rdmabroker *session = from->session;
 	struct raw_event *raw, *next;
-	TAILQ_HEAD(, raw_event) moved = TAILQ_HEAD_INITIALIZER(moved);
 
-	pthread_mutex_lock(&from->session->lock);
-	/* What is in the socket counts as well. */
-	wire_pump(from->session, now_ms());
-	for (raw = TAILQ_FIRST(&from->session->events); raw; raw = next) {
+	for (raw = TAILQ_FIRST(&session->events); raw; raw = next) {
 		next = TAILQ_NEXT(raw, link);
-		/* A listener's requests are the old session's own. */
-		if (raw->id != from || raw->request)
+		if (raw->id != from)
 			continue;
-		TAILQ_REMOVE(&from->session->events, raw, link);
-		TAILQ_INSERT_TAIL(&moved, raw, link);
+		if (raw->request) {
+			raw->id = NULL;
+			session->n_orphans++;
+			continue;
+		}
+		take_raw(session, raw);
+		TAILQ_INSERT_TAIL(ret, raw, link);
 	}
-	pthread_mutex_unlock(&from->session->lock);
+}
 
-	pthread_mutex_lock(&to->session->lock);
-	while ((raw = TAILQ_FIRST(&moved))) {
-		TAILQ_REMOVE(&moved, raw, link);
-		raw->id = to;
-		enqueue(to->session, raw);
+uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
+{
+	struct raw_events events = TAILQ_HEAD_INITIALIZER(events);
+	struct rdmabroker *session = id->session;
+	uint32_t handle = id->handle;
+	struct raw_event *raw;
+
+	pthread_mutex_lock(&session->lock);
+	while (id->n_digesting > 0)
+		pthread_cond_wait(&session->cond, &session->lock);
+	/* What is in the socket counts as well. */
+	wire_pump(session, now_ms());
+	collect_events(id, &events);
+	*session_find_id(session, handle) = DYING;
+	pthread_mutex_unlock(&session->lock);
+
+	session = moved->session;
+	pthread_mutex_lock(&session->lock);
+	collect_events(moved, &events);
+	*session_find_id(session, moved->handle) = id;
+	id->session = session;
+	id->handle = moved->handle;
+	moved->handle = 0;
+	while ((raw = TAILQ_FIRST(&events))) {
+		TAILQ_REMOVE(&events, raw, link);
+		raw->id = id;
+		enqueue(session, raw);
 	}
-	pthread_mutex_unlock(&to->session->lock);
+	pthread_mutex_unlock(&session->lock);
+	return handle;
 }
 
 /* What is taken */
@@ -364,20 +401,38 @@ static struct raw_event *find_raw(struct rdmabroker *session, const struct rdmab
 	struct raw_event *raw;
 
 	TAILQ_FOREACH(raw, &session->events, link)
-		if (!raw->id || !id ||
-		    (raw->id == id && raw->type < 64 && (types & (1ULL << raw->type))))
+		if (raw->id &&
+		    (!id || (raw->id == id && raw->type < 64 && (types & (1ULL << raw->type)))))
 			return raw;
 	return NULL;
 }
 
-static void take_raw(struct rdmabroker *session, struct raw_event *raw)
+static struct raw_event *find_orphan(struct rdmabroker *session)
 {
-	uint64_t count;
+	struct raw_event *raw;
 
-	TAILQ_REMOVE(&session->events, raw, link);
-	if (TAILQ_EMPTY(&session->events) && !session->dead &&
-	    read(session->signal, &count, sizeof(count)) < 0)
-		return; /* it was not set: nothing to clear */
+	if (session->n_orphans == 0)
+		return NULL;
+	TAILQ_FOREACH(raw, &session->events, link)
+		if (!raw->id)
+			return raw;
+	return NULL;
+}
+
+void session_destroy_orphans(struct rdmabroker *session)
+{
+	struct raw_event *raw;
+
+	pthread_mutex_lock(&session->lock);
+	while ((raw = find_orphan(session))) {
+		take_raw(session, raw);
+		session->n_orphans--;
+		pthread_mutex_unlock(&session->lock);
+		rdmabroker_destroy_id(raw->request);
+		free_raw(raw);
+		pthread_mutex_lock(&session->lock);
+	}
+	pthread_mutex_unlock(&session->lock);
 }
 
 static int take_lost(struct rdmabroker *session, struct event **ret)
@@ -406,18 +461,14 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 
 	if (r < 0)
 		return r;
+	session_destroy_orphans(session);
 	pthread_mutex_lock(&session->lock);
 	for (;;) {
 		raw = find_raw(session, id, types);
 		if (raw) {
 			take_raw(session, raw);
-			if (raw->id)
-				break;
-			pthread_mutex_unlock(&session->lock);
-			rdmabroker_destroy_id(raw->request);
-			free_raw(raw);
-			pthread_mutex_lock(&session->lock);
-			continue;
+			raw->id->n_digesting++;
+			break;
 		}
 		if (session->dead) {
 			r = id ? wire_check(session) : take_lost(session, ret);
@@ -430,12 +481,21 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 		}
 		looked = true;
 		wire_pump(session, deadline);
+		if (session->n_orphans > 0) {
+			pthread_mutex_unlock(&session->lock);
+			session_destroy_orphans(session);
+			pthread_mutex_lock(&session->lock);
+		}
 	}
 	pthread_mutex_unlock(&session->lock);
 	if (!raw)
 		return r;
 
 	*ret = event_digest(raw);
+	pthread_mutex_lock(&session->lock);
+	if (--raw->id->n_digesting == 0)
+		pthread_cond_broadcast(&session->cond);
+	pthread_mutex_unlock(&session->lock);
 	free_raw(raw);
 	return *ret ? 0 : fail(ENOMEM, "an event is lost: out of memory");
 }

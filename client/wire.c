@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,49 +8,6 @@
 
 #include "client/internal.h"
 #include "proto/packet.h"
-
-static _Thread_local struct {
-	int error;
-	char text[256];
-	char rule[256];
-} last_failure;
-
-int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-int fail(int error, const char *fmt, ...)
-{
-	va_list ap;
-
-	last_failure.error = -error;
-	last_failure.rule[0] = 0;
-	va_start(ap, fmt);
-	vsnprintf(last_failure.text, sizeof(last_failure.text), fmt, ap);
-	va_end(ap);
-	return -error;
-}
-
-int fail_remote(const Rdmabroker__Failure *failure)
-{
-	int error = failure->error > 0 ? failure->error : EIO;
-
-	fail(error, "%s", failure->text);
-	snprintf(last_failure.rule, sizeof(last_failure.rule), "%s", failure->rule);
-	return -error;
-}
-
-void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret)
-{
-	(void)session;
-	ret->error = last_failure.error;
-	ret->text = last_failure.text;
-	ret->rule = last_failure.rule[0] ? last_failure.rule : NULL;
-}
 
 int wire_check_process(const struct rdmabroker *session)
 {
@@ -276,7 +231,9 @@ int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Re
 	if (r < 0)
 		return r;
 	if (call->frame->reply->failure)
-		r = fail_remote(call->frame->reply->failure);
+		r = fail_remote(call->frame->reply->failure->error,
+				call->frame->reply->failure->text,
+				call->frame->reply->failure->rule);
 	if (r == 0 && ret)
 		*ret = call->frame;
 	else

@@ -102,6 +102,8 @@ static void check_arguments(void)
 	       -EINVAL);
 	expect("set_option TOS -1", rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, -1), -EINVAL);
 	expect("bind_addr AF_UNIX", rdmabroker_bind_addr(id, &unknown), -EINVAL);
+	unknown.sa_family = AF_IB;
+	expect("bind_addr AF_IB", rdmabroker_bind_addr(id, &unknown), -EAFNOSUPPORT);
 	expect("resolve_route, no address", rdmabroker_resolve_route(id, 1000), -EINVAL);
 	expect("disconnect, not connected", rdmabroker_disconnect(id), -EINVAL);
 	expect("create_id, unknown port space",

@@ -103,7 +103,7 @@ static void call_all(struct family *f)
 	refused(s, "export_id", rdmabroker_export_id(other, &fd));
 	refused(s, "import_id", rdmabroker_import_id(s, STDIN_FILENO, &id));
 	id = other;
-	refused(s, "migrate_id", rdmabroker_migrate_id(&id, s));
+	refused(s, "migrate_id", rdmabroker_migrate_id(id, s));
 	refused(s, "get_status", rdmabroker_get_status(s, &status));
 	refused(s, "get_devices", rdmabroker_get_devices(s, &devices, &n));
 	refused(s, "open_device",

@@ -123,17 +123,14 @@ static int broker_destroy_id(void *id)
 	return 0;
 }
 
-static int broker_migrate_id(void **id, enum side side)
+static int broker_migrate_id(void *id, enum side side)
 {
-	struct rdmabroker_id *moving = *id;
-	int r = rdmabroker_migrate_id(&moving, sessions[side]);
+	int r = rdmabroker_migrate_id(id, sessions[side]);
 
-	if (r < 0)
-		return tell(*id, r);
 	/* As with librdmacm: whoever has a channel for it does not want to wait. */
-	rdmabroker_id_set_context(moving, NULL);
-	*id = moving;
-	return 0;
+	if (r == 0)
+		rdmabroker_id_set_context(id, NULL);
+	return tell(id, r);
 }
 
 static int broker_bind_addr(void *id, struct sockaddr *addr)
@@ -300,6 +297,7 @@ static const struct sockaddr *broker_get_peer_addr(void *id)
 
 const struct backend broker_backend = {
 	.name = "broker",
+	.port_offset = 1000,
 	.open = broker_open,
 	.close = broker_close,
 	.get_fd = broker_get_fd,

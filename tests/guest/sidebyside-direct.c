@@ -125,9 +125,9 @@ static int direct_destroy_id(void *id)
 	return result(rdma_destroy_id(id));
 }
 
-static int direct_migrate_id(void **id, enum side side)
+static int direct_migrate_id(void *id, enum side side)
 {
-	return result(rdma_migrate_id(*id, channels[side]));
+	return result(rdma_migrate_id(id, channels[side]));
 }
 
 static int direct_bind_addr(void *id, struct sockaddr *addr)

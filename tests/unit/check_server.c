@@ -662,7 +662,7 @@ START_TEST(an_id_changes_hands)
 	/* A listener goes on elsewhere. */
 	s = open_session(0);
 	listener = start_listening(s, 7471);
-	ck_assert_int_eq(rdmabroker_migrate_id(&listener, worker), 0);
+	ck_assert_int_eq(rdmabroker_migrate_id(listener, worker), 0);
 	rdmabroker_close(s);
 	rdmabroker_destroy_id(active);
 	active = resolve(c, 7471);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "client/failure.h"
+
+static _Thread_local struct {
+	int error;
+	char text[256];
+	char rule[256];
+} last;
+
+int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int fail(int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	last.error = -error;
+	last.rule[0] = 0;
+	va_start(ap, fmt);
+	vsnprintf(last.text, sizeof(last.text), fmt, ap);
+	va_end(ap);
+	return -error;
+}
+
+int fail_remote(int error, const char *text, const char *rule)
+{
+	if (error <= 0)
+		error = EIO;
+	fail(error, "%s", text);
+	snprintf(last.rule, sizeof(last.rule), "%s", rule);
+	return -error;
+}
+
+void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret)
+{
+	(void)session;
+	ret->error = last.error;
+	ret->text = last.text;
+	ret->rule = last.rule[0] ? last.rule : NULL;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Why a call failed, for rdmabroker_get_failure(): each thread has its own. And the clock of deadlines. */
+
+#include <stdint.h>
+
+#include "client/rdmabroker.h"
+
+/* All return -ERROR. */
+int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* In the broker's words. RULE may be empty. */
+int fail_remote(int error, const char *text, const char *rule);
+
+int64_t now_ms(void); /* CLOCK_MONOTONIC */
