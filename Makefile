@@ -87,12 +87,15 @@ build-packages test-packages:
 	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
-.PHONY: check check-unit check-guest check-layers check-headers check-abi check-man
+.PHONY: check check-unit check-guest check-calls check-layers check-headers check-abi check-man
 check: test-packages
 	+$(Q)O='$(O)' MAKE='$(MAKE)' tests/run
 
 check-unit: $(UNIT) $(O)/rdmabrokerd
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
+
+check-calls:
+	$(Q)tests/calls
 
 check-layers:
 	$(Q)tests/layers
@@ -173,8 +176,9 @@ help:
 	@echo 'make check          all tests; installs the Debian packages that are missing'
 	@echo '  check-unit        unit tests'
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'
-	@echo '  check-guest-calls       the guest: calls that the programs do not make (not in check)'
-	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared (not in check)'
+	@echo '  check-guest-calls       the guest: calls that the programs do not make'
+	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
+	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-layers      no floor includes one above it'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the library exports what its header declares'

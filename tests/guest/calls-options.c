@@ -130,6 +130,8 @@ int options(char **argv)
 	expect_option(id, "asked", RDMABROKER_OPTION_ACK_TIMEOUT, 13);
 	must(session, "resolve_addr_wait",
 	     rdmabroker_resolve_addr_wait(id, NULL, &address.any, DEADLINE_MS));
+	if (rdmabroker_id_get_peer_port(id) != number(argv[1]))
+		die("the peer's port is %u", rdmabroker_id_get_peer_port(id));
 	expect_option(id, "resolved", RDMABROKER_OPTION_TOS, forced);
 	expect_option(id, "resolved", RDMABROKER_OPTION_REUSEADDR, 0);
 	must_fail(session, "set_option AFONLY too late",
@@ -137,6 +139,30 @@ int options(char **argv)
 	must_fail(session, "get_option 1000",
 		  rdmabroker_get_option(id, (enum rdmabroker_option)1000, &value), -ENOSYS);
 	rdmabroker_destroy_id(id);
+	rdmabroker_close(session);
+	return 0;
+}
+
+/* devices: tells which there are, and that each can be used. */
+int devices(char **argv)
+{
+	struct rdmabroker *session = open_session(0);
+	struct ibv_context **list;
+	struct ibv_pd *pd;
+	size_t n = 0;
+
+	(void)argv;
+	must(session, "get_devices", rdmabroker_get_devices(session, &list, &n));
+	for (size_t i = 0; i < n; i++) {
+		pd = ibv_alloc_pd(list[i]);
+		printf("device %s%s\n", ibv_get_device_name(list[i]->device),
+		       pd ? "" : ", which cannot be used");
+		if (pd)
+			ibv_dealloc_pd(pd);
+	}
+	if (list[n])
+		die("the list goes on after %zu", n);
+	rdmabroker_free_devices(session, list);
 	rdmabroker_close(session);
 	return 0;
 }

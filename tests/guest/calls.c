@@ -211,6 +211,7 @@ static const struct command {
 	{ "threads-pumped", 4, threads_pumped },
 	{ "binds", 2, binds },
 	{ "options", 4, options },
+	{ "devices", 0, devices },
 };
 
 int main(int argc, char **argv)

@@ -192,5 +192,6 @@ int threads_waiting(char **argv);
 int threads_pumped(char **argv);
 int binds(char **argv);
 int options(char **argv);
+int devices(char **argv);
 
 #endif

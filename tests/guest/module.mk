@@ -41,7 +41,8 @@ $(O)/tests/guest/calls: $(call objs,$(calls-sources)) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-sidebyside-sources := $(addprefix $(guest-dir)/sidebyside,.c -broker.c -direct.c -scripts.c)
+sidebyside-sources := $(addprefix $(guest-dir)/sidebyside,.c -broker.c -direct.c -ids.c -scripts.c \
+	-steps.c -tell.c)
 
 $(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)

@@ -493,7 +493,7 @@ const struct script scripts[] = {
 	{ "join-two-groups", MEMBER "join active group; event active; "
 				    "join active group2; event active; leave active group; "
 				    "leave active group2" },
-	{ "join-twice", MEMBER "join active group; event active; join active group; "
+	{ "join-twice", MEMBER "join active group; event active; join active 239.9.0.1:0; "
 			       "quiet active" },
 	{ "join-two-ids", MEMBER "create active2 udp; bind active2 10.9.0.2:0; "
 				 "create-qp active2; join active group; event active; "
@@ -545,6 +545,12 @@ const struct script scripts[] = {
 #define DEVICE_FIRST "librdmacm reads the id's device before it has one"
 #define KERNEL_BLOCKS \
 	"the kernel forgets the message under way, and to destroy the id blocks for minutes"
+#define ATTR_WITH_EVENT \
+	"the attributes came with the request: that the peer is gone is told by accept"
+#define MOVED_AWAY \
+	"a request that went to the old channel is rejected: directly its peer waits in vain"
+#define JOINED_ONCE "an id is in a group once, and to leave it is no question of which time"
+#define KERNEL_NUMBER "524 is the kernel's own ENOTSUPP, which no program knows"
 #define TOO_BIG "E2BIG says what is wrong, and nothing was sent"
 #define NO_SHARED_LISTENERS "an id with REUSEADDR is for connecting"
 
@@ -565,6 +571,17 @@ const struct exception exceptions[] = {
 	{ "reuseaddr-listen-shared", "listen listener", "EADDRINUSE", "EINVAL",
 	  NO_SHARED_LISTENERS },
 	{ "reuseaddr-listen-shared", "listen other", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS },
+
+	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT },
+
+	{ "migrate-with-events", "quiet active", "nothing", "REJECTED active, status 28",
+	  MOVED_AWAY },
+	{ "join-twice", "join active 239.9.0.1:0", "0", "EEXIST", JOINED_ONCE },
+	{ "join-twice", "quiet active",
+	  "MULTICAST_JOIN active, status 0, qp multicast, qkey 0x1234567, sl 0, port 1, "
+	  "dgid ::ffff:239.9.0.1, sgid index 1, hop limit 64, traffic class 0, context member",
+	  "nothing", JOINED_ONCE },
+	{ "join-ipv6", "join active group6", "errno 524", "EOPNOTSUPP", KERNEL_NUMBER },
 
 	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG },
 	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG },

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the interpreter of scripts asks of librdmacm and of librdmabroker alike. The types are
- * rdma_cma.h's, for it is the reference.
+ * The interpreter of scripts (sidebyside.c, -ids.c, -steps.c, -tell.c), and what it asks of librdmacm and
+ * of librdmabroker alike. The types are rdma_cma.h's, for it is the reference.
  */
 
 #include <rdma/rdma_cma.h>
@@ -12,6 +12,8 @@
 
 /* How long whatever has to come is waited for. */
 #define DEADLINE_MS 15000
+/* How long nothing must happen for it to be said that nothing happens. */
+#define QUIET_MS 400
 
 /* The event channels of a run. */
 enum side {
@@ -36,6 +38,7 @@ struct event {
 /* Calls return 0 or a negative errno. */
 struct backend {
 	const char *name;
+	uint16_t port_offset; /* added to all ports, so that both can run at the same time */
 	int (*open)(enum side side);
 	void (*close)(enum side side);
 	int (*get_fd)(enum side side);
@@ -47,7 +50,7 @@ struct backend {
 	int (*create_ep)(enum side side, bool passive, enum rdma_port_space ps, const char *node,
 			 const char *service, void **ret);
 	int (*destroy_id)(void *id);
-	int (*migrate_id)(void **id, enum side side);
+	int (*migrate_id)(void *id, enum side side);
 	int (*bind_addr)(void *id, struct sockaddr *addr);
 	int (*listen)(void *id, int backlog);
 	int (*get_request)(void *id, void **ret);
@@ -100,3 +103,73 @@ struct exception {
 
 extern const struct script scripts[];
 extern const struct exception exceptions[];
+
+extern const struct backend *backend; /* of this run */
+extern const struct script *script; /* likewise */
+
+/* sidebyside-ids.c */
+
+#define MAX_ARGS 8
+#define MAX_SLOTS 12
+#define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
+
+struct text {
+	char buf[1024];
+	size_t n;
+};
+
+/* An id of a script, by its name there. */
+struct slot {
+	char name[16];
+	enum side side;
+	enum rdma_port_space ps;
+	void *id; /* NULL: there is none */
+	struct ibv_cq *cq; /* of the QP that the library made */
+	struct ibv_pd *own_pd;
+	struct ibv_cq *own_cq;
+	struct ibv_qp *own_qp; /* which the library does not know */
+};
+
+extern struct slot slots[MAX_SLOTS];
+extern const char *const side_names[N_SIDES];
+
+void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void add(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int64_t now_ms(void);
+/* Valid until the next call. */
+const char *error_name(int r);
+
+/* NULL: there is none. */
+struct slot *find_slot(const char *name);
+struct slot *new_slot(const char *name);
+const struct slot *slot_by_id(const void *id);
+const char *name_of_id(const void *id);
+struct ibv_qp *slot_qp(const struct slot *slot);
+const char *name_of_qp(uint32_t qp_num);
+void drop_qps(struct slot *slot);
+int drop_slot(struct slot *slot);
+
+/* sidebyside-tell.c */
+
+/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name. */
+struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
+void add_addr(struct text *out, const struct sockaddr *addr);
+void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
+/* A request becomes the id of that name. */
+int take_event(enum side side, const char *request_name, struct text *out);
+int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
+
+/* sidebyside-steps.c */
+
+struct step {
+	char *words[MAX_ARGS]; /* after the last: NULL */
+	unsigned n;
+};
+
+struct verb {
+	const char *name;
+	unsigned n_words; /* at least */
+	int (*run)(const struct step *step, struct text *out);
+};
+
+extern const struct verb step_verbs[]; /* after the last: no name */

@@ -530,6 +530,16 @@ case_options() {
 	run bob options $A 7473 -1 -1
 }
 
+case_devices() {
+	users_policy
+	assert_eq "$(run alice devices | grep '^device' | sort | xargs)" "device rxe0 device rxe1"
+	policy <<-END
+		allow session user alice
+		allow device  user alice device rxe1
+	END
+	assert_eq "$(run alice devices | grep '^device')" "device rxe1"
+}
+
 fabric_up
 install_product
 # What the daemon opens once, at its first connection, is open from now on.

@@ -43,9 +43,12 @@ compare() {
 }
 
 side_by_side() {
-	for backend in direct broker; do
-		run $backend "$1" || ended $backend $?
-	done
+	local direct
+	# Each has its own ports.
+	run direct "$1" &
+	direct=$!
+	run broker "$1" || ended broker $?
+	wait $direct || ended direct $?
 	compare
 }
 

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * How addresses, events and attributes are told. What varies from run to run is not: QP numbers are named
+ * after the id whose QP it is, ports that the kernel chose are "chosen".
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/guest/sidebyside.h"
+
+/* Ports from here on are the kernel's choice. */
+#define FIRST_CHOSEN_PORT 32768
+
+/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
+
+static const struct {
+	const char *name, *addr;
+} addresses[] = {
+	{ "here", "10.9.0.1:7471" },   { "here6", "[fd09::1]:7471" },
+	{ "nobody", "10.9.0.1:7499" }, { "nowhere", "192.0.2.1:7471" },
+	{ "group", "239.9.0.1:0" },    { "group2", "239.9.0.2:0" },
+	{ "group6", "[ff0e::9]:0" },
+};
+
+static in_port_t parse_port(const char *text)
+{
+	int port = atoi(text);
+
+	return htons((uint16_t)(port > 0 ? port + backend->port_offset : 0));
+}
+
+struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	const char *colon;
+	char host[64];
+	int n, r;
+
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < N_ELEMENTS(addresses); i++)
+		if (strcmp(addresses[i].name, text) == 0)
+			text = addresses[i].addr;
+	colon = strrchr(text, ':');
+	if (strcmp(text, "unix") == 0) {
+		ret->ss_family = AF_UNIX;
+		return (struct sockaddr *)ret;
+	}
+	if (!colon)
+		die("no port in %s", text);
+	n = (int)(colon - text);
+	if (text[0] == '[') {
+		snprintf(host, sizeof(host), "%.*s", n - 2, text + 1);
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = parse_port(colon + 1);
+		r = inet_pton(AF_INET6, host, &in6->sin6_addr);
+	} else {
+		snprintf(host, sizeof(host), "%.*s", n, text);
+		in->sin_family = AF_INET;
+		in->sin_port = parse_port(colon + 1);
+		r = inet_pton(AF_INET, strcmp(host, "*") == 0 ? "0.0.0.0" : host, &in->sin_addr);
+	}
+	if (r != 1)
+		die("%s is not an address", text);
+	return (struct sockaddr *)ret;
+}
+
+static void add_port(struct text *out, in_port_t port)
+{
+	if (ntohs(port) >= FIRST_CHOSEN_PORT)
+		add(out, ":chosen");
+	else
+		add(out, ":%u", port ? ntohs(port) - backend->port_offset : 0);
+}
+
+void add_addr(struct text *out, const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	char text[INET6_ADDRSTRLEN];
+
+	switch (addr->sa_family) {
+	case AF_INET:
+		add(out, "%s", inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)));
+		add_port(out, in->sin_port);
+		break;
+	case AF_INET6:
+		add(out, "[%s]", inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text)));
+		add_port(out, in6->sin6_port);
+		break;
+	default:
+		add(out, "none");
+	}
+}
+
+/* Events */
+
+/* What the peer sent is followed by zeros, for the transport's messages have one length. */
+static void add_data(struct text *out, const struct event *event)
+{
+	char data[sizeof(event->data) + 1] = "";
+
+	memcpy(data, event->data, event->data_len);
+	if (data[0])
+		add(out, ", data \"%s\"", data);
+}
+
+static void add_ah(struct text *out, const struct ibv_ah_attr *ah)
+{
+	char dgid[INET6_ADDRSTRLEN];
+
+	add(out, ", sl %u, port %u", ah->sl, ah->port_num);
+	if (ah->is_global)
+		add(out, ", dgid %s, sgid index %u, hop limit %u, traffic class %u",
+		    inet_ntop(AF_INET6, &ah->grh.dgid, dgid, sizeof(dgid)), ah->grh.sgid_index,
+		    ah->grh.hop_limit, ah->grh.traffic_class);
+}
+
+static void add_conn(struct text *out, const struct rdma_conn_param *conn)
+{
+	add(out, ", responder resources %u, initiator depth %u, flow control %u, retries %u and %u",
+	    conn->responder_resources, conn->initiator_depth, conn->flow_control, conn->retry_count,
+	    conn->rnr_retry_count);
+	add(out, ", srq %u, qp %s", conn->srq, name_of_qp(conn->qp_num));
+}
+
+static void add_event(struct text *out, const struct event *event)
+{
+	const struct slot *slot = slot_by_id(event->listen_id ?: event->id);
+	bool datagram = slot && (slot->ps == RDMA_PS_UDP || slot->ps == RDMA_PS_IPOIB);
+	bool is_request = strcmp(event->type, "CONNECT_REQUEST") == 0;
+
+	add(out, "%s %s", event->type, name_of_id(event->id));
+	if (event->listen_id)
+		add(out, " from %s", name_of_id(event->listen_id));
+	if (event->status <= 0)
+		add(out, ", status %s", error_name(event->status));
+	else
+		add(out, ", status %d", event->status);
+
+	if (is_request || strcmp(event->type, "CONNECT_RESPONSE") == 0 ||
+	    strcmp(event->type, "ESTABLISHED") == 0) {
+		add_data(out, event);
+		if (!datagram)
+			add_conn(out, &event->conn);
+	} else if (strcmp(event->type, "REJECTED") == 0) {
+		add_data(out, event);
+	}
+	if ((datagram && strcmp(event->type, "ESTABLISHED") == 0) ||
+	    strcmp(event->type, "MULTICAST_JOIN") == 0) {
+		add(out, ", qp %s, qkey %#x", name_of_qp(event->ud.qp_num), event->ud.qkey);
+		add_ah(out, &event->ud.ah_attr);
+	}
+	if (event->join_context)
+		add(out, ", context %s", (const char *)event->join_context);
+}
+
+/* A request becomes the id of that name. */
+int take_event(enum side side, const char *request_name, struct text *out)
+{
+	struct event event;
+	int r = backend->get_event(side, &event);
+
+	if (r < 0)
+		return r;
+	if (event.listen_id) {
+		const struct slot *listener = slot_by_id(event.listen_id);
+		struct slot *slot = new_slot(request_name);
+
+		slot->id = event.id;
+		slot->side = side;
+		slot->ps = listener ? listener->ps : RDMA_PS_TCP;
+	}
+	add_event(out, &event);
+	return 0;
+}
+
+int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out)
+{
+	struct pollfd p = { .fd = backend->get_fd(side), .events = POLLIN };
+	int64_t deadline = now_ms() + timeout_ms;
+	int r;
+
+	while ((r = take_event(side, request_name, out)) == -EAGAIN) {
+		int64_t left = deadline - now_ms();
+
+		if (left <= 0)
+			return -ETIMEDOUT;
+		if (poll(&p, 1, (int)left) < 0)
+			return -errno;
+	}
+	return r;
+}
+
+void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask)
+{
+	const struct {
+		int bit;
+		const char *name;
+		unsigned value;
+	} fields[] = {
+		{ IBV_QP_STATE, "state", attr->qp_state },
+		{ IBV_QP_ACCESS_FLAGS, "access", attr->qp_access_flags },
+		{ IBV_QP_PKEY_INDEX, "pkey index", attr->pkey_index },
+		{ IBV_QP_PORT, "port", attr->port_num },
+		{ IBV_QP_QKEY, "qkey", attr->qkey },
+		{ IBV_QP_PATH_MTU, "mtu", attr->path_mtu },
+		{ IBV_QP_TIMEOUT, "timeout", attr->timeout },
+		{ IBV_QP_RETRY_CNT, "retries", attr->retry_cnt },
+		{ IBV_QP_RNR_RETRY, "rnr retries", attr->rnr_retry },
+		{ IBV_QP_MIN_RNR_TIMER, "rnr timer", attr->min_rnr_timer },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, "initiator depth", attr->max_rd_atomic },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, "responder resources", attr->max_dest_rd_atomic },
+		{ IBV_QP_PATH_MIG_STATE, "migration", attr->path_mig_state },
+	};
+
+	add(out, "mask %#x", mask);
+	for (size_t i = 0; i < N_ELEMENTS(fields); i++)
+		if (mask & fields[i].bit)
+			add(out, ", %s %u", fields[i].name, fields[i].value);
+	if (mask & IBV_QP_DEST_QPN)
+		add(out, ", to %s", name_of_qp(attr->dest_qp_num));
+	if (mask & IBV_QP_AV)
+		add_ah(out, &attr->ah_attr);
+}
