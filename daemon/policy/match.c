@@ -10,10 +10,14 @@
 
 #include "policy/parser.h"
 #include "policy/words.h"
+#include "util/diag.h"
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
-#define NAME_MAX_LEN 255 /* of a user, a group or a device pattern */
+#define NAME_MAX_LEN 255 /* of a user, a group or a pattern */
 #define LOOKUP_BUFFER_MAX (1024 * 1024)
+/* Bytes of private data: what rdma_cm leaves of a connection request's, and all of a look-up's. */
+#define DATA_CONNECT_MAX 56
+#define DATA_LOOKUP_MAX 180
 
 static const struct {
 	const char *name;
@@ -311,27 +315,34 @@ static bool has_open_bracket(const char *glob)
 	return false;
 }
 
-int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+/* WORD is what the pattern belongs to, WHAT names the pattern. */
+static int parse_glob(struct parser *parser, const char *word, const char *what,
+		      union policy_value *ret)
 {
 	char name[NAME_MAX_LEN + 1], *glob;
 	const struct token *token;
 	int r;
 
-	(void)rule;
-	r = take_name(parser, "device pattern", &token, name);
+	r = take_name(parser, what, &token, name);
 	if (r < 0)
 		return r;
 	if (has_open_bracket(name))
 		parser_complain(parser, token, "a '[' of this pattern is not closed");
 	if (parser->token->type == TOKEN_COMMA)
 		return parser_complain(parser, parser->token,
-				       "'device' takes one pattern; a ',' in it needs quotes");
+				       "'%s' takes one pattern; a ',' in it needs quotes", word);
 
 	glob = policy_alloc(parser->policy, strlen(name) + 1);
 	if (!glob)
 		return -ENOMEM;
 	ret->glob = strcpy(glob, name);
 	return 0;
+}
+
+int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	(void)rule;
+	return parse_glob(parser, "device", "device pattern", ret);
 }
 
 enum ternary match_device(const union policy_value *value, const struct policy_facts *facts)
@@ -341,9 +352,26 @@ enum ternary match_device(const union policy_value *value, const struct policy_f
 	return ternary(!fnmatch(value->glob, facts->question->device, 0));
 }
 
+int match_parse_unit(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	(void)rule;
+	return parse_glob(parser, "unit", "unit pattern", ret);
+}
+
+enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts)
+{
+	const char *unit = facts->question->unit;
+
+	if (!unit)
+		return TERNARY_UNKNOWN;
+	/* "unit *" asks for one. */
+	return ternary(*unit && !fnmatch(value->glob, unit, 0));
+}
+
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct token *token = parser_take(parser);
+	struct diag_guess guess = { .word = token->text, .len = token->len };
 
 	(void)rule;
 	for (size_t i = 0; i < sizeof(port_spaces) / sizeof(port_spaces[0]); i++) {
@@ -351,8 +379,9 @@ int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy
 			ret->number = port_spaces[i].number;
 			return 0;
 		}
+		diag_guess(&guess, port_spaces[i].name);
 	}
-	return parser_complain(parser, token, "'ps' takes tcp, udp, ib or ipoib");
+	return parser_complain_value(parser, token, "'ps' takes tcp, udp, ib or ipoib", &guess);
 }
 
 enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts)
@@ -360,4 +389,75 @@ enum ternary match_ps(const union policy_value *value, const struct policy_facts
 	if (!facts->question->port_space)
 		return TERNARY_UNKNOWN;
 	return ternary(value->number == facts->question->port_space);
+}
+
+size_t match_data_max(int port_space)
+{
+	return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB ? DATA_CONNECT_MAX :
+								       DATA_LOOKUP_MAX;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* BYTES holds half as many as the token has. False unless all of it is 0x and pairs of digits. */
+static bool parse_hex(const struct token *token, uint8_t *bytes, size_t *ret_len)
+{
+	if (token->len < 2 || token->len % 2 || memcmp(token->text, "0x", 2))
+		return false;
+
+	*ret_len = token->len / 2 - 1;
+	for (size_t i = 0; i < *ret_len; i++) {
+		int high = hex_digit(token->text[2 + 2 * i]);
+		int low = hex_digit(token->text[3 + 2 * i]);
+
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = high << 4 | low;
+	}
+	return true;
+}
+
+int match_parse_data(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct token *token = parser_take(parser);
+	struct policy_data *data;
+
+	(void)rule;
+	data = policy_alloc(parser->policy, sizeof(*data) + token->len + 1);
+	if (!data)
+		return -ENOMEM;
+
+	if (token->type == TOKEN_STRING) {
+		token_unescape(token, (char *)data->bytes);
+		data->len = strlen((char *)data->bytes);
+	} else if (token->type != TOKEN_WORD || !parse_hex(token, data->bytes, &data->len)) {
+		return parser_complain(parser, token,
+				       "'data' takes a text in double quotes or 0x and pairs of "
+				       "hexadecimal digits");
+	}
+	if (!data->len || data->len > DATA_LOOKUP_MAX)
+		parser_complain(parser, token, "'data' takes 1 to %u bytes, these are %zu",
+				DATA_LOOKUP_MAX, data->len);
+	ret->data = data;
+	return 0;
+}
+
+enum ternary match_data(const union policy_value *value, const struct policy_facts *facts)
+{
+	const struct policy_question *question = facts->question;
+	const struct policy_data *data = value->data;
+
+	if (!question->knows_data)
+		return TERNARY_UNKNOWN;
+	return ternary(question->data_len >= data->len &&
+		       !memcmp(question->data, data->bytes, data->len));
 }

@@ -13,12 +13,11 @@
 static const struct operation {
 	const char *name;
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
-	bool is_missing; /* of the language, not of this version */
 } operations[] = {
-	{ "session", POLICY_SESSION, false }, { "device", POLICY_DEVICE, false },
-	{ "listen", POLICY_LISTEN, false },   { "connect", POLICY_CONNECT, false },
-	{ "accept", POLICY_ACCEPT, false },   { "any", _POLICY_OPERATION_MAX, false },
-	{ "join", POLICY_JOIN, false },       { "admin", 0, true },
+	{ "session", POLICY_SESSION }, { "device", POLICY_DEVICE },
+	{ "listen", POLICY_LISTEN },   { "connect", POLICY_CONNECT },
+	{ "accept", POLICY_ACCEPT },   { "join", POLICY_JOIN },
+	{ "admin", POLICY_ADMIN },     { "any", _POLICY_OPERATION_MAX },
 };
 
 #define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
@@ -26,7 +25,7 @@ static const struct operation {
 const char *policy_operation_to_string(enum policy_operation operation)
 {
 	for (size_t i = 0; i < N_OPERATIONS; i++)
-		if (operations[i].operation == operation && !operations[i].is_missing)
+		if (operations[i].operation == operation)
 			return operations[i].name;
 	return "unknown";
 }
@@ -78,6 +77,14 @@ static int complain_unknown(struct parser *parser, const struct token *token, co
 	return parser_complain(parser, token, "unknown %s '%.*s'", what, len, token->text);
 }
 
+int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
+			  const struct diag_guess *guess)
+{
+	if (token->type != TOKEN_WORD || !guess->best || guess->n_best > 1)
+		return parser_complain(parser, token, "%s", takes);
+	return parser_complain(parser, token, "%s, did you mean '%s'?", takes, guess->best);
+}
+
 bool parser_is_number(const char *text, size_t len, uint32_t *ret)
 {
 	uint64_t n = 0;
@@ -120,17 +127,11 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 		return parser_complain(parser, token, "an operation is missing here");
 
 	for (size_t i = 0; i < N_OPERATIONS; i++) {
-		if (!token_is(token, operations[i].name)) {
-			if (!operations[i].is_missing)
-				diag_guess(&guess, operations[i].name);
-			continue;
+		if (token_is(token, operations[i].name)) {
+			rule->operation = operations[i].operation;
+			return 0;
 		}
-		if (operations[i].is_missing)
-			return parser_complain(parser, token,
-					       "operation '%s' is not supported by this version",
-					       operations[i].name);
-		rule->operation = operations[i].operation;
-		return 0;
+		diag_guess(&guess, operations[i].name);
 	}
 
 	return complain_unknown(parser, token, "operation", guess.best);
@@ -144,7 +145,16 @@ struct said {
 	bool has_setting;
 };
 
-#define NO_SETTINGS ((struct policy_settings){ .tos = -1, .tos_max = -1, .backlog = -1 })
+static const struct policy_settings no_settings = {
+	.tos = -1,
+	.tos_max = -1,
+	.backlog = -1,
+	.ack_timeout = -1,
+	.responder_resources = -1,
+	.initiator_depth = -1,
+	.retry_count = -1,
+	.rnr_retry_count = -1,
+};
 
 /* Whether WORD may stand here, in a rule for these operations. Complains, and lets the line go on. */
 static void check_word(struct parser *parser, const struct token *token,
@@ -171,12 +181,34 @@ static void check_word(struct parser *parser, const struct token *token,
 				word->name);
 }
 
+/* A rule that can never match was not meant. */
+static void check_data(struct parser *parser, const struct token *token, size_t n_matches)
+{
+	const struct policy *policy = parser->policy;
+	const struct policy_data *data = NULL;
+	int port_space = 0;
+
+	for (size_t i = policy->n_matches - n_matches; i < policy->n_matches; i++) {
+		const struct policy_match *match = &policy->matches[i];
+
+		if (match->word->match == match_data)
+			data = match->value.data;
+		else if (match->word->match == match_ps)
+			port_space = match->value.number;
+	}
+	if (data && data->len > match_data_max(port_space))
+		parser_complain(parser, token,
+				"no request of this port space has more than %zu bytes of private "
+				"data, the rule has %zu",
+				match_data_max(port_space), data->len);
+}
+
 static int parse_word(struct parser *parser, struct policy_rule *rule, struct said *said)
 {
 	const struct token *token = parser_take(parser);
 	const struct policy_word *word;
 	struct policy_match match = {};
-	struct policy_rule again = { .settings = NO_SETTINGS };
+	struct policy_rule again = { .settings = no_settings };
 	uint64_t bit;
 	int r;
 
@@ -185,9 +217,6 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	word = policy_word_find(token);
 	if (!word)
 		return complain_unknown(parser, token, "word", policy_word_guess(token));
-	if (!word->parse)
-		return parser_complain(parser, token, "'%s' is not supported by this version",
-				       word->name);
 
 	check_word(parser, token, word, rule, said);
 	/* What is said again is only read over, so that it is not called a contradiction as well. */
@@ -212,7 +241,35 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	if (r < 0)
 		return r;
 	said->n_matches++;
+	check_data(parser, token, said->n_matches);
 	return 0;
+}
+
+/* The line's tokens from FIRST on, as struct policy_rule has them. */
+static char *text_new(struct policy *policy, const struct token *first)
+{
+	const struct token *token;
+	size_t size = 1;
+	char *text, *end;
+
+	for (token = first; token->type != TOKEN_END; token++)
+		size += token->len + 3; /* blank and quotes */
+	text = end = policy_alloc(policy, size);
+	if (!text)
+		return NULL;
+
+	for (token = first; token->type != TOKEN_END; token++) {
+		bool is_string = token->type == TOKEN_STRING;
+
+		if (token != first && token->type != TOKEN_COMMA && token[-1].type != TOKEN_COMMA)
+			*end++ = ' ';
+		if (is_string)
+			*end++ = '"';
+		end = mempcpy(end, token->text, token->len);
+		if (is_string)
+			*end++ = '"';
+	}
+	return text;
 }
 
 static int parse_rule(struct parser *parser, bool allow, unsigned line)
@@ -221,7 +278,7 @@ static int parse_rule(struct parser *parser, bool allow, unsigned line)
 		.file = parser->file,
 		.line = line,
 		.allow = allow,
-		.settings = NO_SETTINGS,
+		.settings = no_settings,
 	};
 	struct said said = {};
 	size_t n_matches_before = parser->policy->n_matches;
@@ -248,6 +305,9 @@ static int parse_rule(struct parser *parser, bool allow, unsigned line)
 		return r;
 	}
 
+	rule.text = text_new(parser->policy, start);
+	if (!rule.text)
+		return -ENOMEM;
 	return policy_add_rule(parser->policy, &rule, said.operations, said.n_matches);
 }
 

@@ -14,6 +14,7 @@
 #include "policy/lexer.h"
 
 struct diag;
+struct diag_guess;
 struct policy;
 struct prefix_set;
 
@@ -41,6 +42,12 @@ const struct token *parser_take(struct parser *parser);
 /* Complain about TOKEN. The line makes no rule. Returns -EBADMSG. */
 int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * The same, with "did you mean ...?" at the end where one of the values that GUESS was offered is nearer
+ * than all the others.
+ */
+int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
+			  const struct diag_guess *guess);
 /* WHAT, the word whose value it is, comes from the table. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);

@@ -88,6 +88,7 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 	}
 
 	policy->rules[policy->n_rules] = *rule;
+	policy->rules[policy->n_rules].index = policy->n_rules;
 	policy->conditions[policy->n_rules] = (struct policy_condition){
 		.first_match = policy->n_matches - n_matches,
 		.n_matches = n_matches,

@@ -30,6 +30,7 @@ enum policy_operation {
 	POLICY_CONNECT, /* outgoing connection or look-up */
 	POLICY_ACCEPT, /* request arriving at a listener; identity is the listener's owner */
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
+	POLICY_ADMIN, /* rdmabrokerctl's verbs that change or show others' state */
 	_POLICY_OPERATION_MAX,
 };
 
@@ -45,15 +46,50 @@ enum policy_reuseaddr {
 	POLICY_REUSEADDR_CLIENT, /* if the client asks for it */
 };
 
+/* A token bucket. Both numbers are 1..1000000, or both 0: no limit. */
+struct policy_rate {
+	unsigned per_second;
+	unsigned burst; /* what the bucket holds; PER_SECOND where the rule does not say */
+};
+
+/*
+ * What an allow rule sets. The limits belong to the rule, not to a client: RATE, MAX and PENDING count
+ * all that the rule has admitted, the others the same for each user or each peer address apart.
+ * Which operations a setting makes sense for is in words.c and rdmabroker.rules(5); in a rule for any
+ * operation it is to be ignored by the others.
+ */
 struct policy_settings {
 	int tos; /* 0..255, forced; -1: not set */
 	int tos_max; /* 0..255, cap of what the client asks for; -1: not set */
 	enum policy_reuseaddr reuseaddr;
 	int backlog; /* 1..65535, default and cap of a listener's backlog; -1: not set */
+	int ack_timeout; /* 0..31, forced: 4.096 us * 2^n, 0 is no timeout; -1: not set */
+
+	/* Caps of what the client asks for; -1: not set. */
+	int responder_resources; /* 0..255 */
+	int initiator_depth; /* 0..255 */
+	int retry_count; /* 0..7 */
+	int rnr_retry_count; /* 0..7; 7 is "for ever" */
+
+	struct policy_rate rate;
+	struct policy_rate rate_per_user;
+	struct policy_rate rate_per_peer; /* by address, without the port */
+
+	/* 1..16777216; 0: no limit */
+	unsigned max; /* objects at a time that the rule has admitted, see rdmabroker.rules(5) */
+	unsigned max_per_user;
+	unsigned pending; /* requests at a time that wait for the client's accept */
 };
 
-/* A rule as others may show it. Lives as long as its policy. */
+/*
+ * A rule as others may show it. Lives as long as its policy. FILE and TEXT tell a rule from all others:
+ * of two that are alike in one policy the second never decides. So what is counted for a rule can be
+ * handed on to the rule of the next policy that has the same FILE and TEXT.
+ */
 struct policy_rule {
+	size_t index; /* its position in the policy, from 0 */
+	/* as written, but on one line, one blank between tokens, none before ',', no comment */
+	const char *text;
 	const char *file; /* as it was opened */
 	unsigned line; /* the first of its (possibly joined) lines, from 1 */
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
@@ -77,6 +113,11 @@ struct policy_question {
 	int port; /* the service's, host order; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
+	/* systemd's unit of the client; "": it is in none, which no pattern matches; NULL: not known */
+	const char *unit;
+	bool knows_data; /* the private data is known, be it empty */
+	const void *data; /* of a request; may be NULL where DATA_LEN is 0 */
+	size_t data_len; /* bytes; padding of the transport may be counted */
 };
 
 struct policy_verdict {

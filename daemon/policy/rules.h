@@ -31,11 +31,17 @@ struct policy_ports {
 	} ranges[];
 };
 
+struct policy_data {
+	size_t len; /* 1 to 180 */
+	uint8_t bytes[];
+};
+
 union policy_value {
 	const struct policy_ids *ids;
 	const struct policy_ports *ports;
 	const struct prefix_set *prefixes;
 	const char *glob;
+	const struct policy_data *data;
 	int number;
 };
 
@@ -70,6 +76,6 @@ int policy_new(struct policy **ret);
 /* Zeroed memory that lives as long as the policy does, or NULL. */
 void *policy_alloc(struct policy *policy, size_t size);
 int policy_add_match(struct policy *policy, const struct policy_match *match);
-/* The rule's matches are the last N_MATCHES that were added. */
+/* The rule's matches are the last N_MATCHES that were added; its INDEX is set here. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
 		    size_t n_matches);

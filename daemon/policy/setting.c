@@ -5,6 +5,7 @@
 
 #include "policy/parser.h"
 #include "policy/words.h"
+#include "util/diag.h"
 
 /* What the private data of a reject has left behind its 12 bytes of header: 148 - 12. */
 #define REASON_MAX 136
@@ -41,32 +42,38 @@ int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union pol
 	return 0;
 }
 
-/* -1: no such name */
-static int dscp_from_token(const struct token *token)
-{
-	const char *name = token->text;
-	size_t len = token->type == TOKEN_WORD ? token->len : 0;
+static const struct {
+	const char *name;
+	int dscp;
+} dscps[] = {
+	{ "cs0", 0 },   { "cs1", 8 },   { "cs2", 16 },  { "cs3", 24 },  { "cs4", 32 },
+	{ "cs5", 40 },  { "cs6", 48 },  { "cs7", 56 },  { "af11", 10 }, { "af12", 12 },
+	{ "af13", 14 }, { "af21", 18 }, { "af22", 20 }, { "af23", 22 }, { "af31", 26 },
+	{ "af32", 28 }, { "af33", 30 }, { "af41", 34 }, { "af42", 36 }, { "af43", 38 },
+	{ "ef", 46 },
+};
 
-	if (token_is(token, "ef"))
-		return 46;
-	if (len == 3 && !memcmp(name, "cs", 2) && name[2] >= '0' && name[2] <= '7')
-		return (name[2] - '0') * 8;
-	/* afXY: class X, drop precedence Y */
-	if (len == 4 && !memcmp(name, "af", 2) && name[2] >= '1' && name[2] <= '4' &&
-	    name[3] >= '1' && name[3] <= '3')
-		return (name[2] - '0') * 8 + (name[3] - '0') * 2;
+/* -1: no such name, which then has been offered what there is */
+static int dscp_from_token(const struct token *token, struct diag_guess *guess)
+{
+	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
+		if (token_is(token, dscps[i].name))
+			return dscps[i].dscp;
+		diag_guess(guess, dscps[i].name);
+	}
 	return -1;
 }
 
 int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct token *value = parser_take(parser);
-	int dscp = dscp_from_token(value);
+	struct diag_guess guess = { .word = value->text, .len = value->len };
+	int dscp = dscp_from_token(value, &guess);
 
 	(void)ret;
 	if (dscp < 0)
-		return parser_complain(parser, value,
-				       "'dscp' takes cs0 to cs7, af11 to af43 or ef");
+		return parser_complain_value(parser, value,
+					     "'dscp' takes cs0 to cs7, af11 to af43 or ef", &guess);
 
 	/* The two low bits of the traffic class are ECN's. */
 	set_tos(parser, rule, value - 1, value, dscp << 2);
@@ -97,6 +104,7 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 		[POLICY_REUSEADDR_CLIENT] = "client",
 	};
 	const struct token *token = parser_take(parser);
+	struct diag_guess guess = { .word = token->text, .len = token->len };
 
 	(void)ret;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -104,8 +112,9 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			rule->settings.reuseaddr = i;
 			return 0;
 		}
+		diag_guess(&guess, names[i]);
 	}
-	return parser_complain(parser, token, "'reuseaddr' takes yes, no or client");
+	return parser_complain_value(parser, token, "'reuseaddr' takes yes, no or client", &guess);
 }
 
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
@@ -119,6 +128,53 @@ int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union
 		return r;
 	rule->settings.backlog = backlog;
 	return 0;
+}
+
+static int take_int(struct parser *parser, const char *what, uint32_t max, int *ret)
+{
+	uint32_t n;
+	int r;
+
+	r = parser_take_number(parser, what, 0, max, &n);
+	if (r < 0)
+		return r;
+	*ret = n;
+	return 0;
+}
+
+int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
+			      union policy_value *ret)
+{
+	(void)ret;
+	return take_int(parser, "ack-timeout", 31, &rule->settings.ack_timeout);
+}
+
+int setting_parse_responder_resources(struct parser *parser, struct policy_rule *rule,
+				      union policy_value *ret)
+{
+	(void)ret;
+	return take_int(parser, "responder-resources", 255, &rule->settings.responder_resources);
+}
+
+int setting_parse_initiator_depth(struct parser *parser, struct policy_rule *rule,
+				  union policy_value *ret)
+{
+	(void)ret;
+	return take_int(parser, "initiator-depth", 255, &rule->settings.initiator_depth);
+}
+
+int setting_parse_retry_count(struct parser *parser, struct policy_rule *rule,
+			      union policy_value *ret)
+{
+	(void)ret;
+	return take_int(parser, "retry-count", 7, &rule->settings.retry_count);
+}
+
+int setting_parse_rnr_retry_count(struct parser *parser, struct policy_rule *rule,
+				  union policy_value *ret)
+{
+	(void)ret;
+	return take_int(parser, "rnr-retry-count", 7, &rule->settings.rnr_retry_count);
 }
 
 int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union policy_value *ret)

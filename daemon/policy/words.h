@@ -43,7 +43,6 @@ struct policy_word {
 	/*
 	 * Read the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also
 	 * after a complaint where the line can be read on; -EBADMSG where it cannot; -ENOMEM.
-	 * NULL: the language has this word, this version has not.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 	/* NULL: a setting */
@@ -62,6 +61,8 @@ int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union po
 int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_unit(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_data(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 
 enum ternary match_user(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_group(const union policy_value *value, const struct policy_facts *facts);
@@ -70,6 +71,11 @@ enum ternary match_peer(const union policy_value *value, const struct policy_fac
 enum ternary match_port(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_device(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
+
+/* The most private data that a request of this port space (0: any) can carry, in bytes. */
+size_t match_data_max(int port_space);
 
 int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
@@ -77,5 +83,25 @@ int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union
 int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			    union policy_value *ret);
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
+			      union policy_value *ret);
+int setting_parse_responder_resources(struct parser *parser, struct policy_rule *rule,
+				      union policy_value *ret);
+int setting_parse_initiator_depth(struct parser *parser, struct policy_rule *rule,
+				  union policy_value *ret);
+int setting_parse_retry_count(struct parser *parser, struct policy_rule *rule,
+			      union policy_value *ret);
+int setting_parse_rnr_retry_count(struct parser *parser, struct policy_rule *rule,
+				  union policy_value *ret);
+int setting_parse_rate(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_rate_per_user(struct parser *parser, struct policy_rule *rule,
+				union policy_value *ret);
+int setting_parse_rate_per_peer(struct parser *parser, struct policy_rule *rule,
+				union policy_value *ret);
+int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_max_per_user(struct parser *parser, struct policy_rule *rule,
+			       union policy_value *ret);
+int setting_parse_pending(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_log(struct parser *parser, struct policy_rule *rule, union policy_value *ret);

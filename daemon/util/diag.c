@@ -291,9 +291,12 @@ void diag_guess(struct diag_guess *guess, const char *candidate)
 	/* Words that differ in half of their letters are not alike. */
 	if (d > DIAG_GUESS_DISTANCE || (2 * d >= len && 2 * d >= guess->len))
 		return;
-	if (guess->best && d >= guess->distance)
+	if (guess->best && d >= guess->distance) {
+		guess->n_best += d == guess->distance;
 		return;
+	}
 
+	guess->n_best = 1;
 	guess->best = candidate;
 	guess->distance = d;
 }

@@ -40,6 +40,7 @@ struct diag_guess {
 	size_t len;
 	const char *best;
 	size_t distance;
+	size_t n_best; /* how many candidates are as near as BEST, which is the first of them */
 };
 
 void diag_guess(struct diag_guess *guess, const char *candidate);

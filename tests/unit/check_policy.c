@@ -166,36 +166,6 @@ START_TEST(unknown_words_are_refused)
 }
 END_TEST
 
-START_TEST(words_of_later_versions_are_refused)
-{
-	static const char *const words[] = {
-		"unit",
-		"data",
-		"ack-timeout",
-		"rate",
-		"rate-per-user",
-		"rate-per-peer",
-		"max",
-		"max-per-user",
-		"pending",
-		"responder-resources",
-		"initiator-depth",
-		"retry-count",
-		"rnr-retry-count",
-	};
-	char text[64], expected[128];
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		snprintf(text, sizeof(text), "allow accept %s 5", words[i]);
-		snprintf(expected, sizeof(expected),
-			 "t:1:14: '%s' is not supported by this version", words[i]);
-		assert_refused(text, expected);
-	}
-	assert_refused("reject admin user root",
-		       "t:1:8: operation 'admin' is not supported by this version");
-}
-END_TEST
-
 START_TEST(words_out_of_place_are_refused)
 {
 	assert_refused("allow session reason \"x\"", "t:1:15: 'reason' is for reject rules only");
@@ -739,14 +709,14 @@ START_TEST(references_keep_a_policy)
 END_TEST
 
 UNIT_MAIN("policy", set_up, tear_down, rules_are_kept_in_order, settings_are_read,
-	  names_of_operations, unknown_words_are_refused, words_of_later_versions_are_refused,
-	  words_out_of_place_are_refused, repetitions_and_contradictions_are_refused,
-	  bad_numbers_are_refused, bad_ports_are_refused, bad_users_are_refused,
-	  bad_addresses_are_refused, bad_devices_are_refused, reasons_have_limits,
-	  bad_strings_and_comments_are_refused, bad_joins_are_refused,
-	  joined_lines_name_the_physical_one, bad_sets_are_refused, bad_bytes_are_refused,
-	  sizes_have_limits, rules_have_a_limit, lists_have_a_limit, sets_have_a_limit,
-	  sets_that_double_do_not_grow, all_errors_are_collected, a_directory_is_read_in_order,
-	  an_empty_directory_is_a_policy, what_others_can_write_is_refused,
-	  what_others_own_is_refused, what_is_no_file_is_refused, symbolic_links_are_followed,
-	  errors_of_all_files_are_collected, files_are_read_as_named, references_keep_a_policy)
+	  names_of_operations, unknown_words_are_refused, words_out_of_place_are_refused,
+	  repetitions_and_contradictions_are_refused, bad_numbers_are_refused,
+	  bad_ports_are_refused, bad_users_are_refused, bad_addresses_are_refused,
+	  bad_devices_are_refused, reasons_have_limits, bad_strings_and_comments_are_refused,
+	  bad_joins_are_refused, joined_lines_name_the_physical_one, bad_sets_are_refused,
+	  bad_bytes_are_refused, sizes_have_limits, rules_have_a_limit, lists_have_a_limit,
+	  sets_have_a_limit, sets_that_double_do_not_grow, all_errors_are_collected,
+	  a_directory_is_read_in_order, an_empty_directory_is_a_policy,
+	  what_others_can_write_is_refused, what_others_own_is_refused, what_is_no_file_is_refused,
+	  symbolic_links_are_followed, errors_of_all_files_are_collected, files_are_read_as_named,
+	  references_keep_a_policy)

@@ -276,7 +276,7 @@ START_TEST(any_is_each_operation_that_its_matches_fit)
 
 	load("reject any port 5 device x\nallow any");
 	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
-		bool fits = i != POLICY_SESSION && i != POLICY_DEVICE && i != POLICY_JOIN;
+		bool fits = i == POLICY_LISTEN || i == POLICY_CONNECT || i == POLICY_ACCEPT;
 
 		ask(i);
 		assert_answer(fits ? POLICY_REJECT : POLICY_ALLOW, fits ? 1 : 2);
@@ -353,7 +353,7 @@ static const char *const globs[] = { "rxe*", "mlx5_?", "rxe1" };
 static const char *const devices[] = { "rxe0", "rxe1", "mlx5_0", "other" };
 static const int port_spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP };
 static const char *const operations[] = { "session", "device", "listen", "connect",
-					  "accept",  "join",   "any" };
+					  "accept",  "join",   "admin",  "any" };
 
 /* Which facts a question can have unknown, as indices; -1 is "not known". */
 struct naive_question {
@@ -387,7 +387,7 @@ static int naive_address(int which, int known)
 static int naive_match(const struct naive_rule *rule, const struct naive_question *q)
 {
 	int all = YES, some[7], n = 0;
-	bool is_cm = q->operation >= POLICY_LISTEN;
+	bool is_cm = q->operation >= POLICY_LISTEN && q->operation <= POLICY_JOIN;
 
 	if (rule->operation != _POLICY_OPERATION_MAX && rule->operation != q->operation)
 		return NO;
@@ -398,7 +398,7 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	if (rule->peer >= 0 && q->operation != POLICY_CONNECT && q->operation != POLICY_ACCEPT &&
 	    q->operation != POLICY_JOIN)
 		return NO;
-	if (rule->device && q->operation == POLICY_SESSION)
+	if (rule->device && (q->operation == POLICY_SESSION || q->operation == POLICY_ADMIN))
 		return NO;
 
 	some[n++] = rule->uid < 0 || rule->uid == q->uid ? YES : NO;
@@ -466,7 +466,7 @@ static struct naive_rule random_rule(void)
 				   .operation = pick(_POLICY_OPERATION_MAX + 1) };
 	int operation = rule.operation;
 	bool is_any = operation == _POLICY_OPERATION_MAX;
-	bool is_cm = operation >= POLICY_LISTEN;
+	bool is_cm = operation >= POLICY_LISTEN && operation <= POLICY_JOIN;
 
 	rule.uid = pick(4) ? -1 : 1000 + pick(2);
 	rule.gid = pick(4) ? -1 : (int)gids[pick(3)];
@@ -483,7 +483,7 @@ static struct naive_rule random_rule(void)
 	if (operation == POLICY_CONNECT || operation == POLICY_ACCEPT || operation == POLICY_JOIN ||
 	    is_any)
 		rule.peer = seldom(6);
-	if (operation != POLICY_SESSION && !pick(6))
+	if (operation != POLICY_SESSION && operation != POLICY_ADMIN && !pick(6))
 		rule.device = globs[pick(3)];
 	return rule;
 }
