@@ -51,7 +51,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/guest/module.mk
+	tests/bench/module.mk tests/guest/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -183,6 +183,7 @@ help:
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the library exports what its header declares'
 	@echo '  check-man         the man pages are clean'
+	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'

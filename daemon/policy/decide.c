@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
+#include "policy/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "policy/words.h"
@@ -25,15 +26,18 @@ static enum ternary condition_match(const struct policy *policy,
 	return all;
 }
 
-/* Whether from rule FIRST on, whatever the unknown facts turn out to be, the answer is no. */
-static bool must_reject(const struct policy *policy, size_t first, const struct policy_facts *facts)
+/* Whether from here on, whatever the unknown facts turn out to be, the answer is no. */
+static bool must_reject(const struct policy *policy, struct candidates *candidates)
 {
-	for (size_t i = first; i < policy->n_rules; i++) {
-		enum ternary t = condition_match(policy, &policy->conditions[i], facts);
+	size_t i;
+
+	while (candidates_next(candidates, &i)) {
+		const struct policy_condition *condition = &policy->conditions[i];
+		enum ternary t = condition_match(policy, condition, candidates->facts);
 
 		if (t == TERNARY_NO)
 			continue;
-		if (policy->conditions[i].allow)
+		if (condition->allow)
 			return false;
 		if (t == TERNARY_YES)
 			return true;
@@ -54,22 +58,25 @@ static struct policy_verdict verdict_from_rule(const struct policy *policy, size
 	};
 }
 
-void policy_decide(const struct policy *policy, const struct policy_question *question,
-		   struct policy_verdict *ret)
+static void decide(const struct policy *policy, const struct policy_index *index,
+		   const struct policy_question *question, struct policy_verdict *ret)
 {
 	struct policy_facts facts = { .question = question };
+	struct candidates candidates;
+	size_t i;
 
 	facts.knows_local = prefix_from_sockaddr(&facts.local, question->local);
 	facts.knows_peer = prefix_from_sockaddr(&facts.peer, question->peer);
 
-	for (size_t i = 0; i < policy->n_rules; i++) {
+	candidates_init(&candidates, index, policy->n_rules, &facts);
+	while (candidates_next(&candidates, &i)) {
 		const struct policy_condition *condition = &policy->conditions[i];
 		enum ternary t = condition_match(policy, condition, &facts);
 
 		if (t == TERNARY_NO)
 			continue;
 		if (t == TERNARY_UNKNOWN && question->early) {
-			if (condition->allow || !must_reject(policy, i + 1, &facts)) {
+			if (condition->allow || !must_reject(policy, &candidates)) {
 				*ret = (struct policy_verdict){ .answer = POLICY_DEFER,
 								.rule = &policy->rules[i] };
 				return;
@@ -83,4 +90,16 @@ void policy_decide(const struct policy *policy, const struct policy_question *qu
 	}
 
 	*ret = (struct policy_verdict){ .answer = POLICY_REJECT, .reason = "no-rule" };
+}
+
+void policy_decide(const struct policy *policy, const struct policy_question *question,
+		   struct policy_verdict *ret)
+{
+	decide(policy, policy->index, question, ret);
+}
+
+void policy_decide_scan(const struct policy *policy, const struct policy_question *question,
+			struct policy_verdict *ret)
+{
+	decide(policy, NULL, question, ret);
 }

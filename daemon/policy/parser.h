@@ -22,7 +22,6 @@ struct parser {
 	struct policy *policy;
 	struct diag *diag;
 	void *sets; /* tsearch() tree of struct set, by name */
-	size_t n_prefixes; /* in all sets */
 
 	/* of the source that is being read */
 	const char *file; /* lives as long as the policy */

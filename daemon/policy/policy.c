@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "policy/index.h"
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
@@ -99,6 +100,11 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 	return 0;
 }
 
+int policy_finish(struct policy *policy)
+{
+	return policy_index_new(&policy->index, policy);
+}
+
 struct policy *policy_ref(struct policy *policy)
 {
 	policy->n_refs++;
@@ -116,6 +122,7 @@ struct policy *policy_unref(struct policy *policy)
 		policy->blocks = block->next;
 		free(block);
 	}
+	policy_index_free(policy->index);
 	free(policy->rules);
 	free(policy->conditions);
 	free(policy->matches);
@@ -177,6 +184,8 @@ int policy_load_files(struct policy **ret, const char *const *files, size_t n_fi
 	}
 	parser_done(&parser);
 
+	if (!first_error)
+		first_error = policy_finish(policy);
 	if (first_error < 0) {
 		policy_unref(policy);
 		return first_error;
@@ -206,6 +215,8 @@ int policy_load_text(struct policy **ret, const char *name, const char *text, si
 	r = parser_feed(&parser, source);
 	parser_done(&parser);
 	source_free(source);
+	if (r == 0)
+		r = policy_finish(policy);
 	if (r < 0) {
 		policy_unref(policy);
 		return r;

@@ -28,6 +28,7 @@ enum prefix_status {
 
 /* Prefixes none of which lies within another, in order. Never changed once made. */
 struct prefix_set {
+	size_t number; /* among the sets of a policy, from 0 */
 	size_t n;
 	struct prefix prefixes[];
 };

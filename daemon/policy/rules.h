@@ -17,6 +17,7 @@
 #define POLICY_PREFIXES_MAX 1000000 /* of all sets together: a set copies the sets it names */
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
 
+struct policy_index;
 struct policy_word;
 
 struct policy_ids {
@@ -69,6 +70,10 @@ struct policy {
 	size_t n_matches;
 	size_t n_matches_allocated;
 
+	size_t n_sets; /* a match's single prefix is one too */
+	size_t n_prefixes; /* in all sets */
+	struct policy_index *index; /* NULL: too few rules */
+
 	struct policy_block *blocks; /* what policy_alloc() gave out */
 };
 
@@ -79,3 +84,9 @@ int policy_add_match(struct policy *policy, const struct policy_match *match);
 /* The rule's matches are the last N_MATCHES that were added; its INDEX is set here. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
 		    size_t n_matches);
+/* No more rules come: make the index. Returns 0 or -ENOMEM. */
+int policy_finish(struct policy *policy);
+
+/* What policy_decide() must answer, by a look at all rules. For tests. */
+void policy_decide_scan(const struct policy *policy, const struct policy_question *question,
+			struct policy_verdict *ret);

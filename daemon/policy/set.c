@@ -56,7 +56,7 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 {
 	struct prefix_set *set;
 
-	if (n > POLICY_PREFIXES_MAX - parser->n_prefixes)
+	if (n > POLICY_PREFIXES_MAX - parser->policy->n_prefixes)
 		return parser_complain(parser, token, "more than %u prefixes in all sets together",
 				       POLICY_PREFIXES_MAX);
 
@@ -64,8 +64,9 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 	if (!set)
 		return -ENOMEM;
 	memcpy(set->prefixes, prefixes, n * sizeof(set->prefixes[0]));
+	set->number = parser->policy->n_sets++;
 	set->n = n;
-	parser->n_prefixes += n;
+	parser->policy->n_prefixes += n;
 	*ret = set;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "policy/key.h"
 #include "policy/rules.h"
 
 struct parser;
@@ -45,6 +46,8 @@ struct policy_word {
 	 * after a complaint where the line can be read on; -EBADMSG where it cannot; -ENOMEM.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+	/* What a match's rules can be looked up by; a match that cannot, and a setting, has KEY_NONE. */
+	enum key_dimension dimension;
 	/* NULL: a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
 };

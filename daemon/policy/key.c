@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <endian.h>
+#include <string.h>
+
+#include "policy/key.h"
+#include "policy/rules.h"
+#include "policy/words.h"
+
+#define HEAD_MAX 63 /* bytes of a pattern before its first wildcard that are looked at */
+#define DATA_MAX 16 /* bytes of private data that are looked at */
+#define LENGTH_IPV6 33 /* of ::/0; before it stand the 33 of IPv4 */
+#define LENGTH_SET 162
+
+/* Up to 128 bits of which a key has the first so many. */
+struct bits {
+	uint64_t high, low;
+};
+
+void key_lengths_add(struct key_lengths *lengths, unsigned length)
+{
+	if (lengths->has[length])
+		return;
+	lengths->has[length] = true;
+	lengths->lengths[lengths->n++] = length;
+}
+
+static uint64_t hash_pair(enum key_dimension dimension, unsigned length, uint64_t high,
+			  uint64_t low)
+{
+	return key_mix(key_mix(dimension << 8 | length, high), low);
+}
+
+static uint64_t first_bits(unsigned n)
+{
+	return n == 0 ? 0 : ~UINT64_C(0) << (64 - n);
+}
+
+static uint64_t hash_bits(enum key_dimension dimension, unsigned length, struct bits bits,
+			  unsigned n)
+{
+	return n <= 64 ? hash_pair(dimension, length, bits.high & first_bits(n), 0) :
+			 hash_pair(dimension, length, bits.high, bits.low & first_bits(n - 64));
+}
+
+/* LEN: at most 16 */
+static struct bits bits_from_bytes(const void *bytes, size_t len)
+{
+	uint64_t words[2] = {};
+
+	memcpy(words, bytes, len);
+	return (struct bits){ be64toh(words[0]), be64toh(words[1]) };
+}
+
+static struct bits bits_from_port(unsigned port)
+{
+	return (struct bits){ .high = (uint64_t)port << 48 };
+}
+
+static struct key make_key(enum key_dimension dimension, unsigned length, struct bits bits,
+			   unsigned n)
+{
+	return (struct key){ hash_bits(dimension, length, bits, n), length };
+}
+
+static struct key make_exact(enum key_dimension dimension, uint64_t value)
+{
+	return (struct key){ hash_pair(dimension, 0, value, 0), 0 };
+}
+
+static size_t keys_from_ids(enum key_dimension dimension, const struct policy_ids *ids,
+			    struct key *ret)
+{
+	if (ids->n > KEY_MATCH_MAX)
+		return 0;
+	for (size_t i = 0; i < ids->n; i++)
+		ret[i] = make_exact(dimension, ids->ids[i]);
+	return ids->n;
+}
+
+static struct key make_prefix(enum key_dimension dimension, const struct prefix *prefix)
+{
+	unsigned length = prefix->bits + (prefix->family == 6 ? LENGTH_IPV6 : 0);
+
+	return make_key(dimension, length, bits_from_bytes(prefix->address, 16), prefix->bits);
+}
+
+struct key key_from_prefix(const struct prefix *prefix)
+{
+	return make_prefix(KEY_NONE, prefix);
+}
+
+uint64_t key_from_set(enum key_dimension dimension, size_t number)
+{
+	return hash_pair(dimension, LENGTH_SET, number, 0);
+}
+
+static size_t keys_from_prefixes(enum key_dimension dimension, const struct prefix_set *set,
+				 struct key *ret, const struct prefix_set **ret_set)
+{
+	if (set->n == 1) {
+		*ret = make_prefix(dimension, &set->prefixes[0]);
+		return 1;
+	}
+	*ret = (struct key){ key_from_set(dimension, set->number), LENGTH_SET };
+	*ret_set = set;
+	return 1;
+}
+
+/*
+ * A range is covered by blocks of half its size or a little less: five at most, of one length. They reach
+ * past its ends, and what they find there is no match.
+ */
+static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ports->n; i++) {
+		unsigned first = ports->ranges[i].first, last = ports->ranges[i].last;
+		unsigned size = 1, bits = 16;
+
+		while (size * 4 <= last - first + 1) {
+			size *= 2;
+			bits--;
+		}
+		for (unsigned at = first & -size; at <= last; at += size) {
+			if (n == KEY_MATCH_MAX)
+				return 0;
+			ret[n++] = make_key(KEY_PORT, bits, bits_from_port(at), bits);
+		}
+	}
+	return n;
+}
+
+static uint64_t hash_char(uint64_t hash, char c)
+{
+	return (hash ^ (unsigned char)c) * UINT64_C(0x100000001b3);
+}
+
+/* Length 0 is a whole name; the others are what stands before the first wildcard. */
+static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
+{
+	size_t head = strcspn(glob, "*?[\\"), length = head;
+	uint64_t hash = 0;
+
+	if (!head)
+		return 0;
+	if (!glob[head])
+		length = 0;
+	else if (head > HEAD_MAX)
+		length = head = HEAD_MAX;
+	for (size_t i = 0; i < head; i++)
+		hash = hash_char(hash, glob[i]);
+	*ret = (struct key){ hash_pair(dimension, length, hash, 0), length };
+	return 1;
+}
+
+static size_t keys_from_data(const struct policy_data *data, struct key *ret)
+{
+	size_t len = data->len < DATA_MAX ? data->len : DATA_MAX;
+
+	*ret = make_key(KEY_DATA, len, bits_from_bytes(data->bytes, len), 8 * len);
+	return 1;
+}
+
+size_t key_from_match(const struct policy_match *match, struct key *ret,
+		      const struct prefix_set **ret_set)
+{
+	enum key_dimension dimension = match->word->dimension;
+
+	*ret_set = NULL;
+
+	switch (dimension) {
+	case KEY_USER:
+	case KEY_GROUP:
+		return keys_from_ids(dimension, match->value.ids, ret);
+	case KEY_PEER:
+	case KEY_LOCAL:
+		return keys_from_prefixes(dimension, match->value.prefixes, ret, ret_set);
+	case KEY_UNIT:
+	case KEY_DEVICE:
+		return keys_from_glob(dimension, match->value.glob, ret);
+	case KEY_PORT:
+		return keys_from_ports(match->value.ports, ret);
+	case KEY_DATA:
+		return keys_from_data(match->value.data, ret);
+	case KEY_PS:
+		*ret = make_exact(KEY_PS, match->value.number);
+		return 1;
+	case KEY_NONE:
+	case _KEY_DIMENSION_MAX:
+		break;
+	}
+	return 0;
+}
+
+static size_t probe_groups(const struct policy_question *question, uint64_t *ret)
+{
+	for (size_t i = 0; i < question->n_gids; i++)
+		ret[i] = make_exact(KEY_GROUP, question->gids[i]).hash;
+	return question->n_gids;
+}
+
+static size_t probe_prefixes(enum key_dimension dimension, const struct prefix *address,
+			     const struct key_lengths *lengths, uint64_t *ret)
+{
+	struct bits bits = bits_from_bytes(address->address, 16);
+	bool is_ipv6 = address->family == 6;
+	size_t n = 0;
+
+	for (size_t i = 0; i < lengths->n; i++) {
+		unsigned length = lengths->lengths[i];
+
+		if (length != LENGTH_SET && is_ipv6 == (length >= LENGTH_IPV6))
+			ret[n++] = hash_bits(dimension, length, bits,
+					     is_ipv6 ? length - LENGTH_IPV6 : length);
+	}
+	return n;
+}
+
+size_t key_from_address(const struct prefix *address, const struct key_lengths *lengths,
+			uint64_t *ret)
+{
+	return probe_prefixes(KEY_NONE, address, lengths, ret);
+}
+
+static size_t probe_port(unsigned port, const struct key_lengths *lengths, uint64_t *ret)
+{
+	for (size_t i = 0; i < lengths->n; i++)
+		ret[i] = hash_bits(KEY_PORT, lengths->lengths[i], bits_from_port(port),
+				   lengths->lengths[i]);
+	return lengths->n;
+}
+
+static size_t probe_text(enum key_dimension dimension, const char *text,
+			 const struct key_lengths *lengths, uint64_t *ret)
+{
+	uint64_t hash = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; text[i]; i++) {
+		hash = hash_char(hash, text[i]);
+		if (i < HEAD_MAX && lengths->has[i + 1])
+			ret[n++] = hash_pair(dimension, i + 1, hash, 0);
+	}
+	if (lengths->has[0])
+		ret[n++] = hash_pair(dimension, 0, hash, 0);
+	return n;
+}
+
+static size_t probe_data(const struct policy_question *question, const struct key_lengths *lengths,
+			 uint64_t *ret)
+{
+	size_t len = question->data_len < DATA_MAX ? question->data_len : DATA_MAX, n = 0;
+	struct bits bits = {};
+
+	if (len)
+		bits = bits_from_bytes(question->data, len);
+	for (size_t i = 0; i < lengths->n; i++)
+		if (lengths->lengths[i] <= len)
+			ret[n++] = hash_bits(KEY_DATA, lengths->lengths[i], bits,
+					     8 * lengths->lengths[i]);
+	return n;
+}
+
+/* What is known here is what the match functions hold for known. */
+bool key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
+		    const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n)
+{
+	const struct policy_question *question = facts->question;
+	bool is_known = false;
+
+	switch (dimension) {
+	case KEY_USER:
+		is_known = true;
+		*ret = make_exact(KEY_USER, question->uid).hash;
+		*ret_n = 1;
+		break;
+	case KEY_GROUP:
+		is_known = question->n_gids <= KEY_FACT_MAX;
+		*ret_n = is_known ? probe_groups(question, ret) : 0;
+		break;
+	case KEY_UNIT:
+		is_known = question->unit;
+		*ret_n = is_known ? probe_text(KEY_UNIT, question->unit, lengths, ret) : 0;
+		break;
+	case KEY_PS:
+		is_known = question->port_space;
+		*ret = make_exact(KEY_PS, question->port_space).hash;
+		*ret_n = 1;
+		break;
+	case KEY_PORT:
+		is_known = question->port > 0;
+		*ret_n = is_known ? probe_port(question->port, lengths, ret) : 0;
+		break;
+	case KEY_DEVICE:
+		is_known = question->device;
+		*ret_n = is_known ? probe_text(KEY_DEVICE, question->device, lengths, ret) : 0;
+		break;
+	case KEY_PEER:
+		is_known = facts->knows_peer;
+		*ret_n = is_known ? probe_prefixes(KEY_PEER, &facts->peer, lengths, ret) : 0;
+		break;
+	case KEY_LOCAL:
+		is_known = facts->knows_local;
+		*ret_n = is_known ? probe_prefixes(KEY_LOCAL, &facts->local, lengths, ret) : 0;
+		break;
+	case KEY_DATA:
+		is_known = question->knows_data;
+		*ret_n = is_known ? probe_data(question, lengths, ret) : 0;
+		break;
+	case KEY_NONE:
+	case _KEY_DIMENSION_MAX:
+		break;
+	}
+	return is_known;
+}

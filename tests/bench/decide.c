@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * How long a decision takes, by the number of rules and the shape of the policy. The sizes take turns,
+ * so that what else the machine does falls on all of them; the median of the turns is shown.
+ *
+ * Questions are made from a policy's rules, each of them as often as the others, and one in four fits
+ * none. All of them together are more than the processor's nearest caches hold.
+ */
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "policy/policy.h"
+#include "policy/rules.h"
+#include "util/diag.h"
+
+#define SIZES 5
+#define QUESTIONS 4096
+#define TURNS 15
+#define TURN_NS 4000000 /* how long one turn takes at least */
+#define FILES_MAX 16
+
+static const size_t sizes[SIZES] = { 10, 100, 1000, 10000, 100000 };
+
+/* One question; all that is not set is the same for all of them. */
+struct facts {
+	enum policy_operation operation;
+	bool early;
+	uint32_t uid, gid, peer; /* IPv4, host order; 0: not known */
+	int port;
+	int unit, device; /* -1: not known */
+};
+
+/* What is asked: pointers into memory of its own, as the broker has it. */
+struct asked {
+	struct policy_question question;
+	struct sockaddr_in local, peer;
+	gid_t gids[4];
+	char device[16], unit[32];
+};
+
+struct shape {
+	const char *name;
+	void (*print_rule)(FILE *f, size_t i, size_t n);
+	void (*make_facts)(struct facts *facts, size_t i, size_t n);
+};
+
+static void print_port(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	/* There are no more ports than this. */
+	fprintf(f, "allow listen user 1000 port %zu\n", i % 64000 + 1);
+}
+
+static void make_port(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_LISTEN;
+	facts->port = i % 64000 + 1;
+}
+
+static uint32_t host_of(size_t i)
+{
+	return UINT32_C(10) << 24 | (i * 7 + 1);
+}
+
+static void print_host(FILE *f, size_t i)
+{
+	uint32_t host = host_of(i);
+
+	fprintf(f, "%u.%u.%u.%u", host >> 24, host >> 16 & 255, host >> 8 & 255, host & 255);
+}
+
+static void print_peer(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	fputs("allow accept user 1000 port 4420 peer ", f);
+	print_host(f, i);
+	fputc('\n', f);
+}
+
+static void make_peer(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_ACCEPT;
+	facts->port = 4420;
+	facts->peer = host_of(i);
+}
+
+static void print_user(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	fprintf(f, "allow listen user %zu port 20000-29999\n", 1000 + i);
+}
+
+static void make_user(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_LISTEN;
+	facts->uid = 1000 + i;
+	facts->port = 20000 + i % 10000;
+}
+
+static void print_unit(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	fprintf(f, "allow connect unit job-%zu.scope peer 10.0.0.0/8\n", i);
+}
+
+static void make_unit(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_CONNECT;
+	facts->peer = host_of(i);
+	facts->unit = i;
+}
+
+/* Each set stands before the rule that uses it, and is one of 16 hosts. */
+static void print_set(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	if (i % 16 == 0) {
+		fprintf(f, "set s%zu = { ", i / 16);
+		for (size_t k = 0; k < 16; k++) {
+			fputs(k ? ", " : "", f);
+			print_host(f, i + k);
+		}
+		fputs(" }\n", f);
+	}
+	fprintf(f, "allow accept peer @s%zu port %zu\n", i / 16, 4000 + i % 16);
+}
+
+static void make_set(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_ACCEPT;
+	facts->peer = host_of(i);
+	facts->port = 4000 + i % 16;
+}
+
+/* No one fact finds the rule: as many users as hosts, and a rule for each pair. */
+static size_t root_of(size_t n)
+{
+	size_t root = 1;
+
+	while (root * root < n)
+		root++;
+	return root;
+}
+
+static void print_pair(FILE *f, size_t i, size_t n)
+{
+	fprintf(f, "allow connect user %zu peer ", 1000 + i % root_of(n));
+	print_host(f, i / root_of(n));
+	fputc('\n', f);
+}
+
+static void make_pair(struct facts *facts, size_t i, size_t n)
+{
+	facts->operation = POLICY_CONNECT;
+	facts->uid = 1000 + i % root_of(n);
+	facts->peer = host_of(i / root_of(n));
+}
+
+/* The same, asked before the peer is known. */
+static void make_early_pair(struct facts *facts, size_t i, size_t n)
+{
+	make_pair(facts, i, n);
+	facts->early = true;
+	facts->peer = 0;
+}
+
+/* A cluster: a group's session, ports and network, users with something of their own, all with a reason. */
+static void print_cluster(FILE *f, size_t i, size_t n)
+{
+	size_t group = 2000 + i / 8;
+
+	(void)n;
+	switch (i % 8) {
+	case 0:
+		fprintf(f, "allow session group %zu\n", group);
+		break;
+	case 1:
+		fprintf(f, "allow device group %zu device mlx5_*\n", group);
+		break;
+	case 2:
+		fprintf(f, "allow listen group %zu port %zu-%zu max-per-user 4096\n", group,
+			1024 + i % 60000, 1024 + i % 60000 + 999);
+		break;
+	case 3:
+		fprintf(f, "allow accept group %zu port %zu-%zu peer 10.0.0.0/8 pending 64\n",
+			group, 1024 + i % 60000, 1024 + i % 60000 + 999);
+		break;
+	case 4:
+		fprintf(f, "allow connect group %zu peer 10.0.0.0/8 rate-per-user 500/s\n", group);
+		break;
+	case 5:
+		fprintf(f, "allow listen user %zu unit job-%zu.scope\n", 1000 + i, i);
+		break;
+	case 6:
+		fputs("reject connect peer ", f);
+		print_host(f, i * 1000);
+		fputs(" reason \"drained\"\n", f);
+		break;
+	default:
+		fprintf(f, "reject any user %zu reason \"suspended\"\n", 1000 + i);
+	}
+}
+
+static void make_cluster(struct facts *facts, size_t i, size_t n)
+{
+	static const enum policy_operation operations[8] = {
+		POLICY_SESSION, POLICY_DEVICE, POLICY_LISTEN,  POLICY_ACCEPT,
+		POLICY_CONNECT, POLICY_LISTEN, POLICY_CONNECT, POLICY_LISTEN,
+	};
+
+	(void)n;
+	facts->operation = operations[i % 8];
+	facts->gid = 2000 + i / 8;
+	facts->uid = 1000 + i;
+	facts->unit = i;
+	facts->device = 0;
+	facts->port = 1024 + (i - i % 8) % 60000 + i % 8 + 5;
+	facts->peer = i % 8 == 6 ? host_of(i * 1000) : UINT32_C(10) << 24 | (i + 3);
+}
+
+/* Nothing to look a rule up by: patterns that begin with a wildcard. */
+static void print_wildcard(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	fprintf(f, "allow device device *_%zu\n", i);
+}
+
+static void make_wildcard(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_DEVICE;
+	facts->device = i;
+}
+
+static const struct shape shapes[] = {
+	{ "one user, a port each", print_port, make_port },
+	{ "one service, a peer each", print_peer, make_peer },
+	{ "a user each, one range", print_user, make_user },
+	{ "a unit each", print_unit, make_unit },
+	{ "sets of 16, 16 ports", print_set, make_set },
+	{ "users x peers", print_pair, make_pair },
+	{ "users x peers, early", print_pair, make_early_pair },
+	{ "mixed, as a cluster", print_cluster, make_cluster },
+	{ "worst: no key at all", print_wildcard, make_wildcard },
+};
+
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+/* One file is not enough for the largest. */
+static struct policy *policy_of(const struct shape *shape, size_t n)
+{
+	char dir[] = "/tmp/bench.XXXXXX", paths[FILES_MAX][64];
+	const char *files[FILES_MAX];
+	struct policy *policy = NULL;
+	struct diag *diag;
+	size_t n_files = 0;
+	FILE *f = NULL;
+
+	if (!mkdtemp(dir) || diag_new(&diag) < 0)
+		abort();
+	for (size_t i = 0; i < n; i++) {
+		if (i % (100000 / FILES_MAX) == 0) {
+			snprintf(paths[n_files], sizeof(paths[0]), "%s/%zu", dir, n_files);
+			files[n_files] = paths[n_files];
+			if (f)
+				fclose(f);
+			f = fopen(paths[n_files++], "w");
+			if (!f)
+				abort();
+		}
+		shape->print_rule(f, i, n);
+	}
+	fclose(f);
+	if (policy_load_files(&policy, files, n_files, diag) < 0)
+		diag_print(diag, stderr);
+	for (size_t i = 0; i < n_files; i++)
+		remove(paths[i]);
+	remove(dir);
+	diag_free(diag);
+	if (!policy)
+		abort();
+	return policy;
+}
+
+static void make_asked(struct asked *asked, const struct facts *facts)
+{
+	struct policy_question *question = &asked->question;
+
+	asked->local = (struct sockaddr_in){ .sin_family = AF_INET };
+	asked->local.sin_addr.s_addr = htonl(UINT32_C(10) << 24 | 1);
+	asked->peer = (struct sockaddr_in){ .sin_family = AF_INET };
+	asked->peer.sin_addr.s_addr = htonl(facts->peer);
+	for (int i = 0; i < 4; i++)
+		asked->gids[i] = facts->gid + (i ? 500000 + i : 0);
+	snprintf(asked->device, sizeof(asked->device), "mlx5_%d", facts->device);
+	snprintf(asked->unit, sizeof(asked->unit), "job-%d.scope", facts->unit);
+	*question = (struct policy_question){
+		.operation = facts->operation,
+		.early = facts->early,
+		.uid = facts->uid,
+		.gids = asked->gids,
+		.n_gids = 4,
+		.local = (struct sockaddr *)&asked->local,
+		.peer = (struct sockaddr *)&asked->peer,
+		.port = facts->port,
+		.device = facts->device < 0 ? NULL : asked->device,
+		.unit = facts->unit < 0 ? NULL : asked->unit,
+		.port_space = RDMA_PS_TCP,
+	};
+}
+
+static struct asked *questions_of(const struct shape *shape, size_t n)
+{
+	struct asked *asked = calloc(QUESTIONS, sizeof(*asked));
+
+	if (!asked)
+		abort();
+	srandom(1);
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		struct facts facts = {
+			.uid = 1000,
+			.gid = 100,
+			.port = -1,
+			.unit = -1,
+			.device = -1,
+		};
+		/* What lies behind the rules fits none. */
+		size_t rule = random() % n + (i % 4 == 3 ? 200000 : 0);
+
+		shape->make_facts(&facts, rule, n);
+		make_asked(&asked[i], &facts);
+	}
+	return asked;
+}
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * UINT64_C(1000000000) + ts.tv_nsec;
+}
+
+typedef void (*decide_fn)(const struct policy *policy, const struct policy_question *question,
+			  struct policy_verdict *ret);
+
+/* ns of one decision */
+static double run_turn(const struct policy *policy, const struct asked *asked, decide_fn decide)
+{
+	uint64_t start = now(), elapsed;
+	struct policy_verdict verdict;
+	size_t n = 0;
+
+	do {
+		for (int i = 0; i < 64; i++)
+			decide(policy, &asked[n++ % QUESTIONS].question, &verdict);
+		elapsed = now() - start;
+	} while (elapsed < TURN_NS);
+	return (double)elapsed / n;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void run_shape(const struct shape *shape, decide_fn decide)
+{
+	struct policy *policies[SIZES];
+	struct asked *asked[SIZES];
+	double ns[SIZES][TURNS];
+
+	for (int s = 0; s < SIZES; s++) {
+		policies[s] = policy_of(shape, sizes[s]);
+		asked[s] = questions_of(shape, sizes[s]);
+	}
+	for (int turn = 0; turn < TURNS; turn++)
+		for (int s = 0; s < SIZES; s++)
+			ns[s][turn] = run_turn(policies[s], asked[s], decide);
+
+	printf("%-26s", shape->name);
+	for (int s = 0; s < SIZES; s++) {
+		qsort(ns[s], TURNS, sizeof(ns[s][0]), compare);
+		printf("%9.0f", ns[s][TURNS / 2]);
+		policy_unref(policies[s]);
+		free(asked[s]);
+	}
+	printf("%9.1f\n", ns[3][TURNS / 2] / ns[0][TURNS / 2]);
+	fflush(stdout);
+}
+
+static void run(const char *title, decide_fn decide)
+{
+	printf("%-26s", title);
+	for (int s = 0; s < SIZES; s++)
+		printf("%9zu", sizes[s]);
+	printf("%9s\n", "10k/10");
+	for (size_t i = 0; i < SHAPES; i++)
+		run_shape(&shapes[i], decide);
+}
+
+/* With an argument: the plain scan as well. */
+int main(int argc, char **argv)
+{
+	(void)argv;
+	run("ns a decision, rules:", policy_decide);
+	if (argc > 1)
+		run("the same by a plain scan:", policy_decide_scan);
+	return EXIT_SUCCESS;
+}
