@@ -18,7 +18,7 @@
 #include "policy/rules.h"
 #include "util/diag.h"
 
-#define ROUNDS 3600
+#define ROUNDS 4000
 #define QUESTIONS 320 /* a round */
 #define RULES_MAX 2000
 #define SETS 6

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* What the tests of the rule language share: one policy, and its complaints. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "policy/policy.h"
+#include "tests/unit/unit.h"
+#include "util/diag.h"
+
+static struct diag *diag;
+static struct policy *policy;
+
+static inline void policy_set_up(void)
+{
+	ck_assert_int_eq(diag_new(&diag), 0);
+}
+
+static inline void policy_tear_down(void)
+{
+	policy = policy_unref(policy);
+	diag = diag_free(diag);
+}
+
+static inline void forget(void)
+{
+	policy_tear_down();
+	policy_set_up();
+}
+
+static inline int load_bytes(const char *text, size_t len)
+{
+	forget();
+	return policy_load_text(&policy, "t", text, len, diag);
+}
+
+static inline void load(const char *text)
+{
+	int r = load_bytes(text, strlen(text));
+
+	ck_assert_msg(r == 0, "%d: %s\n%s", r, diag_first(diag), text);
+	ck_assert_uint_eq(diag_count(diag), 0);
+}
+
+/* One complaint, and it is this one. */
+static inline void assert_refused(const char *text, const char *expected)
+{
+	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
+	ck_assert_ptr_null(policy);
+	ck_assert_msg(diag_first(diag) && !strcmp(diag_first(diag), expected),
+		      "'%s'\n     was: %s\nexpected: %s", text, diag_first(diag), expected);
+	ck_assert_msg(diag_count(diag) == 1, "'%s': also %s", text, diag_at(diag, 1));
+}
+
+static inline const struct policy_rule *rule(const char *text)
+{
+	load(text);
+	ck_assert_uint_eq(policy_n_rules(policy), 1);
+	return policy_rule_at(policy, 0);
+}

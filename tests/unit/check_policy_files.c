@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/check_policy.h"
+
+static char dir[64];
+
+static void set_up(void)
+{
+	strcpy(dir, "/tmp/check_policy.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	policy_set_up();
+}
+
+static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(name);
+}
+
+static void tear_down(void)
+{
+	policy_tear_down();
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void write_file(const char *name, const char *text, mode_t mode)
+{
+	char full[256];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s/%s", dir, name);
+	f = fopen(full, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+	ck_assert_int_eq(chmod(full, mode), 0);
+}
+
+START_TEST(sizes_have_limits)
+{
+	size_t size = 1024 * 1024;
+	char *text = malloc(size + 1);
+
+	ck_assert_ptr_nonnull(text);
+	memset(text, ' ', size + 1);
+	text[0] = '#';
+	ck_assert_int_eq(load_bytes(text, 4096), 0);
+	ck_assert_int_eq(load_bytes(text, 4097), -EBADMSG);
+	ck_assert_str_eq(diag_first(diag), "t:1:4097: the line is longer than 4096 bytes");
+
+	memset(text, '\n', size + 1);
+	ck_assert_int_eq(load_bytes(text, size), 0);
+	ck_assert_int_eq(load_bytes(text, size + 1), -EFBIG);
+	ck_assert_str_eq(diag_first(diag), "t: larger than 1048576 bytes");
+
+	free(text);
+}
+END_TEST
+
+START_TEST(rules_have_a_limit)
+{
+	static const char *const names[] = { "1.rules", "2.rules", "3.rules" };
+	FILE *f;
+	char full[256];
+
+	/* 1 MiB is not enough for them. */
+	for (int i = 0; i < 2; i++) {
+		snprintf(full, sizeof(full), "%s/%s", dir, names[i]);
+		f = fopen(full, "w");
+		ck_assert_ptr_nonnull(f);
+		for (int k = 0; k < 50000; k++)
+			fputs("allow any log\n", f);
+		fclose(f);
+	}
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 100000);
+	forget();
+
+	write_file(names[2], "set a = { 10.0.0.1 }\nallow any\nallow any\n", 0644);
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), -EBADMSG);
+	ck_assert_str_eq(strrchr(diag_first(diag), '/'), "/3.rules:2:1: more than 100000 rules");
+	ck_assert_uint_eq(diag_count(diag), 1);
+}
+END_TEST
+
+START_TEST(a_directory_is_read_in_order)
+{
+	char expected[256];
+
+	write_file("20-b.rules", "allow connect peer @a\n", 0644);
+	write_file("10-a.rules", "set a = { 10.0.0.1 }\nallow session\n", 0600);
+	write_file("9.rules", "reject any\n", 0444);
+	write_file(".1.rules", "nonsense", 0644);
+	write_file("1.rules~", "nonsense", 0644);
+	write_file("rules", "nonsense", 0666);
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 3);
+	ck_assert_int_eq(policy_rule_at(policy, 0)->operation, POLICY_SESSION);
+	ck_assert_int_eq(policy_rule_at(policy, 1)->operation, POLICY_CONNECT);
+	snprintf(expected, sizeof(expected), "%s/9.rules", dir);
+	ck_assert_str_eq(policy_rule_at(policy, 2)->file, expected);
+}
+END_TEST
+
+START_TEST(an_empty_directory_is_a_policy)
+{
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 0);
+}
+END_TEST
+
+static void assert_dir_refused(int error, const char *expected)
+{
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), error);
+	ck_assert_ptr_null(policy);
+	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert(!strncmp(diag_first(diag), dir, strlen(dir)));
+	ck_assert_str_eq(diag_first(diag) + strlen(dir), expected);
+	forget();
+}
+
+START_TEST(what_others_can_write_is_refused)
+{
+	write_file("a.rules", "allow session\n", 0664);
+	assert_dir_refused(-EPERM, "/a.rules: refused: group or others can write it");
+	write_file("a.rules", "allow session\n", 0646);
+	assert_dir_refused(-EPERM, "/a.rules: refused: group or others can write it");
+	write_file("a.rules", "allow session\n", 0644);
+	ck_assert_int_eq(chmod(dir, 01777), 0);
+	assert_dir_refused(-EPERM, ": refused: group or others can write it");
+	ck_assert_int_eq(chmod(dir, 0755), 0);
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+}
+END_TEST
+
+START_TEST(what_others_own_is_refused)
+{
+	char full[256];
+
+	if (geteuid() != 0)
+		return;
+	write_file("a.rules", "allow session\n", 0644);
+	snprintf(full, sizeof(full), "%s/a.rules", dir);
+	ck_assert_int_eq(chown(full, 12345, 0), 0);
+	assert_dir_refused(-EPERM, "/a.rules: refused: neither root nor the daemon's user owns it");
+	ck_assert_int_eq(chown(full, 0, 0), 0);
+	ck_assert_int_eq(chown(dir, 12345, 0), 0);
+	assert_dir_refused(-EPERM, ": refused: neither root nor the daemon's user owns it");
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_refused)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s/a.rules", dir);
+	ck_assert_int_eq(mkdir(full, 0755), 0);
+	assert_dir_refused(-EINVAL, "/a.rules: refused: not a regular file");
+	ck_assert_int_eq(rmdir(full), 0);
+	ck_assert_int_eq(mkfifo(full, 0644), 0);
+	assert_dir_refused(-EINVAL, "/a.rules: refused: not a regular file");
+	ck_assert_int_eq(unlink(full), 0);
+	ck_assert_int_eq(symlink("nowhere", full), 0);
+	assert_dir_refused(-ENOENT, "/a.rules: cannot open: No such file or directory");
+	ck_assert_int_eq(unlink(full), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+	assert_dir_refused(-ENOENT, ": cannot open: No such file or directory");
+	ck_assert_int_eq(mkdir(dir, 0755), 0);
+}
+END_TEST
+
+START_TEST(symbolic_links_are_followed)
+{
+	char full[256];
+
+	write_file("elsewhere", "allow session\n", 0644);
+	snprintf(full, sizeof(full), "%s/a.rules", dir);
+	ck_assert_int_eq(symlink("elsewhere", full), 0);
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 1);
+	forget();
+	write_file("elsewhere", "allow session\n", 0666);
+	assert_dir_refused(-EPERM, "/a.rules: refused: group or others can write it");
+}
+END_TEST
+
+START_TEST(errors_of_all_files_are_collected)
+{
+	write_file("a.rules", "nonsense\n", 0644);
+	write_file("b.rules", "allow session\n", 0666);
+	write_file("c.rules", "allow\n", 0644);
+	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), -EBADMSG);
+	ck_assert_uint_eq(diag_count(diag), 3);
+	ck_assert_ptr_nonnull(strstr(diag_at(diag, 0), "/a.rules:1:1: "));
+	ck_assert_ptr_nonnull(strstr(diag_at(diag, 1), "/b.rules: refused"));
+	ck_assert_ptr_nonnull(strstr(diag_at(diag, 2), "/c.rules:1:6: "));
+}
+END_TEST
+
+START_TEST(files_are_read_as_named)
+{
+	char a[256], b[256];
+	const char *files[] = { b, a };
+
+	write_file("a", "allow session\n", 0644);
+	write_file("b", "reject any\n", 0644);
+	snprintf(a, sizeof(a), "%s/a", dir);
+	snprintf(b, sizeof(b), "%s/b", dir);
+	ck_assert_int_eq(policy_load_files(&policy, files, 2, diag), 0);
+	ck_assert_str_eq(policy_rule_at(policy, 0)->file, b);
+	ck_assert_str_eq(policy_rule_at(policy, 1)->file, a);
+	forget();
+	write_file("a", "allow session\n", 0666);
+	ck_assert_int_eq(policy_load_files(&policy, files, 2, diag), -EPERM);
+}
+END_TEST
+
+UNIT_MAIN("policy_files", set_up, tear_down, sizes_have_limits, rules_have_a_limit,
+	  a_directory_is_read_in_order, an_empty_directory_is_a_policy,
+	  what_others_can_write_is_refused, what_others_own_is_refused, what_is_no_file_is_refused,
+	  symbolic_links_are_followed, errors_of_all_files_are_collected, files_are_read_as_named)
