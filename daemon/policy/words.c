@@ -56,6 +56,11 @@ static const struct policy_word words[] = {
 
 _Static_assert(N_WORDS <= 64, "the parser keeps the words of a line in 64 bits");
 
+const struct policy_word *policy_word_at(size_t i)
+{
+	return i < N_WORDS ? &words[i] : NULL;
+}
+
 const struct policy_word *policy_word_find(const struct token *token)
 {
 	for (size_t i = 0; i < N_WORDS; i++)

@@ -52,6 +52,8 @@ struct policy_word {
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
 };
 
+/* The table's rows in order, NULL at its end. */
+const struct policy_word *policy_word_at(size_t i);
 const struct policy_word *policy_word_find(const struct token *token);
 /* Position in the table, below 64. */
 size_t policy_word_index(const struct policy_word *word);

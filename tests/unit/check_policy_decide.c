@@ -258,6 +258,67 @@ START_TEST(each_port_space)
 }
 END_TEST
 
+START_TEST(units)
+{
+	load("allow session unit a.service\nallow session unit user@*.service\n"
+	     "allow session unit \"dev-\\\\\\\\x2dd.device\"\nreject session unit *");
+	question.unit = "a.service";
+	assert_answer(POLICY_ALLOW, 1);
+	question.unit = "user@1000.service";
+	assert_answer(POLICY_ALLOW, 2);
+	question.unit = "dev-\\x2dd.device";
+	assert_answer(POLICY_ALLOW, 3);
+	question.unit = "a.service2";
+	assert_answer(POLICY_REJECT, 4);
+	/* in none: not even '*' */
+	question.unit = "";
+	assert_answer(POLICY_REJECT, 0);
+	/* not known: what may match rejects */
+	question.unit = NULL;
+	assert_answer(POLICY_REJECT, 4);
+	question.early = true;
+	assert_answer(POLICY_DEFER, 1);
+}
+END_TEST
+
+START_TEST(private_data)
+{
+	load("allow accept data \"NVMe\"\nallow accept data 0x00ff\nreject accept data 0x00");
+	ask(POLICY_ACCEPT);
+	assert_answer(POLICY_REJECT, 3);
+	question.early = true;
+	assert_answer(POLICY_DEFER, 1);
+	/* known to be none */
+	question.knows_data = true;
+	assert_answer(POLICY_REJECT, 0);
+	question.early = false;
+	assert_answer(POLICY_REJECT, 0);
+	question.data = "NVMe and more";
+	question.data_len = 13;
+	assert_answer(POLICY_ALLOW, 1);
+	question.data_len = 4;
+	assert_answer(POLICY_ALLOW, 1);
+	question.data_len = 3;
+	assert_answer(POLICY_REJECT, 0);
+	question.data = "\0\xff\0";
+	assert_answer(POLICY_ALLOW, 2);
+	question.data = "\0\xfe\0";
+	assert_answer(POLICY_REJECT, 3);
+}
+END_TEST
+
+START_TEST(administration)
+{
+	load("reject admin user 1000\nallow admin group 200\nallow connect peer 10.0.0.0/8");
+	ask(POLICY_ADMIN);
+	assert_answer(POLICY_REJECT, 1);
+	question.uid = 5;
+	assert_answer(POLICY_ALLOW, 2);
+	question.n_gids = 1;
+	assert_answer(POLICY_REJECT, 0);
+}
+END_TEST
+
 START_TEST(any_is_each_operation_that_its_matches_fit)
 {
 	load("allow any user 1000 tos 8 backlog 5");
@@ -643,72 +704,9 @@ START_TEST(early_answers_hold)
 }
 END_TEST
 
-/* The shipped file: as it is, and with the '#' before its rules removed. */
-static void load_shipped(bool uncomment)
-{
-	static char text[65536];
-	const char *top = getenv("SRCDIR");
-	char line[1024], *name;
-	size_t len = 0;
-	FILE *f;
-
-	snprintf(line, sizeof(line), "%s/conf/policy.d/50-default.rules", top ? top : ".");
-	f = fopen(line, "r");
-	ck_assert_msg(f, "%s", line);
-	while (fgets(line, sizeof(line), f)) {
-		bool is_rule = uncomment && line[0] == '#' && line[1] >= 'a' && line[1] <= 'z';
-
-		/* Its users and groups need not exist here. */
-		while ((name = strstr(line, " rdma port")) || (name = strstr(line, " rdma\n")) ||
-		       (name = strstr(line, " nvmf")))
-			memcpy(name, " 1000", 5);
-		while ((name = strstr(line, "group hpc")))
-			memcpy(name, "group 300", 9);
-		len += snprintf(text + len, sizeof(text) - len, "%s", line + is_rule);
-	}
-	fclose(f);
-	load(text);
-}
-
-START_TEST(the_shipped_policy_allows_nothing)
-{
-	load_shipped(false);
-	ck_assert_uint_eq(policy_n_rules(policy), 0);
-}
-END_TEST
-
-START_TEST(the_shipped_example_does_what_it_says)
-{
-	load_shipped(true);
-	ck_assert_uint_eq(policy_n_rules(policy), 16);
-
-	assert_answer(POLICY_ALLOW, policy_rule_at(policy, 5)->line);
-	gids[0] = 1000;
-	assert_answer(POLICY_ALLOW, policy_rule_at(policy, 0)->line);
-	gids[0] = 100;
-
-	ask(POLICY_ACCEPT);
-	question.port = 4420;
-	question.peer = address("10.1.0.1");
-	assert_answer(POLICY_ALLOW, policy_rule_at(policy, 8)->line);
-	ck_assert_int_eq(verdict.rule->settings.tos, 104);
-	question.peer = address("10.2.0.1");
-	assert_answer(POLICY_REJECT, policy_rule_at(policy, 9)->line);
-	ck_assert_str_eq(verdict.reason, "not a storage host");
-
-	ask(POLICY_CONNECT);
-	question.uid = 1001;
-	question.peer = address("10.2.3.4");
-	assert_answer(POLICY_ALLOW, policy_rule_at(policy, 14)->line);
-	ck_assert_int_eq(verdict.rule->settings.reuseaddr, POLICY_REUSEADDR_CLIENT);
-	question.n_gids = 0;
-	assert_answer(POLICY_REJECT, policy_rule_at(policy, 15)->line);
-}
-END_TEST
-
 UNIT_MAIN("policy_decide", set_up, tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, ports, addresses_and_sets,
 	  wildcards_are_not_known, addresses_that_are_not_ip_are_not_known, device_patterns,
-	  each_port_space, any_is_each_operation_that_its_matches_fit, early_answers, final_answers,
-	  a_scan_decides_the_same, early_answers_hold, the_shipped_policy_allows_nothing,
-	  the_shipped_example_does_what_it_says)
+	  each_port_space, units, private_data, administration,
+	  any_is_each_operation_that_its_matches_fit, early_answers, final_answers,
+	  a_scan_decides_the_same, early_answers_hold)
