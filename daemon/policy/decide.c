@@ -26,14 +26,17 @@ static enum ternary condition_match(const struct policy *policy,
 	return all;
 }
 
-/* Whether from here on, whatever the unknown facts turn out to be, the answer is no. */
-static bool must_reject(const struct policy *policy, struct candidates *candidates)
+/* Whether from rule FIRST on, whatever the unknown facts turn out to be, the answer is no. */
+static bool must_reject(const struct policy *policy, const struct policy_index *index, size_t first,
+			const struct policy_facts *facts)
 {
+	struct candidates candidates;
 	size_t i;
 
-	while (candidates_next(candidates, &i)) {
+	candidates_init(&candidates, index, policy->n_rules, facts, MAYBE_ALLOW, first);
+	while (candidates_next(&candidates, &i)) {
 		const struct policy_condition *condition = &policy->conditions[i];
-		enum ternary t = condition_match(policy, condition, candidates->facts);
+		enum ternary t = condition_match(policy, condition, facts);
 
 		if (t == TERNARY_NO)
 			continue;
@@ -68,7 +71,8 @@ static void decide(const struct policy *policy, const struct policy_index *index
 	facts.knows_local = prefix_from_sockaddr(&facts.local, question->local);
 	facts.knows_peer = prefix_from_sockaddr(&facts.peer, question->peer);
 
-	candidates_init(&candidates, index, policy->n_rules, &facts);
+	candidates_init(&candidates, index, policy->n_rules, &facts,
+			question->early ? MAYBE_ALLOW | MAYBE_REJECT : MAYBE_REJECT, 0);
 	while (candidates_next(&candidates, &i)) {
 		const struct policy_condition *condition = &policy->conditions[i];
 		enum ternary t = condition_match(policy, condition, &facts);
@@ -76,7 +80,7 @@ static void decide(const struct policy *policy, const struct policy_index *index
 		if (t == TERNARY_NO)
 			continue;
 		if (t == TERNARY_UNKNOWN && question->early) {
-			if (condition->allow || !must_reject(policy, &candidates)) {
+			if (condition->allow || !must_reject(policy, index, i + 1, &facts)) {
 				*ret = (struct policy_verdict){ .answer = POLICY_DEFER,
 								.rule = &policy->rules[i] };
 				return;

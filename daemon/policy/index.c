@@ -1,481 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "policy/index.h"
 #include "policy/key.h"
+#include "policy/lists.h"
 #include "policy/rules.h"
 #include "policy/words.h"
 
-#define FEW 8 /* so many rules with one key are no reason to look for a better way */
-#define WAYS_MAX (1 + (_KEY_DIMENSION_MAX - 1) * _KEY_DIMENSION_MAX / 2)
 #define LOOKUPS_MAX 256 /* for one way of two dimensions */
-#define ENTRIES_PER_RULE 64 /* on average */
 #define SETS_MAX 256 /* that hold one address and are looked up one by one */
-
-/* KEY_NONE: not used. The second is used only if the first is. */
-struct way {
-	uint8_t dimensions[2];
-};
-
-/* Which of a way's dimensions a list is filed by; a bit each. */
-#define BY_FIRST 1u
-#define BY_SECOND 2u
-
-/* The last number of a list has this bit. */
-#define LAST (UINT32_C(1) << 31)
-
-struct slot {
-	uint32_t tag; /* part of a hash; 0: the slot is free */
-	uint32_t list; /* the number of the only rule, with LAST, or where the list begins */
-};
-
-struct policy_index {
-	struct slot *slots;
-	size_t n_slots; /* a power of two, less than half of them in use */
-	size_t n_used;
-	uint32_t *lists; /* those of more than one, one behind the other */
-	struct key_lengths lengths[_KEY_DIMENSION_MAX]; /* of KEY_NONE: of the members of sets */
-	struct {
-		size_t n;
-		struct way ways[WAYS_MAX];
-		unsigned dimensions; /* of all of them; bit i: dimension i */
-	} operations[_POLICY_OPERATION_MAX];
-};
-
-static uint64_t hash_entry(unsigned operation, struct way way, unsigned by, uint64_t first,
-			   uint64_t second)
-{
-	uint64_t what = operation << 24 | way.dimensions[0] << 16 | way.dimensions[1] << 8 | by;
-
-	return key_mix(key_mix(what, first), second);
-}
-
-/* From an address to the numbers of the sets that hold it. */
-static uint64_t hash_member(uint64_t key)
-{
-	return hash_entry(_POLICY_OPERATION_MAX, (struct way){}, 0, key, 0);
-}
-
-static uint32_t tag_of(uint64_t hash)
-{
-	return hash >> 32 | 1;
-}
-
-/* The slot of HASH, or the free one where it belongs. */
-static struct slot *find_slot(struct slot *slots, size_t n_slots, uint64_t hash)
-{
-	size_t i = hash & (n_slots - 1);
-
-	while (slots[i].tag && slots[i].tag != tag_of(hash))
-		i = (i + 1) & (n_slots - 1);
-	return &slots[i];
-}
-
-/* Making */
-
-struct rule_keys {
-	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule cannot be found in this dimension */
-	const struct prefix_set *sets[_KEY_DIMENSION_MAX]; /* NULL: it has no set */
-	struct key keys[_KEY_DIMENSION_MAX][KEY_MATCH_MAX];
-};
-
-struct builder {
-	const struct policy *policy;
-	struct policy_index *index;
-	struct way *ways; /* of each rule */
-	struct rule_keys *keys; /* of the rule that is looked at */
-	/* How many rules have a key, by a few bits of its hash: some counts are too high. */
-	uint32_t *counts;
-	size_t n_counts;
-	size_t n_left; /* entries that may still be made */
-	const struct prefix_set **sets; /* those that rules are found by, by their numbers */
-	/* A slot's list holds its length until all are counted; then this is where it goes on. */
-	uint32_t *ends;
-};
-
-static void load_keys(struct builder *builder, size_t rule)
-{
-	const struct policy_condition *condition = &builder->policy->conditions[rule];
-	struct rule_keys *keys = builder->keys;
-
-	memset(keys->n, 0, sizeof(keys->n));
-	for (unsigned i = 0; i < condition->n_matches; i++) {
-		const struct policy_match *match =
-			&builder->policy->matches[condition->first_match + i];
-		enum key_dimension dimension = match->word->dimension;
-
-		if (dimension != KEY_NONE)
-			keys->n[dimension] = key_from_match(match, keys->keys[dimension],
-							    &keys->sets[dimension]);
-	}
-}
-
-static uint32_t *count_of(struct builder *builder, uint64_t key, unsigned operation)
-{
-	return &builder->counts[key_mix(key, operation) & (builder->n_counts - 1)];
-}
-
-static void count_keys(struct builder *builder, size_t rule)
-{
-	unsigned operations = builder->policy->conditions[rule].operations;
-
-	load_keys(builder, rule);
-	for (unsigned o = 0; o < _POLICY_OPERATION_MAX; o++)
-		for (unsigned d = 1; operations & 1u << o && d < _KEY_DIMENSION_MAX; d++)
-			for (size_t i = 0; i < builder->keys->n[d]; i++)
-				++*count_of(builder, builder->keys->keys[d][i].hash, o);
-}
-
-/* How many rules a question meets at most that comes with one of the rule's keys. */
-static uint32_t count_rules(struct builder *builder, unsigned operations, unsigned dimension)
-{
-	uint32_t most = 0;
-
-	for (unsigned o = 0; o < _POLICY_OPERATION_MAX; o++) {
-		if (!(operations & 1u << o))
-			continue;
-		for (size_t i = 0; i < builder->keys->n[dimension]; i++) {
-			uint64_t key = builder->keys->keys[dimension][i].hash;
-			uint32_t n = *count_of(builder, key, o);
-
-			most = n > most ? n : most;
-		}
-	}
-	return most;
-}
-
-/* The dimension with the rarest keys from FROM to TO but EXCEPT, or KEY_NONE. */
-static unsigned rarest(const struct builder *builder, const uint32_t *counts, unsigned from,
-		       unsigned to, unsigned except)
-{
-	unsigned best = KEY_NONE;
-
-	for (unsigned d = from; d <= to; d++)
-		if (d != except && builder->keys->n[d] && (!best || counts[d] < counts[best]))
-			best = d;
-	return best;
-}
-
-/* A second dimension for a rule that FIRST alone does not find well enough, or KEY_NONE. */
-static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
-			    unsigned certain)
-{
-	const size_t *n_keys = builder->keys->n;
-	size_t too_many = builder->policy->n_rules / 4;
-	unsigned second = KEY_NONE;
-
-	/* By what is always known a rule is found even while the better fact is not known. */
-	if (certain != first && counts[certain] <= too_many)
-		second = certain;
-	if (!second && counts[first] > FEW)
-		second = rarest(builder, counts, 1, _KEY_DIMENSION_MAX - 1, first);
-	if (counts[second] > too_many || n_keys[first] * n_keys[second] > KEY_MATCH_MAX)
-		return KEY_NONE;
-	return second;
-}
-
-static struct way best_way(struct builder *builder, size_t rule)
-{
-	unsigned operations = builder->policy->conditions[rule].operations;
-	uint32_t counts[_KEY_DIMENSION_MAX] = {};
-	unsigned first, certain;
-
-	for (unsigned d = 1; d < _KEY_DIMENSION_MAX; d++)
-		counts[d] = count_rules(builder, operations, d);
-
-	certain = rarest(builder, counts, 1, KEY_LAST_CERTAIN, KEY_NONE);
-	if (certain && counts[certain] <= FEW)
-		return (struct way){ { certain, KEY_NONE } };
-	first = rarest(builder, counts, 1, _KEY_DIMENSION_MAX - 1, KEY_NONE);
-	return (struct way){ { first, second_best(builder, counts, first, certain) } };
-}
-
-static size_t count_entries(const struct builder *builder, size_t rule, struct way way)
-{
-	unsigned operations = builder->policy->conditions[rule].operations;
-	size_t n = __builtin_popcount(operations);
-
-	for (unsigned i = 0; i < 2; i++)
-		if (way.dimensions[i])
-			n *= 1 + builder->keys->n[way.dimensions[i]];
-	return n;
-}
-
-static void add_way(struct policy_index *index, unsigned operation, struct way way)
-{
-	size_t *n = &index->operations[operation].n;
-	struct way *ways = index->operations[operation].ways;
-
-	for (size_t i = 0; i < *n; i++)
-		if (!memcmp(&ways[i], &way, sizeof(way)))
-			return;
-	ways[(*n)++] = way;
-	for (unsigned i = 0; i < 2; i++)
-		index->operations[operation].dimensions |= 1u << way.dimensions[i];
-}
-
-static void note_keys(struct builder *builder, unsigned dimension)
-{
-	const struct prefix_set *set = builder->keys->sets[dimension];
-
-	if (dimension == KEY_NONE)
-		return;
-	for (size_t i = 0; i < builder->keys->n[dimension]; i++)
-		key_lengths_add(&builder->index->lengths[dimension],
-				builder->keys->keys[dimension][i].length);
-	if (!set || builder->sets[set->number])
-		return;
-	builder->sets[set->number] = set;
-	for (size_t i = 0; i < set->n; i++)
-		key_lengths_add(&builder->index->lengths[KEY_NONE],
-				key_from_prefix(&set->prefixes[i]).length);
-}
-
-static void choose_way(struct builder *builder, size_t rule)
-{
-	unsigned operations = builder->policy->conditions[rule].operations;
-	struct way way;
-
-	load_keys(builder, rule);
-	way = best_way(builder, rule);
-	/* Long lists must not make the index larger than the policy is. */
-	if (count_entries(builder, rule, way) > builder->n_left)
-		way.dimensions[1] = KEY_NONE;
-	if (count_entries(builder, rule, way) > builder->n_left)
-		way.dimensions[0] = KEY_NONE;
-	/* Both ways round it is the same. */
-	if (way.dimensions[1] && way.dimensions[0] > way.dimensions[1])
-		way = (struct way){ { way.dimensions[1], way.dimensions[0] } };
-
-	if (way.dimensions[0])
-		builder->n_left -= count_entries(builder, rule, way);
-	builder->ways[rule] = way;
-	for (unsigned o = 0; o < _POLICY_OPERATION_MAX; o++)
-		if (operations & 1u << o)
-			add_way(builder->index, o, way);
-	note_keys(builder, way.dimensions[0]);
-	note_keys(builder, way.dimensions[1]);
-}
-
-/* There is no other hash to go on with than what a slot keeps, so growing starts over. */
-static int make_slots(struct builder *builder, size_t n)
-{
-	struct policy_index *index = builder->index;
-
-	free(index->slots);
-	index->slots = calloc(n, sizeof(index->slots[0]));
-	index->n_slots = n;
-	index->n_used = 0;
-	return index->slots ? 0 : -ENOMEM;
-}
-
-typedef int (*entry_fn)(struct builder *builder, uint64_t hash, size_t number);
-
-/* Returns -EAGAIN where there are too few slots. */
-static int count_entry(struct builder *builder, uint64_t hash, size_t number)
-{
-	struct policy_index *index = builder->index;
-	struct slot *slot = find_slot(index->slots, index->n_slots, hash);
-
-	(void)number;
-	if (!slot->tag) {
-		if (++index->n_used * 2 > index->n_slots)
-			return -EAGAIN;
-		slot->tag = tag_of(hash);
-	}
-	slot->list++;
-	return 0;
-}
-
-static int fill_entry(struct builder *builder, uint64_t hash, size_t number)
-{
-	struct policy_index *index = builder->index;
-	struct slot *slot = find_slot(index->slots, index->n_slots, hash);
-
-	index->lists[builder->ends[slot - index->slots]++] = number;
-	return 0;
-}
-
-static int each_entry_of(struct builder *builder, size_t rule, unsigned operation, entry_fn fn)
-{
-	struct way way = builder->ways[rule];
-	const struct rule_keys *keys = builder->keys;
-	const struct key *first = keys->keys[way.dimensions[0]];
-	const struct key *second = keys->keys[way.dimensions[1]];
-	size_t n_first = way.dimensions[0] ? keys->n[way.dimensions[0]] : 0;
-	size_t n_second = way.dimensions[1] ? keys->n[way.dimensions[1]] : 0;
-	int r;
-
-	r = fn(builder, hash_entry(operation, way, 0, 0, 0), rule);
-	for (size_t k = 0; r == 0 && k < n_second; k++)
-		r = fn(builder, hash_entry(operation, way, BY_SECOND, 0, second[k].hash), rule);
-	for (size_t i = 0; r == 0 && i < n_first; i++) {
-		r = fn(builder, hash_entry(operation, way, BY_FIRST, first[i].hash, 0), rule);
-		for (size_t k = 0; r == 0 && k < n_second; k++)
-			r = fn(builder,
-			       hash_entry(operation, way, BY_FIRST | BY_SECOND, first[i].hash,
-					  second[k].hash),
-			       rule);
-	}
-	return r;
-}
-
-static int each_member(struct builder *builder, entry_fn fn)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < builder->policy->n_sets; i++) {
-		const struct prefix_set *set = builder->sets[i];
-
-		for (size_t k = 0; r == 0 && set && k < set->n; k++)
-			r = fn(builder, hash_member(key_from_prefix(&set->prefixes[k]).hash), i);
-	}
-	return r;
-}
-
-static int each_entry(struct builder *builder, entry_fn fn)
-{
-	int r = each_member(builder, fn);
-
-	for (size_t i = INDEX_FIRST_RULE; r == 0 && i < builder->policy->n_rules; i++) {
-		unsigned operations = builder->policy->conditions[i].operations;
-
-		load_keys(builder, i);
-		for (unsigned o = 0; r == 0 && o < _POLICY_OPERATION_MAX; o++)
-			if (operations & 1u << o)
-				r = each_entry_of(builder, i, o, fn);
-	}
-	return r;
-}
-
-static int count_lists(struct builder *builder)
-{
-	int r;
-
-	for (size_t n = 256;; n *= 4) {
-		r = make_slots(builder, n);
-		if (r == 0)
-			r = each_entry(builder, count_entry);
-		if (r != -EAGAIN)
-			return r;
-	}
-}
-
-/* All lists are made alike; those of one then move into their slots, and the others close up. */
-static void close_lists(struct builder *builder)
-{
-	struct policy_index *index = builder->index;
-	size_t n_kept = 0;
-
-	for (size_t i = 0; i < index->n_slots; i++) {
-		struct slot *slot = &index->slots[i];
-		size_t n = slot->list, first = builder->ends[i] - n;
-
-		if (!slot->tag)
-			continue;
-		index->lists[first + n - 1] |= LAST;
-		if (n == 1) {
-			slot->list = index->lists[first];
-			continue;
-		}
-		memmove(index->lists + n_kept, index->lists + first, n * sizeof(index->lists[0]));
-		slot->list = n_kept;
-		n_kept += n;
-	}
-	index->lists = reallocarray(index->lists, n_kept + 1, sizeof(index->lists[0])) ?:
-											 index->lists;
-}
-
-static int make_lists(struct builder *builder)
-{
-	struct policy_index *index = builder->index;
-	size_t n = 0;
-	int r;
-
-	r = count_lists(builder);
-	if (r < 0)
-		return r;
-	builder->ends = calloc(index->n_slots, sizeof(builder->ends[0]));
-	if (!builder->ends)
-		return -ENOMEM;
-	for (size_t i = 0; i < index->n_slots; i++) {
-		builder->ends[i] = n;
-		n += index->slots[i].list;
-	}
-
-	index->lists = reallocarray(NULL, n + 1, sizeof(index->lists[0]));
-	if (!index->lists)
-		return -ENOMEM;
-	r = each_entry(builder, fill_entry);
-	if (r == 0)
-		close_lists(builder);
-	return r;
-}
-
-static int build(struct builder *builder)
-{
-	const struct policy *policy = builder->policy;
-	size_t n = policy->n_rules;
-
-	builder->n_left = ENTRIES_PER_RULE * n;
-	builder->n_counts = 1024;
-	while (builder->n_counts < 8 * n)
-		builder->n_counts *= 2;
-	builder->counts = calloc(builder->n_counts, sizeof(builder->counts[0]));
-	builder->ways = calloc(n, sizeof(builder->ways[0]));
-	builder->keys = malloc(sizeof(*builder->keys));
-	builder->sets = calloc(policy->n_sets + 1, sizeof(builder->sets[0]));
-	builder->index = calloc(1, sizeof(*builder->index));
-	if (!builder->counts || !builder->ways || !builder->keys || !builder->sets ||
-	    !builder->index)
-		return -ENOMEM;
-
-	for (size_t i = INDEX_FIRST_RULE; i < n; i++)
-		count_keys(builder, i);
-	for (size_t i = INDEX_FIRST_RULE; i < n; i++)
-		choose_way(builder, i);
-	return make_lists(builder);
-}
-
-int policy_index_new(struct policy_index **ret, const struct policy *policy)
-{
-	struct builder builder = { .policy = policy };
-	int r = 0;
-
-	if (policy->n_rules > INDEX_FIRST_RULE)
-		r = build(&builder);
-	free(builder.counts);
-	free(builder.ways);
-	free(builder.keys);
-	free(builder.sets);
-	free(builder.ends);
-	if (r < 0) {
-		policy_index_free(builder.index);
-		return r;
-	}
-	*ret = builder.index;
-	return 0;
-}
-
-struct policy_index *policy_index_free(struct policy_index *index)
-{
-	if (!index)
-		return NULL;
-
-	free(index->slots);
-	free(index->lists);
-	free(index);
-	return NULL;
-}
-
-/* Asking */
 
 /* A question's keys, dimension by dimension. */
 struct question_keys {
-	bool is_known[_KEY_DIMENSION_MAX];
+	enum key_state states[_KEY_DIMENSION_MAX];
 	size_t n[_KEY_DIMENSION_MAX];
 	const uint64_t *keys[_KEY_DIMENSION_MAX];
 	uint64_t space[KEY_FACT_MAX + _KEY_DIMENSION_MAX * KEY_LENGTHS + 2 * SETS_MAX];
@@ -518,18 +54,20 @@ static void load_question(const struct policy_index *index, const struct policy_
 	uint64_t *at = keys->space;
 
 	for (unsigned d = 1; d < _KEY_DIMENSION_MAX; d++) {
-		bool *is_known = &keys->is_known[d];
+		enum key_state *state = &keys->states[d];
 		size_t *n = &keys->n[d];
 
 		if (!(dimensions & 1u << d))
 			continue;
 		keys->keys[d] = at;
-		*is_known = key_from_facts(d, facts, &index->lengths[d], at, n);
-		if (*is_known && d == KEY_PEER)
-			*is_known = add_sets(index, d, &facts->peer, at + *n, n);
-		else if (*is_known && d == KEY_LOCAL)
-			*is_known = add_sets(index, d, &facts->local, at + *n, n);
-		if (*is_known)
+		*state = key_from_facts(d, facts, &index->lengths[d], at, n);
+		if (*state == KEY_KNOWN && d == KEY_PEER &&
+		    !add_sets(index, d, &facts->peer, at + *n, n))
+			*state = KEY_TOO_MANY;
+		if (*state == KEY_KNOWN && d == KEY_LOCAL &&
+		    !add_sets(index, d, &facts->local, at + *n, n))
+			*state = KEY_TOO_MANY;
+		if (*state == KEY_KNOWN)
 			at += *n;
 	}
 }
@@ -547,36 +85,64 @@ static bool look_up(struct candidates *candidates, uint64_t hash)
 	return true;
 }
 
-static bool look_up_way(struct candidates *candidates, struct way way,
-			const struct question_keys *keys)
+/* By which of a way's facts a question looks its rules up. */
+static unsigned choose_by(struct way way, const struct question_keys *keys)
 {
-	unsigned operation = candidates->facts->question->operation;
 	unsigned first = way.dimensions[0], second = way.dimensions[1], by = 0;
-	static const uint64_t none[1];
-	const uint64_t *firsts = none, *seconds = none;
-	size_t n_first = 1, n_second = 1;
 
-	if (first && keys->is_known[first])
+	if (first && keys->states[first] == KEY_KNOWN)
 		by |= BY_FIRST;
-	if (second && keys->is_known[second])
+	if (second && keys->states[second] == KEY_KNOWN)
 		by |= BY_SECOND;
 	/* To be found by one of two facts is good enough where both together are asked for too often. */
 	if (by == (BY_FIRST | BY_SECOND) && keys->n[first] * keys->n[second] > LOOKUPS_MAX)
 		by = keys->n[first] < keys->n[second] ? BY_FIRST : BY_SECOND;
+	return by;
+}
 
+/* Whether all rules of the way have a match that is not known. */
+static bool is_maybe(struct way way, unsigned by, const struct question_keys *keys)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (!(by & (BY_FIRST << i)) && way.dimensions[i] &&
+		    keys->states[way.dimensions[i]] == KEY_UNKNOWN)
+			return true;
+	return false;
+}
+
+static bool look_up_way(struct candidates *candidates, struct way way,
+			const struct question_keys *keys)
+{
+	static const uint64_t none[1];
+	unsigned operation = candidates->facts->question->operation;
+	unsigned by = choose_by(way, keys), wanted = MAYBE_ALLOW | MAYBE_REJECT;
+	const uint64_t *firsts = none, *seconds = none;
+	size_t n_first = 1, n_second = 1;
+
+	if (by == way_all(way))
+		wanted = MAYBE_ALLOW; /* there is only one list, for both */
+	else if (is_maybe(way, by, keys))
+		wanted = candidates->wanted;
 	if (by & BY_FIRST) {
-		firsts = keys->keys[first];
-		n_first = keys->n[first];
+		firsts = keys->keys[way.dimensions[0]];
+		n_first = keys->n[way.dimensions[0]];
 	}
 	if (by & BY_SECOND) {
-		seconds = keys->keys[second];
-		n_second = keys->n[second];
+		seconds = keys->keys[way.dimensions[1]];
+		n_second = keys->n[way.dimensions[1]];
 	}
-	for (size_t i = 0; i < n_first; i++)
-		for (size_t k = 0; k < n_second; k++)
-			if (!look_up(candidates,
+	for (size_t i = 0; i < n_first; i++) {
+		for (size_t k = 0; k < n_second; k++) {
+			if (wanted & MAYBE_ALLOW &&
+			    !look_up(candidates,
 				     hash_entry(operation, way, by, firsts[i], seconds[k])))
 				return false;
+			if (wanted & MAYBE_REJECT &&
+			    !look_up(candidates, hash_entry(operation, way, by | OF_REJECTS,
+							    firsts[i], seconds[k])))
+				return false;
+		}
+	}
 	return true;
 }
 
@@ -619,12 +185,14 @@ static bool gather_lists(struct candidates *candidates)
 }
 
 void candidates_init(struct candidates *candidates, const struct policy_index *index,
-		     size_t n_rules, const struct policy_facts *facts)
+		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
+		     size_t first)
 {
 	/* The lists are left as they are: to clear them takes longer than many a decision. */
 	candidates->index = index;
 	candidates->facts = facts;
-	candidates->next = 0;
+	candidates->wanted = wanted;
+	candidates->next = first;
 	candidates->n_plain = index ? INDEX_FIRST_RULE : n_rules;
 	candidates->n_rules = n_rules;
 	candidates->has_lists = false;

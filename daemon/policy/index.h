@@ -25,12 +25,21 @@ struct policy_index;
 /* The first rules are in no list: to look at so few is faster than to look them up. */
 #define INDEX_FIRST_RULE 16
 /* More lists than this are not merged: then all rules are looked at. */
-#define INDEX_LISTS_MAX 64
+#define INDEX_LISTS_MAX 256
+
+/*
+ * Which rules are wanted of those for which it is not known whether they match. Others can come along.
+ */
+enum {
+	MAYBE_ALLOW = 1 << 0,
+	MAYBE_REJECT = 1 << 1,
+};
 
 /* The rules that a question can meet, in order. On the stack of a decision. */
 struct candidates {
 	const struct policy_index *index; /* NULL: all rules */
 	const struct policy_facts *facts;
+	unsigned wanted;
 	size_t next; /* while it is below n_plain: no lists are needed yet */
 	size_t n_plain;
 	size_t n_rules;
@@ -39,12 +48,16 @@ struct candidates {
 	const uint32_t *lists[INDEX_LISTS_MAX]; /* a heap, that with the first rule at its top */
 };
 
-/* Memory is linear in the rules and the prefixes of their sets. Returns 0 or -ENOMEM. */
+/*
+ * filing.c. Memory is linear in the rules and the prefixes of their sets. *ret is NULL for a policy that
+ * needs none. Returns 0 or -ENOMEM.
+ */
 int policy_index_new(struct policy_index **ret, const struct policy *policy);
 struct policy_index *policy_index_free(struct policy_index *index);
 
-/* INDEX can be NULL. FACTS must outlive the candidates. */
+/* From the rule FIRST on. INDEX can be NULL. FACTS must outlive the candidates. */
 void candidates_init(struct candidates *candidates, const struct policy_index *index,
-		     size_t n_rules, const struct policy_facts *facts);
+		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
+		     size_t first);
 /* The next candidate's position, or false at the end. */
 bool candidates_next(struct candidates *candidates, size_t *ret);

@@ -264,54 +264,79 @@ static size_t probe_data(const struct policy_question *question, const struct ke
 }
 
 /* What is known here is what the match functions hold for known. */
-bool key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
-		    const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n)
+static bool is_known(enum key_dimension dimension, const struct policy_facts *facts)
 {
 	const struct policy_question *question = facts->question;
-	bool is_known = false;
 
 	switch (dimension) {
 	case KEY_USER:
-		is_known = true;
-		*ret = make_exact(KEY_USER, question->uid).hash;
-		*ret_n = 1;
-		break;
 	case KEY_GROUP:
-		is_known = question->n_gids <= KEY_FACT_MAX;
-		*ret_n = is_known ? probe_groups(question, ret) : 0;
-		break;
+		return true;
 	case KEY_UNIT:
-		is_known = question->unit;
-		*ret_n = is_known ? probe_text(KEY_UNIT, question->unit, lengths, ret) : 0;
-		break;
+		return question->unit;
 	case KEY_PS:
-		is_known = question->port_space;
-		*ret = make_exact(KEY_PS, question->port_space).hash;
-		*ret_n = 1;
-		break;
+		return question->port_space;
 	case KEY_PORT:
-		is_known = question->port > 0;
-		*ret_n = is_known ? probe_port(question->port, lengths, ret) : 0;
-		break;
+		return question->port > 0;
 	case KEY_DEVICE:
-		is_known = question->device;
-		*ret_n = is_known ? probe_text(KEY_DEVICE, question->device, lengths, ret) : 0;
-		break;
+		return question->device;
 	case KEY_PEER:
-		is_known = facts->knows_peer;
-		*ret_n = is_known ? probe_prefixes(KEY_PEER, &facts->peer, lengths, ret) : 0;
-		break;
+		return facts->knows_peer;
 	case KEY_LOCAL:
-		is_known = facts->knows_local;
-		*ret_n = is_known ? probe_prefixes(KEY_LOCAL, &facts->local, lengths, ret) : 0;
-		break;
+		return facts->knows_local;
 	case KEY_DATA:
-		is_known = question->knows_data;
-		*ret_n = is_known ? probe_data(question, lengths, ret) : 0;
-		break;
+		return question->knows_data;
 	case KEY_NONE:
 	case _KEY_DIMENSION_MAX:
 		break;
 	}
-	return is_known;
+	return false;
+}
+
+static size_t probe_one(enum key_dimension dimension, uint64_t value, uint64_t *ret)
+{
+	*ret = make_exact(dimension, value).hash;
+	return 1;
+}
+
+static size_t probe(enum key_dimension dimension, const struct policy_facts *facts,
+		    const struct key_lengths *lengths, uint64_t *ret)
+{
+	const struct policy_question *question = facts->question;
+
+	switch (dimension) {
+	case KEY_USER:
+		return probe_one(dimension, question->uid, ret);
+	case KEY_GROUP:
+		return probe_groups(question, ret);
+	case KEY_UNIT:
+		return probe_text(dimension, question->unit, lengths, ret);
+	case KEY_PS:
+		return probe_one(dimension, question->port_space, ret);
+	case KEY_PORT:
+		return probe_port(question->port, lengths, ret);
+	case KEY_DEVICE:
+		return probe_text(dimension, question->device, lengths, ret);
+	case KEY_PEER:
+		return probe_prefixes(dimension, &facts->peer, lengths, ret);
+	case KEY_LOCAL:
+		return probe_prefixes(dimension, &facts->local, lengths, ret);
+	case KEY_DATA:
+		return probe_data(question, lengths, ret);
+	case KEY_NONE:
+	case _KEY_DIMENSION_MAX:
+		break;
+	}
+	return 0;
+}
+
+enum key_state key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
+			      const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n)
+{
+	if (!is_known(dimension, facts))
+		return KEY_UNKNOWN;
+	if (dimension == KEY_GROUP && facts->question->n_gids > KEY_FACT_MAX)
+		return KEY_TOO_MANY;
+	*ret_n = probe(dimension, facts, lengths, ret);
+	return KEY_KNOWN;
 }

@@ -55,17 +55,20 @@ struct key {
 void key_lengths_add(struct key_lengths *lengths, unsigned length);
 
 /*
- * RET holds KEY_MATCH_MAX, and *ret_set is the set whose number is the only key, or NULL. Returns how many 
+ * RET holds KEY_MATCH_MAX, and *ret_set is the set whose number is the only key, or NULL. Returns how many
  * there are; 0: too many, or none that can be looked up.
  */
 size_t key_from_match(const struct policy_match *match, struct key *ret,
 		      const struct prefix_set **ret_set);
-/*
- * RET holds KEY_FACT_MAX. Returns whether the fact is known, and not so long a list that looking at it
- * does not pay.
- */
-bool key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
-		    const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n);
+enum key_state {
+	KEY_UNKNOWN, /* the fact is not known: the match says so too */
+	KEY_KNOWN,
+	KEY_TOO_MANY, /* known, but to look up all of it does not pay */
+};
+
+/* RET holds KEY_FACT_MAX, and is valid if the answer is KEY_KNOWN. */
+enum key_state key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
+			      const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n);
 
 /*
  * A rule with a set of several prefixes is found in two steps: from the address to the numbers of the

@@ -32,7 +32,7 @@ static const size_t sizes[SIZES] = { 10, 100, 1000, 10000, 100000 };
 /* One question; all that is not set is the same for all of them. */
 struct facts {
 	enum policy_operation operation;
-	bool early;
+	bool early, is_wildcard;
 	uint32_t uid, gid, peer; /* IPv4, host order; 0: not known */
 	int port;
 	int unit, device; /* -1: not known */
@@ -177,6 +177,44 @@ static void make_early_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = 0;
 }
 
+/* A list of hosts that are refused, asked before the peer is known. */
+static void print_refused(FILE *f, size_t i, size_t n)
+{
+	if (i == n - 1) {
+		fputs("allow connect\n", f);
+		return;
+	}
+	fputs("reject connect peer ", f);
+	print_host(f, i);
+	fputc('\n', f);
+}
+
+static void make_refused(struct facts *facts, size_t i, size_t n)
+{
+	(void)n;
+	facts->operation = POLICY_CONNECT;
+	facts->early = true;
+	facts->uid = i;
+}
+
+/* Listeners on all addresses, where the rules name addresses. */
+static void print_local(FILE *f, size_t i, size_t n)
+{
+	(void)n;
+	fputs("allow listen user 1000 local ", f);
+	print_host(f, i);
+	fputc('\n', f);
+}
+
+static void make_local(struct facts *facts, size_t i, size_t n)
+{
+	(void)i;
+	(void)n;
+	facts->operation = POLICY_LISTEN;
+	facts->is_wildcard = true;
+	facts->port = 4420;
+}
+
 /* A cluster: a group's session, ports and network, users with something of their own, all with a reason. */
 static void print_cluster(FILE *f, size_t i, size_t n)
 {
@@ -253,6 +291,8 @@ static const struct shape shapes[] = {
 	{ "sets of 16, 16 ports", print_set, make_set },
 	{ "users x peers", print_pair, make_pair },
 	{ "users x peers, early", print_pair, make_early_pair },
+	{ "peers refused, early", print_refused, make_refused },
+	{ "an address each, wildcard", print_local, make_local },
 	{ "mixed, as a cluster", print_cluster, make_cluster },
 	{ "worst: no key at all", print_wildcard, make_wildcard },
 };
@@ -300,7 +340,7 @@ static void make_asked(struct asked *asked, const struct facts *facts)
 	struct policy_question *question = &asked->question;
 
 	asked->local = (struct sockaddr_in){ .sin_family = AF_INET };
-	asked->local.sin_addr.s_addr = htonl(UINT32_C(10) << 24 | 1);
+	asked->local.sin_addr.s_addr = htonl(facts->is_wildcard ? 0 : UINT32_C(10) << 24 | 1);
 	asked->peer = (struct sockaddr_in){ .sin_family = AF_INET };
 	asked->peer.sin_addr.s_addr = htonl(facts->peer);
 	for (int i = 0; i < 4; i++)

@@ -471,6 +471,88 @@ START_TEST(the_index_decides_as_a_scan)
 }
 END_TEST
 
+/* The policy of lines that PRINT makes. */
+static struct policy *load_lines(void (*print)(FILE *f, int i), int n)
+{
+	struct policy *policy;
+	struct diag *diag;
+	size_t size;
+	char *text;
+	FILE *f;
+
+	f = open_memstream(&text, &size);
+	for (int i = 0; i < n; i++)
+		print(f, i);
+	fclose(f);
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_msg(policy_load_text(&policy, "t", text, size, diag) == 0, "%s",
+		      diag_first(diag));
+	diag_free(diag);
+	free(text);
+	return policy;
+}
+
+static void print_group(FILE *f, int i)
+{
+	fprintf(f, "%s session group %d user 1000\n", i % 2 ? "allow" : "reject", 1000 + i);
+}
+
+/* So many lists are not merged, so many groups not looked up. */
+START_TEST(many_groups)
+{
+	struct policy *policy = load_lines(print_group, 2000);
+	static const int counts[] = {
+		INDEX_LISTS_MAX - 1, INDEX_LISTS_MAX, INDEX_LISTS_MAX + 1, 1023, 1024, 1025
+	};
+	gid_t gids[1025];
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct policy_question question = { .uid = 1000, .gids = gids };
+
+		question.operation = POLICY_SESSION;
+		question.n_gids = counts[i];
+		for (int k = 0; k < counts[i]; k++)
+			gids[k] = 1000 + 1999 - k;
+		ask_both(policy, &question);
+		question.early = true;
+		ask_both(policy, &question);
+		question.uid = 1001;
+		ask_both(policy, &question);
+	}
+	policy_unref(policy);
+}
+END_TEST
+
+static void print_overlapping(FILE *f, int i)
+{
+	fprintf(f, "set s%d = { 10.0.0.0/8, 11.0.%d.%d }\n", i, i / 256, i % 256);
+	fprintf(f, "%s accept peer @s%d port %d\n", i % 3 ? "allow" : "reject", i, 1 + i / 2);
+}
+
+/* More sets hold one address than are looked up. */
+START_TEST(many_sets)
+{
+	struct policy *policy = load_lines(print_overlapping, 600);
+	struct policy_question question = { .operation = POLICY_ACCEPT };
+	struct sockaddr_in peer = { .sin_family = AF_INET };
+
+	question.peer = (struct sockaddr *)&peer;
+	for (int i = 0; i < 600; i++) {
+		peer.sin_addr.s_addr = htonl(0x0a010101);
+		question.port = 1 + i / 2;
+		question.early = false;
+		ask_both(policy, &question);
+		peer.sin_addr.s_addr = htonl(0x0b000000 + i);
+		ask_both(policy, &question);
+		question.early = true;
+		ask_both(policy, &question);
+		question.port = -1;
+		ask_both(policy, &question);
+	}
+	policy_unref(policy);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("policy_property");
@@ -479,6 +561,8 @@ int main(void)
 	int failed;
 
 	tcase_add_test(tcase, the_index_decides_as_a_scan);
+	tcase_add_test(tcase, many_groups);
+	tcase_add_test(tcase, many_sets);
 	tcase_set_timeout(tcase, 600);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
