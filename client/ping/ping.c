@@ -63,6 +63,11 @@ void say(const struct ping *ping, const char *fmt, ...)
 	putchar('\n');
 }
 
+bool ping_is_refusal(int r)
+{
+	return r == -EACCES || r == -EPERM || r == -EBUSY || r == -EDQUOT;
+}
+
 enum outcome call_failed(struct ping *ping, int r)
 {
 	struct rdmabroker_failure failure = { 0 };
@@ -72,7 +77,7 @@ enum outcome call_failed(struct ping *ping, int r)
 	text = failure.text && *failure.text ? failure.text : strerror(-r);
 	name = strerrorname_np(-r);
 
-	if (r != -EACCES && r != -EPERM) {
+	if (!ping_is_refusal(r)) {
 		complain("%s (%s)", text, name ? name : "unknown error");
 		return OUTCOME_FAILED;
 	}
@@ -155,7 +160,7 @@ static enum outcome explain_error(const struct conn *conn, const struct rdmabrok
 {
 	const char *text = event->text;
 
-	if (event->status == -EACCES || event->status == -EPERM) {
+	if (ping_is_refusal(event->status)) {
 		complain("refused by the broker: %s", text ? text : "no reason given");
 		return OUTCOME_REFUSED;
 	}
@@ -310,15 +315,17 @@ static int take_events(struct ping *ping)
 	return done;
 }
 
+/* 1: something has completed, and whoever waits is to look before it waits on. */
 static int take_completions(struct conn *conn)
 {
 	struct data *data = &conn->data;
-	bool ready = data_is_ready(data);
+	bool had_received = data->has_received;
+	unsigned n_sending = data->n_sending;
 	int r;
 
 	r = data_poll(data);
 	if (r == 0)
-		return !ready && data_is_ready(data);
+		return data->has_received != had_received || data->n_sending != n_sending;
 	if (conn->state < CONN_DISCONNECTED) {
 		complain("with %s: %s", conn->peer, data->error);
 		end_conn(conn, OUTCOME_FAILED);
@@ -521,9 +528,9 @@ int main(int argc, char **argv)
 
 	r = rdmabroker_open(&ping.session, NULL);
 	if (r < 0) {
-		complain(r == -EACCES ? "refused by the broker: %s" : "%s",
+		complain(ping_is_refusal(r) ? "refused by the broker: %s" : "%s",
 			 rdmabroker_open_error());
-		return r == -EACCES ? EXIT_REFUSED : EXIT_FAILURE;
+		return ping_is_refusal(r) ? EXIT_REFUSED : EXIT_FAILURE;
 	}
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)

@@ -93,6 +93,8 @@ struct ping {
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
 int64_t ping_now(void);
+/* Whether R, a negative errno, says that the broker will not have it, or not now. */
+bool ping_is_refusal(int r);
 const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);

@@ -40,7 +40,7 @@ static enum outcome listen_again(struct ping *ping)
 		r = start_listening(ping);
 		if (r == 0)
 			return OUTCOME_OK;
-		if (r == -EACCES || r == -EPERM || ping_now() >= deadline) {
+		if (ping_is_refusal(r) || ping_now() >= deadline) {
 			outcome = call_failed(ping, r);
 			ping->listener = rdmabroker_destroy_id(ping->listener);
 			return outcome;
