@@ -23,6 +23,9 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
+CATALOGDIR ?= $(PREFIX)/lib/systemd/catalog
+DOCDIR ?= $(PREFIX)/share/doc/rdmabroker
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 # CFLAGS, CPPFLAGS and LDFLAGS belong to the user. DEVELOPER=1: strict warnings are errors.
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
@@ -40,6 +43,7 @@ endif
 
 VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/version.h)
 OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
+	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
@@ -69,7 +73,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c
 
 # Packages of Debian. Those that are missing are installed before anything that needs them is built.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
-	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev
+	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev uthash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
@@ -87,15 +91,19 @@ build-packages test-packages:
 	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
-.PHONY: check check-unit check-guest check-calls check-layers check-headers check-abi check-man
+.PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
+	check-man
 check: test-packages
 	+$(Q)O='$(O)' MAKE='$(MAKE)' tests/run
 
-check-unit: $(UNIT) $(O)/rdmabrokerd
+check-unit: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
 
 check-calls:
 	$(Q)tests/calls
+
+check-ctl: $(O)/rdmabrokerctl
+	$(Q)O=$(O) tests/ctl
 
 check-layers:
 	$(Q)tests/layers
@@ -133,7 +141,8 @@ to = $(DESTDIR)$(1)
 .PHONY: install uninstall
 install: all
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) \
-		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(addprefix $(MANDIR)/man,1 3 5 8) \
+		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(CATALOGDIR) \
+		$(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
@@ -148,6 +157,9 @@ install: all
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.sysusers $(call to,$(SYSUSERSDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
+	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
+	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*.rules) $(call to,$(DOCDIR))/examples
+	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
 	$(Q)for f in rdmabrokerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
@@ -162,7 +174,9 @@ uninstall:
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
-		$(call to,$(UDEVDIR))/90-rdmabroker.rules
+		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
+		$(call to,$(COMPLETIONDIR))/rdmabrokerctl
+	$(Q)rm -rf $(call to,$(DOCDIR))/examples
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
 
@@ -176,9 +190,11 @@ help:
 	@echo 'make check          all tests; installs the Debian packages that are missing'
 	@echo '  check-unit        unit tests'
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'
+	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-calls       every call has a case; prints which'
+	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-layers      no floor includes one above it'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the library exports what its header declares'

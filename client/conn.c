@@ -5,9 +5,6 @@
 
 #include "client/internal.h"
 
-#define STALE_TRIES 5
-#define STALE_PAUSE_MS 10
-
 static const struct rdmabroker_conn_param default_param = {
 	.responder_resources = 0xff,
 	.initiator_depth = 0xff,
@@ -64,6 +61,35 @@ static int check_limits(struct rdmabroker_id *id, const char *name,
 	return 0;
 }
 
+static uint8_t capped(uint8_t wanted, int cap)
+{
+	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
+}
+
+/* The broker would lower them too, but the QP is to know it first. */
+static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	int max_resources = 0xff, max_depth = 0xff, r;
+	bool all = param->responder_resources == 0xff || param->initiator_depth == 0xff;
+
+	param->retry_count = capped(param->retry_count, id->caps.retry_count);
+	param->rnr_retry_count = capped(param->rnr_retry_count, id->caps.rnr_retry_count);
+	if (id->caps.responder_resources < 0 && id->caps.initiator_depth < 0)
+		return 0;
+	/* "As many as the device can" is no number yet: the cap may be more than that. */
+	if (all && id->qp && !id_is_datagram(id)) {
+		r = qp_get_limits(id, &max_resources, &max_depth);
+		if (r < 0)
+			return r;
+	}
+	if (id->caps.responder_resources < max_resources)
+		param->responder_resources =
+			capped(param->responder_resources, id->caps.responder_resources);
+	if (id->caps.initiator_depth < max_depth)
+		param->initiator_depth = capped(param->initiator_depth, id->caps.initiator_depth);
+	return 0;
+}
+
 static int prepare(struct rdmabroker_id *id, const char *name,
 		   const struct rdmabroker_conn_param *param, size_t max_data,
 		   size_t max_lookup_data, struct rdmabroker_conn_param *ret)
@@ -88,7 +114,8 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 	/* As the kernel does: the wire has three bits for each. */
 	ret->retry_count = at_most(ret->retry_count, 7);
 	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
-	return check_limits(id, name, ret);
+	r = apply_caps(id, ret);
+	return r < 0 ? r : check_limits(id, name, ret);
 }
 
 /* The QP goes all the way to RTS: the peer may send as soon as it has the answer. */
@@ -339,31 +366,33 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 	return r;
 }
 
-/*
- * A stale reject says that the peer still remembers an earlier connection of this QP number, of a host or
- * a process that went without a word. Its memory is short, so it is asked a few times more.
- */
+/* In this try a reject that will be tried again leaves the QP as it is. */
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			    int timeout_ms)
 {
 	int64_t deadline = now_ms() + timeout_ms;
-	int r;
+	unsigned stale_tries = 0;
+	int r, delay_ms;
 
-	for (int tries = STALE_TRIES;; tries--) {
-		id->may_renew = tries > 0;
+	for (;;) {
+		id->renews = renews_allowed(id, stale_tries);
 		r = connect_once(id, param, deadline);
-		id->may_renew = false;
-		if (r != -ECONNREFUSED ||
-		    id->reject->public.rejected_by != RDMABROKER_REJECTED_STALE)
+		delay_ms = r < 0 ? renew_delay_ms(id, r, &stale_tries) : -1;
+		id->renews = 0;
+		if (delay_ms < 0)
 			return r;
-		if (tries == 0 || now_ms() + STALE_PAUSE_MS >= deadline)
+		if (now_ms() + delay_ms >= deadline)
 			break;
-		poll(NULL, 0, STALE_PAUSE_MS);
+		poll(NULL, 0, delay_ms);
+		/* Refused by our own broker, the id is as it was. */
+		if (r == -EBUSY)
+			continue;
 		r = id_renew(id, deadline);
 		if (r < 0)
 			break;
 	}
-	qp_to_error(id);
+	if (r != -EBUSY)
+		qp_to_error(id);
 	return r;
 }
 

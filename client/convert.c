@@ -26,6 +26,18 @@ void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_par
 	ret->qp_num = param->qp_num;
 }
 
+void in_caps(struct caps *ret, const Rdmabroker__Caps *caps)
+{
+	*ret = (struct caps){ -1, -1, -1, -1 };
+	if (caps)
+		*ret = (struct caps){
+			.responder_resources = caps->responder_resources,
+			.initiator_depth = caps->initiator_depth,
+			.retry_count = caps->retry_count,
+			.rnr_retry_count = caps->rnr_retry_count,
+		};
+}
+
 void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah)
 {
 	if (!ah)

@@ -122,8 +122,10 @@ static void explain_reject(struct event *event)
 
 static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 {
-	if (in->info)
+	if (in->info) {
 		id_set_info(id, in->info);
+		in_caps(&id->caps, in->caps);
+	}
 	if (in->init)
 		in_qp_attr(&id->init, in->init);
 	if (in->rtr)
@@ -216,7 +218,7 @@ struct event *event_digest(struct raw_event *raw)
 		break;
 	case RDMABROKER_EVENT_REJECTED:
 		explain_reject(event);
-		if (!(e->id->may_renew && e->rejected_by == RDMABROKER_REJECTED_STALE))
+		if (!renews_after(e->id, e))
 			qp_to_error(e->id);
 		break;
 	case RDMABROKER_EVENT_UNREACHABLE:

@@ -50,6 +50,7 @@ static struct event *make_request(struct rdmabroker_id *id, const Rdmabroker__Im
 	event.rtr = in->rtr;
 	event.rts = in->rts;
 	event.remote_ece = in->remote_ece;
+	event.caps = in->caps;
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &event;
 	return event_digest(&raw);

@@ -10,6 +10,7 @@ static _Thread_local struct {
 	int error;
 	char text[256];
 	char rule[256];
+	unsigned retry_after_ms;
 } last;
 
 int64_t now_ms(void)
@@ -26,18 +27,20 @@ int fail(int error, const char *fmt, ...)
 
 	last.error = -error;
 	last.rule[0] = 0;
+	last.retry_after_ms = 0;
 	va_start(ap, fmt);
 	vsnprintf(last.text, sizeof(last.text), fmt, ap);
 	va_end(ap);
 	return -error;
 }
 
-int fail_remote(int error, const char *text, const char *rule)
+int fail_remote(int error, const char *text, const char *rule, unsigned retry_after_ms)
 {
 	if (error <= 0)
 		error = EIO;
 	fail(error, "%s", text);
 	snprintf(last.rule, sizeof(last.rule), "%s", rule);
+	last.retry_after_ms = retry_after_ms;
 	return -error;
 }
 
@@ -47,4 +50,5 @@ void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failur
 	ret->error = last.error;
 	ret->text = last.text;
 	ret->rule = last.rule[0] ? last.rule : NULL;
+	ret->retry_after_ms = last.retry_after_ms;
 }

@@ -9,7 +9,7 @@
 
 /* All return -ERROR. */
 int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* In the broker's words. RULE may be empty. */
-int fail_remote(int error, const char *text, const char *rule);
+/* In the broker's words. RULE may be empty; RETRY_AFTER_MS as in struct rdmabroker_failure. */
+int fail_remote(int error, const char *text, const char *rule, unsigned retry_after_ms);
 
 int64_t now_ms(void); /* CLOCK_MONOTONIC */

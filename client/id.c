@@ -66,6 +66,7 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
 	id->session = session;
 	id->context = context;
 	id->ps = ps;
+	in_caps(&id->caps, NULL);
 	memset(id->options, -1, sizeof(id->options));
 	r = id_create(id);
 	if (r < 0)
@@ -87,6 +88,7 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	id->session = session;
 	id->handle = handle;
 	id->ps = ps;
+	in_caps(&id->caps, NULL);
 	r = handle < FIRST_REQUEST ? -EPROTO :
 				     ids_add(&session->requests, id, session->max_ids, &n);
 	if (r < 0) {

@@ -64,6 +64,11 @@ struct qp_attr {
 	int mask; /* 0: not known */
 };
 
+/* What policy caps of the program's wishes; -1: it does not. */
+struct caps {
+	int responder_resources, initiator_depth, retry_count, rnr_retry_count;
+};
+
 /* A multicast group that an id has joined, or is joining. */
 struct join {
 	LIST_ENTRY(join) link; /* rdmabroker_id.joins */
@@ -101,13 +106,15 @@ struct rdmabroker_id {
 	bool own_qp; /* made by the library */
 	struct qp_attr init, rtr, rts; /* as the last event told them */
 	uint8_t request_responder_resources, request_initiator_depth;
+	struct caps caps;
 	/* What it takes to make the id anew, see renew.c: */
 	int options[4]; /* by enum rdmabroker_option; -1: not set */
 	bool listening;
 	unsigned n_digesting; /* threads that work on events of it; session.lock */
 	bool bound; /* to its local address, by the program's wish */
 	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
-	bool may_renew; /* a stale reject is not the end: the QP is left as it is */
+	unsigned
+		renews; /* enum renew as bits: these rejects are not the end, the QP is left as it is */
 
 	struct event *reject; /* that ended connect_wait */
 	struct event *request; /* that brought it, by get_request or import */
@@ -216,7 +223,16 @@ void event_set_text(struct event *event, const char *text);
 void join_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in, struct event *event);
 void joins_free(struct rdmabroker_id *id);
 
-/* renew.c: the id, as it was before connect, with another id of the broker's. */
+/* renew.c: a connect that is tried again */
+enum renew {
+	RENEW_STALE = 1 << 0,
+	RENEW_BUSY = 1 << 1,
+};
+unsigned renews_allowed(const struct rdmabroker_id *id, unsigned stale_tries);
+bool renews_after(const struct rdmabroker_id *id, const struct rdmabroker_event *event);
+/* After a connect that failed with R: when to try again, or -1: not. */
+int renew_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries);
+/* The id, as it was before connect, with another id of the broker's. */
 int id_renew(struct rdmabroker_id *id, int64_t deadline);
 
 /* id.c */
@@ -235,6 +251,7 @@ int id_establish(struct rdmabroker_id *id);
 int out_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);
 void in_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah);
+void in_caps(struct caps *ret, const Rdmabroker__Caps *caps); /* NULL: none */
 void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
 
 /* device.c */

@@ -1,5 +1,5 @@
 # librdmabroker and the programs on it.
-LIB_SRC := $(addprefix client/,session.c event.c wire.c ids.c id.c conn.c failure.c group.c \
+LIB_SRC := $(addprefix client/,session.c event.c wire.c ids.c id.c conn.c admin.c failure.c group.c \
 	export.c names.c renew.c device.c qp.c convert.c status.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1
@@ -18,13 +18,13 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile
 	$(call say,GEN,$@)
 	$(Q)$(SUBST) $< > $@
 
-# The programs know the library by its public header alone.
+# The programs know the library by its public header alone; what is of proto/ they link themselves.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c)) $(O)/librdmabroker.so
+$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 

@@ -66,6 +66,11 @@ enum rdmabroker_flags {
 	 * too: the program forks, and its registered memory has to stay its own.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
+	/*
+	 * connect_wait that is refused as busy, by this host's broker or by the peer's, comes again by
+	 * itself, when it was told to and a little later by chance, until its deadline.
+	 */
+	RDMABROKER_RETRY_BUSY = 1 << 2,
 };
 
 struct rdmabroker_options {
@@ -172,6 +177,7 @@ struct rdmabroker_failure {
 	int error; /* negative errno, what the call returned */
 	const char *text; /* what went wrong, for a person */
 	const char *rule; /* the deciding rule as "file:line", or NULL where no rule decided */
+	unsigned retry_after_ms; /* with -EBUSY: when to come again; else 0 */
 };
 
 struct rdmabroker_status {
@@ -192,6 +198,50 @@ struct rdmabroker_device_status {
 	const char *name;
 	const char *node;
 	unsigned n_leases;
+};
+
+/* A rule, and what it has decided since the daemon started. */
+struct rdmabroker_rule {
+	const char *file; /* NULL: what is decided where no rule matches */
+	unsigned line;
+	const char *text; /* as written, on one line; cut to 511 bytes */
+	uint64_t n_allowed, n_rejected;
+	uint64_t n_busy; /* allowed, but refused for a limit */
+	unsigned n_now; /* objects at a time that it has admitted */
+	unsigned n_pending; /* of them: requests that wait for the client's accept */
+};
+
+/* Somebody's wish. What is 0 or NULL is not known; a rule that asks for it then may or may not match. */
+struct rdmabroker_question {
+	size_t size; /* sizeof(struct rdmabroker_question), so that the struct can grow */
+	const char *operation; /* a word of the rule language: "connect" */
+	uint32_t uid;
+	const uint32_t *gids; /* primary and supplementary */
+	size_t n_gids; /* at most 1024 */
+	const char *unit; /* of systemd; NULL: in none */
+	const struct sockaddr *local, *peer; /* their ports do not count */
+	uint16_t port; /* the service's */
+	const char *device;
+	enum rdmabroker_port_space ps;
+	const void *data; /* a request's private data */
+	size_t data_len;
+};
+
+struct rdmabroker_explanation {
+	int allow; /* 0: reject */
+	const struct rdmabroker_rule *rule; /* that decides; NULL: none matches */
+	const char *reason; /* on reject, else NULL */
+	size_t n_effects;
+	const char *const *effects; /* what would be set or limited: "tos 104" */
+	/* What is not known could change the answer; the first rule that may match. NULL: it could not. */
+	const struct rdmabroker_rule *depends;
+};
+
+struct rdmabroker_reload_result {
+	int ok; /* 0: nothing has changed */
+	unsigned n_rules; /* in force now */
+	size_t n_complaints;
+	const char *const *complaints; /* "file:line:column: text" */
 };
 
 /**
@@ -653,10 +703,46 @@ int rdmabroker_get_fork_status(void);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_status().
  * Returns:
- *   0; -EACCES: only root and the daemon's own user may ask.
+ *   0; -EACCES: only admins may ask (root, the daemon's own user, policy operation "admin").
  */
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
+
+/**
+ * rdmabroker_get_rules - The rules in force, in their order, and what they have decided.
+ * @ret: @ret_n of them. The last one is not of the files: it stands for what no rule matches.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_rules().
+ * Returns:
+ *   0; -EACCES: only admins may ask (policy operation "admin").
+ * Notes:
+ *   A reload in between can leave rules of both policies in the list.
+ */
+int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n);
+struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
+
+/**
+ * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_explanation().
+ * Returns:
+ *   0; -EINVAL: there is no such operation, or the question makes no sense; -EACCES as above.
+ */
+int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
+		       struct rdmabroker_explanation **ret);
+struct rdmabroker_explanation *
+rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
+
+/**
+ * rdmabroker_reload - Have the daemon read its configuration and its policy again, all or nothing.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
+ * Returns:
+ *   0: see the result for how it went; -EACCES as above.
+ */
+int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
+struct rdmabroker_reload_result *
+rdmabroker_free_reload_result(struct rdmabroker_reload_result *result);
 
 /** rdmabroker_version - The library's version, e.g. "0.1.0". */
 const char *rdmabroker_version(void);

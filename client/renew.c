@@ -1,7 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "client/internal.h"
+
+/*
+ * What is tried again. A stale reject says that the peer still remembers an earlier connection of this QP
+ * number, of a host or a process that went without a word; its memory is short. A busy one says when to
+ * come again; it is asked for by RDMABROKER_RETRY_BUSY.
+ */
+#define STALE_TRIES 5
+#define STALE_PAUSE_MS 10
+
+unsigned renews_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
+{
+	return (stale_tries < STALE_TRIES ? RENEW_STALE : 0) |
+	       (id->session->flags & RDMABROKER_RETRY_BUSY ? RENEW_BUSY : 0);
+}
+
+static bool is_busy(const struct rdmabroker_event *event)
+{
+	return event->rejected_by == RDMABROKER_REJECTED_BY_POLICY &&
+	       event->reject_code == RDMABROKER_REJECT_BUSY;
+}
+
+bool renews_after(const struct rdmabroker_id *id, const struct rdmabroker_event *event)
+{
+	return (id->renews & RENEW_STALE && event->rejected_by == RDMABROKER_REJECTED_STALE) ||
+	       (id->renews & RENEW_BUSY && is_busy(event));
+}
+
+/* A little later than told, each by chance: those who were refused together do not come together. */
+static int with_jitter(unsigned ms)
+{
+	return (int)(ms + 1 + arc4random_uniform(ms / 4 + 2));
+}
+
+int renew_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries)
+{
+	struct rdmabroker_failure failure;
+
+	if (r == -EBUSY && id->renews & RENEW_BUSY) {
+		rdmabroker_get_failure(id->session, &failure);
+		return with_jitter(failure.retry_after_ms);
+	}
+	if (r != -ECONNREFUSED || !id->reject || !renews_after(id, &id->reject->public))
+		return -1;
+	if (is_busy(&id->reject->public))
+		return with_jitter(id->reject->public.retry_after_ms);
+	++*stale_tries;
+	return STALE_PAUSE_MS;
+}
 
 /*
  * The kernel's id is spent once its connect request was rejected. To try again there has to be another

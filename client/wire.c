@@ -233,7 +233,8 @@ int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Re
 	if (call->frame->reply->failure)
 		r = fail_remote(call->frame->reply->failure->error,
 				call->frame->reply->failure->text,
-				call->frame->reply->failure->rule);
+				call->frame->reply->failure->rule,
+				call->frame->reply->failure->retry_after_ms);
 	if (r == 0 && ret)
 		*ret = call->frame;
 	else

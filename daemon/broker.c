@@ -11,6 +11,7 @@
 #include "broker.h"
 #include "core/core.h"
 #include "policy/policy.h"
+#include "proto/json.h"
 #include "proto/version.h"
 #include "rpc/server.h"
 #include "socket.h"
@@ -87,6 +88,9 @@ static void apply(struct broker *broker)
 	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;
 	core->account.limit_per_user[ACCOUNT_SESSIONS] = config->max_sessions_per_user;
 	core->account.limit_per_user[ACCOUNT_IDS] = config->max_ids_per_user;
+	core->account.limit_per_user[ACCOUNT_LISTENERS] = config->max_listeners_per_user;
+	core->account.limit_per_user[ACCOUNT_BYTES] = config->max_queued_bytes_per_user;
+	core->account.limit_per_user[ACCOUNT_FDS] = config->max_fds_per_user;
 }
 
 /* Status line */
@@ -135,46 +139,74 @@ static int on_post(sd_event_source *source, void *userdata)
 
 /* Signals */
 
-static void reload(struct broker *broker)
+/* All or nothing. What is wrong goes to DIAG. */
+static int reload(struct broker *broker, struct diag *diag)
 {
 	_cleanup_(policy_unrefp) struct policy *policy = NULL;
-	_cleanup_(diag_freep) struct diag *diag = NULL;
 	struct config config;
 	int r;
 
-	r = diag_new(&diag);
-	if (r == 0)
-		r = load(&broker->options, &config, &policy, diag);
+	r = load(&broker->options, &config, &policy, diag);
+	if (r == 0) {
+		r = core_set_policy(broker->core, policy);
+		if (r < 0)
+			config_done(&config);
+	}
 	if (r < 0) {
-		if (diag)
-			log_diag(diag);
-		server_set_policy_error(broker->server,
-					(diag ? diag_first(diag) : NULL) ?: strerror(-r));
+		log_diag(diag);
+		server_set_policy_error(broker->server, diag_first(diag) ?: strerror(-r));
 		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
-		return;
+		return r;
 	}
 	config_done(&broker->config);
 	broker->config = config;
 	apply(broker);
-	core_set_policy(broker->core, policy);
 	server_set_policy_error(broker->server, NULL);
 	log_info("Configuration and policy reloaded: %zu rules.", policy_n_rules(policy));
+	if (config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
+		core_enforce(broker->core);
+	return 0;
 }
 
-static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+static void tell_reloading(void)
 {
-	struct broker *broker = userdata;
 	struct timespec now;
 
-	(void)source;
-	(void)info;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		   (unsigned long long)now.tv_sec * 1000000 +
 			   (unsigned long long)now.tv_nsec / 1000);
-	reload(broker);
+}
+
+/* For an admin's request, who wants to be told what is wrong. */
+static int on_reload(void *userdata, struct diag *diag)
+{
+	struct broker *broker = userdata;
+	int r;
+
+	tell_reloading();
+	r = reload(broker, diag);
 	sd_notify(0, "READY=1");
 	tell_status(broker);
+	return r;
+}
+
+static const struct server_ops server_ops = {
+	.reload = on_reload,
+};
+
+static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	_cleanup_(diag_freep) struct diag *diag = NULL;
+	int r;
+
+	(void)source;
+	(void)info;
+	r = diag_new(&diag);
+	if (r < 0)
+		log_error("Nothing was reloaded: %s.", strerror(-r));
+	else
+		on_reload(userdata, diag);
 	return 0;
 }
 
@@ -261,7 +293,8 @@ static int set_up(struct broker *broker, struct policy *policy)
 	fd = socket_open(path, &broker->own_socket);
 	if (fd < 0)
 		return fd;
-	r = server_new(&broker->server, broker->loop, broker->core, fd, config->max_queued_bytes);
+	r = server_new(&broker->server, broker->loop, broker->core, fd, config->max_queued_bytes,
+		       &server_ops, broker);
 	if (r < 0)
 		return r;
 	r = add_status(broker);
@@ -332,7 +365,7 @@ static bool is_config(const char *file)
 	return n > 5 && strcmp(file + n - 5, ".conf") == 0;
 }
 
-static int check_files(char **files, size_t n_files, struct diag *diag)
+static int check_files(char **files, size_t n_files, size_t *ret_rules, struct diag *diag)
 {
 	_cleanup_(policy_unrefp) struct policy *policy = NULL;
 	_cleanup_free_ const char **rules = calloc(n_files, sizeof(*rules));
@@ -365,10 +398,11 @@ static int check_files(char **files, size_t n_files, struct diag *diag)
 
 		r = r ?: k;
 	}
+	*ret_rules = policy ? policy_n_rules(policy) : 0;
 	return r;
 }
 
-static int check_all(const struct broker_options *options, struct diag *diag)
+static int check_all(const struct broker_options *options, size_t *ret_rules, struct diag *diag)
 {
 	_cleanup_(policy_unrefp) struct policy *policy = NULL;
 	struct config config;
@@ -377,22 +411,64 @@ static int check_all(const struct broker_options *options, struct diag *diag)
 	config_init(&config);
 	r = load(options, &config, &policy, diag);
 	config_done(&config);
+	*ret_rules = policy ? policy_n_rules(policy) : 0;
 	return r;
 }
 
-int broker_check(const struct broker_options *options, char **files, size_t n_files)
+static void number_or_null(struct json *json, const char *key, unsigned n)
+{
+	if (n > 0)
+		json_number(json, key, n);
+	else
+		json_null(json, key);
+}
+
+static void check_print_json(int r, size_t n_rules, struct diag *diag)
+{
+	struct json json = { .file = stdout };
+	struct diag_parts parts;
+	size_t n = 0;
+
+	json_open(&json, NULL, '{');
+	json_bool(&json, "ok", r == 0);
+	json_open(&json, "complaints", '[');
+	while (diag_get(diag, n, &parts)) {
+		json_open(&json, NULL, '{');
+		json_string(&json, "file", parts.file);
+		number_or_null(&json, "line", parts.line);
+		number_or_null(&json, "column", parts.column);
+		json_string(&json, "text", parts.text);
+		json_close(&json, '}');
+		n++;
+	}
+	json_close(&json, ']');
+	json_number(&json, "more", diag_count(diag) - n);
+	json_number(&json, "rules", n_rules);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json)
 {
 	_cleanup_(diag_freep) struct diag *diag = NULL;
+	size_t n_rules = 0;
 	int r;
 
 	r = diag_new(&diag);
-	if (r == 0)
-		r = n_files > 0 ? check_files(files, n_files, diag) : check_all(options, diag);
-	if (r == 0)
-		return 0;
-	if (diag && diag_count(diag) > 0)
-		diag_print(diag, stderr);
-	else
+	if (r < 0) {
 		fprintf(stderr, "rdmabrokerd: %s\n", strerror(-r));
-	return 1;
+		return 1;
+	}
+	r = n_files > 0 ? check_files(files, n_files, &n_rules, diag) :
+			  check_all(options, &n_rules, diag);
+	if (r < 0 && diag_count(diag) == 0)
+		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: %s", strerror(-r));
+	if (json)
+		check_print_json(r, n_rules, diag);
+	else if (r < 0)
+		diag_print(diag, stderr);
+	/* Who asks for an answer must not take one that was cut off for it. */
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return 1;
+	return r < 0 ? 1 : 0;
 }

@@ -9,6 +9,7 @@
  *                   └── SIGTERM, SIGINT ──> STOPPING: all sessions end, peers are told
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
@@ -28,5 +29,8 @@ struct broker *broker_free(struct broker *broker);
 /* Until a signal ends it. 0 or a negative errno. */
 int broker_run(struct broker *broker);
 
-/* Parse and touch nothing. FILES empty: what the daemon would read. 0: well; 1: not, said on stderr. */
-int broker_check(const struct broker_options *options, char **files, size_t n_files);
+/*
+ * Parse and touch nothing. FILES empty: what the daemon would read. 0: well; 1: not, said on stderr.
+ * With JSON an object on stdout says the one or the other.
+ */
+int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

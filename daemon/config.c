@@ -47,6 +47,7 @@ static int parse_number(const struct key *key, const char *value, void *field);
 static int parse_tos(const struct key *key, const char *value, void *field);
 static int parse_log_level(const struct key *key, const char *value, void *field);
 static int parse_access(const struct key *key, const char *value, void *field);
+static int parse_on_reload(const struct key *key, const char *value, void *field);
 
 #define FIELD(name) offsetof(struct config, name)
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
@@ -59,6 +60,8 @@ static const struct key keys[] = {
 	  "/etc/rdmabroker/policy.d", 1, PATH_MAX - 1, "an absolute path" },
 	{ "Daemon", "LogLevel", parse_log_level, FIELD(log_level),
 	  "info", 0, 0, "error, warning, notice, info or debug" },
+	{ "Daemon", "OnReload", parse_on_reload, FIELD(on_reload),
+	  "keep", 0, 0, "keep or enforce" },
 	{ "Devices", "Access", parse_access, FIELD(device_access),
 	  "acl", 0, 0, "acl or open" },
 	{ "Limits", "Sessions", parse_number, FIELD(max_sessions),
@@ -69,6 +72,12 @@ static const struct key keys[] = {
 	  "16384", 1, 1048576, NULL },
 	{ "Limits", "IdsPerUser", parse_number, FIELD(max_ids_per_user),
 	  "65536", 1, 16777216, NULL },
+	{ "Limits", "ListenersPerUser", parse_number, FIELD(max_listeners_per_user),
+	  "4096", 1, 1048576, NULL },
+	{ "Limits", "DescriptorsPerUser", parse_number, FIELD(max_fds_per_user),
+	  "8192", 4, 1048576, NULL },
+	{ "Limits", "QueuedBytesPerUser", parse_number, FIELD(max_queued_bytes_per_user),
+	  "16777216", 65536, 4294967295, NULL },
 	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
 	  "1048576", 65536, 1073741824, NULL },
 	{ "Defaults", "Backlog", parse_number, FIELD(backlog),
@@ -160,6 +169,20 @@ static int parse_access(const struct key *key, const char *value, void *field)
 		*access = CONFIG_DEVICE_ACCESS_ACL;
 	else if (!strcmp(value, "open"))
 		*access = CONFIG_DEVICE_ACCESS_OPEN;
+	else
+		return -EBADMSG;
+	return 0;
+}
+
+static int parse_on_reload(const struct key *key, const char *value, void *field)
+{
+	enum config_on_reload *on_reload = field;
+
+	(void)key;
+	if (!strcmp(value, "keep"))
+		*on_reload = CONFIG_ON_RELOAD_KEEP;
+	else if (!strcmp(value, "enforce"))
+		*on_reload = CONFIG_ON_RELOAD_ENFORCE;
 	else
 		return -EBADMSG;
 	return 0;

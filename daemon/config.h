@@ -16,10 +16,16 @@ enum config_device_access {
 	CONFIG_DEVICE_ACCESS_OPEN, /* the nodes are accessible anyway */
 };
 
+enum config_on_reload {
+	CONFIG_ON_RELOAD_KEEP, /* what exists stays as it is */
+	CONFIG_ON_RELOAD_ENFORCE, /* what the new policy does not allow is ended */
+};
+
 struct config {
 	char *socket_path; /* [Daemon] Socket= */
 	char *policy_dir; /* [Daemon] PolicyDir= */
 	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
+	enum config_on_reload on_reload; /* [Daemon] OnReload= keep|enforce */
 
 	enum config_device_access device_access; /* [Devices] Access= acl|open */
 
@@ -27,6 +33,9 @@ struct config {
 	unsigned max_sessions_per_user; /* [Limits] SessionsPerUser= */
 	unsigned max_ids_per_session; /* [Limits] IdsPerSession= */
 	unsigned max_ids_per_user; /* [Limits] IdsPerUser= */
+	unsigned max_listeners_per_user; /* [Limits] ListenersPerUser= */
+	unsigned max_fds_per_user; /* [Limits] DescriptorsPerUser= : open in the daemon */
+	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
 	/* [Limits] QueuedBytesPerSession= : replies and events not yet read */
 	unsigned max_queued_bytes;
 

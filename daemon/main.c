@@ -15,6 +15,7 @@
 enum {
 	OPT_CHECK = 0x100,
 	OPT_CONFIG,
+	OPT_JSON,
 	OPT_SOCKET,
 	OPT_POLICY_DIR,
 };
@@ -22,6 +23,7 @@ enum {
 static const struct option long_options[] = {
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "json", no_argument, NULL, OPT_JSON },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
 	{ "version", no_argument, NULL, 'V' },
@@ -32,13 +34,14 @@ static const struct option long_options[] = {
 static void usage(FILE *f)
 {
 	fputs("rdmabrokerd [OPTION ...]\n"
-	      "rdmabrokerd --check [FILE ...]\n"
+	      "rdmabrokerd --check [--json] [FILE ...]\n"
 	      "\n"
 	      "Owns this host's RDMA connection manager and serves it by policy.\n"
 	      "\n"
 	      "  --check [FILE ...]  parse rules (*.rules) and configuration (*.conf), say what is\n"
 	      "                      wrong and exit with 1, touch nothing; without FILE: what the\n"
 	      "                      daemon would read\n"
+	      "  --json              with --check: print one JSON object\n"
 	      "  --config FILE       instead of " RDMABROKER_CONFIG "\n"
 	      "  --socket PATH       where to listen, instead of what the configuration says\n"
 	      "  --policy-dir DIR    where the *.rules are, instead of what the configuration says\n"
@@ -68,7 +71,7 @@ static int serve(const struct broker_options *options)
 int main(int argc, char **argv)
 {
 	struct broker_options options = { .config_path = RDMABROKER_CONFIG };
-	bool check = false;
+	bool check = false, json = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
@@ -78,6 +81,9 @@ int main(int argc, char **argv)
 			break;
 		case OPT_CONFIG:
 			options.config_path = optarg;
+			break;
+		case OPT_JSON:
+			json = true;
 			break;
 		case OPT_SOCKET:
 			options.socket_path = optarg;
@@ -97,7 +103,12 @@ int main(int argc, char **argv)
 		}
 	}
 	if (check)
-		return broker_check(&options, argv + optind, (size_t)(argc - optind));
+		return broker_check(&options, argv + optind, (size_t)(argc - optind), json);
+	if (json) {
+		fputs("rdmabrokerd: --json goes with --check.\n", stderr);
+		usage(stderr);
+		return 2;
+	}
 	if (optind < argc) {
 		fprintf(stderr, "rdmabrokerd: '%s' is not expected here.\n", argv[optind]);
 		usage(stderr);

@@ -13,7 +13,8 @@ DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \
 	libmnl inih 2>/dev/null)
 
-$(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC)) $(PROTO_GEN).o
+$(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC) \
+		$(PROTO_TOOL_SRC)) $(PROTO_GEN).o
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 

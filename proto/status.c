@@ -30,6 +30,8 @@ int status_to_errno(enum status status)
 		return EPROTO;
 	case STATUS_UNKNOWN_OPERATION:
 		return EOPNOTSUPP;
+	case STATUS_BUSY:
+		return EBUSY;
 	}
 	return EIO;
 }

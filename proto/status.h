@@ -21,6 +21,7 @@ enum status {
 	STATUS_NO_DEVICE = 10,
 	STATUS_VERSION = 11, /* no common protocol version */
 	STATUS_UNKNOWN_OPERATION = 12,
+	STATUS_BUSY = 13, /* policy says yes, but not now: a limit of the rule is reached */
 };
 
 /* The errno that stands for STATUS where nothing more exact is known. */

@@ -6,13 +6,17 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 FAKE_SRC := $(wildcard tests/fake/*.c)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
-$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC)) $(PROTO_GEN).o
+$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO_GEN).o
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/daemon.a $(call objs,$(FAKE_SRC)) \
-		$(O)/librdmabroker.so
+# What check_X.c of the server and of the library share.
+HARNESS := $(O)/obj/tests/unit/harness.o
+
+$(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(O)/daemon.a $(call objs,$(FAKE_SRC)) $(O)/daemon.a \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(HARNESS) $(O)/daemon.a $(call objs,$(FAKE_SRC)) \
+		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)

@@ -1,37 +1,72 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
+#include "output.h"
 
 const struct verb verbs[] = {
-	{ "help", "Print this", verb_help },
-	{ "status", "Print what the daemon is doing: policy, devices, counts", verb_status },
-	{ "version", "Print the version of rdmabrokerctl", verb_version },
+	{
+		.name = "check",
+		.argument = "[FILE ...]",
+		.summary = "Look for errors in rules and configuration; no daemon need run",
+		.max_arguments = -1,
+		.run = verb_check,
+	},
+	{
+		.name = "explain",
+		.argument = "OPERATION",
+		.summary = "Say what policy would decide, and by which rule",
+		.min_arguments = 1,
+		.max_arguments = 1,
+		.options = explain_options,
+		.values = operations,
+		.run = verb_explain,
+	},
+	{
+		.name = "help",
+		.argument = "[VERB]",
+		.summary = "Print this, or what there is to know of one verb",
+		.max_arguments = 1,
+		.run = verb_help,
+	},
+	{
+		.name = "reload",
+		.summary = "Have the daemon read rules and configuration again, all or nothing",
+		.run = verb_reload,
+	},
+	{
+		.name = "rules",
+		.summary = "Print the rules in force, and what they have decided",
+		.options = rules_options,
+		.run = verb_rules,
+	},
+	{
+		.name = "status",
+		.summary = "Print what the daemon is doing: policy, devices, counts",
+		.run = verb_status,
+	},
+	{
+		.name = "version",
+		.summary = "Print the version of rdmabrokerctl",
+		.run = verb_version,
+	},
 };
 const size_t n_verbs = sizeof(verbs) / sizeof(verbs[0]);
 
-void complain(const char *fmt, ...)
+const struct verb *find_verb(const char *name)
 {
-	va_list ap;
+	struct near near = { .word = name, .len = strlen(name) };
 
-	fputs("rdmabrokerctl: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-int expect_no_arguments(int argc, char **argv)
-{
-	if (argc == 1)
-		return 0;
-	complain("%s takes no arguments, what is \"%s\"?", argv[0], argv[1]);
-	return EXIT_USAGE;
+	for (size_t i = 0; i < n_verbs; i++) {
+		if (strcmp(verbs[i].name, name) == 0)
+			return &verbs[i];
+		near_offer(&near, verbs[i].name);
+	}
+	complain_unknown("verb", &near);
+	return NULL;
 }
 
 int open_session(const struct ctl *ctl, struct rdmabroker **ret)
@@ -50,66 +85,70 @@ int open_session(const struct ctl *ctl, struct rdmabroker **ret)
 	return EXIT_FAILURE;
 }
 
-static int flush_output(void)
+int complain_failure(struct rdmabroker *session, int r)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return EXIT_SUCCESS;
-	complain("cannot write: %m");
+	struct rdmabroker_failure failure = { 0 };
+
+	rdmabroker_get_failure(session, &failure);
+	complain("%s", failure.text ? failure.text : strerror(-r));
+	if (r == -EACCES || r == -EPERM)
+		complain("try again as root");
 	return EXIT_FAILURE;
+}
+
+static int see_help(const struct verb *verb)
+{
+	complain("see rdmabrokerctl help%s%s", verb ? " " : "", verb ? verb->name : "");
+	return EXIT_USAGE;
+}
+
+static int run_verb(struct ctl *ctl, int argc, char **argv)
+{
+	const struct verb *verb = ctl->verb;
+
+	if (!read_verb_options(ctl, &argc, &argv))
+		return see_help(verb);
+	if (ctl->help)
+		return print_help(ctl, verb);
+	if (ctl->version)
+		return verb_version(ctl, argv);
+	if (argc < verb->min_arguments) {
+		complain("%s takes %s", verb->name, verb->argument);
+		return see_help(verb);
+	}
+	if (verb->max_arguments >= 0 && argc > verb->max_arguments) {
+		complain("%s takes no %sarguments, what is \"%s\"?", verb->name,
+			 verb->max_arguments > 0 ? "more " : "", argv[verb->max_arguments]);
+		return see_help(verb);
+	}
+	return verb->run(ctl, argv);
+}
+
+static int run(struct ctl *ctl, int argc, char **argv)
+{
+	if (!read_common_options(ctl, &argc, &argv))
+		return see_help(NULL);
+	if (argc == 0 && ctl->help)
+		return print_help(ctl, NULL);
+	if (argc == 0 && ctl->version)
+		return verb_version(ctl, argv);
+	if (argc == 0) {
+		complain("what is to be done?");
+		return see_help(NULL);
+	}
+	ctl->verb = find_verb(argv[0]);
+	return ctl->verb ? run_verb(ctl, argc, argv) : see_help(NULL);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "socket", required_argument, NULL, 's' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
-	};
-	char help[] = "help", version[] = "version";
-	char *only_verb[] = { NULL, NULL };
 	struct ctl ctl = { 0 };
-	int c, r;
+	int status = run(&ctl, argc, argv);
 
-	/* Options may stand before and after the verb: none of the verbs has its own. */
-	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			only_verb[0] = help;
-			break;
-		case 'j':
-			ctl.json = true;
-			break;
-		case 's':
-			ctl.socket = optarg;
-			break;
-		case 'V':
-			only_verb[0] = version;
-			break;
-		default:
-			complain("see rdmabrokerctl help");
-			return EXIT_USAGE;
-		}
+	/* Whoever reads half of it must not take it for all. */
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		complain("cannot write: %m");
+		return EXIT_FAILURE;
 	}
-	if (only_verb[0]) {
-		argc = 1;
-		argv = only_verb;
-	} else {
-		argc -= optind;
-		argv += optind;
-	}
-	if (argc < 1) {
-		complain("what is to be done? See rdmabrokerctl help");
-		return EXIT_USAGE;
-	}
-
-	for (size_t i = 0; i < n_verbs; i++) {
-		if (strcmp(verbs[i].name, argv[0]) != 0)
-			continue;
-		r = verbs[i].run(&ctl, argc, argv);
-		return r == EXIT_SUCCESS ? flush_output() : r;
-	}
-	complain("unknown verb \"%s\", see rdmabrokerctl help", argv[0]);
-	return EXIT_USAGE;
+	return status;
 }

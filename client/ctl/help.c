@@ -3,25 +3,123 @@
 #include <stdlib.h>
 
 #include "ctl.h"
+#include "proto/json.h"
 
-int verb_help(const struct ctl *ctl, int argc, char **argv)
+static void json_values(struct json *json, const char *const *values)
 {
-	int r;
+	json_open(json, "values", '[');
+	for (; values && *values; values++)
+		json_string(json, NULL, *values);
+	json_close(json, ']');
+}
 
-	(void)ctl;
-	r = expect_no_arguments(argc, argv);
-	if (r != 0)
-		return r;
-	puts("Usage: rdmabrokerctl [--socket PATH] [--json] VERB\n"
+static void json_options(struct json *json, const struct verb_option *option)
+{
+	json_open(json, "options", '[');
+	for (; option && option->name; option++) {
+		json_open(json, NULL, '{');
+		json_string(json, "name", option->name);
+		json_string(json, "argument", option->argument);
+		json_string(json, "summary", option->summary);
+		json_values(json, option->values);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void json_verb(struct json *json, const struct verb *verb)
+{
+	json_open(json, NULL, '{');
+	json_string(json, "name", verb->name);
+	json_string(json, "argument", verb->argument);
+	json_string(json, "summary", verb->summary);
+	json_values(json, verb->values);
+	json_options(json, verb->options);
+	json_close(json, '}');
+}
+
+static void print_json(const struct verb *only)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_open(&json, "verbs", '[');
+	for (size_t i = 0; i < n_verbs; i++)
+		if (!only || only == &verbs[i])
+			json_verb(&json, &verbs[i]);
+	json_close(&json, ']');
+	json_options(&json, common_options);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+/* LEFT, and RIGHT in a column of its own. */
+static void print_row(int indent, const char *prefix, const char *left, const char *argument,
+		      const char *right)
+{
+	int n = printf("%*s%s%s%s%s", indent, "", prefix, left, argument ? " " : "",
+		       argument ? argument : "");
+
+	printf("%*s%s\n", n < 24 ? 25 - n : 1, "", right);
+}
+
+static void print_options(int indent, const struct verb_option *option)
+{
+	for (; option && option->name; option++)
+		print_row(indent, "--", option->name, option->argument, option->summary);
+}
+
+static void print_verb(const struct verb *verb)
+{
+	printf("Usage: rdmabrokerctl %s%s%s%s\n\n%s.\n", verb->name,
+	       verb->options ? " [OPTION ...]" : "", verb->argument ? " " : "",
+	       verb->argument ? verb->argument : "", verb->summary);
+	if (verb->values) {
+		printf("\n%s:", verb->argument);
+		for (const char *const *value = verb->values; *value; value++)
+			printf(" %s", *value);
+		putchar('\n');
+	}
+	puts("\nOptions:");
+	print_options(2, verb->options);
+	print_options(2, common_options);
+}
+
+static void print_all(void)
+{
+	puts("Usage: rdmabrokerctl [OPTION ...] VERB [ARGUMENT ...]\n"
 	     "\n"
-	     "Shows what rdmabrokerd is doing.\n"
-	     "\n"
-	     "  --socket PATH  where the daemon listens (default /run/rdmabroker/rdmabroker.sock)\n"
-	     "  --json         print one JSON object\n"
+	     "Shows what rdmabrokerd does and by which rules, and has it read them again.\n"
 	     "\n"
 	     "Verbs:");
-	for (size_t i = 0; i < n_verbs; i++)
-		printf("  %-13s  %s\n", verbs[i].name, verbs[i].summary);
-	puts("\nExit status: 0 done, 1 failed, 2 usage.");
+	for (size_t i = 0; i < n_verbs; i++) {
+		print_row(2, "", verbs[i].name, verbs[i].argument, verbs[i].summary);
+		print_options(6, verbs[i].options);
+	}
+	puts("\nOptions of all verbs:");
+	print_options(2, common_options);
+	puts("\nExit status: 0 done, 1 failed, 2 usage, 3 explain: reject.");
+}
+
+int print_help(const struct ctl *ctl, const struct verb *verb)
+{
+	if (ctl->json)
+		print_json(verb);
+	else if (verb)
+		print_verb(verb);
+	else
+		print_all();
 	return EXIT_SUCCESS;
+}
+
+int verb_help(const struct ctl *ctl, char **arguments)
+{
+	const struct verb *verb = NULL;
+
+	if (arguments[0]) {
+		verb = find_verb(arguments[0]);
+		if (!verb)
+			return EXIT_USAGE;
+	}
+	return print_help(ctl, verb);
 }

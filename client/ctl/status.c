@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
-#include "json.h"
+#include "proto/json.h"
 
 static const struct count {
 	const char *name;
@@ -77,35 +76,23 @@ static void print_text(const struct rdmabroker_status *status)
 		printf("%11s: %u\n", counts[i].name, get_count(status, &counts[i]));
 }
 
-int verb_status(const struct ctl *ctl, int argc, char **argv)
+int verb_status(const struct ctl *ctl, char **arguments)
 {
-	struct rdmabroker_failure failure = { 0 };
 	struct rdmabroker_status *status;
 	struct rdmabroker *session;
 	int r, exit_status;
 
-	exit_status = expect_no_arguments(argc, argv);
-	if (exit_status != 0)
-		return exit_status;
+	(void)arguments;
 	exit_status = open_session(ctl, &session);
 	if (exit_status != 0)
 		return exit_status;
-
 	r = rdmabroker_get_status(session, &status);
 	if (r < 0) {
-		rdmabroker_get_failure(session, &failure);
-		complain("the daemon does not tell: %s",
-			 failure.text ? failure.text : strerror(-r));
-		if (r == -EACCES || r == -EPERM)
-			complain("try again as root");
-		rdmabroker_close(session);
-		return EXIT_FAILURE;
+		exit_status = complain_failure(session, r);
+	} else {
+		(ctl->json ? print_json : print_text)(status);
+		rdmabroker_free_status(status);
 	}
-	if (ctl->json)
-		print_json(status);
-	else
-		print_text(status);
-	rdmabroker_free_status(status);
 	rdmabroker_close(session);
-	return EXIT_SUCCESS;
+	return exit_status;
 }

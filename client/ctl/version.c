@@ -3,16 +3,13 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "json.h"
+#include "proto/json.h"
 
-int verb_version(const struct ctl *ctl, int argc, char **argv)
+int verb_version(const struct ctl *ctl, char **arguments)
 {
 	struct json json = { .file = stdout };
-	int r;
 
-	r = expect_no_arguments(argc, argv);
-	if (r != 0)
-		return r;
+	(void)arguments;
 	if (ctl->json) {
 		json_open(&json, NULL, '{');
 		json_string(&json, "version", rdmabroker_version());

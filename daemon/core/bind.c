@@ -16,18 +16,18 @@ struct purposes {
 static int check_privileged(struct id *id, const struct sockaddr *addr, const char *text)
 {
 	struct session *session = id->session;
-	struct policy_question question = {
-		.operation = POLICY_LISTEN,
-		.local = addr,
-		.port = addr_port(addr),
-		.port_space = id->ps,
+	struct wish wish = {
+		.question = { .operation = POLICY_LISTEN,
+			      .local = addr,
+			      .port = addr_port(addr),
+			      .port_space = id->ps },
 	};
 	struct policy_verdict verdict;
 
 	/* Peers trust these ports, and the kernel cannot tell the broker from its clients. */
-	if (question.port == 0 || question.port >= 1024)
+	if (wish.question.port == 0 || wish.question.port >= 1024)
 		return 0;
-	session_ask(session, &question, &verdict);
+	decide_ask(session, &wish, &verdict);
 	if (verdict.answer == POLICY_ALLOW && verdict.rule->names_port)
 		return 0;
 	return failure_set(
@@ -41,22 +41,24 @@ static int decide_purposes(struct id *id, const struct sockaddr *addr, const cha
 			   struct purposes *ret)
 {
 	struct session *session = id->session;
-	struct policy_question question = {
-		.operation = POLICY_CONNECT,
-		.early = true,
-		.local = addr,
-		.port = -1,
-		.port_space = id->ps,
+	struct wish wish = {
+		.question = { .operation = POLICY_CONNECT,
+			      .early = true,
+			      .local = addr,
+			      .port = -1,
+			      .port_space = id->ps },
+		.what = "bind",
+		.object = text,
 	};
 
-	session_ask(session, &question, &ret->connect);
-	question.operation = POLICY_LISTEN;
+	decide_ask(session, &wish, &ret->connect);
+	wish.question.operation = POLICY_LISTEN;
 	if (addr_port(addr) > 0)
-		question.port = addr_port(addr);
-	session_ask(session, &question, &ret->listen);
+		wish.question.port = addr_port(addr);
+	decide_ask(session, &wish, &ret->listen);
 	if (ret->listen.answer != POLICY_REJECT || ret->connect.answer != POLICY_REJECT)
 		return 0;
-	session_audit(session, &ret->listen, "bind", text);
+	decide_audit(session, &wish, &ret->listen, /* overflow= */ NULL);
 	return failure_set_denied(&session->failure, &ret->listen,
 				  "bind %s: uid %u may neither listen nor connect there", text,
 				  session->identity.uid);

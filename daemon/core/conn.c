@@ -29,30 +29,44 @@ static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
 	return timeout_ms == 0 || timeout_ms > cap ? cap : timeout_ms;
 }
 
+void wish_to_connect(struct id_wish *ret, struct id *id)
+{
+	struct policy_question *question = &ret->wish.question;
+
+	ret->wish = (struct wish){
+		.question = { .operation = POLICY_CONNECT, .port_space = id->ps },
+		.what = "connect to",
+		.object = ret->object,
+	};
+	fabric_id_get_info(id->fabric, &ret->info);
+	id_fill_question(&ret->info, question);
+	question->port = question->peer ? addr_port(question->peer) : -1;
+	ret->object[0] = 0;
+	if (question->peer)
+		addr_to_string(question->peer, ret->object);
+}
+
 static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 			  const struct sockaddr *dst, struct policy_verdict *ret)
 {
-	struct fabric_id_info info;
-	struct policy_question question = {
-		.operation = POLICY_CONNECT,
-		.early = early,
-		.port_space = id->ps,
-	};
-	char addr[ADDR_STRLEN];
+	struct policy_question *question;
+	struct id_wish wish;
 
-	fabric_id_get_info(id->fabric, &info);
-	id_fill_question(&info, &question);
+	wish_to_connect(&wish, id);
+	question = &wish.wish.question;
+	question->early = early;
 	if (src)
-		question.local = src;
-	if (dst)
-		question.peer = dst;
-	question.port = addr_port(question.peer);
-	addr_to_string(question.peer, addr);
-	session_decide(id->session, &question, ret, "connect to", addr);
+		question->local = src;
+	if (dst) {
+		question->peer = dst;
+		question->port = addr_port(dst);
+		addr_to_string(dst, wish.object);
+	}
+	decide(id->session, &wish.wish, ret);
 	if (ret->answer == POLICY_REJECT)
 		return failure_set_denied(&id->session->failure, ret,
 					  "uid %u may not connect to %s", id->session->identity.uid,
-					  addr);
+					  wish.object);
 	return 0;
 }
 
@@ -115,14 +129,10 @@ static int choose_tos(const struct id *id)
 	return id->tos_asked >= 0 ? id->tos_asked : id->session->core->settings.tos;
 }
 
-int conn_apply_tos(struct id *id)
+static int apply_tos(struct id *id)
 {
-	int tos, r;
+	int tos = choose_tos(id), r;
 
-	/* A listener's rule is about listening: its requests are judged one by one. */
-	if (!id->rule || id->rule->operation == POLICY_LISTEN)
-		return 0;
-	tos = choose_tos(id);
 	if (tos < 0)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
@@ -130,6 +140,54 @@ int conn_apply_tos(struct id *id)
 		return failure_set_fabric(&id->session->failure, r, "set TOS %d", tos);
 	id->tos = tos;
 	return 0;
+}
+
+static int apply_ack_timeout(struct id *id)
+{
+	int ack_timeout = id->rule->settings.ack_timeout, r;
+
+	/* A datagram is not acknowledged. */
+	if (ack_timeout < 0 || id_is_datagram(id))
+		return 0;
+	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_ACK_TIMEOUT, ack_timeout);
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r, "set ACK_TIMEOUT %d",
+					  ack_timeout);
+	id->ack_timeout = ack_timeout;
+	return 0;
+}
+
+int conn_apply_settings(struct id *id)
+{
+	int r;
+
+	/* A listener's rule is about listening: its requests are judged one by one. */
+	if (!id->rule || id->listener)
+		return 0;
+	r = apply_tos(id);
+	return r != 0 ? r : apply_ack_timeout(id);
+}
+
+/*
+ * "As many as the device can" is as many as the rule allows: a library that knows the caps has said a
+ * number.
+ */
+static void cap_param(const struct id *id, struct rdma_conn_param *param)
+{
+	const struct policy_settings *caps = id_get_caps(id);
+
+	if (!caps)
+		return;
+#define CAP(field)                                                  \
+	do {                                                        \
+		if (caps->field >= 0 && param->field > caps->field) \
+			param->field = (uint8_t)caps->field;        \
+	} while (0)
+	CAP(responder_resources);
+	CAP(initiator_depth);
+	CAP(retry_count);
+	CAP(rnr_retry_count);
+#undef CAP
 }
 
 int conn_admit(struct id *id)
@@ -152,7 +210,7 @@ int conn_admit(struct id *id)
 	}
 	id_set_rule(id, verdict.rule);
 	/* Before the route is resolved: there the traffic class goes into the path. */
-	return conn_apply_tos(id);
+	return conn_apply_settings(id);
 }
 
 int id_resolve_route(struct id *id, unsigned timeout_ms)
@@ -214,6 +272,8 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece)
 
 int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
 {
+	struct rdma_conn_param capped = *param;
+	struct id_wish wish;
 	int r;
 
 	if (id->state != ID_ROUTE_RESOLVED)
@@ -224,21 +284,32 @@ int id_connect(struct id *id, const struct rdma_conn_param *param, const struct 
 		r = set_local_ece(id, local_ece);
 	if (r != 0)
 		return r;
-	id->qpn = param->qp_num;
-	r = timewait_hold(id, param, /* accept= */ false);
-	if (r == 0) {
-		r = fabric_id_connect(id->fabric, param);
-		if (r < 0)
-			return failure_set_fabric(&id->session->failure, r, "connect");
-	}
-	if (r < 0)
+	wish_to_connect(&wish, id);
+	r = decide_admit(id->session, &wish.wish, id->rule, id->tally, /* pending= */ false,
+			 &id->admitted);
+	if (r != 0)
 		return r;
+	cap_param(id, &capped);
+	id->qpn = capped.qp_num;
+	r = timewait_hold(id, &capped, /* accept= */ false);
+	if (r == 0) {
+		r = fabric_id_connect(id->fabric, &capped);
+		if (r < 0)
+			r = failure_set_fabric(&id->session->failure, r, "connect");
+	} else if (r > 0) {
+		r = 0; /* it goes out later */
+	}
+	if (r != 0) {
+		admitted_done(&id->admitted);
+		return r;
+	}
 	id_set_state(id, ID_CONNECTING);
 	return 0;
 }
 
 int id_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
 {
+	struct rdma_conn_param capped = *param;
 	int r;
 
 	if (id->state != ID_REQUEST)
@@ -248,10 +319,11 @@ int id_accept(struct id *id, const struct rdma_conn_param *param, const struct i
 		r = set_local_ece(id, local_ece);
 	if (r != 0)
 		return r;
-	id->qpn = param->qp_num;
-	r = timewait_hold(id, param, /* accept= */ true);
+	cap_param(id, &capped);
+	id->qpn = capped.qp_num;
+	r = timewait_hold(id, &capped, /* accept= */ true);
 	if (r == 0) {
-		r = fabric_id_accept(id->fabric, param);
+		r = fabric_id_accept(id->fabric, &capped);
 		if (r < 0)
 			return failure_set_fabric(&id->session->failure, r, "accept");
 	}
@@ -281,7 +353,7 @@ int id_notify(struct id *id, enum ibv_event_type event)
 {
 	int r;
 
-	if (id->state == ID_MOVED)
+	if (id_is_empty(id))
 		return id_refuse_state(id, "notify");
 	r = fabric_id_notify(id->fabric, event);
 	return r < 0 ? failure_set_fabric(&id->session->failure, r, "notify") : 0;
@@ -331,6 +403,7 @@ int id_disconnect(struct id *id)
 	case ID_ROUTE_QUERY:
 	case ID_ROUTE_RESOLVED:
 	case ID_MOVED:
+	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect");
 	default:
 		break; /* where there is nothing to disconnect the kernel does nothing, and says yes */

@@ -46,6 +46,9 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	timewaits_init(&core->timewaits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
+	r = admissions_new(&core->admissions, policy, NULL);
+	if (r < 0)
+		return r;
 	r = fabric_new(&core->fabric, loop, access, &fabric_ops, core);
 	if (r < 0)
 		return r;
@@ -61,6 +64,7 @@ struct core *core_free(struct core *core)
 	assert(list_is_empty(&core->exports));
 	timewaits_done(&core->timewaits);
 	fabric_free(core->fabric);
+	admissions_free(core->admissions);
 	policy_unref(core->policy);
 	account_done(&core->account);
 	sd_event_unref(core->loop);
@@ -68,14 +72,24 @@ struct core *core_free(struct core *core)
 	return NULL;
 }
 
-struct ratelimit *core_log_limit(struct core *core, uid_t uid)
+struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct policy_rule *rule)
 {
-	return &core->log_limits[uid % CORE_N_LOG_LIMITS];
+	size_t key = (size_t)uid * 31 + (rule ? rule->index + 1 : 0);
+
+	return &core->log_limits[key % CORE_N_LOG_LIMITS];
 }
 
-void core_set_policy(struct core *core, struct policy *policy)
+int core_set_policy(struct core *core, struct policy *policy)
 {
+	struct admissions *admissions;
+	int r = admissions_new(&admissions, policy, core->admissions);
+
+	if (r < 0)
+		return r;
+	admissions_free(core->admissions);
+	core->admissions = admissions;
 	policy_ref(policy);
 	policy_unref(core->policy);
 	core->policy = policy;
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "core/admission.h"
 #include "core/timewait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
@@ -16,7 +17,7 @@
 #include "util/list.h"
 #include "util/log.h"
 
-#define CORE_N_LOG_LIMITS 64
+#define CORE_N_LOG_LIMITS 256
 
 struct core_settings {
 	unsigned max_ids_per_session;
@@ -28,6 +29,7 @@ struct core_settings {
 struct core {
 	struct fabric *fabric;
 	struct policy *policy;
+	struct admissions *admissions; /* of policy's rules */
 	struct account account;
 	struct core_settings settings;
 
@@ -44,7 +46,7 @@ struct core {
 	unsigned n_connections; /* established */
 	unsigned n_leases; /* kept by session.c */
 
-	/* Of lines about a user, by uid: reconnecting brings nobody more of them. */
+	/* Of lines about a user, by uid and rule: reconnecting brings nobody more of them. */
 	struct ratelimit log_limits[CORE_N_LOG_LIMITS];
 };
 
@@ -52,7 +54,10 @@ struct core {
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
-struct ratelimit *core_log_limit(struct core *core, uid_t uid);
+/* RULE NULL: of lines that no rule asks for. */
+struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct policy_rule *rule);
 
-/* From now on POLICY decides; what exists stays as it is. */
-void core_set_policy(struct core *core, struct policy *policy);
+/* From now on POLICY decides; what exists stays as it is. 0 or -ENOMEM: then nothing has changed. */
+int core_set_policy(struct core *core, struct policy *policy);
+/* enforce.c: what POLICY does not allow any more is ended. */
+void core_enforce(struct core *core);

@@ -61,7 +61,7 @@ int id_export(struct id *id, int *ret_fd)
 	_cleanup_close_ int theirs = -1;
 	int pair[2], r;
 
-	if (id->state == ID_MOVED || id->state == ID_REMOVED || id->export)
+	if (id_is_empty(id) || id->state == ID_REMOVED || id->export)
 		return id->export ? failure_set(&id->session->failure, STATUS_BAD_STATE,
 						"export: id %u is exported already", id->handle) :
 				    id_refuse_state(id, "export");
@@ -77,7 +77,8 @@ int id_export(struct id *id, int *ret_fd)
 	list_init(&export->link);
 	export->id = id;
 	export->sock = -1;
-	r = id_charge(id, &export->charge);
+	r = session_charge(id->session, &export->charge, ACCOUNT_FDS, 1, "descriptors",
+			   "DescriptorsPerUser=");
 	if (r != 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)

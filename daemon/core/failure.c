@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/admission.h"
 #include "core/failure.h"
 #include "policy/policy.h"
 
 static void set_text(struct failure *failure, const char *fmt, va_list ap)
 {
 	failure->rule[0] = 0;
+	failure->retry_after_ms = 0;
 	vsnprintf(failure->text, sizeof(failure->text), fmt, ap);
 }
 
@@ -39,6 +41,29 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	return STATUS_FABRIC;
 }
 
+static void set_rule(struct failure *failure, const struct policy_rule *rule)
+{
+	snprintf(failure->rule, sizeof(failure->rule), "%s:%u", rule->file, rule->line);
+}
+
+int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
+		     const struct overflow *overflow, const char *fmt, ...)
+{
+	va_list ap;
+	size_t n;
+
+	failure->status = STATUS_BUSY;
+	failure->error = status_to_errno(STATUS_BUSY);
+	va_start(ap, fmt);
+	set_text(failure, fmt, ap);
+	va_end(ap);
+	n = strlen(failure->text);
+	snprintf(failure->text + n, sizeof(failure->text) - n, ": %s is reached", overflow->limit);
+	set_rule(failure, rule);
+	failure->retry_after_ms = overflow->retry_after_ms;
+	return STATUS_BUSY;
+}
+
 int failure_set_denied(struct failure *failure, const struct policy_verdict *verdict,
 		       const char *fmt, ...)
 {
@@ -54,7 +79,6 @@ int failure_set_denied(struct failure *failure, const struct policy_verdict *ver
 	if (verdict->answer == POLICY_REJECT)
 		snprintf(failure->text + n, sizeof(failure->text) - n, ": %s", verdict->reason);
 	if (verdict->rule)
-		snprintf(failure->rule, sizeof(failure->rule), "%s:%u", verdict->rule->file,
-			 verdict->rule->line);
+		set_rule(failure, verdict->rule);
 	return STATUS_DENIED;
 }

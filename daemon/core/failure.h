@@ -8,6 +8,8 @@
 
 #include "proto/status.h"
 
+struct overflow;
+struct policy_rule;
 struct policy_verdict;
 
 struct failure {
@@ -15,6 +17,7 @@ struct failure {
 	int error; /* positive errno */
 	char text[256];
 	char rule[256]; /* "file:line", or empty */
+	uint32_t retry_after_ms; /* STATUS_BUSY only, else 0 */
 };
 
 /* All return STATUS, so that a verb can end with `return failure_set(...)`. */
@@ -23,6 +26,10 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 /* The connection manager's refusal: R is a negative errno, WHAT the call in words. */
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* A limit of RULE is reached. */
+int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
+		     const struct overflow *overflow, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* By the rule in VERDICT, whose reason is appended where it is a reject. */
 int failure_set_denied(struct failure *failure, const struct policy_verdict *verdict,
 		       const char *fmt, ...) __attribute__((format(printf, 3, 4)));

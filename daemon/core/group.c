@@ -15,6 +15,7 @@ struct group {
 	struct sockaddr_storage addr;
 	struct fabric_join *join;
 	struct charge charge;
+	struct admitted admitted;
 };
 
 static struct group *find_group(struct id *id, const struct sockaddr *addr)
@@ -34,31 +35,42 @@ static void group_free(struct group *group)
 {
 	fabric_join_free(group->join);
 	list_remove(&group->link);
+	admitted_done(&group->admitted);
 	charge_done(&group->charge);
 	free(group);
 }
 
-static int decide(struct id *id, const struct sockaddr *addr, const char *text)
+void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr)
 {
-	struct fabric_id_info info;
-	struct policy_question question = {
-		.operation = POLICY_JOIN,
-		.port = -1,
-		.port_space = id->ps,
+	ret->wish = (struct wish){
+		.question = { .operation = POLICY_JOIN, .port = -1, .port_space = id->ps },
+		.what = "join",
+		.object = ret->object,
 	};
-	struct policy_verdict verdict;
+	fabric_id_get_info(id->fabric, &ret->info);
+	id_fill_question(&ret->info, &ret->wish.question);
+	ret->wish.question.peer = addr;
+	addr_to_string(addr, ret->object);
+}
 
-	fabric_id_get_info(id->fabric, &info);
-	if (!info.device)
+static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
+		       struct admitted *ret)
+{
+	struct core *core = id->session->core;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+
+	wish_to_join(&wish, id, addr);
+	if (!wish.info.device)
 		return failure_set(&id->session->failure, STATUS_BAD_STATE,
 				   "join %s: id %u is not bound to a device", text, id->handle);
-	id_fill_question(&info, &question);
-	question.peer = addr;
-	session_decide(id->session, &question, &verdict, "join", text);
+	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(&id->session->failure, &verdict, "uid %u may not join %s",
 					  id->session->identity.uid, text);
-	return 0;
+	return decide_admit(id->session, &wish.wish, verdict.rule,
+			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			    ret);
 }
 
 /* The client's flags are bits, those of rdma_cma.h are numbers. */
@@ -80,30 +92,29 @@ int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	int r;
 
 	addr_to_string(addr, text);
-	if (id->state == ID_MOVED || id->state == ID_REMOVED || id->export)
+	if (id_is_empty(id) || id->state == ID_REMOVED || id->export)
 		return id_refuse_state(id, "join_multicast");
 	if (find_group(id, addr)) {
 		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
 		failure->error = EEXIST;
 		return STATUS_BAD_STATE;
 	}
-	r = decide(id, addr, text);
-	if (r != 0)
-		return r;
-
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return -ENOMEM;
 	list_init(&group->link);
 	group->id = id;
 	memcpy(&group->addr, addr, addr_len(addr));
-	r = id_charge(id, &group->charge);
+	r = decide_join(id, addr, text, &group->admitted);
+	if (r == 0)
+		r = id_charge(id, &group->charge);
 	if (r == 0) {
 		r = join_kernel(group, addr, join_flags);
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "join %s", text);
 	}
 	if (r != 0) {
+		admitted_done(&group->admitted);
 		charge_done(&group->charge);
 		free(group);
 		return r;
@@ -140,4 +151,30 @@ const struct sockaddr *group_addr(const struct fabric_join *join)
 	const struct group *group = fabric_join_get_userdata(join);
 
 	return (const struct sockaddr *)&group->addr;
+}
+
+void id_enforce_groups(struct id *id)
+{
+	struct policy_verdict verdict;
+	struct id_wish wish;
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &id->groups) {
+		struct group *group = container_of(l, struct group, link);
+		struct fabric_event none = { .type = RDMA_CM_EVENT_MULTICAST_ERROR };
+		struct session_event out = {
+			.fabric = &none,
+			.type = RDMA_CM_EVENT_MULTICAST_ERROR,
+			.status = -EACCES,
+			.group = (struct sockaddr *)&group->addr,
+		};
+
+		wish_to_join(&wish, id, out.group);
+		decide_ask(id->session, &wish.wish, &verdict);
+		if (verdict.answer == POLICY_ALLOW)
+			continue;
+		decide_audit(id->session, &wish.wish, &verdict, /* overflow= */ NULL);
+		id_tell(id, &out);
+		group_free(group);
+	}
 }

@@ -25,6 +25,7 @@ static const char *const state_names[_ID_STATE_MAX] = {
 	[ID_FAILED] = "failed",
 	[ID_REMOVED] = "without its device",
 	[ID_MOVED] = "another session's",
+	[ID_REVOKED] = "taken away by policy",
 };
 
 /* Which event moves an id from where to where. */
@@ -49,7 +50,7 @@ static const struct {
 	{ RDMA_CM_EVENT_DISCONNECTED,
 	  IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_ACCEPTED) | IN(ID_RESPONDED),
 	  ID_DISCONNECTED },
-	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~IN(ID_MOVED), ID_REMOVED },
+	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~(IN(ID_MOVED) | IN(ID_REVOKED)), ID_REMOVED },
 };
 
 const char *id_state_to_string(enum id_state state)
@@ -69,9 +70,12 @@ void id_set_state(struct id *id, enum id_state state)
 	if (state == ID_DISCONNECTED)
 		timewait_enter(id);
 	if (state != ID_REQUEST) {
+		admitted_answered(&id->admitted);
 		free(id->request);
 		id->request = NULL;
 	}
+	if (state == ID_DISCONNECTED || state == ID_FAILED || state == ID_REMOVED)
+		admitted_done(&id->admitted);
 }
 
 int id_refuse_state(struct id *id, const char *verb)
@@ -82,11 +86,28 @@ int id_refuse_state(struct id *id, const char *verb)
 
 void id_set_rule(struct id *id, const struct policy_rule *rule)
 {
-	struct policy *policy = policy_ref(id->session->core->policy);
+	struct core *core = id->session->core;
+	struct policy *policy = policy_ref(core->policy);
+	struct tally *tally = tally_ref(admissions_find(core->admissions, rule));
 
 	policy_unref(id->policy);
+	tally_unref(id->tally);
 	id->policy = policy;
 	id->rule = rule;
+	id->tally = tally;
+}
+
+const struct policy_settings *id_get_caps(const struct id *id)
+{
+	const struct policy_settings *s = id->rule ? &id->rule->settings : NULL;
+
+	/* A listener's rule is about listening. */
+	if (!s || id->listener)
+		return NULL;
+	return s->responder_resources >= 0 || s->initiator_depth >= 0 || s->retry_count >= 0 ||
+			       s->rnr_retry_count >= 0 ?
+		       s :
+		       NULL;
 }
 
 void id_tell(struct id *id, struct session_event *event)
@@ -108,17 +129,7 @@ void id_fill_question(const struct fabric_id_info *info, struct policy_question 
 
 int id_charge(struct id *id, struct charge *charge)
 {
-	struct session *session = id->session;
-	struct account *account = &session->core->account;
-	int r;
-
-	r = account_charge(account, charge, ACCOUNT_IDS, session->identity.uid);
-	if (r == -EDQUOT || r == -EUSERS)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "uid %u has %llu ids and groups, the limit (IdsPerUser=)",
-				   session->identity.uid,
-				   (unsigned long long)account->limit_per_user[ACCOUNT_IDS]);
-	return r;
+	return session_charge(id->session, charge, ACCOUNT_IDS, 1, "ids and groups", "IdsPerUser=");
 }
 
 /* Charged and with a handle, but without the fabric's id. */
@@ -184,6 +195,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	if (request->conn.private_data)
 		request->conn.private_data = request->private_data;
 	(*ret)->request = TAKE_PTR(request);
+	(*ret)->passive = true;
 	(*ret)->fabric = event->request;
 	fabric_id_set_userdata(event->request, *ret);
 	return 0;
@@ -192,6 +204,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 int id_new_moved(struct id **ret, struct session *session, struct id *from)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
+	struct charge listening = { 0 };
 	struct fabric_channel *channel;
 	int r;
 
@@ -199,17 +212,24 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	if (r != 0)
 		return r;
 	r = id_alloc(&id, session, 0, from->ps, ID_IDLE);
+	if (r == 0 && from->listener)
+		r = listener_charge(session, &listening);
 	if (r != 0)
 		return r;
 	r = fabric_id_migrate(from->fabric, channel);
-	if (r < 0)
+	if (r < 0) {
+		charge_done(&listening);
 		return failure_set_fabric(&session->failure, r, "move an id to another session");
+	}
 
 	id->fabric = TAKE_PTR(from->fabric);
 	fabric_id_set_userdata(id->fabric, id);
 	id->request = TAKE_PTR(from->request);
 	id->policy = TAKE_PTR(from->policy);
 	id->rule = TAKE_PTR(from->rule);
+	id->tally = TAKE_PTR(from->tally);
+	admitted_move(&from->admitted, &id->admitted, session->identity.uid);
+	id->passive = from->passive;
 	id->qpn = from->qpn;
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
@@ -221,7 +241,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->afonly = from->afonly;
 	id->ack_timeout = from->ack_timeout;
 	if (from->listener)
-		listener_set_id(from->listener, id);
+		listener_set_id(from->listener, id, &listening);
 	id->listener = TAKE_PTR(from->listener);
 	id_set_state(id, from->state);
 	id_set_state(from, ID_MOVED);
@@ -243,12 +263,27 @@ struct id *id_free(struct id *id)
 	listener_free(id->listener);
 	timewait_forget(id);
 	fabric_id_free(id->fabric);
+	admitted_done(&id->admitted);
+	tally_unref(id->tally);
 	policy_unref(id->policy);
 	session_remove_id(id->session, id->handle);
 	id->session->core->n_ids--;
 	charge_done(&id->charge);
 	free(id);
 	return NULL;
+}
+
+/* Of the passive side they are what the peer asked for. */
+static void cap_retries(const struct id *id, struct qp_attr *qp)
+{
+	const struct policy_settings *caps = id_get_caps(id);
+
+	if (!caps)
+		return;
+	if (caps->retry_count >= 0 && qp->attr.retry_cnt > caps->retry_count)
+		qp->attr.retry_cnt = (uint8_t)caps->retry_count;
+	if (caps->rnr_retry_count >= 0 && qp->attr.rnr_retry > caps->rnr_retry_count)
+		qp->attr.rnr_retry = (uint8_t)caps->rnr_retry_count;
 }
 
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
@@ -259,7 +294,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
 	if ((unsigned)state > IBV_QPS_ERR)
 		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
 				   "there is no QP state %d", (int)state);
-	if (id->state == ID_MOVED)
+	if (id_is_empty(id))
 		return id_refuse_state(id, "init_qp_attr");
 	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
 	if (r < 0)
@@ -272,6 +307,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;
+	cap_retries(id, &qp);
 	if (qp.attr.qp_state == IBV_QPS_RTS && (qp.mask & IBV_QP_TIMEOUT))
 		id->qp_timeout = qp.attr.timeout;
 	*ret = qp;
@@ -327,6 +363,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		r = conn_admit(id);
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		out.caps = id_get_caps(id);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);

@@ -22,8 +22,8 @@
  *      v                                                                          │
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
- *   any state ──DEVICE_REMOVAL──> REMOVED, and ──taken over by another session──> MOVED: both can only be
- *   destroyed.
+ *   any state ──DEVICE_REMOVAL──> REMOVED, ──taken over by another session──> MOVED, and a listener
+ *   ──policy changed──> REVOKED: all three can only be destroyed.
  *
  *   Of datagram ids "connecting" is a look-up, and nothing is confirmed: CONNECTING ──ESTABLISHED──>
  *   ESTABLISHED, and ACCEPTED is an answer given.
@@ -38,7 +38,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/decide.h"
 #include "core/session.h"
+#include "proto/addr.h"
 #include "util/account.h"
 
 enum id_state {
@@ -59,6 +61,7 @@ enum id_state {
 	ID_FAILED, /* no connection came of it, none will */
 	ID_REMOVED, /* its device is gone */
 	ID_MOVED, /* another session has it: only its number is left here */
+	ID_REVOKED, /* a listener that policy took away: likewise */
 	_ID_STATE_MAX,
 };
 
@@ -77,6 +80,9 @@ struct id {
 	/* Who admitted it; RULE belongs to POLICY. NULL: not decided yet. */
 	struct policy *policy;
 	const struct policy_rule *rule;
+	struct tally *tally; /* RULE's */
+	struct admitted admitted; /* as a listener, a connection or a request */
+	bool passive; /* came from a listener */
 
 	int tos_asked; /* -1: not */
 	int tos; /* in force; -1: the kernel's */
@@ -94,6 +100,12 @@ struct id {
 	struct export *export; /* NULL: not exported */
 	struct fabric_event *request; /* as it came, until it is answered; NULL: it is no request */
 };
+
+/* Only its number is left: there is nothing behind it. */
+static inline bool id_is_empty(const struct id *id)
+{
+	return id->state == ID_MOVED || id->state == ID_REVOKED;
+}
 
 static inline bool id_is_datagram(const struct id *id)
 {
@@ -144,6 +156,17 @@ void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
 void id_fill_question(const struct fabric_id_info *info, struct policy_question *question);
+/* What an id wishes for, with the facts that are the fabric's. */
+struct id_wish {
+	struct wish wish;
+	struct fabric_id_info info;
+	char object[2 * ADDR_STRLEN + 4];
+};
+void wish_to_listen(struct id_wish *ret, struct id *id);
+void wish_to_connect(struct id_wish *ret, struct id *id);
+/* REQUEST came to a listener of PS. EVENT, which has its private data, may be NULL: not known any more. */
+void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
+		    const struct fabric_event *event);
 void id_tell(struct id *id, struct session_event *event);
 
 /* bind.c: REUSEADDR asked for once the id is bound */
@@ -151,11 +174,17 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr);
 /* listener.c: the passive side */
 void listener_on_request(struct listener *listener, struct fabric_event *event);
 struct listener *listener_free(struct listener *listener);
-void listener_set_id(struct listener *listener, struct id *id);
+/* The listener is ID's now, and CHARGE is what its user pays for it. */
+void listener_set_id(struct listener *listener, struct id *id, struct charge *charge);
+int listener_charge(struct session *session, struct charge *charge);
+/* A request that was not answered. The id is spent. */
+void listener_turn_away(struct id *request, const char *text);
 /* What its owner will want to know of a request, for the event that tells of it. */
 int listener_fill_request(struct id *request, struct session_event *event);
 /* group.c */
+void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr);
 void id_leave_all(struct id *id);
+void id_enforce_groups(struct id *id); /* those that policy does not allow any more are left */
 const struct sockaddr *group_addr(const struct fabric_join *join);
 /* export.c */
 struct export *export_free(struct export *export);
@@ -165,5 +194,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 bool conn_resolve_on(struct id *id, int status);
 /* a decision that the ADDR_RESOLVED event makes possible */
 int conn_admit(struct id *id);
-/* The TOS that the id's rule gives it, set; nothing where no rule has decided yet. */
-int conn_apply_tos(struct id *id);
+/* What the id's rule gives it, set; nothing where no rule has decided yet. */
+int conn_apply_settings(struct id *id);
+/* What caps the client's wishes: NULL: nothing does. */
+const struct policy_settings *id_get_caps(const struct id *id);

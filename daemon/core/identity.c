@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <systemd/sd-login.h>
 #include <unistd.h>
 
 #include "core/identity.h"
@@ -49,6 +51,24 @@ static int get_pidfd(int sock, pid_t pid)
 	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
+/* Of the process that PIDFD stands for: by the time of asking, its pid may be another's. */
+static char *get_unit(pid_t pid, int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	char *unit = NULL;
+	int r = sd_pid_get_unit(pid, &unit);
+
+	if (r == -ENODATA)
+		unit = strdup("");
+	else if (r < 0)
+		return NULL;
+	if (pidfd >= 0 && poll(&p, 1, 0) > 0) {
+		free(unit);
+		return NULL;
+	}
+	return unit;
+}
+
 int identity_init(struct identity *identity, int sock)
 {
 	struct ucred cred;
@@ -62,6 +82,8 @@ int identity_init(struct identity *identity, int sock)
 	if (r < 0)
 		return r;
 	identity->pidfd = get_pidfd(sock, cred.pid);
+	if (cred.pid > 0)
+		identity->unit = get_unit(cred.pid, identity->pidfd);
 	return 0;
 }
 
@@ -71,6 +93,8 @@ void identity_done(struct identity *identity)
 	identity->pidfd = -1;
 	free(identity->gids);
 	identity->gids = NULL;
+	free(identity->unit);
+	identity->unit = NULL;
 	identity->n_gids = 0;
 }
 

@@ -13,6 +13,7 @@ struct identity {
 	int pidfd; /* -1: the kernel has none to give */
 	gid_t *gids; /* primary and supplementary */
 	size_t n_gids;
+	char *unit; /* systemd's, "": in none; NULL: could not be found out */
 };
 
 int identity_init(struct identity *identity, int sock);

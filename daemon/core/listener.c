@@ -20,14 +20,27 @@ struct listener {
 	struct id *id;
 	struct list takers; /* taker.link */
 	struct taker owner;
+	struct charge charge;
 };
+
+int listener_charge(struct session *session, struct charge *charge)
+{
+	return session_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
+			      "ListenersPerUser=");
+}
 
 static int listener_new(struct listener **ret, struct id *id)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
+	int r;
 
 	if (!listener)
 		return -ENOMEM;
+	r = listener_charge(id->session, &listener->charge);
+	if (r != 0) {
+		free(listener);
+		return r;
+	}
 	listener->id = id;
 	list_init(&listener->takers);
 	listener->owner.session = id->session;
@@ -38,29 +51,47 @@ static int listener_new(struct listener **ret, struct id *id)
 
 struct listener *listener_free(struct listener *listener)
 {
+	if (listener)
+		charge_done(&listener->charge);
 	free(listener);
 	return NULL;
 }
 
+void wish_to_listen(struct id_wish *ret, struct id *id)
+{
+	struct policy_question *question = &ret->wish.question;
+
+	ret->wish = (struct wish){
+		.question = { .operation = POLICY_LISTEN, .port_space = id->ps },
+		.what = "listen on",
+		.object = ret->object,
+	};
+	fabric_id_get_info(id->fabric, &ret->info);
+	id_fill_question(&ret->info, question);
+	question->peer = NULL;
+	question->port = addr_port((struct sockaddr *)&ret->info.local);
+	addr_to_string((struct sockaddr *)&ret->info.local, ret->object);
+}
+
 static int decide_listen(struct id *id, const struct policy_rule **ret)
 {
-	struct fabric_id_info info;
-	struct policy_question question = { .operation = POLICY_LISTEN, .port_space = id->ps };
+	struct core *core = id->session->core;
 	struct policy_verdict verdict;
-	char addr[ADDR_STRLEN];
+	struct id_wish wish;
+	int r;
 
-	fabric_id_get_info(id->fabric, &info);
-	id_fill_question(&info, &question);
-	question.peer = NULL;
-	question.port = addr_port((struct sockaddr *)&info.local);
-	addr_to_string((struct sockaddr *)&info.local, addr);
-	session_decide(id->session, &question, &verdict, "listen on", addr);
+	wish_to_listen(&wish, id);
+	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(&id->session->failure, &verdict,
 					  "uid %u may not listen on %s", id->session->identity.uid,
-					  addr);
-	*ret = verdict.rule;
-	return 0;
+					  wish.object);
+	r = decide_admit(id->session, &wish.wish, verdict.rule,
+			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			 &id->admitted);
+	if (r == 0)
+		*ret = verdict.rule;
+	return r;
 }
 
 int id_listen(struct id *id, unsigned backlog)
@@ -94,12 +125,16 @@ int id_listen(struct id *id, unsigned backlog)
 		backlog = max;
 
 	r = listener_new(&listener, id);
-	if (r < 0)
+	if (r == 0) {
+		r = fabric_id_listen(id->fabric, (int)backlog);
+		if (r < 0) {
+			listener_free(listener);
+			r = failure_set_fabric(&id->session->failure, r, "listen");
+		}
+	}
+	if (r != 0) {
+		admitted_done(&id->admitted);
 		return r;
-	r = fabric_id_listen(id->fabric, (int)backlog);
-	if (r < 0) {
-		listener_free(listener);
-		return failure_set_fabric(&id->session->failure, r, "listen");
 	}
 	id->listener = listener;
 	id_set_rule(id, rule);
@@ -107,8 +142,10 @@ int id_listen(struct id *id, unsigned backlog)
 	return 0;
 }
 
-void listener_set_id(struct listener *listener, struct id *id)
+void listener_set_id(struct listener *listener, struct id *id, struct charge *charge)
 {
+	charge_done(&listener->charge);
+	listener->charge = *charge;
 	listener->id = id;
 	listener->owner.session = id->session;
 }
@@ -131,6 +168,15 @@ static void turn_away(const struct listener *listener, struct fabric_id *request
 	fabric_id_free(request);
 }
 
+void listener_turn_away(struct id *request, const char *text)
+{
+	uint8_t data[REFUSAL_MAX];
+	size_t max = id_is_datagram(request) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
+	size_t len = refusal_pack(data, max, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
+
+	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
+}
+
 /* A datagram QP talks to everybody: what it needs to know of its peer comes with each send. */
 int listener_fill_request(struct id *request, struct session_event *event)
 {
@@ -145,37 +191,67 @@ int listener_fill_request(struct id *request, struct session_event *event)
 	return r;
 }
 
-static bool admit(struct listener *listener, struct session *session, struct fabric_id *request,
-		  struct policy_verdict *ret)
+void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
+		    const struct fabric_event *event)
 {
-	struct fabric_id_info info;
-	struct policy_question question = { .operation = POLICY_ACCEPT,
-					    .port_space = listener->id->ps };
-	char local[ADDR_STRLEN], peer[ADDR_STRLEN], what[2 * ADDR_STRLEN + 4];
+	struct policy_question *question = &ret->wish.question;
+	char local[ADDR_STRLEN], peer[ADDR_STRLEN];
 
-	fabric_id_get_info(request, &info);
-	id_fill_question(&info, &question);
-	question.port = addr_port((struct sockaddr *)&info.local);
-	snprintf(what, sizeof(what), "%s to %s",
-		 addr_to_string((struct sockaddr *)&info.peer, peer),
-		 addr_to_string((struct sockaddr *)&info.local, local));
-	session_decide(session, &question, ret, "request from", what);
-	return ret->answer == POLICY_ALLOW;
+	ret->wish = (struct wish){
+		.question = { .operation = POLICY_ACCEPT, .port_space = ps },
+		.what = "request from",
+		.object = ret->object,
+	};
+	fabric_id_get_info(request, &ret->info);
+	id_fill_question(&ret->info, question);
+	question->port = addr_port((struct sockaddr *)&ret->info.local);
+	if (event) {
+		question->knows_data = true;
+		question->data = event->conn.private_data;
+		question->data_len = event->conn.private_data_len;
+	}
+	snprintf(ret->object, sizeof(ret->object), "%s to %s",
+		 addr_to_string((struct sockaddr *)&ret->info.peer, peer),
+		 addr_to_string((struct sockaddr *)&ret->info.local, local));
+}
+
+/* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY or a negative errno. */
+static int admit(struct listener *listener, struct session *session, struct fabric_event *event,
+		 const struct policy_rule **ret_rule, struct admitted *ret)
+{
+	struct failure *failure = &session->failure;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+	int r;
+
+	wish_to_accept(&wish, event->request, listener->id->ps, event);
+	decide(session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW) {
+		turn_away(listener, event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,
+			  0, verdict.reason);
+		return STATUS_DENIED;
+	}
+	r = decide_admit(session, &wish.wish, verdict.rule,
+			 admissions_find(session->core->admissions, verdict.rule),
+			 /* pending= */ true, ret);
+	if (r != 0)
+		turn_away(listener, event->request, REFUSAL_BUSY,
+			  r > 0 ? failure->retry_after_ms : 1000, "busy");
+	*ret_rule = verdict.rule;
+	return r;
 }
 
 void listener_on_request(struct listener *listener, struct fabric_event *event)
 {
 	struct session *session = next_taker(listener);
 	struct session_event out = { .fabric = event, .type = event->type };
-	struct policy_verdict verdict;
+	struct admitted admitted = { 0 };
+	const struct policy_rule *rule;
 	struct id *id;
 	int r;
 
-	if (!admit(listener, session, event->request, &verdict)) {
-		turn_away(listener, event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,
-			  0, verdict.reason);
+	if (admit(listener, session, event, &rule, &admitted) != 0)
 		return;
-	}
 
 	r = id_new_request(&id, session, event, listener->id->ps);
 	if (r != 0) {
@@ -184,12 +260,14 @@ void listener_on_request(struct listener *listener, struct fabric_event *event)
 			    (unsigned long long)session->number,
 			    r < 0 ? "out of memory" : session->failure.text);
 		turn_away(listener, event->request, REFUSAL_BUSY, 1000, "too many ids");
+		admitted_done(&admitted);
 		return;
 	}
 
-	id_set_rule(id, verdict.rule);
+	id_set_rule(id, rule);
+	id->admitted = admitted;
 	id->tos_asked = listener->id->tos_asked;
-	r = conn_apply_tos(id);
+	r = conn_apply_settings(id);
 	if (r == 0)
 		r = listener_fill_request(id, &out);
 	if (r != 0) {
@@ -198,5 +276,6 @@ void listener_on_request(struct listener *listener, struct fabric_event *event)
 		return;
 	}
 	out.request = id;
+	out.caps = id_get_caps(id);
 	id_tell(listener->id, &out);
 }

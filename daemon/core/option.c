@@ -4,7 +4,7 @@
 #include "core/id.h"
 
 #define IN(state) (1u << (state))
-#define ANY (~IN(ID_MOVED))
+#define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /*
  * What a client may ask for, and until when, as the kernel has it. TOS and REUSEADDR are the policy's to
@@ -63,7 +63,7 @@ int id_set_option(struct id *id, int number, int value)
 	switch (number) {
 	case RDMA_OPTION_ID_TOS:
 		id->tos_asked = value;
-		return conn_apply_tos(id);
+		return conn_apply_settings(id);
 	case RDMA_OPTION_ID_REUSEADDR:
 		if (id->state != ID_IDLE)
 			return bind_late_reuseaddr(id, value);
@@ -72,6 +72,9 @@ int id_set_option(struct id *id, int number, int value)
 	case RDMA_OPTION_ID_AFONLY:
 		return set_in_kernel(id, option, value, &id->afonly);
 	default:
+		/* What policy forces stays, whatever is asked for. */
+		if (id->rule && !id->listener && id->rule->settings.ack_timeout >= 0)
+			return 0;
 		return set_in_kernel(id, option, value, &id->ack_timeout);
 	}
 }

@@ -5,12 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/decide.h"
 #include "core/id.h"
 #include "core/session.h"
 #include "util/util.h"
 
 struct lease {
 	struct list link; /* session.leases */
+	struct admitted admitted;
 	struct session *session;
 	struct fabric_lease *fabric;
 	char *device;
@@ -26,6 +28,7 @@ static struct lease *lease_free(struct lease *lease)
 		list_remove(&lease->link);
 		lease->session->core->n_leases--;
 	}
+	admitted_done(&lease->admitted);
 	free(lease->device);
 	free(lease);
 	return NULL;
@@ -44,23 +47,39 @@ static const struct fabric_channel_ops channel_ops = {
 	.event = on_fabric_event,
 };
 
-static int charge_session(struct session *session, struct failure *failure)
+#define FDS_OF_A_SESSION 3
+
+int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
+		   uint64_t amount, const char *what, const char *key)
 {
 	struct account *account = &session->core->account;
 	uid_t uid = session->identity.uid;
-	int r = account_charge(account, &session->charge, ACCOUNT_SESSIONS, uid);
+	int r = account_charge(account, charge, slot, amount, uid);
 
 	if (r == -EDQUOT)
-		r = failure_set(failure, STATUS_QUOTA,
-				"uid %u has %llu sessions, the limit (SessionsPerUser=)", uid,
-				(unsigned long long)account->limit_per_user[ACCOUNT_SESSIONS]);
-	else if (r == -EUSERS)
-		r = failure_set(failure, STATUS_QUOTA,
-				"the broker has %llu sessions, the limit (Sessions=)",
-				(unsigned long long)account->limit[ACCOUNT_SESSIONS]);
-	if (r > 0)
+		return failure_set(&session->failure, STATUS_QUOTA,
+				   "uid %u is at its limit of %llu %s (%s)", uid,
+				   (unsigned long long)account->limit_per_user[slot], what, key);
+	if (r == -EUSERS)
+		return failure_set(&session->failure, STATUS_QUOTA,
+				   "the broker is at its limit of %llu %s",
+				   (unsigned long long)account->limit[slot], what);
+	return r;
+}
+
+static int charge_session(struct session *session, struct failure *failure)
+{
+	int r = session_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
+			       "SessionsPerUser=");
+
+	if (r == 0)
+		r = session_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
+				   "descriptors", "DescriptorsPerUser=");
+	if (r > 0) {
 		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
-			    failure->text);
+			    session->failure.text);
+		*failure = session->failure;
+	}
 	return r;
 }
 
@@ -112,36 +131,62 @@ struct session *session_free(struct session *session)
 		list_remove(&session->link);
 		session->core->n_sessions--;
 	}
+	admitted_done(&session->admitted);
+	charge_done(&session->fds);
 	charge_done(&session->charge);
 	identity_done(&session->identity);
 	free(session);
 	return NULL;
 }
 
+static bool is_admin(struct session *session)
+{
+	struct wish wish = { .question = { .operation = POLICY_ADMIN, .port = -1 },
+			     .what = "administration" };
+	uid_t uid = session->identity.uid;
+	struct policy_verdict verdict;
+
+	/* Who could change the policy anyway needs no rule. */
+	if (uid == 0 || uid == geteuid())
+		return true;
+	/* Nobody has asked for it yet: a no is no incident. */
+	decide_ask(session, &wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		decide(session, &wish, &verdict);
+	return verdict.answer == POLICY_ALLOW;
+}
+
 int session_greet(struct session *session)
 {
-	struct policy_question question = { .operation = POLICY_SESSION, .port = -1 };
+	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
+			     .what = "session" };
+	struct core *core = session->core;
 	struct policy_verdict verdict;
-	uid_t uid = session->identity.uid;
+	int r;
 
-	if (uid == 0 || uid == geteuid())
+	if (is_admin(session))
 		session->permits |= SESSION_PERMIT_ADMIN;
 
-	session_ask(session, &question, &verdict);
-	if (verdict.answer == POLICY_ALLOW)
-		session->permits |= SESSION_PERMIT_CLIENT;
-	/* An admin who looks at the status needs no rule, and being without one is no incident. */
-	if (verdict.answer == POLICY_ALLOW || session->permits == 0)
-		session_audit(session, &verdict, "session", NULL);
-	if (session->permits == 0)
+	decide_ask(session, &wish, &verdict);
+	/* An admin who looks at the status needs no session rule, and being without one is no incident. */
+	if (verdict.answer != POLICY_ALLOW && session->permits)
+		return 0;
+	decide(session, &wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(&session->failure, &verdict,
-					  "uid %u may not use the broker", uid);
-	return 0;
+					  "uid %u may not use the broker", session->identity.uid);
+	r = decide_admit(session, &wish, verdict.rule,
+			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			 &session->admitted);
+	if (r == 0)
+		session->permits |= SESSION_PERMIT_CLIENT;
+	/* Whoever comes to see why all are busy is let in. */
+	return session->permits ? 0 : r;
 }
 
 struct ratelimit *session_log_limit(struct session *session)
 {
-	return core_log_limit(session->core, session->identity.uid);
+	return core_log_limit(session->core, session->identity.uid, /* rule= */ NULL);
 }
 
 int session_get_id(struct session *session, uint32_t handle, struct id **ret)
@@ -221,7 +266,8 @@ static struct lease *find_lease(struct session *session, const char *name)
 	return NULL;
 }
 
-static int lease_new(struct session *session, struct fabric_device *device)
+static int lease_new(struct session *session, struct fabric_device *device,
+		     struct admitted *admitted)
 {
 	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
 	int r;
@@ -241,17 +287,37 @@ static int lease_new(struct session *session, struct fabric_device *device)
 		return failure_set_fabric(&session->failure, r, "give access to %s",
 					  fabric_device_node(device));
 	}
+	lease->admitted = *admitted;
+	*admitted = (struct admitted){ 0 };
 	list_insert(&session->leases, &lease->link);
 	session->core->n_leases++;
 	lease = NULL;
 	return 0;
 }
 
+static int decide_device(struct session *session, const char *name, struct admitted *ret)
+{
+	struct wish wish = {
+		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
+		.what = "device",
+		.object = name,
+	};
+	struct policy_verdict verdict;
+
+	decide(session, &wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW)
+		return failure_set_denied(&session->failure, &verdict,
+					  "uid %u may not use device %s", session->identity.uid,
+					  name);
+	return decide_admit(session, &wish, verdict.rule,
+			    admissions_find(session->core->admissions, verdict.rule),
+			    /* pending= */ false, ret);
+}
+
 int session_open_device(struct session *session, const char *name, struct fabric_device **ret)
 {
-	struct policy_question question = { .operation = POLICY_DEVICE, .port = -1 };
 	struct fabric *fabric = session->core->fabric;
-	struct policy_verdict verdict;
+	struct admitted admitted = { 0 };
 	struct fabric_device *device;
 	struct lease *lease;
 	int r;
@@ -268,18 +334,38 @@ int session_open_device(struct session *session, const char *name, struct fabric
 	if (lease) {
 		lease->n_opens++;
 	} else {
-		question.device = name;
-		session_decide(session, &question, &verdict, "device", name);
-		if (verdict.answer != POLICY_ALLOW)
-			return failure_set_denied(&session->failure, &verdict,
-						  "uid %u may not use device %s",
-						  session->identity.uid, name);
-		r = lease_new(session, device);
+		r = decide_device(session, name, &admitted);
+		if (r == 0)
+			r = lease_new(session, device, &admitted);
+		admitted_done(&admitted);
 		if (r != 0)
 			return r;
 	}
 	*ret = device;
 	return 0;
+}
+
+void session_enforce_leases(struct session *session)
+{
+	struct policy_verdict verdict;
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+		struct wish wish = {
+			.question = { .operation = POLICY_DEVICE,
+				      .device = lease->device,
+				      .port = -1 },
+			.what = "device",
+			.object = lease->device,
+		};
+
+		decide_ask(session, &wish, &verdict);
+		if (verdict.answer == POLICY_ALLOW)
+			continue;
+		decide_audit(session, &wish, &verdict, NULL);
+		lease_free(lease);
+	}
 }
 
 int session_close_device(struct session *session, const char *name)
@@ -295,39 +381,4 @@ int session_close_device(struct session *session, const char *name)
 void session_forget_device(struct session *session, const char *name)
 {
 	lease_free(find_lease(session, name));
-}
-
-void session_ask(struct session *session, struct policy_question *question,
-		 struct policy_verdict *ret)
-{
-	question->uid = session->identity.uid;
-	question->gids = session->identity.gids;
-	question->n_gids = session->identity.n_gids;
-	policy_decide(session->core->policy, question, ret);
-}
-
-void session_audit(struct session *session, const struct policy_verdict *verdict, const char *what,
-		   const char *object)
-{
-	const struct policy_rule *rule = verdict->rule;
-	bool rejected = verdict->answer == POLICY_REJECT;
-	char by[256] = "default, for no rule matches";
-
-	if (verdict->answer == POLICY_DEFER || (!rejected && !rule->log))
-		return;
-	if (rule)
-		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
-	log_limited(session_log_limit(session), LOG_NOTICE,
-		    "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s%s",
-		    (unsigned long long)session->number, session->identity.uid,
-		    session->identity.pid, what, object ? " " : "", object ? object : "",
-		    rejected ? "rejected" : "allowed", by, rejected && rule ? ": " : ".",
-		    rejected && rule ? verdict->reason : "");
-}
-
-void session_decide(struct session *session, struct policy_question *question,
-		    struct policy_verdict *ret, const char *what, const char *object)
-{
-	session_ask(session, question, ret);
-	session_audit(session, ret, what, object);
 }

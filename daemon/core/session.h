@@ -24,7 +24,8 @@ struct session;
 /* What a session may ask for. Given by session_greet(). */
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* ids and devices: policy operation "session" */
-	SESSION_PERMIT_ADMIN = 1 << 1, /* seeing others: root and the daemon's own user */
+	/* Seeing and changing others: policy operation "admin"; always root and the daemon's own user. */
+	SESSION_PERMIT_ADMIN = 1 << 1,
 };
 
 #define SESSION_FIRST_REQUEST 0x80000000u
@@ -43,11 +44,14 @@ struct session_event {
 	struct qp_attr init, rtr, rts; /* what the client will want to know next */
 	const struct failure *failure; /* where the broker refused, else NULL */
 	const struct sockaddr *group; /* MULTICAST_JOIN, MULTICAST_ERROR; else NULL */
+	const struct policy_settings *caps; /* of what the client may ask for; NULL: none */
 };
 
 struct session_ops {
 	/* Must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
+	/* Policy does not want the session any more: it is to be freed, but not from within this call. */
+	void (*end)(void *userdata, const char *why);
 };
 
 struct session {
@@ -64,6 +68,8 @@ struct session {
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
 	struct list leases; /* lease.link */
 	struct charge charge;
+	struct charge fds; /* its socket, its process and its event channel */
+	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */
 };
 
@@ -76,9 +82,15 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 /* Ends all its ids and leases. */
 struct session *session_free(struct session *session);
 
-/* Decides what the session may do. 0, or STATUS_DENIED: nothing. */
+/* Decides what the session may do. 0, STATUS_DENIED or STATUS_BUSY: nothing; or a negative errno. */
 int session_greet(struct session *session);
 struct ratelimit *session_log_limit(struct session *session);
+/*
+ * AMOUNT of WHAT ("ids") is charged to the session's user. 0, a negative errno, or STATUS_QUOTA with the
+ * words for it, which name the limit's KEY ("IdsPerUser=").
+ */
+int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
+		   uint64_t amount, const char *what, const char *key);
 
 /* STATUS_NO_SUCH_ID, or 0. */
 int session_get_id(struct session *session, uint32_t handle, struct id **ret);
@@ -92,13 +104,5 @@ int session_get_channel(struct session *session, struct fabric_channel **ret);
 int session_open_device(struct session *session, const char *name, struct fabric_device **ret);
 int session_close_device(struct session *session, const char *name);
 void session_forget_device(struct session *session, const char *name); /* it was removed */
-
-/* Ask the policy about this session's user: QUESTION's identity is filled in here. */
-void session_ask(struct session *session, struct policy_question *question,
-		 struct policy_verdict *ret);
-/* To the journal: a refusal, or what its rule wants logged. OBJECT may be NULL. */
-void session_audit(struct session *session, const struct policy_verdict *verdict, const char *what,
-		   const char *object);
-/* Both, for an answer that is final. A question that is deferred is not audited. */
-void session_decide(struct session *session, struct policy_question *question,
-		    struct policy_verdict *ret, const char *what, const char *object);
+/* Leases of devices that policy does not allow any more are ended. */
+void session_enforce_leases(struct session *session);

@@ -147,4 +147,15 @@ void out_failure(Rdmabroker__Failure *ret, const struct failure *failure)
 	ret->error = failure->error;
 	ret->text = (char *)failure->text;
 	ret->rule = (char *)failure->rule;
+	ret->retry_after_ms = failure->retry_after_ms;
+}
+
+Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps)
+{
+	rdmabroker__caps__init(ret);
+	ret->responder_resources = caps->responder_resources;
+	ret->initiator_depth = caps->initiator_depth;
+	ret->retry_count = caps->retry_count;
+	ret->rnr_retry_count = caps->rnr_retry_count;
+	return ret;
 }

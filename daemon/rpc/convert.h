@@ -41,4 +41,5 @@ void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
 void out_id_info(struct out_id_info *space, const struct id *id);
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);
+Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps);
 void out_failure(Rdmabroker__Failure *ret, const struct failure *failure);

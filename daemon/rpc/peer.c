@@ -24,6 +24,7 @@ struct packet {
 	struct list link; /* peer.queue */
 	size_t len;
 	int fd; /* goes with it; -1: none */
+	struct charge charge;
 	uint8_t data[];
 };
 
@@ -60,7 +61,9 @@ static void update_io(struct peer *peer)
 
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 {
+	struct session *session = peer->session;
 	struct packet *packet;
+	int r;
 
 	if (peer->queued_bytes + len > peer->max_queued_bytes)
 		return -ENOBUFS;
@@ -73,6 +76,13 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 		free(packet);
 		return -errno;
 	}
+	r = account_charge(&session->core->account, &packet->charge, ACCOUNT_BYTES, len,
+			   session->identity.uid);
+	if (r < 0) {
+		closep(&packet->fd);
+		free(packet);
+		return r;
+	}
 	memcpy(packet->data, data, len);
 	list_insert(&peer->queue, &packet->link);
 	peer->queued_bytes += len;
@@ -84,6 +94,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 {
 	list_remove(&packet->link);
 	peer->queued_bytes -= packet->len;
+	charge_done(&packet->charge);
 	closep(&packet->fd);
 	free(packet);
 }
@@ -128,6 +139,9 @@ static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
 		r = enqueue(peer, buf, len, fd);
 	if (r == -ENOBUFS)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
+	else if (r == -EDQUOT)
+		peer_drop(peer, "its user's clients do not read what is sent to them "
+				"(QueuedBytesPerUser=)");
 	else if (r == -ECONNRESET)
 		peer_close(peer);
 	else if (r < 0)
@@ -145,6 +159,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	struct out_qp_attr init, rtr, rts;
 	struct out_ud_param ud;
 	Rdmabroker__Address group;
+	Rdmabroker__Caps caps;
 	Rdmabroker__Ece ece;
 
 	out.id = event->id->handle;
@@ -181,13 +196,21 @@ static void on_session_event(void *userdata, const struct session_event *event)
 		out_failure(&failure, event->failure);
 		out.failure = &failure;
 	}
+	if (event->caps)
+		out.caps = out_caps(&caps, event->caps);
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
 	send_frame(peer, &frame, /* fd= */ -1);
 }
 
+static void on_session_end(void *userdata, const char *why)
+{
+	peer_drop(userdata, why);
+}
+
 static const struct session_ops session_ops = {
 	.event = on_session_event,
+	.end = on_session_end,
 };
 
 /* In */

@@ -5,56 +5,11 @@
 #include "core/id.h"
 #include "proto/address.h"
 #include "proto/version.h"
+#include "rpc/call.h"
 #include "rpc/convert.h"
 #include "rpc/request.h"
 #include "rpc/server.h"
 #include "util/util.h"
-
-#define MAX_DEVICES 64 /* in a status; the proto file's number */
-
-struct call {
-	struct server *server;
-	struct session *session;
-	const Rdmabroker__Request *request;
-	int fd; /* came with the request; -1: none */
-	Rdmabroker__Reply *reply;
-	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */
-	/* What the reply may point to. */
-	union {
-		Rdmabroker__HelloResult hello;
-		struct out_id_info id_info;
-		struct out_qp_attr qp_attr;
-		Rdmabroker__OpenDeviceResult open_device;
-		Rdmabroker__GetOptionResult get_option;
-		struct {
-			Rdmabroker__ImportIdResult import_id;
-			Rdmabroker__ConnParam conn;
-			Rdmabroker__Ece ece;
-			struct out_id_info info;
-			struct out_qp_attr init, rtr, rts;
-		};
-		struct {
-			Rdmabroker__ListDevicesResult list_devices;
-			char *names[MAX_DEVICES];
-		};
-		struct {
-			Rdmabroker__Status status;
-			Rdmabroker__Status__Device devices[MAX_DEVICES];
-			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
-		};
-	} space;
-};
-
-#define REPLY(call, name, NAME, message)                                       \
-	do {                                                                   \
-		(call)->reply->result_case = RDMABROKER__REPLY__RESULT_##NAME; \
-		(call)->reply->name = (message);                               \
-	} while (0)
-
-static int bad_request(struct call *call, const char *what)
-{
-	return failure_set(&call->session->failure, STATUS_BAD_REQUEST, "%s", what);
-}
 
 static int get_id(struct call *call, uint32_t handle, struct id **ret)
 {
@@ -328,6 +283,8 @@ static int do_import_id(struct call *call)
 	result->port_space = id->ps;
 	out_id_info(&call->space.info, id);
 	result->info = &call->space.info.info;
+	if (id_get_caps(id))
+		result->caps = out_caps(&call->space.caps, id_get_caps(id));
 	if (id->request) {
 		result->request = true;
 		out_conn_param(&call->space.conn, &id->request->conn);
@@ -406,37 +363,6 @@ static int do_list_devices(struct call *call)
 	return 0;
 }
 
-static int do_get_status(struct call *call)
-{
-	const struct core *core = call->session->core;
-	Rdmabroker__Status *status = &call->space.status;
-	struct fabric_device *device = NULL;
-
-	rdmabroker__status__init(status);
-	status->version = (char *)RDMABROKER_VERSION;
-	status->policy_error = (char *)server_get_policy_error(call->server);
-	status->rules = (uint32_t)policy_n_rules(core->policy);
-	status->sessions = core->n_sessions;
-	status->listeners = core->n_listeners;
-	status->connections = core->n_connections;
-	status->ids = core->n_ids;
-	status->leases = core->n_leases;
-	status->fds = server_count_fds();
-	status->devices = call->space.pointers;
-	while (status->n_devices < MAX_DEVICES &&
-	       (device = fabric_next_device(core->fabric, device))) {
-		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
-
-		rdmabroker__status__device__init(d);
-		d->name = (char *)fabric_device_name(device);
-		d->node = (char *)fabric_device_node(device);
-		d->leases = fabric_device_n_leases(device);
-		call->space.pointers[status->n_devices++] = d;
-	}
-	REPLY(call, status, STATUS, status);
-	return 0;
-}
-
 /* permits 0: before Hello, and only then. */
 static const struct operation {
 	Rdmabroker__Request__OpCase op;
@@ -469,6 +395,9 @@ static const struct operation {
 	{ OP(EXPORT_ID), "export_id", SESSION_PERMIT_CLIENT, do_export_id },
 	{ OP(IMPORT_ID), "import_id", SESSION_PERMIT_CLIENT, do_import_id },
 	{ OP(LIST_DEVICES), "list_devices", SESSION_PERMIT_CLIENT, do_list_devices },
+	{ OP(EXPLAIN), "explain", SESSION_PERMIT_ADMIN, do_explain },
+	{ OP(RELOAD), "reload", SESSION_PERMIT_ADMIN, do_reload },
+	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_ADMIN, do_list_rules },
 #undef OP
 };
 
@@ -507,7 +436,8 @@ static int carry_out(struct call *call, bool *greeted)
 	if (!(op->permits & call->session->permits))
 		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
 				   op->permits & SESSION_PERMIT_ADMIN ?
-					   "only root and the broker's own user may ask" :
+					   "only root, the broker's own user and whom a rule for "
+					   "admin allows may ask" :
 					   "no session rule allows this user to use RDMA");
 	return op->handler(call);
 }

@@ -23,6 +23,8 @@ struct server {
 	sd_event_source *resume; /* ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct list peers; /* peer.link */
+	const struct server_ops *ops;
+	void *userdata;
 	char *policy_error;
 	struct ratelimit log_limit;
 };
@@ -76,7 +78,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 }
 
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
-	       size_t max_queued_bytes)
+	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata)
 {
 	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
 	int r;
@@ -89,6 +91,8 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->core = core;
 	server->fd = fd;
 	server->max_queued_bytes = max_queued_bytes;
+	server->ops = ops;
+	server->userdata = userdata;
 	list_init(&server->peers);
 
 	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);
@@ -143,6 +147,11 @@ void server_set_policy_error(struct server *server, const char *error)
 const char *server_get_policy_error(const struct server *server)
 {
 	return server->policy_error ?: "";
+}
+
+int server_reload(struct server *server, struct diag *diag)
+{
+	return server->ops->reload(server->userdata, diag);
 }
 
 uint32_t server_count_fds(void)

@@ -11,16 +11,24 @@
 
 #include "core/core.h"
 
+struct diag;
 struct server;
+
+struct server_ops {
+	/* Configuration and policy are read again. 0, or a negative errno with what is wrong in DIAG. */
+	int (*reload)(void *userdata, struct diag *diag);
+};
 
 /* FD is a listening SOCK_SEQPACKET socket; it is taken over in any case. */
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
-	       size_t max_queued_bytes);
+	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata);
 struct server *server_free(struct server *server); /* ends all sessions */
 
 /* "file:line:column: text" of the last reload, or NULL if it went well. Copied. */
 void server_set_policy_error(struct server *server, const char *error);
 const char *server_get_policy_error(const struct server *server); /* never NULL */
+
+int server_reload(struct server *server, struct diag *diag);
 
 uint32_t server_count_fds(void); /* open in this process; 0: could not be found out */
 

@@ -37,14 +37,20 @@ static struct account_user *user_find(struct account *account, uid_t uid)
 	return NULL;
 }
 
+/* Limits can be lowered below what is in use. */
+static bool fits(uint64_t used, uint64_t amount, uint64_t limit)
+{
+	return used <= limit && amount <= limit - used;
+}
+
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
-		   uid_t uid)
+		   uint64_t amount, uid_t uid)
 {
 	struct account_user *user = user_find(account, uid);
 
-	if (account->used[slot] >= account->limit[slot])
+	if (!fits(account->used[slot], amount, account->limit[slot]))
 		return -EUSERS;
-	if ((user ? user->used[slot] : 0) >= account->limit_per_user[slot])
+	if (!fits(user ? user->used[slot] : 0, amount, account->limit_per_user[slot]))
 		return -EDQUOT;
 	if (!user) {
 		user = calloc(1, sizeof(*user));
@@ -54,9 +60,14 @@ int account_charge(struct account *account, struct charge *charge, enum account_
 		list_insert(&account->users, &user->link);
 	}
 	user->n_charges++;
-	user->used[slot]++;
-	account->used[slot]++;
-	*charge = (struct charge){ .account = account, .user = user, .slot = slot };
+	user->used[slot] += amount;
+	account->used[slot] += amount;
+	*charge = (struct charge){
+		.account = account,
+		.user = user,
+		.slot = slot,
+		.amount = amount,
+	};
 	return 0;
 }
 
@@ -66,9 +77,9 @@ void charge_done(struct charge *charge)
 
 	if (!charge->account)
 		return;
-	assert(user->used[charge->slot] > 0);
-	user->used[charge->slot]--;
-	charge->account->used[charge->slot]--;
+	assert(user->used[charge->slot] >= charge->amount);
+	user->used[charge->slot] -= charge->amount;
+	charge->account->used[charge->slot] -= charge->amount;
 	if (--user->n_charges == 0) {
 		list_remove(&user->link);
 		free(user);

@@ -16,6 +16,9 @@
 enum account_slot {
 	ACCOUNT_SESSIONS,
 	ACCOUNT_IDS,
+	ACCOUNT_LISTENERS,
+	ACCOUNT_BYTES, /* queued for clients that do not read */
+	ACCOUNT_FDS, /* held open for clients */
 	_ACCOUNT_SLOT_MAX,
 };
 
@@ -37,15 +40,16 @@ struct charge {
 	struct account *account; /* NULL: nothing is charged */
 	struct account_user *user;
 	enum account_slot slot;
+	uint64_t amount;
 };
 
 void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charge one to UID. -EDQUOT: the user is at its limit; -EUSERS: all users together are at theirs;
+ * Charge AMOUNT to UID. -EDQUOT: the user is at its limit; -EUSERS: all users together are at theirs;
  * -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
-		   uid_t uid);
+		   uint64_t amount, uid_t uid);
 void charge_done(struct charge *charge); /* may be called again */

@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/word.h"
 #include "util/diag.h"
 
 #define DIAG_KEPT 20
 #define DIAG_EXCERPT 120 /* bytes of a source line that are shown */
-#define DIAG_GUESS_LEN 32 /* longer words are not guessed at */
-#define DIAG_GUESS_DISTANCE 2
 
 struct complaint {
 	char *message;
+	const char *text; /* in MESSAGE, behind the place */
+	char *file; /* or NULL */
+	unsigned line, column;
 	char *excerpt; /* source line and caret line, ready to print; or NULL */
 };
 
@@ -42,6 +44,7 @@ struct diag *diag_free(struct diag *diag)
 
 	for (size_t i = 0; i < diag->n_kept; i++) {
 		free(diag->kept[i].message);
+		free(diag->kept[i].file);
 		free(diag->kept[i].excerpt);
 	}
 	free(diag);
@@ -161,8 +164,9 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 	return excerpt;
 }
 
-__attribute__((format(printf, 4, 0))) static char *
-message_new(const char *file, unsigned line, unsigned column, const char *fmt, va_list args)
+__attribute__((format(printf, 5, 0))) static char *message_new(const char *file, unsigned line,
+							       unsigned column, size_t *ret_text,
+							       const char *fmt, va_list args)
 {
 	char *message = NULL;
 	size_t size;
@@ -180,6 +184,7 @@ message_new(const char *file, unsigned line, unsigned column, const char *fmt, v
 		fprintf(f, "%u:", column);
 	if (file)
 		fputc(' ', f);
+	*ret_text = (size_t)ftell(f);
 	vfprintf(f, fmt, args);
 
 	if (fclose(f)) {
@@ -194,6 +199,7 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	      size_t text_len, const char *fmt, ...)
 {
 	struct complaint *complaint;
+	size_t at = 0;
 	va_list args;
 
 	diag->n++;
@@ -202,12 +208,16 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 
 	complaint = &diag->kept[diag->n_kept];
 	va_start(args, fmt);
-	complaint->message = message_new(file, line, column, fmt, args);
+	complaint->message = message_new(file, line, column, &at, fmt, args);
 	va_end(args);
 	if (!complaint->message)
 		return;
+	complaint->text = complaint->message + at;
+	complaint->line = line;
+	complaint->column = column;
 
 	/* A line without its excerpt is still worth having. */
+	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	diag->n_kept++;
 }
@@ -227,6 +237,22 @@ const char *diag_at(const struct diag *diag, size_t i)
 	return i < diag->n_kept ? diag->kept[i].message : NULL;
 }
 
+bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret)
+{
+	const struct complaint *complaint;
+
+	if (i >= diag->n_kept)
+		return false;
+	complaint = &diag->kept[i];
+	*ret = (struct diag_parts){
+		.file = complaint->file,
+		.line = complaint->line,
+		.column = complaint->column,
+		.text = complaint->text,
+	};
+	return true;
+}
+
 void diag_print(const struct diag *diag, FILE *f)
 {
 	for (size_t i = 0; i < diag->n_kept; i++) {
@@ -238,58 +264,11 @@ void diag_print(const struct diag *diag, FILE *f)
 		fprintf(f, "and %zu more\n", diag->n - diag->n_kept);
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
-}
-
-/*
- * How many letters must be replaced, added, left out or swapped with their neighbour, upper and lower
- * case held equal. Both words are at most DIAG_GUESS_LEN.
- */
-static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	size_t rows[3][DIAG_GUESS_LEN + 1];
-	size_t *before = rows[0], *above = rows[1], *row = rows[2], *spare;
-
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-
-	for (size_t i = 1; i <= a_len; i++) {
-		spare = before;
-		before = above;
-		above = row;
-		row = spare;
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			char x = lower(a[i - 1]), y = lower(b[j - 1]);
-
-			row[j] =
-				smaller(above[j - 1] + (x != y), smaller(row[j - 1], above[j]) + 1);
-			if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
-				row[j] = smaller(row[j], before[j - 2] + 1);
-		}
-	}
-
-	return row[b_len];
-}
-
 void diag_guess(struct diag_guess *guess, const char *candidate)
 {
-	size_t len = strlen(candidate), d;
+	size_t d = word_distance(guess->word, guess->len, candidate, strlen(candidate));
 
-	if (guess->len > DIAG_GUESS_LEN || len > DIAG_GUESS_LEN)
-		return;
-
-	d = distance(guess->word, guess->len, candidate, len);
-	/* Words that differ in half of their letters are not alike. */
-	if (d > DIAG_GUESS_DISTANCE || (2 * d >= len && 2 * d >= guess->len))
+	if (d == WORD_STRANGE)
 		return;
 	if (guess->best && d >= guess->distance) {
 		guess->n_best += d == guess->distance;

@@ -7,6 +7,7 @@
  */
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -28,6 +29,13 @@ size_t diag_count(const struct diag *diag);
 const char *diag_first(const struct diag *diag);
 /* The same of complaint I (no caret lines), or NULL past the end. */
 const char *diag_at(const struct diag *diag, size_t i);
+/* The same in its parts, or false past the end. */
+struct diag_parts {
+	const char *file; /* NULL: none */
+	unsigned line, column; /* 0: none */
+	const char *text;
+};
+bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret);
 /* All of them for a person: message, source line, caret; "and N more" where some were not kept. */
 void diag_print(const struct diag *diag, FILE *f);
 

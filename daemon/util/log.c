@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +43,27 @@ void log_msg(int level, const char *fmt, ...)
 	va_end(ap);
 
 	if (log_to_journal && sd_journal_send("PRIORITY=%i", level, "MESSAGE=%s", text, NULL) >= 0)
+		return;
+	fprintf(stderr, "%s\n", text);
+}
+
+#define FIELDS_MAX 24
+
+void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields)
+{
+	struct iovec all[FIELDS_MAX + 2];
+	char message[2048], priority[16];
+	size_t n = 0;
+
+	if (level > log_level)
+		return;
+	snprintf(message, sizeof(message), "MESSAGE=%s", text);
+	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
+	all[n++] = (struct iovec){ message, strlen(message) };
+	all[n++] = (struct iovec){ priority, strlen(priority) };
+	for (size_t i = 0; i < n_fields && i < FIELDS_MAX; i++)
+		all[n++] = fields[i];
+	if (log_to_journal && sd_journal_sendv(all, (int)n) >= 0)
 		return;
 	fprintf(stderr, "%s\n", text);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <syslog.h>
@@ -15,7 +16,12 @@
 void log_init(void);
 void log_set_level(int level); /* LOG_ERR .. LOG_DEBUG */
 
+struct iovec;
+
 void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* With more fields for the journal: "NAME=VALUE" each. */
+void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields);
 
 #define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)
 #define log_warning(...) log_msg(LOG_WARNING, __VA_ARGS__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stddef.h>
 
-#include "json.h"
+#include "proto/json.h"
 
 /* The length of the well-formed UTF-8 sequence at TEXT (RFC 3629), or 0. */
 static size_t utf8_length(const unsigned char *text)
@@ -84,11 +84,24 @@ void json_number(struct json *json, const char *key, unsigned long long n)
 	fprintf(json->file, "%llu", n);
 }
 
-void json_string(struct json *json, const char *key, const char *text)
+void json_bool(struct json *json, const char *key, bool value)
 {
 	begin(json, key);
-	if (text)
-		put_string(json->file, text);
-	else
-		fputs("null", json->file);
+	fputs(value ? "true" : "false", json->file);
+}
+
+void json_null(struct json *json, const char *key)
+{
+	begin(json, key);
+	fputs("null", json->file);
+}
+
+void json_string(struct json *json, const char *key, const char *text)
+{
+	if (!text) {
+		json_null(json, key);
+		return;
+	}
+	begin(json, key);
+	put_string(json->file, text);
 }

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/internal.h"
+#include "proto/address.h"
+
+/* For admins: the rules, what they would say, and reading them anew. */
+
+static int call(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
+{
+	int r = wire_call(session, name, 0, request, session->call_timeout_ms, ret);
+
+	if (r == 0 && (*ret)->reply->result_case != result) {
+		rdmabroker__frame__free_unpacked(*ret, NULL);
+		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
+	}
+	return r;
+}
+
+static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
+{
+	*ret = (struct rdmabroker_rule){
+		.file = in->file[0] ? in->file : NULL,
+		.line = in->line,
+		.text = in->text,
+		.n_allowed = in->allowed,
+		.n_rejected = in->rejected,
+		.n_busy = in->busy,
+		.n_now = in->now,
+		.n_pending = in->pending,
+	};
+}
+
+/* Rules: their texts outlive the messages that brought them. */
+
+struct rules {
+	size_t n;
+	Rdmabroker__Frame **frames;
+	size_t n_frames;
+	struct rdmabroker_rule rules[];
+};
+
+static struct rules *rules_of(struct rdmabroker_rule *rules)
+{
+	return (struct rules *)((char *)rules - offsetof(struct rules, rules));
+}
+
+static void rules_free(struct rules *rules)
+{
+	if (!rules)
+		return;
+	for (size_t i = 0; i < rules->n_frames; i++)
+		rdmabroker__frame__free_unpacked(rules->frames[i], NULL);
+	free(rules->frames);
+	free(rules);
+}
+
+/* FRAME is taken over in any case. */
+static int rules_add(struct rules **rules, Rdmabroker__Frame *frame)
+{
+	const Rdmabroker__ListRulesResult *in = frame->reply->list_rules;
+	size_t n = *rules ? (*rules)->n : 0, n_frames = *rules ? (*rules)->n_frames : 0;
+	Rdmabroker__Frame **frames;
+	struct rules *grown;
+
+	grown = realloc(*rules, sizeof(*grown) + (n + in->n_rules) * sizeof(grown->rules[0]));
+	if (grown && !*rules)
+		*grown = (struct rules){ 0 };
+	*rules = grown ?: *rules;
+	frames = grown ? reallocarray(grown->frames, n_frames + 1, sizeof(*frames)) : NULL;
+	if (!frames) {
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return fail(ENOMEM, "get_rules: out of memory");
+	}
+	grown->frames = frames;
+	frames[grown->n_frames++] = frame;
+	for (size_t i = 0; i < in->n_rules; i++)
+		in_rule(&grown->rules[grown->n++], in->rules[i]);
+	return 0;
+}
+
+int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n)
+{
+	Rdmabroker__ListRules m = RDMABROKER__LIST_RULES__INIT;
+	REQUEST(request, LIST_RULES, list_rules, &m);
+	struct rules *rules = NULL;
+	size_t n, total;
+	int r;
+
+	do {
+		Rdmabroker__Frame *frame;
+
+		m.first = rules ? (uint32_t)rules->n : 0;
+		r = call(session, "get_rules", &request, RDMABROKER__REPLY__RESULT_LIST_RULES,
+			 &frame);
+		if (r < 0)
+			break;
+		n = frame->reply->list_rules->n_rules;
+		total = frame->reply->list_rules->total;
+		r = rules_add(&rules, frame);
+	} while (r == 0 && n > 0 && rules->n < total);
+	if (r < 0) {
+		rules_free(rules);
+		return r;
+	}
+	*ret = rules->rules;
+	*ret_n = rules->n;
+	return 0;
+}
+
+struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules)
+{
+	rules_free(rules ? rules_of(rules) : NULL);
+	return NULL;
+}
+
+/* Explanations */
+
+struct explanation {
+	struct rdmabroker_explanation public;
+	Rdmabroker__Frame *frame;
+	struct rdmabroker_rule rule, depends;
+};
+
+static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question *question,
+			Rdmabroker__Address *local, Rdmabroker__Address *peer)
+{
+	int r = 0;
+
+	if (question->size != sizeof(*question))
+		return fail(EINVAL,
+			    "explain: question.size is not sizeof(struct rdmabroker_question)");
+	if (!question->operation)
+		return fail(EINVAL, "explain: the operation is missing");
+	if (question->local)
+		r = out_address(local, question->local);
+	if (r == 0 && question->peer)
+		r = out_address(peer, question->peer);
+	if (r < 0)
+		return r;
+	m->operation = (char *)question->operation;
+	m->uid = question->uid;
+	m->gids = (uint32_t *)question->gids;
+	m->n_gids = question->n_gids;
+	m->local = question->local ? local : NULL;
+	m->peer = question->peer ? peer : NULL;
+	m->port = question->port;
+	m->port_space = question->ps;
+	if (question->device)
+		m->device = (char *)question->device;
+	if (question->unit)
+		m->unit = (char *)question->unit;
+	m->knows_data = question->data != NULL;
+	m->data.data = (uint8_t *)question->data;
+	m->data.len = question->data ? question->data_len : 0;
+	return 0;
+}
+
+int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
+		       struct rdmabroker_explanation **ret)
+{
+	Rdmabroker__Explain m = RDMABROKER__EXPLAIN__INIT;
+	REQUEST(request, EXPLAIN, explain, &m);
+	const Rdmabroker__ExplainResult *in;
+	struct explanation *explanation;
+	Rdmabroker__Address local, peer;
+	Rdmabroker__Frame *frame;
+	int r = out_question(&m, question, &local, &peer);
+
+	if (r == 0)
+		r = call(session, "explain", &request, RDMABROKER__REPLY__RESULT_EXPLAIN, &frame);
+	if (r < 0)
+		return r;
+	explanation = calloc(1, sizeof(*explanation));
+	if (!explanation) {
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return fail(ENOMEM, "explain: out of memory");
+	}
+	in = frame->reply->explain;
+	explanation->frame = frame;
+	explanation->public = (struct rdmabroker_explanation){
+		.allow = in->allow,
+		.reason = in->reason[0] ? in->reason : NULL,
+		.n_effects = in->n_effects,
+		.effects = (const char *const *)in->effects,
+		.rule = in->rule ? &explanation->rule : NULL,
+		.depends = in->depends ? &explanation->depends : NULL,
+	};
+	if (in->rule)
+		in_rule(&explanation->rule, in->rule);
+	if (in->depends)
+		in_rule(&explanation->depends, in->depends);
+	*ret = &explanation->public;
+	return 0;
+}
+
+struct rdmabroker_explanation *rdmabroker_free_explanation(struct rdmabroker_explanation *public)
+{
+	/* The public part is the first. */
+	struct explanation *explanation = (struct explanation *)public;
+
+	if (explanation) {
+		rdmabroker__frame__free_unpacked(explanation->frame, NULL);
+		free(explanation);
+	}
+	return NULL;
+}
+
+/* Reload */
+
+struct reload_result {
+	struct rdmabroker_reload_result public;
+	Rdmabroker__Frame *frame;
+};
+
+int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret)
+{
+	Rdmabroker__Reload m = RDMABROKER__RELOAD__INIT;
+	REQUEST(request, RELOAD, reload, &m);
+	const Rdmabroker__ReloadResult *in;
+	struct reload_result *result;
+	Rdmabroker__Frame *frame;
+	int r = call(session, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD, &frame);
+
+	if (r < 0)
+		return r;
+	result = calloc(1, sizeof(*result));
+	if (!result) {
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return fail(ENOMEM, "reload: out of memory");
+	}
+	in = frame->reply->reload;
+	result->frame = frame;
+	result->public = (struct rdmabroker_reload_result){
+		.ok = in->ok,
+		.n_rules = in->rules,
+		.n_complaints = in->n_complaints,
+		.complaints = (const char *const *)in->complaints,
+	};
+	*ret = &result->public;
+	return 0;
+}
+
+struct rdmabroker_reload_result *
+rdmabroker_free_reload_result(struct rdmabroker_reload_result *public)
+{
+	/* The public part is the first. */
+	struct reload_result *result = (struct reload_result *)public;
+
+	if (result) {
+		rdmabroker__frame__free_unpacked(result->frame, NULL);
+		free(result);
+	}
+	return NULL;
+}

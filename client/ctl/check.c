@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+
+#ifndef RDMABROKERD
+#define RDMABROKERD "/usr/sbin/rdmabrokerd"
+#endif
+
+/* The daemon's program has the parser; it is run, and nothing is asked of the daemon that runs. */
+int verb_check(const struct ctl *ctl, char **arguments)
+{
+	const char *program = getenv("RDMABROKERD");
+	size_t n = 0, k = 0;
+	char **argv;
+
+	while (arguments[n])
+		n++;
+	argv = calloc(n + 5, sizeof(*argv));
+	if (!argv) {
+		complain("out of memory");
+		return EXIT_FAILURE;
+	}
+	if (!program || !*program)
+		program = RDMABROKERD;
+	argv[k++] = strdupa("rdmabrokerd");
+	argv[k++] = strdupa("--check");
+	if (ctl->json)
+		argv[k++] = strdupa("--json");
+	argv[k++] = strdupa("--");
+	memcpy(argv + k, arguments, n * sizeof(*argv));
+	execv(program, argv);
+	complain("cannot run %s: %m", program);
+	free(argv);
+	return EXIT_FAILURE;
+}

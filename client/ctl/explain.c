@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/json.h"
+#include "question.h"
+
+/* What is true besides, and no rule says it. NULL: nothing. */
+static const char *get_note(const struct question *question,
+			    const struct rdmabroker_explanation *explanation)
+{
+	if (strcmp(question->public.operation, "admin") == 0)
+		return "root and the daemon's own user are admins without a rule";
+	if (explanation->allow && question_is_privileged(question, explanation->rule->text))
+		return "a port below 1024 is refused all the same: that takes a rule that names it";
+	return NULL;
+}
+
+static void json_rule(struct json *json, const char *key, const struct rdmabroker_rule *rule,
+		      const struct question *question)
+{
+	const char *missing[MAX_OPTIONS];
+	size_t n;
+
+	if (!rule) {
+		json_null(json, key);
+		return;
+	}
+	json_open(json, key, '{');
+	json_string(json, "file", rule->file);
+	json_number(json, "line", rule->line);
+	json_string(json, "text", rule->text);
+	if (question) {
+		n = question_find_missing(question, rule->text, missing);
+		json_open(json, "missing", '[');
+		for (size_t i = 0; i < n; i++)
+			json_string(json, NULL, missing[i]);
+		json_close(json, ']');
+	}
+	json_close(json, '}');
+}
+
+static void print_json(const struct question *question,
+		       const struct rdmabroker_explanation *explanation)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_string(&json, "answer", explanation->allow ? "allow" : "reject");
+	json_string(&json, "reason", explanation->reason);
+	json_string(&json, "operation", question->public.operation);
+	json_number(&json, "uid", question->public.uid);
+	json_open(&json, "gids", '[');
+	for (size_t i = 0; i < question->public.n_gids; i++)
+		json_number(&json, NULL, question->public.gids[i]);
+	json_close(&json, ']');
+	json_rule(&json, "rule", explanation->rule, NULL);
+	json_open(&json, "effects", '[');
+	for (size_t i = 0; i < explanation->n_effects; i++)
+		json_string(&json, NULL, explanation->effects[i]);
+	json_close(&json, ']');
+	json_rule(&json, "depends", explanation->depends, question);
+	json_string(&json, "note", get_note(question, explanation));
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+static void print_who(const struct rdmabroker_question *question)
+{
+	printf("%9s: uid %u, ", "who", question->uid);
+	if (question->n_gids == 0)
+		printf("no groups");
+	for (size_t i = 0; i < question->n_gids; i++)
+		printf("%s%u", i == 0 ? "gids " : ",", question->gids[i]);
+	putchar('\n');
+}
+
+static void print_rule(const char *label, const struct rdmabroker_rule *rule)
+{
+	printf("%9s: %s:%u\n%11s%s\n", label, rule->file, rule->line, "", rule->text);
+}
+
+/* What is not known can bring the rule into play, or take it out of it. */
+static void print_depends(const struct question *question,
+			  const struct rdmabroker_explanation *explanation)
+{
+	const struct rdmabroker_rule *depends = explanation->depends, *rule = explanation->rule;
+	bool decides = rule && strcmp(rule->file, depends->file) == 0 &&
+		       rule->line == depends->line;
+	const char *missing[MAX_OPTIONS];
+	size_t n = question_find_missing(question, depends->text, missing);
+
+	print_rule("depends", depends);
+	printf("%11smay %s", "", decides ? "not match" : "match first");
+	for (size_t i = 0; i < n; i++)
+		printf("%s--%s", i == 0 ? "; to know, give " : ", ", missing[i]);
+	putchar('\n');
+}
+
+static void print_text(const struct question *question,
+		       const struct rdmabroker_explanation *explanation)
+{
+	const char *note = get_note(question, explanation);
+
+	if (explanation->allow)
+		printf("%sallow%s\n", colour(COLOUR_GREEN), colour(COLOUR_NONE));
+	else
+		printf("%sreject: %s%s\n", colour(COLOUR_RED),
+		       explanation->reason ? explanation->reason : "", colour(COLOUR_NONE));
+	print_who(&question->public);
+	if (explanation->rule)
+		print_rule("rule", explanation->rule);
+	else
+		printf("%9s: none matches\n", "rule");
+	for (size_t i = 0; i < explanation->n_effects; i++)
+		printf("%9s%c %s\n", i == 0 ? "sets" : "", i == 0 ? ':' : ' ',
+		       explanation->effects[i]);
+	if (explanation->depends)
+		print_depends(question, explanation);
+	if (note)
+		printf("%9s: %s\n", "note", note);
+}
+
+int verb_explain(const struct ctl *ctl, char **arguments)
+{
+	struct rdmabroker_explanation *explanation;
+	struct rdmabroker *session;
+	struct question question;
+	int r, status;
+
+	status = question_read(&question, ctl, arguments[0]);
+	if (status != 0)
+		return status;
+	status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	r = rdmabroker_explain(session, &question.public, &explanation);
+	if (r < 0) {
+		status = complain_failure(session, r);
+	} else {
+		(ctl->json ? print_json : print_text)(&question, explanation);
+		status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;
+		rdmabroker_free_explanation(explanation);
+	}
+	rdmabroker_close(session);
+	return status;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "output.h"
+
+enum {
+	COMMON_HELP,
+	COMMON_JSON,
+	COMMON_SOCKET,
+	COMMON_VERSION,
+	_COMMON_MAX,
+};
+
+const struct verb_option common_options[] = {
+	[COMMON_HELP] = { "help", NULL, "print what there is to know of the verb" },
+	[COMMON_JSON] = { "json", NULL, "print one JSON object" },
+	[COMMON_SOCKET] = { "socket", "PATH",
+			    "where the daemon listens (default /run/rdmabroker/rdmabroker.sock)" },
+	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl" },
+	{ NULL },
+};
+
+#define OWN 0x100 /* getopt's value of a verb's first option; the common ones come at COMMON */
+#define COMMON 0x200
+
+static void add_rows(struct option **row, const struct verb_option *options, int value)
+{
+	for (; options && options->name; options++)
+		*(*row)++ = (struct option){
+			.name = options->name,
+			.has_arg = options->argument ? required_argument : no_argument,
+			.val = value++,
+		};
+}
+
+static void complain_option(const char *word, const struct option *rows)
+{
+	struct near near;
+
+	if (strncmp(word, "--", 2) != 0) {
+		complain("unknown option in \"%s\"", word);
+		return;
+	}
+	near = (struct near){ .word = word + 2, .len = strcspn(word + 2, "=") };
+	for (; rows->name; rows++)
+		near_offer(&near, rows->name);
+	complain_unknown("option", &near);
+}
+
+static const char *name_of(const struct option *rows, int value)
+{
+	while (rows->val != value)
+		rows++;
+	return rows->name;
+}
+
+static bool take_common(struct ctl *ctl, int which)
+{
+	switch (which) {
+	case COMMON_HELP:
+		ctl->help = true;
+		return true;
+	case COMMON_JSON:
+		ctl->json = true;
+		return true;
+	case COMMON_SOCKET:
+		ctl->socket = optarg;
+		return true;
+	case COMMON_VERSION:
+		ctl->version = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The last one would win, and the others would go by without a word. */
+static bool take_own(struct ctl *ctl, int which)
+{
+	if (ctl->given[which]) {
+		complain("--%s is given twice", ctl->verb->options[which].name);
+		return false;
+	}
+	ctl->given[which] = optarg ?: "";
+	return true;
+}
+
+/* At the end ARGV is what is left. Its first entry stands for a program's name, and is passed over. */
+static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
+{
+	struct option rows[_COMMON_MAX + MAX_OPTIONS + 1] = { 0 }, *row = rows;
+	int c;
+
+	add_rows(&row, common_options, COMMON);
+	if (ctl->verb)
+		add_rows(&row, ctl->verb->options, OWN);
+	opterr = 0;
+	optind = 0; /* getopt starts anew */
+	while ((c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
+		if (c == 'h')
+			c = COMMON + COMMON_HELP;
+		if (c >= COMMON ? take_common(ctl, c - COMMON) : c >= OWN && take_own(ctl, c - OWN))
+			continue;
+		if (c == ':')
+			complain("--%s takes an argument", name_of(rows, optopt));
+		else if (c == '?' && optopt >= OWN)
+			complain("--%s takes no argument", name_of(rows, optopt));
+		else if (c == '?')
+			complain_option((*argv)[optind - 1], rows);
+		return false;
+	}
+	*argc -= optind;
+	*argv += optind;
+	return true;
+}
+
+bool read_common_options(struct ctl *ctl, int *argc, char ***argv)
+{
+	return read_options(ctl, "+:h", argc, argv);
+}
+
+bool read_verb_options(struct ctl *ctl, int *argc, char ***argv)
+{
+	return read_options(ctl, ":h", argc, argv);
+}

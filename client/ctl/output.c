@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "proto/word.h"
+
+void complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("rdmabrokerctl: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+void near_offer(struct near *near, const char *candidate)
+{
+	size_t d = word_distance(near->word, near->len, candidate, strlen(candidate));
+
+	if (d == WORD_STRANGE || (near->best && d >= near->distance))
+		return;
+	near->best = candidate;
+	near->distance = d;
+}
+
+void complain_unknown(const char *what, const struct near *near)
+{
+	if (near->best)
+		complain("unknown %s \"%.*s\", did you mean \"%s\"?", what, (int)near->len,
+			 near->word, near->best);
+	else
+		complain("unknown %s \"%.*s\"", what, (int)near->len, near->word);
+}
+
+static bool wants_colours(void)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0) &&
+	       isatty(STDOUT_FILENO);
+}
+
+const char *colour(enum colour colour)
+{
+	static const char *const codes[] = {
+		[COLOUR_NONE] = "\033[0m",
+		[COLOUR_RED] = "\033[31m",
+		[COLOUR_GREEN] = "\033[32m",
+		[COLOUR_YELLOW] = "\033[33m",
+	};
+
+	return wants_colours() ? codes[colour] : "";
+}
+
+unsigned terminal_width(void)
+{
+	struct winsize size;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+		return 0;
+	return size.ws_col;
+}

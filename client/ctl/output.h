@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* What people see. */
+
+#include <stddef.h>
+
+/* A line on stderr, with the program's name. */
+__attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
+
+/* "did you mean ...?": offer every candidate, then BEST is the nearest that is near, or NULL. */
+struct near {
+	const char *word;
+	size_t len;
+	const char *best;
+	size_t distance;
+};
+void near_offer(struct near *near, const char *candidate);
+/* 'unknown WHAT "WORD", did you mean "BEST"?' */
+void complain_unknown(const char *what, const struct near *near);
+
+enum colour {
+	COLOUR_NONE,
+	COLOUR_RED,
+	COLOUR_GREEN,
+	COLOUR_YELLOW,
+};
+/* What switches to COLOUR, NONE: back; "" where stdout is no terminal, or colours are not wanted. */
+const char *colour(enum colour colour);
+/* Columns of the terminal that stdout is; 0: it is none, or does not tell. */
+unsigned terminal_width(void);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <grp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "question.h"
+
+const char *const operations[] = {
+	"session", "device", "listen", "connect", "accept", "join", "admin", NULL,
+};
+
+static const char *const port_spaces[] = { "tcp", "udp", "ib", "ipoib", NULL };
+
+static const enum rdmabroker_port_space port_space_numbers[] = {
+	RDMABROKER_PS_TCP,
+	RDMABROKER_PS_UDP,
+	RDMABROKER_PS_IB,
+	RDMABROKER_PS_IPOIB,
+};
+
+const struct verb_option explain_options[] = {
+	[OPTION_USER] = { "user", "NAME|UID", "who asks, with all groups (default: you)" },
+	[OPTION_GROUP] = { "group", "[+]LIST",
+			   "in these groups, names or gids, instead; with +: in addition" },
+	[OPTION_UNIT] = { "unit", "NAME", "the systemd unit of who asks (default: none)" },
+	[OPTION_LOCAL] = { "local", "ADDR", "this host's address" },
+	[OPTION_PEER] = { "peer", "ADDR", "the other side's address, or the multicast group" },
+	[OPTION_PORT] = { "port", "N", "the service's port" },
+	[OPTION_DEVICE] = { "device", "NAME", "the RDMA device" },
+	[OPTION_PS] = { "ps", "PS", "the port space", port_spaces },
+	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the request's private data" },
+	{ NULL },
+};
+_Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
+	       "struct ctl has no room for these");
+
+static bool is_number(const char *text)
+{
+	return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bool read_number(const char *text, unsigned long max, unsigned long *ret)
+{
+	errno = 0;
+	*ret = strtoul(text, NULL, 10);
+	return is_number(text) && errno == 0 && *ret <= max;
+}
+
+/* The index of WORD, or -1 and it is said. */
+static int find_word(const char *what, const char *word, const char *const *words)
+{
+	struct near near = { .word = word, .len = strlen(word) };
+
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(words[i], word) == 0)
+			return i;
+		near_offer(&near, words[i]);
+	}
+	complain_unknown(what, &near);
+	return -1;
+}
+
+/* Who asks */
+
+static int add_gid(struct question *question, uint32_t gid)
+{
+	struct rdmabroker_question *public = &question->public;
+
+	for (size_t i = 0; i < public->n_gids; i++)
+		if (question->gids[i] == gid)
+			return 0;
+	if (public->n_gids == MAX_GROUPS) {
+		complain("more than %u groups", MAX_GROUPS);
+		return EXIT_FAILURE;
+	}
+	question->gids[public->n_gids++] = gid;
+	return 0;
+}
+
+static int add_gids(struct question *question, const gid_t *gids, int n)
+{
+	int r = 0;
+
+	for (int i = 0; i < n && r == 0; i++)
+		r = add_gid(question, gids[i]);
+	return r;
+}
+
+/* As the daemon sees whoever runs this. */
+static int take_caller(struct question *question, bool with_groups)
+{
+	gid_t gids[MAX_GROUPS];
+	int n, r;
+
+	question->public.uid = geteuid();
+	if (!with_groups)
+		return 0;
+	n = getgroups(MAX_GROUPS, gids);
+	if (n < 0) {
+		complain("cannot find out your groups: %m");
+		return EXIT_FAILURE;
+	}
+	r = add_gid(question, getegid());
+	return r != 0 ? r : add_gids(question, gids, n);
+}
+
+static int take_user(struct question *question, const char *name, bool with_groups)
+{
+	const struct passwd *entry;
+	gid_t gids[MAX_GROUPS];
+	unsigned long uid;
+	int n = MAX_GROUPS;
+
+	if (is_number(name)) {
+		/* The highest number means "no id". */
+		if (!read_number(name, UINT32_MAX - 1, &uid)) {
+			complain("a uid is a number from 0 to %u", UINT32_MAX - 1);
+			return EXIT_USAGE;
+		}
+		question->public.uid = (uint32_t)uid;
+		entry = getpwuid((uid_t)uid);
+		/* Containers have such users. They are in no group that anybody could look up. */
+		if (!entry)
+			return 0;
+	} else {
+		errno = 0;
+		entry = getpwnam(name);
+		if (!entry) {
+			complain("unknown user \"%s\"%s%s", name, errno ? ": " : "",
+				 errno ? strerror(errno) : "");
+			return EXIT_FAILURE;
+		}
+		question->public.uid = entry->pw_uid;
+	}
+	if (!with_groups)
+		return 0;
+	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
+		complain("%s is in more than %u groups", entry->pw_name, MAX_GROUPS);
+		return EXIT_FAILURE;
+	}
+	return add_gids(question, gids, n);
+}
+
+static int take_group(struct question *question, const char *name)
+{
+	const struct group *entry;
+	unsigned long gid;
+
+	if (is_number(name)) {
+		if (!read_number(name, UINT32_MAX - 1, &gid)) {
+			complain("a gid is a number from 0 to %u", UINT32_MAX - 1);
+			return EXIT_USAGE;
+		}
+		return add_gid(question, (uint32_t)gid);
+	}
+	errno = 0;
+	entry = getgrnam(name);
+	if (!entry) {
+		complain("unknown group \"%s\"%s%s", name, errno ? ": " : "",
+			 errno ? strerror(errno) : "");
+		return EXIT_FAILURE;
+	}
+	return add_gid(question, entry->gr_gid);
+}
+
+static int take_groups(struct question *question, const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *name;
+	int r = 0;
+
+	if (!copy) {
+		complain("out of memory");
+		return EXIT_FAILURE;
+	}
+	while (r == 0 && (name = strsep(&rest, ",")))
+		r = take_group(question, name);
+	free(copy);
+	return r;
+}
+
+static int take_identity(struct question *question, const struct ctl *ctl)
+{
+	const char *user = ctl->given[OPTION_USER], *groups = ctl->given[OPTION_GROUP];
+	bool in_addition = groups && groups[0] == '+';
+	bool with_groups = !groups || in_addition;
+	int r;
+
+	question->public.gids = question->gids;
+	r = user ? take_user(question, user, with_groups) : take_caller(question, with_groups);
+	if (r == 0 && groups)
+		r = take_groups(question, groups + in_addition);
+	return r;
+}
+
+/* What is asked for */
+
+static int take_address(const char *text, struct sockaddr_storage *space,
+			const struct sockaddr **ret)
+{
+	/* inet_pton() knows no scopes; getaddrinfo() takes "10.1" for 10.0.0.1. */
+	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
+	struct sockaddr_in *in = (struct sockaddr_in *)space;
+	struct addrinfo *info;
+
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
+		memcpy(space, info->ai_addr, info->ai_addrlen);
+		freeaddrinfo(info);
+	} else {
+		complain("\"%s\" is no IPv4 or IPv6 address", text);
+		return EXIT_USAGE;
+	}
+	*ret = (const struct sockaddr *)space;
+	return 0;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* False unless all of TEXT is pairs of digits. */
+static bool read_hex(const char *text, uint8_t *bytes)
+{
+	for (; *text; text += 2) {
+		int high = hex_digit(text[0]), low = high < 0 ? -1 : hex_digit(text[1]);
+
+		if (low < 0)
+			return false;
+		*bytes++ = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+static int take_data(struct question *question, const char *text)
+{
+	bool is_hex = strncmp(text, "0x", 2) == 0;
+	size_t n = is_hex ? (strlen(text) - 2) / 2 : strlen(text);
+
+	if (n > sizeof(question->data)) {
+		complain("private data has at most %zu bytes", sizeof(question->data));
+		return EXIT_USAGE;
+	}
+	if (!is_hex) {
+		memcpy(question->data, text, n);
+	} else if (!read_hex(text + 2, question->data)) {
+		complain("0x is followed by pairs of hexadecimal digits, not \"%s\"", text + 2);
+		return EXIT_USAGE;
+	}
+	question->public.data = question->data;
+	question->public.data_len = n;
+	return 0;
+}
+
+static int take_port(struct question *question, const char *text)
+{
+	unsigned long port;
+
+	if (!read_number(text, UINT16_MAX, &port) || port == 0) {
+		complain("a port is a number from 1 to 65535, not \"%s\"", text);
+		return EXIT_USAGE;
+	}
+	question->public.port = (uint16_t)port;
+	return 0;
+}
+
+static int take_port_space(struct question *question, const char *text)
+{
+	int i = find_word("port space", text, port_spaces);
+
+	if (i < 0)
+		return EXIT_USAGE;
+	question->public.ps = port_space_numbers[i];
+	return 0;
+}
+
+static int take_wish(struct question *question, const struct ctl *ctl)
+{
+	const char *const *given = ctl->given;
+	struct rdmabroker_question *public = &question->public;
+	int r = 0;
+
+	if (given[OPTION_LOCAL])
+		r = take_address(given[OPTION_LOCAL], &question->local, &public->local);
+	if (r == 0 && given[OPTION_PEER])
+		r = take_address(given[OPTION_PEER], &question->peer, &public->peer);
+	if (r == 0 && given[OPTION_PORT])
+		r = take_port(question, given[OPTION_PORT]);
+	if (r == 0 && given[OPTION_PS])
+		r = take_port_space(question, given[OPTION_PS]);
+	if (r == 0 && given[OPTION_DATA])
+		r = take_data(question, given[OPTION_DATA]);
+	public->device = given[OPTION_DEVICE];
+	public->unit = given[OPTION_UNIT];
+	return r;
+}
+
+int question_read(struct question *ret, const struct ctl *ctl, const char *operation)
+{
+	int r;
+
+	*ret = (struct question){ .public.size = sizeof(ret->public),
+				  .public.operation = operation };
+	if (find_word("operation", operation, operations) < 0)
+		return EXIT_USAGE;
+	r = take_wish(ret, ctl);
+	return r != 0 ? r : take_identity(ret, ctl);
+}
+
+/* What is missing */
+
+static bool is_wildcard(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	return addr->sa_family == AF_INET ? in->sin_addr.s_addr == 0 :
+					    IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+}
+
+static bool knows(const struct rdmabroker_question *question, size_t option)
+{
+	switch (option) {
+	case OPTION_LOCAL:
+		return question->local && !is_wildcard(question->local);
+	case OPTION_PEER:
+		return question->peer;
+	case OPTION_PORT:
+		return question->port > 0;
+	case OPTION_DEVICE:
+		return question->device && *question->device;
+	case OPTION_PS:
+		return question->ps != 0;
+	case OPTION_DATA:
+		return question->data;
+	default:
+		return true; /* who asks is always known */
+	}
+}
+
+/* At the blank behind it, or at the end. Quotes hold blanks. */
+static const char *token_end(const char *text)
+{
+	bool quoted = false;
+
+	for (; *text && (quoted || *text != ' '); text++) {
+		if (*text == '"')
+			quoted = !quoted;
+		else if (quoted && *text == '\\' && text[1])
+			text++;
+	}
+	return text;
+}
+
+static const char *skip_token(const char *text)
+{
+	text = token_end(text);
+	return text + strspn(text, " ");
+}
+
+/* A list goes on behind a comma, where there may be a blank. */
+static const char *skip_value(const char *text)
+{
+	const char *end;
+
+	do {
+		end = token_end(text);
+		text = end + strspn(end, " ");
+	} while (*text && end[-1] == ',');
+	return text;
+}
+
+/* Whether the rule TEXT, which is ACTION OPERATION and words with a value each, has WORD among these. */
+static bool has_word(const char *text, const char *word)
+{
+	text = skip_token(skip_token(text));
+	while (*text) {
+		size_t len = strcspn(text, " ");
+		bool is_log = len == strlen("log") && memcmp(text, "log", len) == 0;
+
+		if (len == strlen(word) && memcmp(text, word, len) == 0)
+			return true;
+		text = skip_token(text);
+		if (!is_log) /* the one without a value */
+			text = skip_value(text);
+	}
+	return false;
+}
+
+size_t question_find_missing(const struct question *question, const char *text,
+			     const char *ret[MAX_OPTIONS])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; explain_options[i].name; i++)
+		if (!knows(&question->public, i) && has_word(text, explain_options[i].name))
+			ret[n++] = explain_options[i].name;
+	return n;
+}
+
+bool question_is_privileged(const struct question *question, const char *text)
+{
+	return strcmp(question->public.operation, "listen") == 0 && question->public.port > 0 &&
+	       question->public.port < 1024 && !has_word(text, "port");
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# bash completion for rdmabrokerctl(1). tests/ctl compares it with the program's own table.
+
+# What can stand behind OPTION. False: it takes nothing.
+_rdmabrokerctl_argument() {
+	case $1 in
+	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
+	--group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
+	--unit) mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --full --no-legend --plain \
+		2>/dev/null | cut -d ' ' -f 1)" -- "$2") ;;
+	--device) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/infiniband 2>/dev/null)" -- "$2") ;;
+	--ps) mapfile -t COMPREPLY < <(compgen -W "tcp udp ib ipoib" -- "$2") ;;
+	--local | --peer | --port | --data) COMPREPLY=() ;;
+	*) return 1 ;;
+	esac
+}
+
+_rdmabrokerctl() {
+	local verbs="check explain help reload rules status version"
+	local operations="session device listen connect accept join admin"
+	local words="--help --json --socket --version"
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
+
+	# The verb is the first word that is neither an option nor an option's argument; N words follow it.
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data)
+			((i++)) ;;
+		-*) ;;
+		*)
+			if [[ $verb ]]; then
+				((n++))
+			else
+				verb=${COMP_WORDS[i]}
+			fi
+			;;
+		esac
+	done
+
+	COMPREPLY=()
+	_rdmabrokerctl_argument "$prev" "$cur" && return
+
+	case $verb in
+	explain) words+=" --user --group --unit --local --peer --port --device --ps --data" ;;
+	rules) words+=" --full" ;;
+	esac
+	if [[ $cur != -* ]]; then
+		words=
+		case $verb in
+		"") words=$verbs ;;
+		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+		explain) ((n > 0)) || words=$operations ;;
+		help) ((n > 0)) || words=$verbs ;;
+		esac
+	fi
+	[[ $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	return 0
+}
+complete -o filenames -F _rdmabrokerctl rdmabrokerctl

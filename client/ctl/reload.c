@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/json.h"
+
+static void print_json(const struct rdmabroker_reload_result *result)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_bool(&json, "ok", result->ok);
+	json_number(&json, "rules", result->n_rules);
+	json_open(&json, "complaints", '[');
+	for (size_t i = 0; i < result->n_complaints; i++)
+		json_string(&json, NULL, result->complaints[i]);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+static void print_text(const struct rdmabroker_reload_result *result)
+{
+	const char *plural = result->n_rules == 1 ? "" : "s";
+
+	if (result->ok) {
+		printf("%u rule%s in force\n", result->n_rules, plural);
+		return;
+	}
+	for (size_t i = 0; i < result->n_complaints; i++)
+		fprintf(stderr, "%s\n", result->complaints[i]);
+	complain("nothing was reloaded; the %u rule%s from before stay%s in force", result->n_rules,
+		 plural, result->n_rules == 1 ? "s" : "");
+}
+
+int verb_reload(const struct ctl *ctl, char **arguments)
+{
+	struct rdmabroker_reload_result *result;
+	struct rdmabroker *session;
+	int r, status;
+
+	(void)arguments;
+	status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	r = rdmabroker_reload(session, &result);
+	if (r < 0) {
+		status = complain_failure(session, r);
+	} else {
+		(ctl->json ? print_json : print_text)(result);
+		status = result->ok ? EXIT_SUCCESS : EXIT_FAILURE;
+		rdmabroker_free_reload_result(result);
+	}
+	rdmabroker_close(session);
+	return status;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/admission.h"
+#include "util/util.h"
+
+/* An element that finds no memory is left out, and found missing by its caller. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define NS 1000000000ULL
+#define NS_PER_MS 1000000ULL
+#define FIRST_SWEEP 64
+#define RETRY_MAX_MS 2000
+/* Nothing says when an object or a request will go. */
+#define RETRY_OBJECT_MS 500
+#define RETRY_PENDING_MS 100
+
+struct admissions {
+	size_t n;
+	struct tally *tallies[]; /* by the rules' index; the last is for what no rule matches */
+};
+
+struct tally_user {
+	uid_t uid;
+	unsigned n_now;
+	uint64_t bucket, queue;
+	UT_hash_handle hh;
+};
+
+struct tally_peer {
+	uint8_t addr[16];
+	uint64_t bucket, queue;
+	UT_hash_handle hh;
+};
+
+/* Tallies */
+
+static struct tally *tally_new(const char *file, const char *text)
+{
+	struct tally *tally = calloc(1, sizeof(*tally));
+
+	if (!tally)
+		return NULL;
+	if (asprintf(&tally->key, "%s\n%s", file, text) < 0) {
+		free(tally);
+		return NULL;
+	}
+	tally->n_refs = 1;
+	tally->next_sweep = FIRST_SWEEP;
+	return tally;
+}
+
+struct tally *tally_ref(struct tally *tally)
+{
+	tally->n_refs++;
+	return tally;
+}
+
+struct tally *tally_unref(struct tally *tally)
+{
+	struct tally_user *user, *next_user;
+	struct tally_peer *peer, *next_peer;
+
+	if (!tally || --tally->n_refs > 0)
+		return NULL;
+	assert(tally->n_now == 0 && tally->n_pending == 0);
+	HASH_ITER(hh, tally->users, user, next_user)
+	{
+		HASH_DEL(tally->users, user);
+		free(user);
+	}
+	HASH_ITER(hh, tally->peers, peer, next_peer)
+	{
+		HASH_DEL(tally->peers, peer);
+		free(peer);
+	}
+	free(tally->key);
+	free(tally);
+	return NULL;
+}
+
+/* Those of an earlier policy, while a new one is made. */
+struct known {
+	struct tally *tally;
+	UT_hash_handle hh;
+};
+
+static struct known *known_new(const struct admissions *old, struct known **ret_array)
+{
+	struct known *table = NULL, *array, *found;
+
+	*ret_array = array = old ? calloc(old->n, sizeof(*array)) : NULL;
+	if (!array)
+		return NULL;
+	for (size_t i = 0; i < old->n; i++) {
+		struct tally *tally = old->tallies[i];
+
+		/* Of two rules that are alike only the first decides. */
+		HASH_FIND_STR(table, tally->key, found);
+		if (found)
+			continue;
+		array[i].tally = tally;
+		HASH_ADD_KEYPTR(hh, table, tally->key, strlen(tally->key), &array[i]);
+	}
+	return table;
+}
+
+static struct tally *take_over(struct known *known, const char *file, const char *text)
+{
+	_cleanup_free_ char *key = NULL;
+	struct known *found = NULL;
+
+	if (known && asprintf(&key, "%s\n%s", file, text) < 0)
+		return NULL;
+	if (known)
+		HASH_FIND_STR(known, key, found);
+	return found ? tally_ref(found->tally) : tally_new(file, text);
+}
+
+int admissions_new(struct admissions **ret, const struct policy *policy,
+		   const struct admissions *old)
+{
+	size_t n = policy_n_rules(policy) + 1;
+	struct known *array, *known = known_new(old, &array);
+	struct admissions *admissions;
+	int r = 0;
+
+	admissions = calloc(1, sizeof(*admissions) + n * sizeof(admissions->tallies[0]));
+	if (!admissions || (old && !array)) {
+		free(admissions);
+		free(array);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct policy_rule *rule = policy_rule_at(policy, i);
+
+		admissions->tallies[i] =
+			take_over(known, rule ? rule->file : "", rule ? rule->text : "");
+		if (admissions->tallies[i])
+			admissions->n++;
+		else
+			r = -ENOMEM;
+	}
+	HASH_CLEAR(hh, known);
+	free(array);
+	if (r < 0)
+		admissions_free(admissions);
+	else
+		*ret = admissions;
+	return r;
+}
+
+struct admissions *admissions_free(struct admissions *admissions)
+{
+	if (!admissions)
+		return NULL;
+	for (size_t i = 0; i < admissions->n; i++)
+		tally_unref(admissions->tallies[i]);
+	free(admissions);
+	return NULL;
+}
+
+struct tally *admissions_find(const struct admissions *admissions, const struct policy_rule *rule)
+{
+	return admissions->tallies[rule ? rule->index : admissions->n - 1];
+}
+
+/* Buckets */
+
+/*
+ * A bucket is one number: when its next token is due. One that is full was due BURST tokens ago; one that
+ * is empty is due after now.
+ */
+static bool has_token(uint64_t bucket, const struct policy_rate *rate, uint64_t now)
+{
+	if (rate->per_second == 0)
+		return true;
+	return bucket <= now + (rate->burst - 1) * (NS / rate->per_second);
+}
+
+static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
+{
+	if (rate->per_second > 0)
+		*bucket = (*bucket > now ? *bucket : now) + NS / rate->per_second;
+}
+
+/*
+ * Those who are refused are told to come again one after the other, at the rate that is admitted: told
+ * all the same time they would come all together, and be refused again.
+ */
+static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
+{
+	uint64_t ms;
+
+	*queue = (*queue > now ? *queue : now) + NS / rate->per_second;
+	if (*queue > now + RETRY_MAX_MS * NS_PER_MS)
+		*queue = now + RETRY_MAX_MS * NS_PER_MS;
+	ms = (*queue - now + NS_PER_MS - 1) / NS_PER_MS;
+	return (uint32_t)ms;
+}
+
+/* Keys: a bucket that has filled up is as good as none. */
+
+static void sweep(struct tally *tally, uint64_t now)
+{
+	struct tally_user *user, *next_user;
+	struct tally_peer *peer, *next_peer;
+	unsigned n;
+
+	HASH_ITER(hh, tally->users, user, next_user)
+	if (user->n_now == 0 && user->bucket <= now && user->queue <= now) {
+		HASH_DEL(tally->users, user);
+		free(user);
+	}
+	HASH_ITER(hh, tally->peers, peer, next_peer)
+	if (peer->bucket <= now && peer->queue <= now) {
+		HASH_DEL(tally->peers, peer);
+		free(peer);
+	}
+	n = HASH_COUNT(tally->users) + HASH_COUNT(tally->peers);
+	tally->next_sweep = n * 2 > FIRST_SWEEP ? n * 2 : FIRST_SWEEP;
+}
+
+static int get_user(struct tally *tally, uid_t uid, struct tally_user **ret)
+{
+	struct tally_user *user;
+
+	HASH_FIND(hh, tally->users, &uid, sizeof(uid), user);
+	if (!user) {
+		if (HASH_COUNT(tally->users) >= TALLY_KEYS_MAX)
+			return -EBUSY;
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->uid = uid;
+		HASH_ADD(hh, tally->users, uid, sizeof(user->uid), user);
+		if (!user->hh.tbl) {
+			free(user);
+			return -ENOMEM;
+		}
+	}
+	*ret = user;
+	return 0;
+}
+
+static void key_of(const struct sockaddr *addr, uint8_t ret[16])
+{
+	memset(ret, 0, 16);
+	if (addr->sa_family == AF_INET6) {
+		memcpy(ret, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+	} else if (addr->sa_family == AF_INET) {
+		ret[10] = ret[11] = 0xff;
+		memcpy(ret + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+	}
+}
+
+static int get_peer(struct tally *tally, const struct sockaddr *addr, struct tally_peer **ret)
+{
+	struct tally_peer *peer;
+	uint8_t key[16];
+
+	key_of(addr, key);
+	HASH_FIND(hh, tally->peers, key, sizeof(key), peer);
+	if (!peer) {
+		if (HASH_COUNT(tally->peers) >= TALLY_KEYS_MAX)
+			return -EBUSY;
+		peer = calloc(1, sizeof(*peer));
+		if (!peer)
+			return -ENOMEM;
+		memcpy(peer->addr, key, sizeof(key));
+		HASH_ADD(hh, tally->peers, addr, sizeof(peer->addr), peer);
+		if (!peer->hh.tbl) {
+			free(peer);
+			return -ENOMEM;
+		}
+	}
+	*ret = peer;
+	return 0;
+}
+
+/* Admission */
+
+static int overflow(struct overflow *ret, uint32_t retry_after_ms, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int overflow(struct overflow *ret, uint32_t retry_after_ms, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(ret->limit, sizeof(ret->limit), fmt, ap);
+	va_end(ap);
+	ret->retry_after_ms = retry_after_ms;
+	return -EBUSY;
+}
+
+static int check(struct tally *tally, const struct policy_settings *s, uint64_t now,
+		 struct tally_user *user, struct tally_peer *peer, bool pending,
+		 struct overflow *ret)
+{
+	if (s->max > 0 && tally->n_now >= s->max)
+		return overflow(ret, RETRY_OBJECT_MS, "max %u", s->max);
+	if (s->max_per_user > 0 && user->n_now >= s->max_per_user)
+		return overflow(ret, RETRY_OBJECT_MS, "max-per-user %u", s->max_per_user);
+	if (pending && s->pending > 0 && tally->n_pending >= s->pending)
+		return overflow(ret, RETRY_PENDING_MS, "pending %u", s->pending);
+	if (!has_token(tally->bucket, &s->rate, now))
+		return overflow(ret, line_up(&tally->queue, &s->rate, now), "rate %u/s",
+				s->rate.per_second);
+	if (user && !has_token(user->bucket, &s->rate_per_user, now))
+		return overflow(ret, line_up(&user->queue, &s->rate_per_user, now),
+				"rate-per-user %u/s", s->rate_per_user.per_second);
+	if (peer && !has_token(peer->bucket, &s->rate_per_peer, now))
+		return overflow(ret, line_up(&peer->queue, &s->rate_per_peer, now),
+				"rate-per-peer %u/s", s->rate_per_peer.per_second);
+	return 0;
+}
+
+int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
+		uid_t uid, const struct sockaddr *peer_addr, bool pending, struct admitted *ret,
+		struct overflow *ret_overflow)
+{
+	bool by_user = settings->max_per_user > 0 || settings->rate_per_user.per_second > 0;
+	bool by_peer = peer_addr && settings->rate_per_peer.per_second > 0;
+	struct tally_user *user = NULL;
+	struct tally_peer *peer = NULL;
+	int r = 0;
+
+	if (HASH_COUNT(tally->users) + HASH_COUNT(tally->peers) >= tally->next_sweep)
+		sweep(tally, now_ns);
+	if (by_user)
+		r = get_user(tally, uid, &user);
+	if (r == 0 && by_peer)
+		r = get_peer(tally, peer_addr, &peer);
+	if (r == -EBUSY)
+		r = overflow(ret_overflow, RETRY_OBJECT_MS, "%u users or peers at a time",
+			     TALLY_KEYS_MAX);
+	if (r == 0)
+		r = check(tally, settings, now_ns, user, peer, pending, ret_overflow);
+	if (r == -EBUSY)
+		tally->n_busy++;
+	if (r < 0)
+		return r;
+
+	take(&tally->bucket, &settings->rate, now_ns);
+	if (user) {
+		take(&user->bucket, &settings->rate_per_user, now_ns);
+		user->n_now++;
+	}
+	if (peer)
+		take(&peer->bucket, &settings->rate_per_peer, now_ns);
+	tally->n_now++;
+	tally->n_pending += pending;
+	*ret = (struct admitted){ .tally = tally_ref(tally), .user = user, .pending = pending };
+	return 0;
+}
+
+void admitted_answered(struct admitted *admitted)
+{
+	if (admitted->pending)
+		admitted->tally->n_pending--;
+	admitted->pending = false;
+}
+
+void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
+{
+	*to = *from;
+	*from = (struct admitted){ 0 };
+	if (!to->user || to->user->uid == uid)
+		return;
+	to->user->n_now--;
+	/* Past the limit of keys, or without memory, nobody counts it. */
+	if (get_user(to->tally, uid, &to->user) == 0)
+		to->user->n_now++;
+	else
+		to->user = NULL;
+}
+
+void admitted_done(struct admitted *admitted)
+{
+	if (!admitted->tally)
+		return;
+	admitted_answered(admitted);
+	if (admitted->user)
+		admitted->user->n_now--;
+	assert(admitted->tally->n_now > 0);
+	admitted->tally->n_now--;
+	tally_unref(admitted->tally);
+	*admitted = (struct admitted){ 0 };
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "core/decide.h"
+#include "proto/addr.h"
+#include "util/audit.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
+{
+	wish->question.uid = session->identity.uid;
+	wish->question.gids = session->identity.gids;
+	wish->question.n_gids = session->identity.n_gids;
+	wish->question.unit = session->identity.unit;
+	policy_decide(session->core->policy, &wish->question, ret);
+}
+
+void decide(struct session *session, struct wish *wish, struct policy_verdict *ret)
+{
+	struct tally *tally;
+
+	decide_ask(session, wish, ret);
+	if (ret->answer == POLICY_DEFER)
+		return;
+	tally = admissions_find(session->core->admissions, ret->rule);
+	if (ret->answer == POLICY_REJECT)
+		tally->n_rejected++;
+	else if (!wish->question.early)
+		tally->n_allowed++;
+	decide_audit(session, wish, ret, /* overflow= */ NULL);
+}
+
+static void add_facts(struct audit *audit, const struct policy_question *question)
+{
+	char addr[ADDR_STRLEN];
+
+	audit_add(audit, "RDMABROKER_OPERATION", "%s",
+		  policy_operation_to_string(question->operation));
+	if (question->local)
+		audit_add(audit, "RDMABROKER_LOCAL", "%s", addr_to_string(question->local, addr));
+	if (question->peer)
+		audit_add(audit, "RDMABROKER_PEER", "%s", addr_to_string(question->peer, addr));
+	if (question->port > 0)
+		audit_add(audit, "RDMABROKER_PORT", "%d", question->port);
+	if (question->device)
+		audit_add(audit, "RDMABROKER_DEVICE", "%s", question->device);
+}
+
+void decide_audit(struct session *session, const struct wish *wish,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
+{
+	const struct identity *identity = &session->identity;
+	const struct policy_rule *rule = verdict->rule;
+	bool rejected = verdict->answer == POLICY_REJECT;
+	char by[256] = "default, for no rule matches", why[160] = ".";
+	struct audit audit;
+
+	if (verdict->answer == POLICY_DEFER || (!rejected && !overflow && !rule->log))
+		return;
+	if (!rejected && wish->question.early)
+		return;
+	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, rule)))
+		return;
+	if (rule)
+		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
+	if (overflow)
+		snprintf(why, sizeof(why), ": %s is reached, again in %u ms", overflow->limit,
+			 overflow->retry_after_ms);
+	else if (rejected && rule)
+		snprintf(why, sizeof(why), ": %s", verdict->reason);
+
+	audit_add(&audit, "MESSAGE_ID", "%s",
+		  overflow ? AUDIT_BUSY_ID :
+		  rejected ? AUDIT_REJECTED_ID :
+			     AUDIT_ALLOWED_ID);
+	audit_add(&audit, "RDMABROKER_CODE", "%s",
+		  overflow  ? "busy" :
+		  !rejected ? "allowed" :
+		  rule      ? "denied" :
+			      "no-rule");
+	audit_add(&audit, "RDMABROKER_SESSION", "%llu", (unsigned long long)session->number);
+	audit_add(&audit, "RDMABROKER_UID", "%u", identity->uid);
+	audit_add(&audit, "RDMABROKER_PID", "%d", identity->pid);
+	if (identity->unit && identity->unit[0])
+		audit_add(&audit, "RDMABROKER_UNIT", "%s", identity->unit);
+	if (rule)
+		audit_add(&audit, "RDMABROKER_RULE", "%s", by);
+	if (rejected)
+		audit_add(&audit, "RDMABROKER_REASON", "%s", verdict->reason);
+	if (overflow)
+		audit_add(&audit, "RDMABROKER_LIMIT", "%s", overflow->limit);
+	add_facts(&audit, &wish->question);
+	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s",
+		   (unsigned long long)session->number, identity->uid, identity->pid, wish->what,
+		   wish->object ? " " : "", wish->object ?: "",
+		   overflow ? "refused" :
+		   rejected ? "rejected" :
+			      "allowed",
+		   by, why);
+}
+
+int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
+		 struct tally *tally, bool pending, struct admitted *ret)
+{
+	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
+	struct overflow overflow;
+	int r = tally_admit(tally, &rule->settings, now_ns(), session->identity.uid,
+			    wish->question.peer, pending, ret, &overflow);
+
+	if (r != -EBUSY)
+		return r;
+	decide_audit(session, wish, &verdict, &overflow);
+	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
+				wish->object ? " " : "", wish->object ?: "");
+}

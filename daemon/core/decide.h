@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * What policy says to a session's wishes, and what is written down of it. First the rule decides, then
+ * the rule's limits: a wish that is allowed may be too much for now.
+ */
+
+#include "core/admission.h"
+#include "core/session.h"
+#include "policy/policy.h"
+
+/* What is asked for, in words for the journal: "listen on", "10.9.0.1:7471". */
+struct wish {
+	struct policy_question question; /* its identity is filled in here */
+	const char *what;
+	const char *object; /* NULL: none */
+};
+
+/* The answer, neither counted nor written down. */
+void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
+/*
+ * The same, counted for its rule, and written to the journal where it is a refusal or the rule says so.
+ * An answer that is deferred is neither.
+ */
+void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
+/* To the journal, where it is worth it. OVERFLOW may be NULL. */
+void decide_audit(struct session *session, const struct wish *wish,
+		  const struct policy_verdict *verdict, const struct overflow *overflow);
+/*
+ * Whether RULE, which allows, does so now. PENDING as in tally_admit(). Returns 0, a negative errno, or
+ * STATUS_BUSY: then session.failure says why, and when to come again.
+ */
+int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
+		 struct tally *tally, bool pending, struct admitted *ret);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/id.h"
+
+/*
+ * OnReload=enforce: what the new policy does not allow is ended, as far as the connection manager can end
+ * it. A program that holds a device and a QP can go on with them; its peer is told to let go.
+ */
+
+static void tell_end(struct id *id, enum rdma_cm_event_type type)
+{
+	struct fabric_event none = { .type = type };
+	struct session_event out = {
+		.fabric = &none,
+		.type = type,
+		.status = -EACCES,
+		.failure = &id->session->failure,
+	};
+
+	id_tell(id, &out);
+}
+
+static bool is_allowed(struct id *id, struct id_wish *wish)
+{
+	struct policy_verdict verdict;
+
+	decide_ask(id->session, &wish->wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		return true;
+	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
+	failure_set_denied(&id->session->failure, &verdict, "%s %s is not allowed any more",
+			   wish->wish.what, wish->object);
+	return false;
+}
+
+static void enforce_listener(struct id *id)
+{
+	struct id_wish wish;
+
+	wish_to_listen(&wish, id);
+	if (is_allowed(id, &wish))
+		return;
+	/* rdma_cma.h has no other event after which a listener can only be destroyed. */
+	id->fabric = fabric_id_free(id->fabric);
+	id_set_state(id, ID_REVOKED);
+	tell_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+
+static void enforce_connection(struct id *id)
+{
+	struct id_wish wish;
+
+	if (id->passive)
+		wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	else
+		wish_to_connect(&wish, id);
+	if (is_allowed(id, &wish))
+		return;
+
+	switch (id->state) {
+	case ID_REQUEST:
+		listener_turn_away(id, "policy has changed");
+		break;
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+	case ID_ACCEPTED:
+	case ID_ESTABLISHED:
+		/* Both sides hear of it as of any other disconnect. */
+		if (id_is_datagram(id) || id_disconnect(id) != 0)
+			break;
+		if (id->state == ID_DISCONNECTING)
+			return;
+		break;
+	default:
+		break;
+	}
+	id_set_state(id, ID_FAILED);
+	tell_end(id, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
+static void enforce_id(struct id *id)
+{
+	switch (id->state) {
+	case ID_LISTENING:
+		enforce_listener(id);
+		break;
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+	case ID_REQUEST:
+	case ID_ACCEPTED:
+	case ID_ESTABLISHED:
+		enforce_connection(id);
+		break;
+	default:
+		break; /* it will ask when it wants something, or is at its end */
+	}
+	if (!id_is_empty(id) && id->state != ID_REMOVED)
+		id_enforce_groups(id);
+}
+
+static void enforce_session(struct session *session)
+{
+	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
+			     .what = "session" };
+	struct policy_verdict verdict;
+
+	if (!(session->permits & SESSION_PERMIT_CLIENT))
+		return;
+	decide_ask(session, &wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW) {
+		decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+		session->ops->end(session->userdata, "policy does not allow it any more");
+		return;
+	}
+	session_enforce_leases(session);
+	for (uint32_t i = 1; i <= session->ids.n_allocated; i++)
+		if (handles_get(&session->ids, i))
+			enforce_id(handles_get(&session->ids, i));
+	for (uint32_t i = 1; i <= session->requests.n_allocated; i++)
+		if (handles_get(&session->requests, i))
+			enforce_id(handles_get(&session->requests, i));
+}
+
+void core_enforce(struct core *core)
+{
+	struct list *l;
+
+	list_for_each(l, &core->sessions)
+		enforce_session(container_of(l, struct session, link));
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/address.h"
+#include "proto/version.h"
+#include "rpc/call.h"
+#include "rpc/server.h"
+#include "util/diag.h"
+#include "util/util.h"
+
+/* What admins may ask: see enum session_permit. */
+
+DEFINE_CLEANUP(struct diag *, diag_free)
+
+int do_get_status(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__Status *status = &call->space.status;
+	struct fabric_device *device = NULL;
+
+	rdmabroker__status__init(status);
+	status->version = (char *)RDMABROKER_VERSION;
+	status->policy_error = (char *)server_get_policy_error(call->server);
+	status->rules = (uint32_t)policy_n_rules(core->policy);
+	status->sessions = core->n_sessions;
+	status->listeners = core->n_listeners;
+	status->connections = core->n_connections;
+	status->ids = core->n_ids;
+	status->leases = core->n_leases;
+	status->fds = server_count_fds();
+	status->devices = call->space.pointers;
+	while (status->n_devices < MAX_DEVICES &&
+	       (device = fabric_next_device(core->fabric, device))) {
+		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
+
+		rdmabroker__status__device__init(d);
+		d->name = (char *)fabric_device_name(device);
+		d->node = (char *)fabric_device_node(device);
+		d->leases = fabric_device_n_leases(device);
+		call->space.pointers[status->n_devices++] = d;
+	}
+	REPLY(call, status, STATUS, status);
+	return 0;
+}
+
+static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_rule *rule,
+				  const struct tally *tally)
+{
+	Rdmabroker__Rule *out = &space->rule;
+
+	rdmabroker__rule__init(out);
+	snprintf(space->text, sizeof(space->text), "%s", rule ? rule->text : "");
+	if (rule) {
+		snprintf(space->file, sizeof(space->file), "%s", rule->file);
+		out->file = space->file;
+		out->line = rule->line;
+	}
+	out->text = space->text;
+	out->allowed = tally->n_allowed;
+	out->rejected = tally->n_rejected;
+	out->busy = tally->n_busy;
+	out->now = tally->n_now;
+	out->pending = tally->n_pending;
+	return out;
+}
+
+int do_list_rules(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__ListRulesResult *result = &call->space.list_rules;
+	size_t total = policy_n_rules(core->policy) + 1;
+
+	rdmabroker__list_rules_result__init(result);
+	result->total = (uint32_t)total;
+	result->rules = call->space.rule_pointers;
+	for (size_t i = call->request->list_rules->first; i < total && result->n_rules < MAX_RULES;
+	     i++) {
+		const struct policy_rule *rule = policy_rule_at(core->policy, i);
+
+		call->space.rule_pointers[result->n_rules] =
+			out_rule(&call->space.rules[result->n_rules], rule,
+				 admissions_find(core->admissions, rule));
+		result->n_rules++;
+	}
+	REPLY(call, list_rules, LIST_RULES, result);
+	return 0;
+}
+
+int do_reload(struct call *call)
+{
+	_cleanup_(diag_freep) struct diag *diag = NULL;
+	Rdmabroker__ReloadResult *result = &call->space.reload;
+	const char *line;
+	int r;
+
+	r = diag_new(&diag);
+	if (r < 0)
+		return r;
+	r = server_reload(call->server, diag);
+	if (r < 0 && diag_count(diag) == 0)
+		return r;
+	rdmabroker__reload_result__init(result);
+	result->ok = r == 0;
+	result->rules = (uint32_t)policy_n_rules(call->session->core->policy);
+	result->complaints = call->space.complaint_pointers;
+	while (result->n_complaints < MAX_COMPLAINTS &&
+	       (line = diag_at(diag, result->n_complaints))) {
+		char *copy = call->space.complaints[result->n_complaints];
+
+		snprintf(copy, TEXT_MAX, "%s", line);
+		call->space.complaint_pointers[result->n_complaints++] = copy;
+	}
+	REPLY(call, reload, RELOAD, result);
+	return 0;
+}
+
+/* Explain */
+
+static int find_operation(const char *name, enum policy_operation *ret)
+{
+	for (int i = 0; i < _POLICY_OPERATION_MAX; i++)
+		if (strcmp(policy_operation_to_string((enum policy_operation)i), name) == 0) {
+			*ret = (enum policy_operation)i;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+static void add_effect(struct call *call, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_effect(struct call *call, const char *fmt, ...)
+{
+	Rdmabroker__ExplainResult *result = &call->space.explain;
+	char *text = call->space.effects[result->n_effects];
+	va_list ap;
+
+	if (result->n_effects == MAX_EFFECTS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(call->space.effects[0]), fmt, ap);
+	va_end(ap);
+	call->space.effect_pointers[result->n_effects++] = text;
+}
+
+static void add_number(struct call *call, const char *name, int value)
+{
+	if (value >= 0)
+		add_effect(call, "%s %d", name, value);
+}
+
+static void add_rate(struct call *call, const char *name, const struct policy_rate *rate)
+{
+	if (rate->per_second > 0)
+		add_effect(call, "%s %u/s burst %u", name, rate->per_second, rate->burst);
+}
+
+static void add_max(struct call *call, const char *name, unsigned max)
+{
+	if (max > 0)
+		add_effect(call, "%s %u", name, max);
+}
+
+/* Those that mean something to OPERATION, where the rule is for any. */
+static void add_effects(struct call *call, enum policy_operation operation,
+			const struct policy_settings *s)
+{
+	static const char *const reuseaddr[] = {
+		[POLICY_REUSEADDR_NO] = "no",
+		[POLICY_REUSEADDR_YES] = "yes",
+		[POLICY_REUSEADDR_CLIENT] = "client",
+	};
+	bool connects = operation == POLICY_CONNECT || operation == POLICY_ACCEPT;
+
+	if (connects) {
+		add_number(call, "tos", s->tos);
+		add_number(call, "tos-max", s->tos_max);
+		add_number(call, "ack-timeout", s->ack_timeout);
+		add_number(call, "responder-resources", s->responder_resources);
+		add_number(call, "initiator-depth", s->initiator_depth);
+		add_number(call, "retry-count", s->retry_count);
+		add_number(call, "rnr-retry-count", s->rnr_retry_count);
+	}
+	if (operation == POLICY_CONNECT)
+		add_effect(call, "reuseaddr %s", reuseaddr[s->reuseaddr]);
+	if (operation == POLICY_LISTEN)
+		add_number(call, "backlog", s->backlog);
+	if (operation == POLICY_ADMIN)
+		return;
+	add_rate(call, "rate", &s->rate);
+	add_rate(call, "rate-per-user", &s->rate_per_user);
+	if (connects || operation == POLICY_JOIN)
+		add_rate(call, "rate-per-peer", &s->rate_per_peer);
+	add_max(call, "max", s->max);
+	add_max(call, "max-per-user", s->max_per_user);
+	if (operation == POLICY_ACCEPT)
+		add_max(call, "pending", s->pending);
+}
+
+static const char *in_question(struct policy_question *ret, const Rdmabroker__Explain *m,
+			       struct sockaddr_storage *local, struct sockaddr_storage *peer)
+{
+	const char *wrong = NULL;
+
+	*ret = (struct policy_question){
+		.uid = m->uid,
+		.gids = m->gids,
+		.n_gids = m->n_gids,
+		.port = m->port ? (int)m->port : -1,
+		.port_space = (int)m->port_space,
+		.device = m->device[0] ? m->device : NULL,
+		.unit = m->unit,
+		.knows_data = m->knows_data,
+		.data = m->data.data,
+		.data_len = m->data.len,
+	};
+	if (find_operation(m->operation, &ret->operation) < 0)
+		return "there is no such operation";
+	if (m->n_gids > 1024)
+		return "more than 1024 groups";
+	if (m->port > UINT16_MAX)
+		return "the port is not 0..65535";
+	if (m->local) {
+		wrong = address_unpack(local, m->local);
+		ret->local = (struct sockaddr *)local;
+	}
+	if (!wrong && m->peer) {
+		wrong = address_unpack(peer, m->peer);
+		ret->peer = (struct sockaddr *)peer;
+	}
+	return wrong;
+}
+
+int do_explain(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__ExplainResult *result = &call->space.explain;
+	struct sockaddr_storage local, peer;
+	struct policy_verdict verdict, early;
+	struct policy_question question;
+	const char *wrong = in_question(&question, call->request->explain, &local, &peer);
+
+	if (wrong)
+		return bad_request(call, wrong);
+	policy_decide(core->policy, &question, &verdict);
+	question.early = true;
+	policy_decide(core->policy, &question, &early);
+
+	rdmabroker__explain_result__init(result);
+	result->effects = call->space.effect_pointers;
+	result->allow = verdict.answer == POLICY_ALLOW;
+	if (verdict.rule)
+		result->rule = out_rule(&call->space.rule, verdict.rule,
+					admissions_find(core->admissions, verdict.rule));
+	if (verdict.answer == POLICY_REJECT)
+		result->reason = (char *)verdict.reason;
+	if (early.answer == POLICY_DEFER)
+		result->depends = out_rule(&call->space.depends, early.rule,
+					   admissions_find(core->admissions, early.rule));
+	if (result->allow)
+		add_effects(call, question.operation, &verdict.rule->settings);
+	REPLY(call, explain, EXPLAIN, result);
+	return 0;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* One request while it is carried out. The handlers are request.c's, and admin.c's for admins. */
+
+#include "core/id.h"
+#include "proto/rdmabroker.pb-c.h"
+#include "rpc/convert.h"
+
+#define MAX_DEVICES 64 /* in a status; the proto file's number */
+#define MAX_COMPLAINTS 20
+#define MAX_EFFECTS 16
+#define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
+#define TEXT_MAX 512
+
+struct server;
+
+struct out_rule {
+	Rdmabroker__Rule rule;
+	char file[TEXT_MAX / 2];
+	char text[TEXT_MAX];
+};
+
+struct call {
+	struct server *server;
+	struct session *session;
+	const Rdmabroker__Request *request;
+	int fd; /* came with the request; -1: none */
+	Rdmabroker__Reply *reply;
+	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */
+	/* What the reply may point to. */
+	union {
+		Rdmabroker__HelloResult hello;
+		struct out_id_info id_info;
+		struct out_qp_attr qp_attr;
+		Rdmabroker__OpenDeviceResult open_device;
+		Rdmabroker__GetOptionResult get_option;
+		struct {
+			Rdmabroker__ImportIdResult import_id;
+			Rdmabroker__ConnParam conn;
+			Rdmabroker__Ece ece;
+			Rdmabroker__Caps caps;
+			struct out_id_info info;
+			struct out_qp_attr init, rtr, rts;
+		};
+		struct {
+			Rdmabroker__ListDevicesResult list_devices;
+			char *names[MAX_DEVICES];
+		};
+		struct {
+			Rdmabroker__Status status;
+			Rdmabroker__Status__Device devices[MAX_DEVICES];
+			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
+		};
+		struct {
+			Rdmabroker__ExplainResult explain;
+			struct out_rule rule, depends;
+			char effects[MAX_EFFECTS][64];
+			char *effect_pointers[MAX_EFFECTS];
+		};
+		struct {
+			Rdmabroker__ReloadResult reload;
+			char complaints[MAX_COMPLAINTS][TEXT_MAX];
+			char *complaint_pointers[MAX_COMPLAINTS];
+		};
+		struct {
+			Rdmabroker__ListRulesResult list_rules;
+			struct out_rule rules[MAX_RULES];
+			Rdmabroker__Rule *rule_pointers[MAX_RULES];
+		};
+	} space;
+};
+
+#define REPLY(call, name, NAME, message)                                       \
+	do {                                                                   \
+		(call)->reply->result_case = RDMABROKER__REPLY__RESULT_##NAME; \
+		(call)->reply->name = (message);                               \
+	} while (0)
+
+static inline int bad_request(struct call *call, const char *what)
+{
+	return failure_set(&call->session->failure, STATUS_BAD_REQUEST, "%s", what);
+}
+
+/* admin.c */
+int do_get_status(struct call *call);
+int do_explain(struct call *call);
+int do_reload(struct call *call);
+int do_list_rules(struct call *call);

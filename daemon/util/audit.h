@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * A journal entry with fields of its own, for those who search the journal by them. The fields and the
+ * message ids are explained by the catalog, systemd/rdmabroker.catalog. Where there is no journal it is a
+ * line on stderr.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "util/log.h"
+
+#define AUDIT_REJECTED_ID "6a1f0f3f5c0b4f0e9d6d0c8a4c5e7b21"
+#define AUDIT_BUSY_ID "b3d2c4e19a7e4d52a0c6f18e2b9d7f43"
+#define AUDIT_ALLOWED_ID "e27c95d0418f4b3c8d1a6f7e0b5c2a94"
+
+#define AUDIT_FIELDS_MAX 20
+
+struct audit {
+	unsigned n_suppressed; /* entries before this one */
+	struct iovec fields[AUDIT_FIELDS_MAX];
+	size_t n_fields;
+	char space[3072]; /* what the fields point to */
+	size_t used;
+};
+
+/* False: there were too many lately, and nothing else is to be called. */
+bool audit_begin(struct audit *audit, struct ratelimit *limit);
+/* A field that does not fit is left out. */
+void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void audit_send(struct audit *audit, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include "proto/word.h"
+
+#define WORD_LEN 32 /* longer words are not guessed at */
+#define WORD_EDITS 2
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+/* Both words are at most WORD_LEN. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t rows[3][WORD_LEN + 1];
+	size_t *before = rows[0], *above = rows[1], *row = rows[2], *spare;
+
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = j;
+
+	for (size_t i = 1; i <= a_len; i++) {
+		spare = before;
+		before = above;
+		above = row;
+		row = spare;
+
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			char x = lower(a[i - 1]), y = lower(b[j - 1]);
+
+			row[j] =
+				smaller(above[j - 1] + (x != y), smaller(row[j - 1], above[j]) + 1);
+			if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
+				row[j] = smaller(row[j], before[j - 2] + 1);
+		}
+	}
+
+	return row[b_len];
+}
+
+size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t d;
+
+	if (a_len > WORD_LEN || b_len > WORD_LEN)
+		return WORD_STRANGE;
+	d = distance(a, a_len, b, b_len);
+	/* Words that differ in half of their letters are not alike. */
+	if (d > WORD_EDITS || (2 * d >= a_len && 2 * d >= b_len))
+		return WORD_STRANGE;
+	return d;
+}
