@@ -9,3 +9,9 @@ $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 .PHONY: bench-policy
 bench-policy: $(O)/tests/bench/decide
 	$(Q)$<
+
+$(O)/tests/bench/overload: $(call objs,tests/bench/overload.c) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)

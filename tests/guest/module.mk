@@ -7,7 +7,7 @@ guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
 
 .PHONY: guest-image guest-dest demo-run demo-guest
-.PHONY: check-guest check-guest-calls check-guest-sidebyside check-guest-smoke
+.PHONY: check-guest check-guest-policy check-guest-calls check-guest-sidebyside check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -19,7 +19,7 @@ $(guest-stamp):
 
 # Programs of the suites; hostile speaks the protocol by itself, api through the library, sidebyside
 # through the library and through librdmacm.
-guest-programs := $(addprefix $(O)/tests/guest/,api calls hostile sidebyside)
+guest-programs := $(addprefix $(O)/tests/guest/,api calls hostile sidebyside) $(O)/tests/bench/overload
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
@@ -55,8 +55,9 @@ guest-dest: $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
-	$(Q)cp -r $(guest-dir)/lib.sh $(guest-dir)/bin $(guest-dir)/suites $(O)/guest/share/
+	$(Q)cp -r $(guest-dir)/lib.sh $(guest-dir)/broker.sh $(guest-dir)/bin $(guest-dir)/suites $(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs)
+	$(Q)cp -r conf/examples $(O)/guest/share/
 
 # CASES="name ..." runs only these.
 check-guest: guest-image guest-dest
@@ -65,6 +66,10 @@ check-guest: guest-image guest-dest
 # Calls that the product's own programs do not make, or not like this.
 check-guest-calls: guest-image guest-dest
 	$(Q)$(guest-run) suites/calls.sh $(CASES)
+
+# Limits, quotas, reloads, the journal.
+check-guest-policy: guest-image guest-dest
+	$(Q)$(guest-run) suites/policy.sh $(CASES)
 
 # The same scripts with librdmacm and with librdmabroker.
 check-guest-sidebyside: guest-image guest-dest

@@ -11,9 +11,9 @@ START_TEST(charges_are_given_back)
 	struct charge c[3] = { 0 };
 
 	account_init(&a);
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1001), 0);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, 1001), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1, 1000), 0);
 	ck_assert_uint_eq(a.used[ACCOUNT_IDS], 2);
 	for (int i = 0; i < 3; i++)
 		charge_done(&c[i]);
@@ -30,13 +30,13 @@ START_TEST(a_limit_is_the_users_own)
 
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1000), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, 1000), -EDQUOT);
 	charge_done(&refused);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1001), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, 1001), 0);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, 1000), 0);
 	for (int i = 0; i < 4; i++)
 		charge_done(&c[i]);
 	account_done(&a);
@@ -50,13 +50,34 @@ START_TEST(a_limit_of_all)
 
 	account_init(&a);
 	a.limit[ACCOUNT_SESSIONS] = 1;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_SESSIONS, 1), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 2), -EUSERS);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_SESSIONS, 1, 1), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, 2), -EUSERS);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 2), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, 2), 0);
 	charge_done(&c[1]);
 	account_done(&a);
 }
 END_TEST
 
-UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_is_the_users_own, a_limit_of_all)
+START_TEST(amounts)
+{
+	struct account a;
+	struct charge c = { 0 }, refused = { 0 };
+
+	account_init(&a);
+	a.limit_per_user[ACCOUNT_BYTES] = 100;
+	ck_assert_int_eq(account_charge(&a, &c, ACCOUNT_BYTES, 60, 1), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 41, 1), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 40, 1), 0);
+	charge_done(&refused);
+	/* A limit that is lowered takes nothing away. */
+	a.limit_per_user[ACCOUNT_BYTES] = 10;
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 1, 1), -EDQUOT);
+	charge_done(&c);
+	ck_assert_uint_eq(a.used[ACCOUNT_BYTES], 0);
+	account_done(&a);
+}
+END_TEST
+
+UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_is_the_users_own, a_limit_of_all,
+	  amounts)

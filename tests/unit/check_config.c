@@ -324,7 +324,7 @@ START_TEST(the_shipped_file_says_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 12);
+	ck_assert_int_eq(n, 16);
 }
 END_TEST
 

@@ -57,6 +57,25 @@ START_TEST(a_place_is_named_as_far_as_it_is_known)
 }
 END_TEST
 
+START_TEST(a_complaint_has_parts)
+{
+	struct diag_parts parts;
+
+	diag_add(diag, "f:1: x", 3, 7, "text\n", 5, "number %d", 1);
+	diag_add(diag, NULL, 0, 0, NULL, 0, "a\tb");
+	ck_assert(diag_get(diag, 0, &parts));
+	ck_assert_str_eq(parts.file, "f:1: x");
+	ck_assert_uint_eq(parts.line, 3);
+	ck_assert_uint_eq(parts.column, 7);
+	ck_assert_str_eq(parts.text, "number 1");
+	ck_assert(diag_get(diag, 1, &parts));
+	ck_assert_ptr_null(parts.file);
+	ck_assert_uint_eq(parts.line, 0);
+	ck_assert_str_eq(parts.text, "a?b");
+	ck_assert(!diag_get(diag, 2, &parts));
+}
+END_TEST
+
 START_TEST(the_caret_stands_below_its_column)
 {
 	const char *text = "allow sesion user root\nnot this line";
@@ -204,8 +223,8 @@ START_TEST(what_is_a_character)
 END_TEST
 
 UNIT_MAIN("diag", set_up, tear_down, nothing_to_complain_about,
-	  a_place_is_named_as_far_as_it_is_known, the_caret_stands_below_its_column,
-	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
-	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
-	  long_lines_of_long_characters_are_cut_between_them, nothing_steers_the_terminal,
-	  twenty_are_kept, near_words_are_guessed, what_is_a_character)
+	  a_place_is_named_as_far_as_it_is_known, a_complaint_has_parts,
+	  the_caret_stands_below_its_column, the_caret_follows_tabs_and_wide_bytes,
+	  the_caret_can_stand_behind_the_line, a_line_without_column_has_no_caret,
+	  long_lines_are_cut_around_the_caret, long_lines_of_long_characters_are_cut_between_them,
+	  nothing_steers_the_terminal, twenty_are_kept, near_words_are_guessed, what_is_a_character)

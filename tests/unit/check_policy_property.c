@@ -434,7 +434,7 @@ START_TEST(the_index_decides_as_a_scan)
 	struct policy_question question;
 	struct facts facts;
 
-	printf("SEED=%lu ROUNDS=%lu\n", seed, rounds);
+	printf("# SEED=%lu ROUNDS=%lu\n", seed, rounds);
 	fflush(stdout);
 	state = seed;
 	for (unsigned long round = 0; round < rounds; round++) {
@@ -452,7 +452,7 @@ START_TEST(the_index_decides_as_a_scan)
 		policy_unref(policy);
 	}
 
-	printf("%lu policies of %lu rules in all, %lu questions: %lu allowed, %lu rejected (%lu by "
+	printf("# %lu policies of %lu rules in all, %lu questions: %lu allowed, %lu rejected (%lu by "
 	       "default), %lu deferred; by one of the first %d rules %lu, by another %lu, by none "
 	       "of more %lu\n",
 	       seen.policies, seen.rules, seen.questions, seen.answers[POLICY_ALLOW],

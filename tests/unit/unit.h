@@ -6,6 +6,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#define UNIT_TIMEOUT 60 /* s, for each test */
+
 static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const TTest *const *tests,
 			   size_t n_tests)
 {
@@ -14,6 +16,8 @@ static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const 
 	SRunner *runner;
 	int failed;
 
+	/* Check has four: less than a busy machine takes to start a dozen programs. */
+	tcase_set_timeout(tcase, UNIT_TIMEOUT);
 	if (set_up)
 		tcase_add_checked_fixture(tcase, set_up, tear_down);
 	for (size_t i = 0; i < n_tests; i++)

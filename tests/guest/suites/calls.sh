@@ -7,42 +7,12 @@
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=120
 
-A=10.9.0.1 # rxe0
-B=10.9.0.2 # rxe1
-A6=fd09::1
-B6=fd09::2
-RULES=/etc/rdmabroker/policy.d/50-test.rules
-
 # ---- the daemon ----
-
-daemon_pid() {
-	systemctl show --property=MainPID --value rdmabrokerd
-}
-
-mark_journal() {
-	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
-}
-
-journal() {
-	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
-}
-
-# policy: what stdin says is in force when this returns.
-policy() {
-	rm -f /etc/rdmabroker/policy.d/*.rules
-	cat > "$RULES"
-	chmod 644 "$RULES"
-	if systemctl -q is-active rdmabrokerd; then
-		mark_journal
-		systemctl reload rdmabrokerd
-		await "journal | grep -qF 'policy reloaded'" 20
-	else
-		systemctl start rdmabrokerd
-	fi
-}
 
 users_policy() {
 	policy <<-END

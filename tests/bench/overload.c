@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * What becomes of a service under ten times the load that its rule admits, and of its neighbour.
+ *
+ *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
+ *
+ * Serves both ports, of which the first has a rule with RATE. Connects to the other one alone, and then
+ * while CLIENTS together try the first one ten times as often as RATE: at once, and then with
+ * RDMABROKER_RETRY_BUSY. Prints a table; ends with 1 where fewer than 90 % of the admitted rate got
+ * through, or a refusal was no BUSY.
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdmabroker.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DEADLINE_MS 10000
+#define MAX_CLIENTS 64
+#define MAX_TIMES 65536
+#define FACTOR 10
+
+static struct sockaddr_in service, other;
+static unsigned rate, n_clients, seconds;
+static atomic_bool stop;
+
+struct client {
+	pthread_t thread;
+	unsigned flags;
+	struct sockaddr_in addr;
+	double per_second; /* tries; 0: one after the other */
+	unsigned n_tried, n_connected, n_busy, n_other, n_late;
+	double *times; /* ms, of those that connected */
+	unsigned n_times;
+	char why[256]; /* of the last that was neither */
+};
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "overload: %s\n", what);
+	exit(2);
+}
+
+static struct rdmabroker *open_session(unsigned flags)
+{
+	struct rdmabroker_options options = { .size = sizeof(options), .flags = flags };
+	struct rdmabroker *session;
+
+	if (rdmabroker_open(&session, &options) < 0)
+		die(rdmabroker_open_error());
+	return session;
+}
+
+static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
+{
+	return (struct ibv_qp_init_attr){
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+}
+
+/* One for all QPs of a session, whose device stays open for it. */
+static struct ibv_cq *make_cq(struct rdmabroker_id *id)
+{
+	struct ibv_context *context;
+
+	if (rdmabroker_open_device(rdmabroker_id_get_session(id), rdmabroker_id_get_device(id),
+				   &context) < 0)
+		return NULL;
+	return ibv_create_cq(context, 16, NULL, NULL, 0);
+}
+
+static void *serve(void *arg)
+{
+	struct rdmabroker *session = arg;
+	struct rdmabroker_event *event;
+	struct ibv_qp_init_attr attr;
+	struct ibv_cq *cq = NULL;
+
+	while (!stop) {
+		if (rdmabroker_get_event(session, &event, 200) < 0)
+			continue;
+		if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) {
+			if (!cq)
+				cq = make_cq(event->id);
+			attr = qp_attr(cq);
+			if (rdmabroker_create_qp(event->id, NULL, &attr) < 0 ||
+			    rdmabroker_accept(event->id, NULL) < 0)
+				rdmabroker_destroy_id(event->id);
+		} else if (event->type == RDMABROKER_EVENT_DISCONNECTED) {
+			rdmabroker_disconnect(event->id);
+			rdmabroker_destroy_id(event->id);
+		} else if (event->type == RDMABROKER_EVENT_REJECTED ||
+			   event->type == RDMABROKER_EVENT_UNREACHABLE ||
+			   event->type == RDMABROKER_EVENT_CONNECT_ERROR) {
+			rdmabroker_destroy_id(event->id);
+		}
+		rdmabroker_free_event(event);
+	}
+	return NULL;
+}
+
+static void start_listening(struct rdmabroker *session, const struct sockaddr_in *addr)
+{
+	struct rdmabroker_failure failure;
+	struct rdmabroker_id *id;
+
+	if (rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP) < 0 ||
+	    rdmabroker_bind_addr(id, (const struct sockaddr *)addr) < 0 ||
+	    rdmabroker_listen(id, 0) < 0) {
+		rdmabroker_get_failure(session, &failure);
+		die(failure.text);
+	}
+}
+
+static int prepare(struct rdmabroker_id *id, struct client *client, struct ibv_cq **cq)
+{
+	struct ibv_qp_init_attr attr;
+	int r;
+
+	r = rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&client->addr, DEADLINE_MS);
+	if (r == 0)
+		r = rdmabroker_resolve_route_wait(id, DEADLINE_MS);
+	if (r < 0)
+		return r;
+	if (!*cq)
+		*cq = make_cq(id);
+	attr = qp_attr(*cq);
+	return rdmabroker_create_qp(id, NULL, &attr);
+}
+
+static void try_once(struct client *client, struct rdmabroker *session, struct ibv_cq **cq)
+{
+	const struct rdmabroker_event *reject;
+	struct rdmabroker_failure failure;
+	struct rdmabroker_id *id;
+	double begin = now();
+	int r;
+
+	client->n_tried++;
+	if (rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP) < 0)
+		die("no id");
+	r = prepare(id, client, cq);
+	if (r == 0)
+		r = rdmabroker_connect_wait(id, NULL, DEADLINE_MS);
+	reject = r == -ECONNREFUSED ? rdmabroker_get_reject(id) : NULL;
+	if (r == 0) {
+		client->n_connected++;
+		if (client->n_times < MAX_TIMES)
+			client->times[client->n_times++] = now() - begin;
+		rdmabroker_disconnect_wait(id, DEADLINE_MS);
+	} else if (reject && reject->rejected_by == RDMABROKER_REJECTED_BY_POLICY &&
+		   reject->reject_code == RDMABROKER_REJECT_BUSY) {
+		client->n_busy++;
+	} else {
+		client->n_other++;
+		rdmabroker_get_failure(session, &failure);
+		snprintf(client->why, sizeof(client->why), "%s", failure.text);
+	}
+	rdmabroker_destroy_id(id);
+}
+
+static void *run_client(void *arg)
+{
+	struct client *client = arg;
+	struct rdmabroker *session = open_session(client->flags);
+	double begin = now(), due = begin;
+	struct ibv_cq *cq = NULL;
+
+	while (now() - begin < seconds * 1e3) {
+		if (client->per_second > 0) {
+			double wait = due - now();
+
+			if (wait > 0)
+				poll(NULL, 0, (int)wait);
+			else if (wait < -1e3 / client->per_second)
+				client->n_late++;
+			due += 1e3 / client->per_second;
+		}
+		try_once(client, session, &cq);
+	}
+	if (cq)
+		ibv_destroy_cq(cq);
+	rdmabroker_close(session);
+	return NULL;
+}
+
+static void start(struct client *client, const struct sockaddr_in *addr, double per_second,
+		  unsigned flags)
+{
+	*client = (struct client){
+		.addr = *addr,
+		.per_second = per_second,
+		.flags = flags,
+		.times = calloc(MAX_TIMES, sizeof(double)),
+	};
+	if (!client->times || pthread_create(&client->thread, NULL, run_client, client) != 0)
+		die("out of memory");
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double percentile(struct client *client, double p)
+{
+	if (client->n_times == 0)
+		return 0;
+	qsort(client->times, client->n_times, sizeof(double), compare);
+	return client->times[(unsigned)(p * (client->n_times - 1))];
+}
+
+static void finish(struct client *client)
+{
+	pthread_join(client->thread, NULL);
+}
+
+struct outcome {
+	unsigned n_tried, n_connected, n_busy, n_other;
+	double p50, p99; /* of the neighbour */
+};
+
+/* N clients of the service, and one of its neighbour. */
+static struct outcome run(unsigned n, unsigned flags)
+{
+	static struct client clients[MAX_CLIENTS], neighbour;
+	struct outcome ret = { 0 };
+	/* With retries a client waits until it is let in: it is the number of clients that presses. */
+	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
+
+	start(&neighbour, &other, 0, 0);
+	for (unsigned i = 0; i < n; i++)
+		start(&clients[i], &service, per_second, flags);
+	for (unsigned i = 0; i < n; i++) {
+		finish(&clients[i]);
+		ret.n_tried += clients[i].n_tried;
+		ret.n_connected += clients[i].n_connected;
+		ret.n_busy += clients[i].n_busy;
+		ret.n_other += clients[i].n_other;
+		if (clients[i].why[0])
+			fprintf(stderr, "overload: not busy but: %s\n", clients[i].why);
+		free(clients[i].times);
+	}
+	finish(&neighbour);
+	if (neighbour.n_connected != neighbour.n_tried)
+		fprintf(stderr, "overload: the neighbour failed %u times: %s\n",
+			neighbour.n_tried - neighbour.n_connected, neighbour.why);
+	ret.n_other += neighbour.n_tried - neighbour.n_connected;
+	ret.p50 = percentile(&neighbour, 0.5);
+	ret.p99 = percentile(&neighbour, 0.99);
+	free(neighbour.times);
+	return ret;
+}
+
+static void print(const char *what, const struct outcome *outcome, const struct outcome *alone)
+{
+	printf("%-18s %8.1f %10.1f %8.0f%% %8u %8u %8.1f %8.1f %7.2f\n", what,
+	       outcome->n_tried / (double)seconds, outcome->n_connected / (double)seconds,
+	       100.0 * outcome->n_connected / (double)(rate * seconds), outcome->n_busy,
+	       outcome->n_other, outcome->p50, outcome->p99,
+	       alone->p99 > 0 ? outcome->p99 / alone->p99 : 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct outcome alone, pressed, retried;
+	struct rdmabroker *server;
+	pthread_t thread;
+	bool ok;
+
+	if (argc != 7)
+		die("ADDR PORT OTHER-PORT RATE CLIENTS SECONDS are to be given");
+	service.sin_family = AF_INET;
+	if (inet_pton(AF_INET, argv[1], &service.sin_addr) != 1)
+		die("the address is not IPv4");
+	other = service;
+	service.sin_port = htons((uint16_t)atoi(argv[2]));
+	other.sin_port = htons((uint16_t)atoi(argv[3]));
+	rate = (unsigned)atoi(argv[4]);
+	n_clients = (unsigned)atoi(argv[5]);
+	seconds = (unsigned)atoi(argv[6]);
+	if (rate == 0 || n_clients == 0 || n_clients > MAX_CLIENTS || seconds == 0)
+		die("a number is out of range");
+
+	server = open_session(0);
+	start_listening(server, &service);
+	start_listening(server, &other);
+	if (pthread_create(&thread, NULL, serve, server) != 0)
+		die("no thread");
+
+	alone = run(0, 0);
+	pressed = run(n_clients, 0);
+	retried = run(n_clients, RDMABROKER_RETRY_BUSY);
+	stop = true;
+	pthread_join(thread, NULL);
+
+	printf("%u/s are admitted, %u clients, %u s each; times of the neighbour in ms\n", rate,
+	       n_clients, seconds);
+	printf("%-18s %8s %10s %9s %8s %8s %8s %8s %7s\n", "load", "tries/s", "connects/s",
+	       "of rate", "busy", "others", "p50", "p99", "p99 x");
+	print("none", &alone, &alone);
+	print("10 times", &pressed, &alone);
+	print("all retry", &retried, &alone);
+
+	ok = pressed.n_connected >= 0.9 * rate * seconds &&
+	     retried.n_connected >= 0.9 * rate * seconds && pressed.n_other == 0 &&
+	     retried.n_other == 0 && alone.n_other == 0;
+	if (!ok)
+		printf("FAILED: less than 90 %% got through, or something was refused without BUSY\n");
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,153 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: BSD-2-Clause
+# For suites about the installed broker: its policy, its journal, rdmabroker-ping on both sides.
+
+A=10.9.0.1 # rxe0
+B=10.9.0.2 # rxe1
+A6=fd09::1
+B6=fd09::2
+SOCKET=/run/rdmabroker/rdmabroker.sock
+RULES=/etc/rdmabroker/policy.d/50-test.rules
+
+# ---- the daemon ----
+
+daemon_pid() {
+	systemctl show --property=MainPID --value rdmabrokerd
+}
+
+mark_journal() {
+	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+}
+
+# What the daemon said since mark_journal.
+journal() {
+	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
+}
+
+# policy: what stdin says is in force when this returns.
+policy() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	cat > "$RULES"
+	chmod 644 "$RULES"
+	if systemctl -q is-active rdmabrokerd; then
+		reload "policy reloaded"
+	else
+		systemctl start rdmabrokerd
+	fi
+}
+
+# reload EXPECTED: until the journal says so.
+reload() {
+	mark_journal
+	systemctl reload rdmabrokerd
+	await "journal | grep -qF '$1'" 20
+}
+
+users_policy() {
+	policy <<-END
+		allow session user alice,bob,dave
+		allow device  user alice,bob,dave
+		allow listen  user alice,dave port 7400-7499
+		allow accept  user alice,dave port 7400-7499
+		allow connect user alice,bob,dave
+	END
+}
+
+# status_field EXPRESSION: of what rdmabrokerctl tells, e.g. ['sessions'].
+status_field() {
+	rdmabrokerctl --json status |
+		python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
+}
+
+# What must be the same before a client comes and after it is gone.
+holdings() {
+	rdmabrokerctl --json status | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
+	print(name, status[name])'
+	echo "open files $(find "/proc/$(daemon_pid)/fd" -type l | wc -l)"
+	getfacl -pn /dev/infiniband/uverbs*
+}
+
+# ---- the programs ----
+
+declare -A pid # of what runs in the background, by NAME; its output is in the file NAME
+
+# serve NAME USER ADDR PORT [OPTION...]
+serve() {
+	local name=$1 user=$2 addr=$3 port=$4
+	shift 4
+	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
+	pid[$name]=$!
+	await_line "$name" "listening on"
+}
+
+# connect NAME USER ADDR PORT [OPTION...]: runs rounds until it is stopped.
+connect() {
+	local name=$1 user=$2 addr=$3 port=$4
+	shift 4
+	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k "$@" > "$name" 2>&1 &
+	pid[$name]=$!
+	await_line "$name" "QP number"
+	await_line "$name" "established"
+}
+
+# await_line FILE TEXT [COUNT]
+await_line() {
+	(await "[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]" 30) || {
+		cat "$1"
+		exit 1
+	}
+}
+
+# finish NAME [EXPECTED_STATUS]: it ends by itself.
+finish() {
+	local status=0
+	wait "${pid[$1]}" || status=$?
+	echo "--- $1:"
+	cat "$1"
+	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
+}
+
+stop() {
+	kill "${pid[$1]}"
+	finish "$1"
+}
+
+# capture DEVICE: the RoCE packets that cross it, until the next stop capture.
+capture() {
+	tcpdump -Z root -U --immediate-mode -ni "$1" -w packets.pcap udp dst port 4791 \
+		> capture 2>&1 &
+	pid[capture]=$!
+	await_line capture "listening on"
+}
+
+# packets FILTER: how many of those that were captured.
+packets() {
+	tcpdump -nr packets.pcap "$*" 2> capture.log | wc -l
+}
+
+TO_CM='udp[12:4] & 0xffffff = 1' # the QP of the connection manager's own messages
+TO_QP='udp[12:4] & 0xffffff != 1'
+AF31='ip[1] & 0xfc = 0x68'
+
+# fails STATUS COMMAND...: what it says is in the file words.
+fails() {
+	local expected=$1 status=0
+	shift
+	"$@" > words 2>&1 || status=$?
+	echo "--- $*:"
+	cat words
+	assert_eq "status $status" "status $expected"
+}
+
+ping_once() {
+	local user=$1 addr=$2
+	shift 2
+	as "$user" rdmabroker-ping -c -a "$addr" "$@"
+}
+
+qp_number() {
+	sed -n 's/^QP number \([0-9]*\) .*/\1/p' "$1"
+}

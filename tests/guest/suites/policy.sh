@@ -1,0 +1,327 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What policy admits, and how much of it: limits, quotas, reloads, and what is written down.
+#
+# alice serves and bob connects, dave may do both, carol may do nothing.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+# shellcheck disable=SC2034
+case_seconds=180
+
+# rule_field TEXT FIELD: a counter of the rule of that text.
+rule_field() {
+	rdmabrokerctl --json rules | python3 -c '
+import json, sys
+for rule in json.load(sys.stdin)["rules"]:
+	if rule["text"] == sys.argv[1]:
+		print(rule[sys.argv[2]])' "$1" "$2"
+}
+
+# journal_fields CODE FIELD...: of the entries since mark_journal that have this code. journalctl would
+# skip the first of those that match.
+journal_fields() {
+	journalctl -u rdmabrokerd -o json --after-cursor="$journal_mark" | python3 -c '
+import json, sys
+for line in sys.stdin:
+	entry = json.loads(line)
+	if entry.get("RDMABROKER_CODE") == sys.argv[1]:
+		print(*[entry.get("RDMABROKER_" + field, "-") for field in sys.argv[2:]])' "$@"
+}
+
+case_unit_of_the_client() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		allow connect user bob unit transfer-*.service
+		reject connect reason "not from that unit"
+	END
+	serve server alice $A 7471 -P
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "not from that unit"
+	assert systemd-run --quiet --wait --uid=bob --unit=transfer-1 rdmabroker-ping -c -a $A -p 7471
+	fails 3 systemd-run --quiet --wait --uid=bob --unit=other rdmabroker-ping -c -a $A -p 7471
+	fails 3 systemd-run --quiet --wait --uid=dave --unit=transfer-2 \
+		rdmabroker-ping -c -a $A -p 7471
+	stop server
+}
+
+case_admin_by_policy() {
+	policy <<-END
+		allow admin user dave
+	END
+	as dave rdmabrokerctl status
+	as dave rdmabrokerctl rules
+	fails 1 as bob rdmabrokerctl rules
+	# Root needs no rule.
+	policy <<-END
+		reject any
+	END
+	rdmabrokerctl status
+	fails 1 as dave rdmabrokerctl status
+}
+
+case_busy() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow connect
+		allow accept port 7471 max 1
+		allow accept
+	END
+	serve server alice $A 7471 -P
+	connect one bob $A 7471
+	mark_journal
+	fails 3 ping_once dave $A -p 7471
+	assert_contains "$(cat words)" "rejected by policy of the peer's broker (busy)"
+	await "journal | grep -q 'max 1 is reached'"
+	assert_eq "$(rule_field "allow accept port 7471 max 1" now)" 1
+	stop one
+	await "ping_once dave $A -p 7471" 20
+	assert_eq "$(rule_field "allow accept port 7471 max 1" rejected)" 0
+	assert test "$(rule_field "allow accept port 7471 max 1" busy)" -ge 1
+	stop server
+}
+
+# Every kind of thing that a rule can limit.
+case_limits_here() {
+	policy <<-END
+		allow session user bob max-per-user 1
+		allow session
+		allow device
+		allow listen max 1
+		allow accept
+		allow connect user bob max 1
+		allow connect
+	END
+	serve server alice $A 7471 -P
+	fails 3 as dave rdmabroker-ping -s -a $A -p 7472
+	assert_contains "$(cat words)" "max 1 is reached"
+	connect one bob $A 7471
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "max-per-user 1 is reached"
+	stop one
+	ping_once bob $A -p 7471
+	stop server
+}
+
+case_quotas() {
+	policy <<-END
+		allow any
+	END
+	cat > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf <<-END
+		[Limits]
+		SessionsPerUser=2
+		ListenersPerUser=1
+	END
+	reload "policy reloaded"
+	serve first alice $A 7471 -P
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7472
+	assert_contains "$(cat words)" "ListenersPerUser="
+	serve second bob $A 7473 -P
+	connect one bob $A 7471
+	fails 3 ping_once bob $A -p 7471
+	assert_contains "$(cat words)" "SessionsPerUser="
+	# Others are not affected.
+	ping_once dave $A -p 7473
+	stop one
+	ping_once bob $A -p 7471
+	stop first
+	stop second
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+}
+
+case_audit() {
+	policy <<-END
+		allow  session
+		allow  device
+		allow  listen user alice
+		allow  connect log
+		reject accept port 7472 reason "in repair"
+		allow  accept max 1
+	END
+	serve first alice $A 7471 -P
+	serve second alice $A 7472 -P
+	mark_journal
+	connect one bob $A 7471
+	fails 3 ping_once bob $A -p 7472
+	fails 3 ping_once bob $A -p 7471
+	await "journal | grep -q 'max 1 is reached'"
+	stop one
+	journal
+	assert_eq "$(journal_fields denied OPERATION PORT DEVICE UID RULE REASON)" \
+		"accept 7472 rxe0 $(id -u alice) $RULES:5 in repair"
+	assert_eq "$(journal_fields busy OPERATION PORT UID RULE LIMIT)" \
+		"accept 7471 $(id -u alice) $RULES:6 max 1"
+	assert_eq "$(journal_fields allowed OPERATION UID | sort -u)" "connect $(id -u bob)"
+	assert_contains "$(journal_fields denied PEER)" "$B:"
+	# The catalog has words for each.
+	journalctl --update-catalog
+	for code in denied busy allowed; do
+		assert_contains "$(journalctl -x RDMABROKER_CODE=$code)" "man:rdmabroker.rules(5)"
+	done
+	# A user who tries again and again fills no journal.
+	mark_journal
+	for _ in {1..30}; do
+		fails 3 as carol rdmabroker-ping -s -a $A -p 7480
+	done > /dev/null
+	assert test "$(journal_fields no-rule UID | wc -l)" -le 20
+	stop first
+	stop second
+}
+
+case_enforce() {
+	policy <<-END
+		allow any
+	END
+	cat > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf <<-END
+		[Daemon]
+		OnReload=enforce
+	END
+	reload "policy reloaded"
+	serve server alice $A 7471 -P
+	connect one bob $A 7471
+	as dave rdmabroker-ping -c -a $A -p 7471 -v > two 2>&1 &
+	pid[two]=$!
+	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		allow connect user dave
+	END
+	# bob's connection ends, dave's turn comes.
+	await_line one "event: RDMABROKER_EVENT_DISCONNECTED"
+	finish two
+	policy <<-END
+		reject any
+	END
+	finish server 1
+	assert_contains "$(cat server)" "event: RDMABROKER_EVENT_LOST"
+	assert_eq "$(status_field "['sessions']")" 1
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+}
+
+# Who was connected stays so, nobody is refused, and nothing is left behind.
+case_reloads_under_load() {
+	local before result=0
+	policy <<-END
+		allow any max 100
+	END
+	# librdmacm opens the devices with the first id, and keeps them.
+	serve warm alice $A 7471
+	ping_once bob $A -p 7471
+	finish warm
+	await "[ \$(status_field \"['sessions']\") = 1 ]"
+	before=$(holdings)
+	serve server alice $A 7471 -P
+	(
+		for _ in {1..60}; do
+			ping_once bob $A -p 7471 -C 20 || exit 1
+		done
+	) > rounds 2>&1 &
+	load=$!
+	for i in $(seq 1000); do
+		echo "reject connect port $((i % 7 + 1))" > /etc/rdmabroker/policy.d/10-other.rules
+		rdmabrokerctl reload > reloaded || {
+			cat reloaded
+			fail "reload $i"
+		}
+	done
+	wait $load || result=$?
+	[ $result = 0 ] || tail -n 20 rounds
+	assert_eq $result 0
+	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" 60
+	stop server
+	(await "[ \"\$(holdings)\" = '$before' ]" 30) || fail "more or less than before: $(holdings)"
+	# The session that asks.
+	assert_eq "$(rule_field "allow any max 100" now)" 1
+	rm /etc/rdmabroker/policy.d/10-other.rules
+}
+
+case_overload() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow connect
+		allow accept port 7471 rate 5/s burst 5
+		allow accept port 7472
+	END
+	as alice overload $A 7471 7472 5 10 10
+	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 100
+}
+
+# names user|group: those that the rules in $file name.
+names() {
+	grep -v '^#' "$file" | grep -o "\<$1 [a-z][a-z,-]*" | sed "s/$1 //" | tr ',' '\n' | sort -u || true
+}
+
+case_explain() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	for example in single-host storage-target hpc-cluster; do
+		echo "--- $example"
+		file=$share/examples/$example.rules
+		names group | while read -r group; do
+			getent group "$group" > /dev/null || groupadd --system "$group"
+		done
+		names user | while read -r user; do
+			id "$user" > /dev/null 2>&1 || useradd --system --no-user-group "$user"
+		done
+		policy < "$file"
+		rdmabrokerctl check
+		rdmabrokerctl rules --full
+		for operation in session connect listen; do
+			rdmabrokerctl explain $operation --user alice --peer $B --port 4420 \
+				2> words || [ $? = 3 ] || fail "$(cat words)"
+		done
+		rdmabrokerctl explain accept --user alice --local $A --peer $B --port 4420 \
+			--device rxe0 --ps tcp || [ $? = 3 ]
+	done
+	policy <<-END
+		allow connect user bob peer 10.9.0.0/24 port 7471 tos-max 32
+	END
+	assert_contains "$(rdmabrokerctl explain connect --user bob --peer $A --port 7471)" "$RULES:1"
+	fails 3 rdmabrokerctl explain connect --user bob --peer 10.8.0.1 --port 7471
+	assert_contains "$(cat words)" "no-rule"
+}
+
+case_rules() {
+	policy <<-END
+		allow session
+		allow connect
+	END
+	rdmabrokerctl rules
+	sessions=$(rule_field "allow session" allowed)
+	rejects=$(rule_field "" rejected)
+	fails 3 as bob rdmabroker-ping -s -a $A -p 7471
+	# root's own, to ask, is the other one.
+	assert_eq "$(rule_field "allow session" allowed)" $((sessions + 3))
+	assert_eq "$(rule_field "" rejected)" $((rejects + 1))
+}
+
+case_reload_over_the_wire() {
+	policy <<-END
+		allow session
+	END
+	echo "alow any" > "$RULES"
+	fails 1 rdmabrokerctl reload
+	assert_contains "$(cat words)" "$RULES:1:1"
+	assert_contains "$(cat words)" "did you mean 'allow'?"
+	fails 1 rdmabrokerctl check
+	echo "allow session" > "$RULES"
+	rdmabrokerctl reload
+	rdmabrokerctl check
+	fails 1 as bob rdmabrokerctl reload
+}
+
+fabric_up
+install_product
+mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
+run_cases "$@"

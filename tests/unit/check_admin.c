@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/session.h"
+#include "tests/unit/harness.h"
+
+/* What an admin sees and does, and what becomes of the clients: limits, quotas, reloads. */
+
+/* A QP number rests for a while after each connection: every one has its own. */
+static const struct rdmabroker_conn_param *new_param(void)
+{
+	static _Thread_local struct rdmabroker_conn_param param;
+	static atomic_uint n = 16;
+
+	param = (struct rdmabroker_conn_param){ .qp_num = ++n };
+	return &param;
+}
+
+/* A server's program that accepts whatever comes, in a session of its own. */
+struct acceptor {
+	struct rdmabroker *session;
+	pthread_t thread;
+	uint16_t port;
+};
+
+static void *accept_all(void *arg)
+{
+	struct acceptor *acceptor = arg;
+	struct rdmabroker_event *event;
+
+	while (rdmabroker_get_event(acceptor->session, &event, 4 * T) == 0) {
+		if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST)
+			rdmabroker_accept(event->id, new_param());
+		if (event->type == RDMABROKER_EVENT_DISCONNECTED)
+			rdmabroker_destroy_id(event->id);
+		rdmabroker_free_event(event);
+	}
+	return NULL;
+}
+
+static void start_acceptor(struct acceptor *acceptor, uint16_t port)
+{
+	acceptor->session = open_session(0);
+	acceptor->port = port;
+	start_listening(acceptor->session, port);
+	ck_assert_int_eq(pthread_create(&acceptor->thread, NULL, accept_all, acceptor), 0);
+}
+
+static void do_end_sessions_but_first(void *arg)
+{
+	struct list *l;
+
+	(void)arg;
+	list_for_each(l, &harness.core->sessions) {
+		struct session *session = container_of(l, struct session, link);
+
+		session->ops->end(session->userdata, "the test is over");
+	}
+}
+
+static void stop_acceptor(struct acceptor *acceptor)
+{
+	in_server(do_end_sessions_but_first, NULL);
+	pthread_join(acceptor->thread, NULL);
+	rdmabroker_close(acceptor->session);
+}
+
+static int connect_once(struct rdmabroker *session, uint16_t port, int timeout_ms)
+{
+	struct rdmabroker_id *id = resolve(session, port);
+	int r = rdmabroker_connect_wait(id, new_param(), timeout_ms);
+
+	if (r == 0)
+		r = rdmabroker_establish(id);
+	if (r == 0)
+		r = rdmabroker_disconnect_wait(id, T);
+	rdmabroker_destroy_id(id);
+	return r;
+}
+
+static const struct rdmabroker_rule *find_rule(const struct rdmabroker_rule *rules, size_t n,
+					       const char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(rules[i].text, text) == 0)
+			return &rules[i];
+	ck_abort_msg("there is no rule '%s'", text);
+}
+
+START_TEST(busy_at_the_peer)
+{
+	struct rdmabroker *c = open_session(0);
+	const struct rdmabroker_event *reject;
+	struct acceptor acceptor;
+	struct rdmabroker_id *id;
+
+	set_policy("allow session\nallow listen\nallow connect\n"
+		   "allow accept port 7471 rate 5/s burst 1\n");
+	start_acceptor(&acceptor, 7471);
+	ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	id = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(id, new_param(), T), ECONNREFUSED, "busy");
+	reject = rdmabroker_get_reject(id);
+	ck_assert_int_eq(reject->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
+	ck_assert_int_eq(reject->reject_code, RDMABROKER_REJECT_BUSY);
+	ck_assert_uint_ge(reject->retry_after_ms, 1);
+	ck_assert_uint_le(reject->retry_after_ms, 200);
+	rdmabroker_close(c);
+
+	/* Asked to, the library comes again by itself; there is an end to that too. */
+	c = open_session(RDMABROKER_RETRY_BUSY);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	set_policy("allow session\nallow listen\nallow connect\n"
+		   "allow accept port 7471 rate 1/s burst 1\n");
+	ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	ck_assert_int_eq(connect_once(c, 7471, 900), -ECONNREFUSED);
+	rdmabroker_close(c);
+	stop_acceptor(&acceptor);
+}
+END_TEST
+
+START_TEST(busy_here)
+{
+	struct rdmabroker *c = open_session(0);
+	struct rdmabroker_failure failure;
+	struct acceptor acceptor;
+	struct rdmabroker_id *id;
+
+	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 5/s burst 1\n");
+	start_acceptor(&acceptor, 7471);
+	ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	id = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(id, new_param(), T), EBUSY,
+		       "rate 5/s is reached");
+	rdmabroker_get_failure(c, &failure);
+	ck_assert_str_eq(failure.rule, "test.rules:4");
+	ck_assert_uint_ge(failure.retry_after_ms, 1);
+	/* The id is as it was. */
+	poll(NULL, 0, (int)failure.retry_after_ms + 1);
+	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), 0);
+	rdmabroker_close(c);
+
+	c = open_session(RDMABROKER_RETRY_BUSY);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	rdmabroker_close(c);
+	stop_acceptor(&acceptor);
+}
+END_TEST
+
+START_TEST(objects_of_every_kind_are_limited)
+{
+	struct rdmabroker *s = open_session(0), *t;
+	struct rdmabroker_id *first, *second;
+	struct rdmabroker_status *status;
+	struct ibv_context *context;
+
+	set_policy(
+		"allow session max 1\nallow device max 1\nallow listen max 1\nallow connect max 1\n"
+		"allow accept\nallow join max 1\n");
+	/* What was there before does not count for the new rule. */
+	t = open_session(0);
+	{
+		struct rdmabroker_options options = { .size = sizeof(options),
+						      .socket = harness.socket_path };
+		struct rdmabroker *none;
+
+		if (geteuid() != 0)
+			ck_assert_int_eq(rdmabroker_open(&none, &options), -EBUSY);
+	}
+	first = start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_create_id(t, &second, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(second, addr(7472)), 0);
+	expect_failure(t, rdmabroker_listen(second, 0), EBUSY, "max 1 is reached");
+	rdmabroker_destroy_id(first);
+	ck_assert_int_eq(rdmabroker_listen(second, 0), 0);
+
+	first = resolve(s, 7472);
+	ck_assert_int_eq(rdmabroker_connect(first, new_param()), 0);
+	second = resolve(t, 7472);
+	expect_failure(t, rdmabroker_connect(second, new_param()), EBUSY, "max 1 is reached");
+	rdmabroker_destroy_id(first);
+	/* Its answer comes after that to the destruction. */
+	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
+	rdmabroker_free_status(status);
+	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
+	/* A device cannot be opened here, so the lease is all that there is of it. */
+	ck_assert_int_lt(rdmabroker_open_device(s, "fake0", &context), 0);
+	rdmabroker_close(t);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(quotas)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *ids[3];
+	int fds[8], n = 0;
+
+	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
+	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(rdmabroker_create_id(s, &ids[i], NULL, RDMABROKER_PS_TCP), 0);
+		ck_assert_int_eq(rdmabroker_bind_addr(ids[i], addr((uint16_t)(7471 + i))), 0);
+	}
+	ck_assert_int_eq(rdmabroker_listen(ids[0], 0), 0);
+	expect_failure(s, rdmabroker_listen(ids[1], 0), EDQUOT, "ListenersPerUser=");
+	ck_assert_int_eq(rdmabroker_export_id(ids[0], &fds[n++]), 0);
+	ck_assert_int_eq(rdmabroker_export_id(ids[1], &fds[n++]), 0);
+	expect_failure(s, rdmabroker_export_id(ids[2], &fds[n]), EDQUOT, "DescriptorsPerUser=");
+	rdmabroker_destroy_id(ids[0]);
+	ck_assert_int_eq(rdmabroker_listen(ids[2], 0), 0);
+	while (n > 0)
+		close(fds[--n]);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(caps_and_ack_timeout)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param p = {
+		.qp_num = 17,
+		.responder_resources = 16,
+		.initiator_depth = 2,
+		.retry_count = 7,
+		.rnr_retry_count = 3,
+	};
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *active;
+	int value;
+
+	set_policy(
+		"allow session\nallow listen\n"
+		"allow connect ack-timeout 9 responder-resources 4 initiator-depth 8 retry-count 2\n"
+		"allow accept ack-timeout 11 rnr-retry-count 1\n");
+	start_listening(s, 7471);
+	active = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
+	ck_assert_int_eq(value, 9);
+	ck_assert_int_eq(rdmabroker_set_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, 20), 0);
+	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
+	ck_assert_int_eq(value, 9);
+	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	/* As the peer sees it. */
+	ck_assert_uint_eq(event->conn.responder_resources, 4);
+	ck_assert_uint_eq(event->conn.initiator_depth, 2);
+	ck_assert_uint_eq(event->conn.retry_count, 2);
+	ck_assert_uint_eq(event->conn.rnr_retry_count, 3);
+	ck_assert_int_eq(rdmabroker_get_option(event->id, RDMABROKER_OPTION_ACK_TIMEOUT, &value),
+			 0);
+	ck_assert_int_eq(value, 11);
+	ck_assert_int_eq(rdmabroker_accept(event->id, &p), 0);
+	rdmabroker_free_event(event);
+	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	ck_assert_uint_eq(event->conn.rnr_retry_count, 1);
+	rdmabroker_free_event(event);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+static void write_rules(const char *text)
+{
+	FILE *f = fopen(harness.rules_path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(reload_over_the_wire)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_reload_result *result;
+	struct rdmabroker_rule *rules;
+	size_t n;
+
+	write_rules("allow session\nallow connect user 0-\nalow any\n");
+	ck_assert_int_eq(rdmabroker_reload(s, &result), 0);
+	ck_assert_int_eq(result->ok, 0);
+	ck_assert_uint_eq(result->n_complaints, 2);
+	ck_assert_ptr_nonnull(strstr(result->complaints[0], "test.rules:2:"));
+	ck_assert_ptr_nonnull(strstr(result->complaints[1], "did you mean 'allow'?"));
+	ck_assert_uint_eq(result->n_rules, 1);
+	rdmabroker_free_reload_result(result);
+
+	write_rules("allow session # all\nallow connect \\\n  rate 5/s\n");
+	ck_assert_int_eq(rdmabroker_reload(s, &result), 0);
+	ck_assert_int_eq(result->ok, 1);
+	ck_assert_uint_eq(result->n_complaints, 0);
+	ck_assert_uint_eq(result->n_rules, 2);
+	rdmabroker_free_reload_result(result);
+
+	ck_assert_int_eq(rdmabroker_get_rules(s, &rules, &n), 0);
+	ck_assert_uint_eq(n, 3);
+	ck_assert_str_eq(rules[1].text, "allow connect rate 5/s");
+	ck_assert_uint_eq(rules[1].line, 2);
+	ck_assert_ptr_null(rules[2].file);
+	rdmabroker_free_rules(rules);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(many_rules_are_told)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_rule *rules;
+	char text[100 * 600] = "", line[32];
+	size_t n;
+
+	/* Longer than what is told of a rule, in a policy of more than one packet. */
+	for (int i = 0; i < 90; i++) {
+		snprintf(line, sizeof(line), "reject listen port %d", i + 1);
+		strcat(text, line);
+		for (int k = 1; k < 60; k++) {
+			snprintf(line, sizeof(line), ",%d", 1000 + k * 100 + i);
+			strcat(text, line);
+		}
+		strcat(text, "\n");
+	}
+	strcat(text, "allow any\n");
+	set_policy(text);
+	ck_assert_int_eq(rdmabroker_get_rules(s, &rules, &n), 0);
+	ck_assert_uint_eq(n, 92);
+	for (unsigned i = 0; i < 91; i++)
+		ck_assert_uint_eq(rules[i].line, i + 1);
+	ck_assert_ptr_null(rules[91].file);
+	rdmabroker_free_rules(rules);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(rules_are_counted)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_rule *rules;
+	struct rdmabroker_id *id;
+	struct acceptor acceptor;
+	size_t n;
+
+	set_policy("allow session\nallow listen port 7471\nallow connect\n"
+		   "allow accept rate 1/s burst 2\n");
+	start_acceptor(&acceptor, 7471);
+	for (int i = 0; i < 3; i++)
+		connect_once(c, 7471, T);
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(9000)), 0);
+	expect_failure(s, rdmabroker_listen(id, 0), EACCES, "no-rule");
+	ck_assert_int_eq(rdmabroker_get_rules(s, &rules, &n), 0);
+	ck_assert_uint_eq(find_rule(rules, n, "allow connect")->n_allowed, 3);
+	ck_assert_uint_eq(find_rule(rules, n, "allow listen port 7471")->n_now, 1);
+	ck_assert_uint_eq(find_rule(rules, n, "allow accept rate 1/s burst 2")->n_allowed, 3);
+	ck_assert_uint_eq(find_rule(rules, n, "allow accept rate 1/s burst 2")->n_busy, 1);
+	ck_assert_uint_eq(rules[n - 1].n_rejected, 1);
+	rdmabroker_free_rules(rules);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	stop_acceptor(&acceptor);
+}
+END_TEST
+
+START_TEST(explain)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_explanation *e;
+	uint32_t gids[] = { 100, 200 };
+	struct rdmabroker_question q = { .size = sizeof(q), .operation = "connect", .uid = 1000 };
+
+	set_policy("allow session\n"
+		   "allow connect group 200 peer 10.9.0.0/24 tos-max 32 rate-per-user 5/s\n"
+		   "reject connect user 1001 reason \"not you\"\n"
+		   "allow listen unit \"nvmf*\" backlog 7\n");
+	q.gids = gids;
+	q.n_gids = 2;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_int_eq(e->allow, 0);
+	ck_assert_str_eq(e->reason, "no-rule");
+	ck_assert_ptr_null(e->rule);
+	ck_assert_uint_eq(e->depends->line, 2);
+	rdmabroker_free_explanation(e);
+
+	q.peer = addr(1);
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_int_eq(e->allow, 1);
+	ck_assert_uint_eq(e->rule->line, 2);
+	ck_assert_ptr_null(e->depends);
+	ck_assert_uint_eq(e->n_effects, 3);
+	ck_assert_str_eq(e->effects[0], "tos-max 32");
+	ck_assert_str_eq(e->effects[1], "reuseaddr no");
+	ck_assert_str_eq(e->effects[2], "rate-per-user 5/s burst 5");
+	rdmabroker_free_explanation(e);
+
+	q.n_gids = 0;
+	q.uid = 1001;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_str_eq(e->reason, "not you");
+	ck_assert_uint_eq(e->rule->n_rejected, 0);
+	rdmabroker_free_explanation(e);
+
+	q.operation = "listen";
+	q.unit = "nvmf-target.service";
+	q.peer = NULL;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_int_eq(e->allow, 1);
+	ck_assert_str_eq(e->effects[0], "backlog 7");
+	rdmabroker_free_explanation(e);
+
+	q.operation = "conect";
+	expect_failure(s, rdmabroker_explain(s, &q, &e), EINVAL, "no such operation");
+	q.size = 1;
+	expect_failure(s, rdmabroker_explain(s, &q, &e), EINVAL, "size");
+	rdmabroker_close(s);
+}
+END_TEST
+
+static void do_enforce(void *arg)
+{
+	(void)arg;
+	core_enforce(harness.core);
+}
+
+START_TEST(enforcing)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
+	struct rdmabroker_id *pending, *resolved;
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_connect(active, new_param()), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	pending = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
+	resolved = resolve(c, 7471);
+
+	/* What is allowed still is not touched. */
+	set_policy("allow session\nallow connect\nallow accept\nallow listen\n");
+	in_server(do_enforce, NULL);
+	ck_assert_int_eq(rdmabroker_get_event(c, &event, 0), -EAGAIN);
+
+	set_policy("allow session\nallow connect\nallow listen\n");
+	in_server(do_enforce, NULL);
+	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(event->id, active);
+	rdmabroker_free_event(event);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_ptr_eq(event->id, pending);
+	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DENIED);
+	ck_assert_str_eq(event->text, "policy has changed");
+	rdmabroker_free_event(event);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_ERROR);
+	ck_assert_int_eq(event->status, -EACCES);
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
+
+	set_policy("allow session\n");
+	in_server(do_enforce, NULL);
+	event = expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL);
+	ck_assert_ptr_eq(event->id, listener);
+	ck_assert_int_eq(event->status, -EACCES);
+	rdmabroker_free_event(event);
+	expect_failure(s, rdmabroker_listen(listener, 0), EINVAL, "taken away by policy");
+	ck_assert_int_lt(rdmabroker_set_option(listener, RDMABROKER_OPTION_TOS, 1), 0);
+	ck_assert_int_lt(rdmabroker_disconnect(listener), 0);
+	ck_assert_int_lt(rdmabroker_notify(listener, IBV_EVENT_COMM_EST), 0);
+	event = expect(c, RDMABROKER_EVENT_CONNECT_ERROR);
+	ck_assert_ptr_eq(event->id, resolved);
+	rdmabroker_free_event(event);
+
+	set_policy("reject any\n");
+	in_server(do_enforce, NULL);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_LOST));
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_LOST));
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+/* The private data decides, and the number of bytes that must be there. */
+START_TEST(private_data_decides)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param p = { .qp_num = 17,
+					   .private_data = "NVMe\x01",
+					   .private_data_len = 5 };
+	struct rdmabroker_id *id;
+
+	set_policy("allow session\nallow listen\nallow connect\n"
+		   "reject accept data 0x4e564d6502 reason \"version 2\"\n"
+		   "allow accept data \"NVMe\"\n");
+	start_listening(s, 7471);
+	id = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(id, &p), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
+	rdmabroker_destroy_id(id);
+	p.private_data = "NVMe\x02";
+	id = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(id, &p, T), ECONNREFUSED, "version 2");
+	rdmabroker_destroy_id(id);
+	p.private_data = "NVM";
+	p.private_data_len = 3;
+	id = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(id, &p, T), ECONNREFUSED, "no-rule");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+struct load {
+	pthread_t thread;
+	int n_connected, n_failed;
+};
+
+static void *connect_for_ever(void *arg)
+{
+	struct load *load = arg;
+	struct rdmabroker *session = open_session(0);
+
+	for (int i = 0; i < 300; i++) {
+		if (connect_once(session, 7471, T) == 0)
+			load->n_connected++;
+		else
+			load->n_failed++;
+	}
+	rdmabroker_close(session);
+	return NULL;
+}
+
+/* Swapped between two events, a policy that allows the same loses nothing and leaks nothing. */
+START_TEST(a_thousand_reloads_under_load)
+{
+	struct rdmabroker *admin = open_session(0);
+	struct rdmabroker_reload_result *result;
+	struct load loads[2] = { 0 };
+	struct rdmabroker_rule *rules;
+	struct acceptor acceptor;
+	size_t n;
+
+	write_rules("allow any max 1000\n");
+	ck_assert_int_eq(rdmabroker_reload(admin, &result), 0);
+	rdmabroker_free_reload_result(result);
+	start_acceptor(&acceptor, 7471);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(
+			pthread_create(&loads[i].thread, NULL, connect_for_ever, &loads[i]), 0);
+	for (int i = 0; i < 1000; i++) {
+		write_rules(i % 2 ? "allow any max 1000\n" :
+				    "reject connect port 1\nallow any max 1000\n");
+		ck_assert_int_eq(rdmabroker_reload(admin, &result), 0);
+		ck_assert_int_eq(result->ok, 1);
+		rdmabroker_free_reload_result(result);
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(loads[i].thread, NULL);
+		ck_assert_int_eq(loads[i].n_failed, 0);
+		ck_assert_int_eq(loads[i].n_connected, 300);
+	}
+	await_counts(2, 1);
+	ck_assert_int_eq(rdmabroker_get_rules(admin, &rules, &n), 0);
+	/* The acceptor's session and its listener are left of all that the rule has admitted. */
+	ck_assert_uint_eq(find_rule(rules, n, "allow any max 1000")->n_now, 2);
+	rdmabroker_free_rules(rules);
+	rdmabroker_close(admin);
+	stop_acceptor(&acceptor);
+	await_counts(0, 0);
+}
+END_TEST
+
+struct press {
+	pthread_t thread;
+	unsigned n_connected, n_busy, n_other;
+};
+
+#define PRESS_RATE 50 /* a second, which the rule below admits */
+#define PRESS_CLIENTS 5
+#define PRESS_MS 2000
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* One of those who together come ten times as often. */
+static void *press(void *arg)
+{
+	struct rdmabroker *session = open_session(0);
+	const struct rdmabroker_event *reject;
+	uint64_t begin = now_ms(), due = begin;
+	struct press *p = arg;
+
+	while (now_ms() - begin < PRESS_MS) {
+		struct rdmabroker_id *id;
+		int r;
+
+		if (due > now_ms())
+			poll(NULL, 0, (int)(due - now_ms()));
+		due += 1000 * PRESS_CLIENTS / (10 * PRESS_RATE);
+		id = resolve(session, 7471);
+		r = rdmabroker_connect_wait(id, new_param(), T);
+		reject = r == -ECONNREFUSED ? rdmabroker_get_reject(id) : NULL;
+		if (r == 0 && rdmabroker_establish(id) == 0)
+			p->n_connected++;
+		else if (reject && reject->reject_code == RDMABROKER_REJECT_BUSY)
+			p->n_busy++;
+		else
+			p->n_other++;
+		rdmabroker_destroy_id(id);
+	}
+	rdmabroker_close(session);
+	return NULL;
+}
+
+/* What a rule admits gets through, and whoever does not is told that it is busy. */
+START_TEST(ten_times_too_many)
+{
+	struct press presses[PRESS_CLIENTS] = { 0 };
+	unsigned n_connected = 0, n_busy = 0;
+	struct acceptor acceptor;
+
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = PRESS_CLIENTS + 1;
+	harness.core->settings.max_ids_per_session = 100;
+	set_policy("allow session\nallow listen\nallow connect\n"
+		   "allow accept rate 50/s burst 5\n");
+	start_acceptor(&acceptor, 7471);
+	for (int i = 0; i < PRESS_CLIENTS; i++)
+		ck_assert_int_eq(pthread_create(&presses[i].thread, NULL, press, &presses[i]), 0);
+	for (int i = 0; i < PRESS_CLIENTS; i++) {
+		pthread_join(presses[i].thread, NULL);
+		n_connected += presses[i].n_connected;
+		n_busy += presses[i].n_busy;
+		ck_assert_uint_eq(presses[i].n_other, 0);
+	}
+	printf("# ten times too many: %u connected, %u busy\n", n_connected, n_busy);
+	ck_assert_uint_ge(n_connected, PRESS_RATE * PRESS_MS / 1000 * 9 / 10);
+	ck_assert_uint_ge(n_busy, n_connected);
+	stop_acceptor(&acceptor);
+}
+END_TEST
+
+UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peer, busy_here,
+	  objects_of_every_kind_are_limited, quotas, caps_and_ack_timeout, reload_over_the_wire,
+	  many_rules_are_told, rules_are_counted, explain, enforcing, private_data_decides,
+	  a_thousand_reloads_under_load, ten_times_too_many)

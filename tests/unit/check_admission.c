@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "core/admission.h"
+#include "tests/unit/unit.h"
+#include "util/diag.h"
+
+/* Limits by themselves: time is a number here. */
+
+#define MS 1000000ULL
+#define START (1000 * 1000 * MS)
+
+static struct policy *policy;
+static struct admissions *admissions;
+static struct overflow overflow;
+
+static struct policy *load(const char *text)
+{
+	struct policy *p = NULL;
+	struct diag *diag = NULL;
+
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_msg(policy_load_text(&p, "t", text, strlen(text), diag) == 0, "%s",
+		      diag_first(diag));
+	diag_free(diag);
+	return p;
+}
+
+static void use(const char *text)
+{
+	struct policy *next = load(text);
+	struct admissions *made;
+
+	ck_assert_int_eq(admissions_new(&made, next, admissions), 0);
+	admissions_free(admissions);
+	policy_unref(policy);
+	admissions = made;
+	policy = next;
+}
+
+static void tear_down(void)
+{
+	admissions = admissions_free(admissions);
+	policy = policy_unref(policy);
+}
+
+static void set_up(void)
+{
+}
+
+static const struct sockaddr *peer(unsigned n)
+{
+	static struct sockaddr_in in;
+
+	in = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)(1000 + n)),
+		.sin_addr.s_addr = htonl(0x0a000000 + n),
+	};
+	return (struct sockaddr *)&in;
+}
+
+/* By rule 0. */
+static int admit_at(uint64_t now, uid_t uid, unsigned from, bool pending, struct admitted *ret)
+{
+	const struct policy_rule *rule = policy_rule_at(policy, 0);
+
+	return tally_admit(admissions_find(admissions, rule), &rule->settings, now, uid, peer(from),
+			   pending, ret, &overflow);
+}
+
+static struct tally *tally(size_t i)
+{
+	return admissions_find(admissions, policy_rule_at(policy, i));
+}
+
+START_TEST(rate_and_burst)
+{
+	struct admitted a;
+	unsigned n = 0;
+
+	use("allow connect rate 100/s burst 5");
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+		admitted_done(&a);
+	}
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "rate 100/s");
+	ck_assert_uint_eq(overflow.retry_after_ms, 10);
+	/* One after the other. */
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
+	ck_assert_uint_eq(overflow.retry_after_ms, 20);
+	ck_assert_int_eq(admit_at(START + 10 * MS - 1, 1, 1, false, &a), -EBUSY);
+	ck_assert_int_eq(admit_at(START + 10 * MS, 1, 1, false, &a), 0);
+	admitted_done(&a);
+	ck_assert_uint_eq(tally(0)->n_busy, 3);
+
+	/* Ten times too many for ten seconds: what is admitted is the rate, and the burst once. */
+	for (uint64_t t = 0; t < 10000; t++)
+		if (admit_at(START + 1000 * MS + t * MS, 1, 1, false, &a) == 0) {
+			admitted_done(&a);
+			n++;
+		}
+	ck_assert_uint_ge(n, 1000);
+	ck_assert_uint_le(n, 1005);
+}
+END_TEST
+
+START_TEST(the_wait_has_an_end)
+{
+	struct admitted a;
+
+	use("allow connect rate 1/s");
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+	admitted_done(&a);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
+	ck_assert_uint_eq(overflow.retry_after_ms, 2000);
+}
+END_TEST
+
+START_TEST(users_and_peers_apart)
+{
+	struct admitted a;
+
+	use("allow accept rate-per-user 10/s burst 1 rate-per-peer 1000/s burst 1");
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+	admitted_done(&a);
+	ck_assert_int_eq(admit_at(START, 1, 2, false, &a), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "rate-per-user 10/s");
+	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "rate-per-peer 1000/s");
+	/* Refused by the one limit, it has not used up the other. */
+	ck_assert_int_eq(admit_at(START, 2, 2, false, &a), 0);
+	admitted_done(&a);
+	/* Keys that mean nothing any more go. */
+	for (unsigned i = 0; i < 10000; i++) {
+		ck_assert_int_eq(admit_at(START + (i + 1) * 1000 * MS, i, i, false, &a), 0);
+		admitted_done(&a);
+	}
+	ck_assert_uint_le(tally(0)->next_sweep, 128);
+}
+END_TEST
+
+START_TEST(objects_at_a_time)
+{
+	struct admitted a, b, c, d;
+
+	use("allow listen max 3 max-per-user 2");
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &b), 0);
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &c), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "max-per-user 2");
+	ck_assert_int_eq(admit_at(START, 2, 1, false, &c), 0);
+	ck_assert_int_eq(admit_at(START, 2, 1, false, &d), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "max 3");
+	admitted_done(&a);
+	/* It is user 2's third, and user 1 has room. */
+	admitted_move(&b, &d, 2);
+	ck_assert_ptr_null(b.tally);
+	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+	admitted_done(&a);
+	admitted_done(&c);
+	admitted_done(&d);
+	admitted_done(&d);
+	ck_assert_uint_eq(tally(0)->n_now, 0);
+}
+END_TEST
+
+START_TEST(pending)
+{
+	struct admitted a, b;
+
+	use("allow accept pending 1");
+	ck_assert_int_eq(admit_at(START, 1, 1, true, &a), 0);
+	ck_assert_int_eq(admit_at(START, 1, 1, true, &b), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "pending 1");
+	admitted_answered(&a);
+	ck_assert_int_eq(admit_at(START, 1, 1, true, &b), 0);
+	ck_assert_uint_eq(tally(0)->n_now, 2);
+	ck_assert_uint_eq(tally(0)->n_pending, 1);
+	admitted_done(&a);
+	admitted_done(&b);
+	ck_assert_uint_eq(tally(0)->n_pending, 0);
+}
+END_TEST
+
+/* A rule that stays keeps what it has counted, wherever it stands now. */
+START_TEST(reloads)
+{
+	struct admitted a, b, c;
+
+	use("allow connect user 1 max 1\nallow connect max 2\n");
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+	use("reject listen\nallow connect max 2\nallow   connect user 1   max 1 # the same\n");
+	ck_assert_ptr_eq(tally(2), a.tally);
+	ck_assert_uint_eq(tally(2)->n_now, 1);
+	ck_assert_uint_eq(tally(1)->n_now, 0);
+	/* Of a rule that is gone nothing is counted, but it is given back. */
+	use("allow connect max 1\n");
+	ck_assert_uint_eq(tally(0)->n_now, 0);
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &b), 0);
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &c), -EBUSY);
+	admitted_done(&a);
+	for (int i = 0; i < 1000; i++)
+		use(i % 2 ? "allow connect max 1\n" : "allow connect max 1\nreject any\n");
+	ck_assert_int_eq(admit_at(START, 1, 1, false, &c), -EBUSY);
+	admitted_done(&b);
+	ck_assert_uint_eq(tally(0)->n_now, 0);
+}
+END_TEST
+
+UNIT_MAIN("admission", set_up, tear_down, rate_and_burst, the_wait_has_an_end,
+	  users_and_peers_apart, objects_at_a_time, pending, reloads)

@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pty.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/harness.h"
+
+/* The real rdmabrokerctl, against the server over a real socket. */
+
+static struct {
+	int status;
+	char out[65536], err[65536];
+} got;
+
+static char program[4096]; /* rdmabrokerctl */
+static uid_t run_as; /* 0: as who runs the test */
+
+static const char *build_dir(void)
+{
+	return getenv("O") ?: "build";
+}
+
+static void prepare(void)
+{
+	set_up();
+	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build_dir());
+	setenv("LD_LIBRARY_PATH", build_dir(), /* overwrite= */ 1);
+	setenv("TERM", "xterm", /* overwrite= */ 1);
+	unsetenv("NO_COLOR");
+	unsetenv("RDMABROKER_SOCKET");
+	run_as = 0;
+}
+
+/* Does not return: a Check test's child must not live on as a second test. */
+static void become(const char *const *argv)
+{
+	if (run_as > 0 && (setgroups(0, NULL) < 0 || setgid(run_as) < 0 || setuid(run_as) < 0))
+		_exit(126);
+	execvp(argv[0], (char *const *)argv);
+	_exit(127);
+}
+
+static void read_back(int fd, char *text, size_t size)
+{
+	ssize_t n = pread(fd, text, size - 1, 0);
+
+	ck_assert_int_ge(n, 0);
+	text[n] = '\0';
+	close(fd);
+}
+
+static int open_capture(void)
+{
+	int fd = open(harness.dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int run(const char *const *argv)
+{
+	int out = open_capture(), err = open_capture();
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		dup2(out, STDOUT_FILENO);
+		dup2(err, STDERR_FILENO);
+		become(argv);
+	}
+	got.status = wait_for(pid);
+	read_back(out, got.out, sizeof(got.out));
+	read_back(err, got.err, sizeof(got.err));
+	return got.status;
+}
+
+#define ctl(...) \
+	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
+
+/* The same on a terminal, which has both outputs; lines end in CR LF there. */
+static int run_on_terminal(unsigned short columns, const char *const *argv)
+{
+	struct winsize size = { .ws_row = 24, .ws_col = columns };
+	size_t len = 0;
+	ssize_t n;
+	pid_t pid;
+	int fd;
+
+	pid = forkpty(&fd, NULL, NULL, &size);
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		become(argv);
+	/* EIO is the end of a terminal. */
+	while ((n = read(fd, got.out + len, sizeof(got.out) - 1 - len)) > 0)
+		len += (size_t)n;
+	got.out[len] = '\0';
+	close(fd);
+	return got.status = wait_for(pid);
+}
+
+#define ctl_on_terminal(columns, ...)                                                             \
+	run_on_terminal(columns, (const char *const[]){ program, "--socket", harness.socket_path, \
+							__VA_ARGS__, NULL })
+
+static void assert_has(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part), "no '%s' in '%s'", part, text);
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+	ck_assert_msg(!strstr(text, part), "'%s' in '%s'", part, text);
+}
+
+/* stdout is one JSON value, and of it, D, this Python expression is true. */
+static void assert_json(const char *expression)
+{
+	char script[2048];
+	FILE *python;
+
+	ck_assert_str_eq(got.err, "");
+	ck_assert_msg(got.out[0] && strchr(got.out, '\n') == strrchr(got.out, '\n'), "%s", got.out);
+	snprintf(script, sizeof(script),
+		 "python3 -IS -c 'import json, sys\nd = json.load(sys.stdin)\n"
+		 "assert %s, d'",
+		 expression);
+	python = popen(script, "w");
+	ck_assert_ptr_nonnull(python);
+	fputs(got.out, python);
+	ck_assert_msg(pclose(python) == 0, "%s\n%s", expression, got.out);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+}
+
+/* The command line */
+
+static void assert_usage(const char *part)
+{
+	ck_assert_int_eq(got.status, 2);
+	ck_assert_str_eq(got.out, "");
+	assert_has(got.err, part);
+	assert_has(got.err, "see rdmabrokerctl help");
+}
+
+START_TEST(what_is_wrong_with_the_command_line)
+{
+	run((const char *const[]){ program, NULL });
+	assert_usage("what is to be done?");
+	ctl("stauts");
+	assert_usage("unknown verb \"stauts\", did you mean \"status\"?");
+	ctl("frobnicate");
+	assert_usage("unknown verb \"frobnicate\"\n");
+	ctl("rules", "--fulll");
+	assert_usage("unknown option \"fulll\", did you mean \"full\"?");
+	assert_has(got.err, "see rdmabrokerctl help rules\n");
+	/* Options of one verb are not another's. */
+	ctl("status", "--full");
+	assert_usage("unknown option \"full\"\n");
+	ctl("--full", "rules");
+	assert_usage("unknown option \"full\"\n");
+	ctl("rules", "--full=1");
+	assert_usage("--full takes no argument");
+	ctl("rules", "-x");
+	assert_usage("unknown option in \"-x\"");
+	ctl("rules", "all");
+	assert_usage("rules takes no arguments, what is \"all\"?");
+	ctl("explain");
+	assert_usage("explain takes OPERATION");
+	ctl("explain", "connect", "listen");
+	assert_usage("explain takes no more arguments, what is \"listen\"?");
+	ctl("explain", "connect", "--port");
+	assert_usage("--port takes an argument");
+	ctl("explain", "connect", "--group", "1", "--group", "2");
+	assert_usage("--group is given twice");
+	run((const char *const[]){ program, "status", "--socket", NULL });
+	assert_usage("--socket takes an argument");
+}
+END_TEST
+
+START_TEST(help)
+{
+	static const char *const ways[] = { "help", "--help", "-h" };
+
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(ctl(ways[i]), 0);
+		ck_assert_str_eq(got.err, "");
+		assert_has(got.out, "Usage: rdmabrokerctl [OPTION ...] VERB [ARGUMENT ...]\n");
+		assert_has(got.out, "  explain OPERATION ");
+		assert_has(got.out, "      --peer ADDR ");
+		assert_has(got.out, "3 explain: reject");
+	}
+	ck_assert_int_eq(ctl("help", "explain"), 0);
+	assert_has(got.out, "Usage: rdmabrokerctl explain [OPTION ...] OPERATION\n");
+	assert_has(got.out, "OPERATION: session device listen connect accept join admin\n");
+	assert_lacks(got.out, "rules");
+	ck_assert_int_eq(ctl("explain", "--help"), 0);
+	assert_has(got.out, "Usage: rdmabrokerctl explain ");
+	ck_assert_int_eq(ctl("--help", "explain"), 0);
+	assert_has(got.out, "Usage: rdmabrokerctl explain ");
+	ck_assert_int_eq(ctl("help", "--json"), 0);
+	assert_json("[v[\"name\"] for v in d[\"verbs\"]] == [\"check\", \"explain\", \"help\", "
+		    "\"reload\", \"rules\", \"status\", \"version\"]");
+	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
+	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
+	ck_assert_int_eq(ctl("help", "rulez"), 2);
+	assert_has(got.err, "did you mean \"rules\"?");
+}
+END_TEST
+
+START_TEST(version)
+{
+	ck_assert_int_eq(ctl("version"), 0);
+	assert_has(got.out, "rdmabrokerctl ");
+	ck_assert_int_eq(ctl("--version"), 0);
+	assert_has(got.out, "rdmabrokerctl ");
+	ck_assert_int_eq(ctl("version", "--json"), 0);
+	assert_json("list(d) == [\"version\"]");
+}
+END_TEST
+
+START_TEST(what_cannot_be_written_is_said)
+{
+	ck_assert_int_eq(run((const char *const[]){ "sh", "-c", "exec \"$0\" help >/dev/full",
+						    program, NULL }),
+			 1);
+	assert_has(got.err, "cannot write: No space left on device");
+}
+END_TEST
+
+/* The daemon */
+
+START_TEST(status)
+{
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "policy: 1 rule\n");
+	assert_has(got.out, "sessions: 1\n");
+	ck_assert_int_eq(ctl("status", "--json"), 0);
+	assert_json("d[\"policy\"] == {\"rules\": 1, \"error\": None} and d[\"sessions\"] == 1");
+	/* Options may stand before and after the verb. */
+	ck_assert_int_eq(ctl("--json", "status"), 0);
+	assert_json("d[\"sessions\"] == 1");
+}
+END_TEST
+
+START_TEST(no_daemon)
+{
+	static const char *const verbs[] = { "status", "rules", "reload" };
+
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(ctl("--socket", "/nonexistent", verbs[i], "--json"), 1);
+		ck_assert_str_eq(got.out, "");
+		assert_has(got.err, "the daemon is not running");
+	}
+	ck_assert_int_eq(ctl("--socket", "/nonexistent", "explain", "connect"), 1);
+	assert_has(got.err, "the daemon is not running");
+	/* Those ask nobody. */
+	ck_assert_int_eq(ctl("--socket", "/nonexistent", "version"), 0);
+	ck_assert_int_eq(ctl("--socket", "/nonexistent", "help"), 0);
+
+	setenv("RDMABROKER_SOCKET", harness.socket_path, 1);
+	ck_assert_int_eq(run((const char *const[]){ program, "status", NULL }), 0);
+}
+END_TEST
+
+/* As somebody else: only root can, and of all that the build directory need not be open to others. */
+START_TEST(not_permitted)
+{
+	char command[9000];
+
+	if (geteuid() != 0)
+		return;
+	snprintf(command, sizeof(command), "cp %s/rdmabrokerctl %s/librdmabroker.so.1 %s",
+		 build_dir(), build_dir(), harness.dir);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(program, sizeof(program), "%s/rdmabrokerctl", harness.dir);
+	setenv("LD_LIBRARY_PATH", harness.dir, 1);
+	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.socket_path, 0666), 0);
+	run_as = 65534;
+
+	set_policy("allow session\nreject admin\n");
+	static const char *const verbs[] = { "status", "rules", "reload" };
+	for (size_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(ctl(verbs[i]), 1);
+		ck_assert_str_eq(got.out, "");
+		assert_has(got.err, "only root, the broker's own user");
+		assert_has(got.err, "try again as root");
+	}
+	ck_assert_int_eq(ctl("explain", "connect"), 1);
+	assert_has(got.err, "try again as root");
+	set_policy("reject session reason \"closed on sundays\"\n");
+	ck_assert_int_eq(ctl("rules"), 1);
+	assert_has(got.err, "closed on sundays");
+
+	/* Who is allowed to by a rule needs not be root; and asks for himself. */
+	set_policy("allow admin user 65534\nallow session\nreject connect user 65534\n");
+	ck_assert_int_eq(ctl("rules"), 0);
+	ck_assert_int_eq(ctl("explain", "connect"), 3);
+	assert_has(got.out, "who: uid 65534, gids 65534\n");
+
+	unlink(program);
+	snprintf(program, sizeof(program), "%s/librdmabroker.so.1", harness.dir);
+	unlink(program);
+}
+END_TEST
+
+/* rules */
+
+static void listen_thrice(struct rdmabroker *session)
+{
+	struct rdmabroker_id *id;
+
+	start_listening(session, 7471);
+	for (uint16_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+		ck_assert_int_eq(rdmabroker_bind_addr(id, addr(7472 + i)), 0);
+		ck_assert_int_lt(rdmabroker_listen(id, 0), 0);
+	}
+}
+
+static const char counted_rules[] =
+	"allow session\n"
+	"allow listen port 7471,7472 \\\n  max 1 # one\n"
+	"reject listen port 7473 reason \"\xc3\xa4\xc3\xb6\xc3\xbc \\\"quoted\\\" text that is rather "
+	"long, so that a terminal has to cut it somewhere\"\n"
+	"allow connect\n";
+
+START_TEST(rules)
+{
+	struct rdmabroker *session = open_session(0);
+	char *line, *text;
+
+	set_policy(counted_rules);
+	listen_thrice(session);
+	ck_assert_int_eq(ctl("rules"), 0);
+	ck_assert_str_eq(got.err, "");
+	assert_lacks(got.out, "\033");
+	line = strtok(got.out, "\n");
+	ck_assert_str_eq(line, "RULE          ALLOWED  REJECTED  BUSY  NOW  PENDING  TEXT");
+	text = strstr(line, "TEXT");
+	line = strtok(NULL, "\n");
+	ck_assert_int_eq(strncmp(line, "test.rules:1 ", 13), 0);
+	line = strtok(NULL, "\n");
+	ck_assert_str_eq(line, "test.rules:2        2         0     1    1        0  "
+			       "allow listen port 7471,7472 max 1");
+	line = strtok(NULL, "\n");
+	assert_has(line, "test.rules:4        0         1     0    0        0  reject listen");
+	/* No terminal: nothing is cut. */
+	assert_has(line, "has to cut it somewhere\"");
+	line = strtok(NULL, "\n");
+	assert_has(line, "allow connect");
+	line = strtok(NULL, "\n");
+	ck_assert_str_eq(line, "(no rule)           0         0     0    0        0  "
+			       "(rejected: none matches)");
+	ck_assert_ptr_null(strtok(NULL, "\n"));
+	ck_assert_ptr_nonnull(text);
+
+	ck_assert_int_eq(ctl("rules", "--json"), 0);
+	assert_json("len(d[\"rules\"]) == 5 and d[\"rules\"][1] == {\"file\": \"test.rules\", "
+		    "\"line\": 2, \"text\": \"allow listen port 7471,7472 max 1\", \"allowed\": 2, "
+		    "\"rejected\": 0, \"busy\": 1, \"now\": 1, \"pending\": 0}");
+	assert_json("d[\"rules\"][4][\"file\"] is None and d[\"rules\"][4][\"line\"] is None and "
+		    "d[\"rules\"][4][\"text\"] == \"\"");
+	assert_json("\"\\u00e4\\u00f6\\u00fc \" in d[\"rules\"][2][\"text\"]");
+	rdmabroker_close(session);
+}
+END_TEST
+
+/* Of the line that has WORD, up to the CR. */
+static char *line_with(const char *word)
+{
+	static char line[4096];
+	const char *at = strstr(got.out, word);
+
+	ck_assert_msg(at, "no '%s' in '%s'", word, got.out);
+	while (at > got.out && at[-1] != '\n')
+		at--;
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\r"), at);
+	return line;
+}
+
+static size_t columns_of(const char *line)
+{
+	size_t n = 0;
+
+	for (; *line; line++) {
+		if (*line == '\033')
+			line = strchr(line, 'm');
+		else if ((*line & 0xc0) != 0x80)
+			n++;
+	}
+	return n;
+}
+
+START_TEST(rules_on_a_terminal)
+{
+	struct rdmabroker *session = open_session(0);
+	char *line;
+
+	set_policy(counted_rules);
+	listen_thrice(session);
+	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	line = line_with("test.rules:4");
+	assert_has(line, "  \033[31m       1\033[0m  ");
+	assert_has(line, "...");
+	ck_assert_uint_eq(columns_of(line), 90);
+	line = line_with("test.rules:2");
+	assert_has(line, "  \033[33m   1\033[0m  ");
+	assert_has(line, "allow listen port 7471,7472 max 1");
+
+	/* What does not fit at all is not cut to nothing. */
+	ck_assert_int_eq(ctl_on_terminal(20, "rules"), 0);
+	assert_has(line_with("test.rules:2"), "allow listen ...");
+	/* Does not tell how wide it is. */
+	ck_assert_int_eq(ctl_on_terminal(0, "rules"), 0);
+	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
+	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--full"), 0);
+	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
+	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--json"), 0);
+	assert_lacks(got.out, "\033");
+
+	setenv("NO_COLOR", "1", 1);
+	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	assert_lacks(got.out, "\033");
+	unsetenv("NO_COLOR");
+	setenv("TERM", "dumb", 1);
+	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	assert_lacks(got.out, "\033");
+	rdmabroker_close(session);
+}
+END_TEST
+
+/* explain */
+
+static const char explained_rules[] =
+	"set far = { 10.2.0.0/16, fd00::/16 }\n"
+	"reject connect user 1000 device mlx* port 1-1023, 7000 log reason \"a, peer\"\n"
+	"allow connect group 2000 peer @far tos-max 32 rate-per-user 500/s\n"
+	"allow accept data \"RDMA\" dscp af31 pending 64\n"
+	"allow listen local 10.2.0.1 ps udp\n"
+	"allow listen user 7\n"
+	"reject connect reason \"not \\\"here\\\"\"\n"
+	"allow session\n";
+
+START_TEST(explain_says_why)
+{
+	set_policy(explained_rules);
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--group", "2000", "--peer",
+			     "10.2.3.4", "--port", "7471"),
+			 0);
+	ck_assert_str_eq(got.err, "");
+	ck_assert_str_eq(got.out, "allow\n"
+				  "      who: uid 1001, gids 2000\n"
+				  "     rule: test.rules:3\n"
+				  "           allow connect group 2000 peer @far "
+				  "tos-max 32 rate-per-user 500/s\n"
+				  "     sets: tos-max 32\n"
+				  "           reuseaddr no\n"
+				  "           rate-per-user 500/s burst 500\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--group", "2000", "--peer",
+			     "fd00::1", "--json"),
+			 0);
+	assert_json("d[\"answer\"] == \"allow\" and d[\"reason\"] is None and d[\"uid\"] == 1001 "
+		    "and d[\"gids\"] == [2000] and d[\"rule\"][\"line\"] == 3 and "
+		    "\"tos-max 32\" in d[\"effects\"] and d[\"depends\"] is None");
+
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--group", "2000", "--peer",
+			     "10.3.0.1"),
+			 3);
+	ck_assert_str_eq(got.out, "reject: not \"here\"\n"
+				  "      who: uid 1001, gids 2000\n"
+				  "     rule: test.rules:7\n"
+				  "           reject connect reason \"not \\\"here\\\"\"\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--json"), 3);
+	assert_json("d[\"answer\"] == \"reject\" and d[\"reason\"] == \"not \\\"here\\\"\" and "
+		    "d[\"rule\"][\"file\"] == \"test.rules\" and d[\"effects\"] == []");
+
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--peer", "fe80::1%lo"), 3);
+	ck_assert_int_eq(ctl("explain", "join"), 3);
+	assert_has(got.out, "reject: no-rule\n");
+	assert_has(got.out, "     rule: none matches\n");
+	ck_assert_int_eq(ctl("explain", "join", "--json"), 3);
+	assert_json("d[\"reason\"] == \"no-rule\" and d[\"rule\"] is None");
+
+	ck_assert_int_eq(ctl_on_terminal(80, "explain", "session"), 0);
+	assert_has(got.out, "\033[32mallow\033[0m");
+	ck_assert_int_eq(ctl_on_terminal(80, "explain", "join"), 3);
+	assert_has(got.out, "\033[31mreject: no-rule\033[0m");
+}
+END_TEST
+
+START_TEST(explain_says_on_what_it_depends)
+{
+	set_policy(explained_rules);
+	/* The words in quotes and in lists are no matches. */
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
+			     "10.2.0.9"),
+			 3);
+	assert_has(got.out, "  depends: test.rules:2\n");
+	assert_has(got.out, "may not match; to know, give --port, --device\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
+			     "10.2.0.9", "--device", "mlx5_0", "--json"),
+			 3);
+	assert_json("d[\"depends\"][\"line\"] == 2 and d[\"depends\"][\"missing\"] == [\"port\"]");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
+			     "10.2.0.9", "--device", "rxe0"),
+			 0);
+	assert_lacks(got.out, "depends");
+
+	ck_assert_int_eq(ctl("explain", "accept"), 3);
+	assert_has(got.out, "may match first; to know, give --data\n");
+	ck_assert_int_eq(ctl("explain", "accept", "--data", "RDMAx"), 0);
+	assert_has(got.out, "     sets: tos 104\n");
+	ck_assert_int_eq(ctl("explain", "accept", "--data", "0x52444d41"), 0);
+	ck_assert_int_eq(ctl("explain", "accept", "--data", "RDM"), 3);
+	assert_lacks(got.out, "depends");
+
+	/* A wildcard is no address yet. */
+	ck_assert_int_eq(ctl("explain", "listen", "--local", "0.0.0.0"), 3);
+	assert_has(got.out, "to know, give --local, --ps\n");
+	ck_assert_int_eq(ctl("explain", "listen", "--local", "::", "--ps", "udp"), 3);
+	assert_has(got.out, "to know, give --local\n");
+	ck_assert_int_eq(ctl("explain", "listen", "--local", "10.2.0.1", "--ps", "udp"), 0);
+}
+END_TEST
+
+START_TEST(explain_says_what_no_rule_says)
+{
+	set_policy(explained_rules);
+	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "80", "--ps", "tcp"), 0);
+	assert_has(got.out, "     note: a port below 1024 is refused all the same");
+	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "1024", "--ps", "tcp"),
+			 0);
+	assert_lacks(got.out, "note");
+	ck_assert_int_eq(ctl("explain", "admin"), 3);
+	assert_has(got.out, "     note: root and the daemon's own user");
+}
+END_TEST
+
+START_TEST(explain_knows_users)
+{
+	const struct passwd *root = getpwuid(0);
+
+	ck_assert_ptr_nonnull(root);
+	set_policy("allow connect user 0\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", root->pw_name, "--json"), 0);
+	assert_json("d[\"uid\"] == 0 and 0 in d[\"gids\"]");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "0", "--json"), 0);
+	assert_json("d[\"uid\"] == 0 and 0 in d[\"gids\"]");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "0", "--group", "+77,78", "--json"),
+			 0);
+	assert_json("0 in d[\"gids\"] and 77 in d[\"gids\"] and 78 in d[\"gids\"]");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "0", "--group", "77,78", "--json"), 0);
+	assert_json("d[\"gids\"] == [77, 78]");
+	/* Without an entry. */
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999", "--json"), 3);
+	assert_json("d[\"uid\"] == 3999999999 and d[\"gids\"] == []");
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999"), 3);
+	assert_has(got.out, "who: uid 3999999999, no groups\n");
+	/* The caller. */
+	ck_assert_int_eq(ctl("explain", "connect", "--json") == 0, geteuid() == 0);
+	assert_json("len(d[\"gids\"]) >= 1");
+
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "nobody-at-all"), 1);
+	assert_has(got.err, "unknown user \"nobody-at-all\"\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--group", "nothing-at-all"), 1);
+	assert_has(got.err, "unknown group \"nothing-at-all\"\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--group", ""), 1);
+	ck_assert_int_eq(ctl("explain", "connect", "--user", "4294967295"), 2);
+	ck_assert_int_eq(ctl("explain", "connect", "--group", "99999999999999999999"), 2);
+	ck_assert_str_eq(got.out, "");
+}
+END_TEST
+
+START_TEST(explain_takes_no_nonsense)
+{
+	static const struct {
+		const char *operation, *option, *value, *complaint;
+	} cases[] = {
+		{ "conect", "--port", "1",
+		  "unknown operation \"conect\", did you mean \"connect\"?" },
+		{ "any", "--port", "1", "unknown operation \"any\"\n" },
+		{ "connect", "--peer", "10.1", "\"10.1\" is no IPv4 or IPv6 address" },
+		{ "connect", "--peer", "localhost", "\"localhost\" is no IPv4 or IPv6 address" },
+		{ "connect", "--local", "", "\"\" is no IPv4 or IPv6 address" },
+		{ "connect", "--port", "0", "a port is a number from 1 to 65535, not \"0\"" },
+		{ "connect", "--port", "65536", "not \"65536\"" },
+		{ "connect", "--port", "-1", "not \"-1\"" },
+		{ "connect", "--ps", "tpc", "unknown port space \"tpc\", did you mean \"tcp\"?" },
+		{ "connect", "--data", "0x1", "0x is followed by pairs of hexadecimal digits" },
+		{ "connect", "--data", "0x1g", "0x is followed by pairs of hexadecimal digits" },
+		{ "connect", "--prot", "1", "unknown option \"prot\", did you mean \"port\"?" },
+	};
+	char data[200] = "";
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ck_assert_int_eq(
+			ctl("explain", cases[i].operation, cases[i].option, cases[i].value), 2);
+		ck_assert_str_eq(got.out, "");
+		assert_has(got.err, cases[i].complaint);
+	}
+	memset(data, 'x', 181);
+	ck_assert_int_eq(ctl("explain", "connect", "--data", data), 2);
+	assert_has(got.err, "private data has at most 180 bytes");
+	data[180] = '\0';
+	ck_assert_int_eq(ctl("explain", "connect", "--data", data), 0);
+}
+END_TEST
+
+/* reload, check */
+
+START_TEST(reload)
+{
+	write_file(harness.rules_path, "allow any\nreject any\n");
+	ck_assert_int_eq(ctl("reload"), 0);
+	ck_assert_str_eq(got.out, "2 rules in force\n");
+	ck_assert_int_eq(ctl("reload", "--json"), 0);
+	assert_json("d == {\"ok\": True, \"rules\": 2, \"complaints\": []}");
+
+	write_file(harness.rules_path, "allow any\nreject eny\nallow\n");
+	ck_assert_int_eq(ctl("reload"), 1);
+	ck_assert_str_eq(got.out, "");
+	assert_has(got.err, "test.rules:2:8: unknown operation 'eny'");
+	assert_has(got.err, "test.rules:3:");
+	assert_has(got.err, "nothing was reloaded; the 2 rules from before stay in force");
+	ck_assert_int_eq(ctl("reload", "--json"), 1);
+	assert_json("not d[\"ok\"] and d[\"rules\"] == 2 and len(d[\"complaints\"]) == 2 and "
+		    "\"test.rules:2:8: \" in d[\"complaints\"][0]");
+	ck_assert_int_eq(ctl("rules"), 0);
+	assert_has(got.out, "reject any");
+}
+END_TEST
+
+START_TEST(check)
+{
+	char daemon[4096];
+
+	snprintf(daemon, sizeof(daemon), "%s/rdmabrokerd", build_dir());
+	setenv("RDMABROKERD", daemon, 1);
+	write_file(harness.rules_path, "allow any\nreject any\n");
+	ck_assert_int_eq(ctl("check", harness.rules_path), 0);
+	ck_assert_str_eq(got.out, "");
+	ck_assert_str_eq(got.err, "");
+	ck_assert_int_eq(ctl("check", "--json", harness.rules_path), 0);
+	assert_json("d == {\"ok\": True, \"complaints\": [], \"more\": 0, \"rules\": 2}");
+
+	write_file(harness.rules_path, "allow any\n\nreject\teny\n");
+	ck_assert_int_eq(ctl("check", harness.rules_path), 1);
+	ck_assert_str_eq(got.out, "");
+	assert_has(got.err, "test.rules:3:8: unknown operation 'eny', did you mean 'any'?\n"
+			    "    reject\teny\n          \t^\n");
+	ck_assert_int_eq(ctl("check", harness.rules_path, "--json"), 1);
+	assert_json(
+		"not d[\"ok\"] and d[\"rules\"] == 0 and len(d[\"complaints\"]) == 1 and "
+		"d[\"complaints\"][0][\"file\"].endswith(\"/test.rules\") and "
+		"d[\"complaints\"][0][\"line\"] == 3 and d[\"complaints\"][0][\"column\"] == 8 and "
+		"d[\"complaints\"][0][\"text\"].startswith(\"unknown operation\")");
+	ck_assert_int_eq(ctl("check", "--json", "/nonexistent.rules", "/nonexistent.conf"), 1);
+	assert_json("len(d[\"complaints\"]) == 2 and d[\"complaints\"][0][\"line\"] is None");
+	/* What looks like an option behind "--" is a file to the daemon too. */
+	ck_assert_int_eq(ctl("check", "--", "--version"), 1);
+	assert_has(got.err, "--version: ");
+
+	setenv("RDMABROKERD", "/nonexistent/rdmabrokerd", 1);
+	ck_assert_int_eq(ctl("check"), 1);
+	assert_has(got.err, "cannot run /nonexistent/rdmabrokerd: No such file or directory");
+}
+END_TEST
+
+START_TEST(check_keeps_twenty)
+{
+	char daemon[4096], text[1024] = "";
+
+	snprintf(daemon, sizeof(daemon), "%s/rdmabrokerd", build_dir());
+	setenv("RDMABROKERD", daemon, 1);
+	for (int i = 0; i < 23; i++)
+		strcat(text, "reject eny\n");
+	write_file(harness.rules_path, text);
+	ck_assert_int_eq(ctl("check", "--json", harness.rules_path), 1);
+	assert_json("len(d[\"complaints\"]) == 20 and d[\"more\"] == 3");
+	ck_assert_int_eq(run((const char *const[]){ daemon, "--json", NULL }), 2);
+	assert_has(got.err, "--json goes with --check");
+}
+END_TEST
+
+UNIT_MAIN("ctl", prepare, tear_down, what_is_wrong_with_the_command_line, help, version,
+	  what_cannot_be_written_is_said, status, no_daemon, not_permitted, rules,
+	  rules_on_a_terminal, explain_says_why, explain_says_on_what_it_depends,
+	  explain_says_what_no_rule_says, explain_knows_users, explain_takes_no_nonsense, reload,
+	  check, check_keeps_twenty)

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/status.h"
+#include "tests/unit/harness.h"
+
+/* The library's calls, as its programs see them. */
+
+START_TEST(a_connection)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17,
+					       .private_data = "hello",
+					       .private_data_len = 5 };
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
+	struct rdmabroker_id *passive;
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_ptr_eq(event->listen_id, listener);
+	ck_assert_ptr_eq(rdmabroker_id_get_context(event->id), s);
+	ck_assert_uint_ge(event->conn.private_data_len, 5);
+	ck_assert_mem_eq(event->conn.private_data, "hello", 5);
+	passive = event->id;
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_accept(passive, &param), 0);
+	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	ck_assert_int_eq(rdmabroker_disconnect_wait(passive, T), 0);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
+	rdmabroker_destroy_id(passive);
+	rdmabroker_destroy_id(active);
+	await_counts(2, 1);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(rejects_tell_who_and_why)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	const struct rdmabroker_event *reject;
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *active;
+
+	active = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(active, &param, T), ECONNREFUSED,
+		       "nobody listens");
+	ck_assert_int_eq(rdmabroker_get_reject(active)->rejected_by,
+			 RDMABROKER_REJECTED_NO_LISTENER);
+	rdmabroker_destroy_id(active);
+
+	start_listening(s, 7471);
+	set_policy("allow session\nallow connect\nreject accept reason \"in repair\"");
+	active = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "in repair");
+	reject = rdmabroker_get_reject(active);
+	ck_assert_int_eq(reject->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
+	ck_assert_int_eq(reject->reject_code, RDMABROKER_REJECT_DENIED);
+	ck_assert_str_eq(reject->text, "in repair");
+
+	set_policy("allow any");
+	active = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_reject(event->id, "not today", 9), 0);
+	rdmabroker_destroy_id(event->id);
+	rdmabroker_free_event(event);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_BY_PEER);
+	ck_assert_mem_eq(event->conn.private_data, "not today", 9);
+	rdmabroker_free_event(event);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(a_session_that_does_not_block)
+{
+	struct rdmabroker *s = open_session(RDMABROKER_NONBLOCK);
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *id;
+
+	/* All at once, without an answer to any: */
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
+	ck_assert_int_eq(rdmabroker_listen(id, 1), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
+	expect_done(s, "create_id", 0);
+	expect_done(s, "bind_addr", 0);
+	ck_assert_uint_ne(rdmabroker_id_get_local_port(id), 0);
+	expect_done(s, "listen", 0);
+	expect_done(s, "bind_addr", -EINVAL);
+	rdmabroker_destroy_id(id);
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(1), T), 0);
+	expect_done(s, "create_id", 0);
+	event = expect(s, RDMABROKER_EVENT_ADDR_RESOLVED);
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_get_event(s, &event, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(events_of_a_destroyed_id_are_dropped)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(s, 7471);
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	/* The request comes to a listener that is gone here, but not there yet: it is to be refused. */
+	await_counts(1, 3);
+	rdmabroker_destroy_id(listener);
+	event = expect(s, RDMABROKER_EVENT_REJECTED);
+	rdmabroker_free_event(event);
+	rdmabroker_destroy_id(active);
+	await_counts(1, 0);
+	/* The numbers are free again: */
+	for (int i = 0; i < 100; i++)
+		rdmabroker_destroy_id(resolve(s, 7471));
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(refusals_have_words)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *ids[9], *id = NULL;
+	struct rdmabroker_options options = { .size = sizeof(options),
+					      .socket = harness.socket_path };
+	struct rdmabroker *more[4], *extra;
+
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(rdmabroker_create_id(s, &ids[i], NULL, RDMABROKER_PS_TCP), 0);
+	expect_failure(s, rdmabroker_create_id(s, &ids[8], NULL, RDMABROKER_PS_TCP), EDQUOT,
+		       "limit");
+	rdmabroker_destroy_id(ids[0]);
+	expect_failure(s, rdmabroker_create_id(s, &id, NULL, (enum rdmabroker_port_space)0x999),
+		       EINVAL, "port space");
+	expect_failure(s, rdmabroker_resolve_route(ids[1], T), EINVAL, "idle");
+	expect_failure(s, rdmabroker_resolve_addr(ids[1], NULL, NULL, T), EINVAL, "IPv4");
+	expect_failure(s, rdmabroker_connect(ids[1], NULL), EINVAL, "QP");
+	expect_failure(s, rdmabroker_establish(ids[1]), EINVAL, "establish");
+	set_policy("allow session\nreject listen reason \"no servers\"\nallow connect");
+	ck_assert_int_eq(rdmabroker_bind_addr(ids[1], addr(9000)), 0);
+	expect_failure(s, rdmabroker_listen(ids[1], 1), EACCES, "no servers");
+
+	for (int i = 0; i < 3; i++)
+		more[i] = open_session(0);
+	ck_assert_int_eq(rdmabroker_open(&extra, &options), -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(rdmabroker_open_error(), "SessionsPerUser="));
+	for (int i = 0; i < 3; i++)
+		rdmabroker_close(more[i]);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+	if (geteuid() != 0) {
+		set_policy("reject session reason \"go away\"");
+		ck_assert_int_eq(rdmabroker_open(&extra, &options), -EACCES);
+		ck_assert_ptr_nonnull(strstr(rdmabroker_open_error(), "go away"));
+	}
+	unlink(harness.socket_path);
+	ck_assert_int_eq(rdmabroker_open(&extra, &options), -ENOENT);
+}
+END_TEST
+
+START_TEST(the_server_dies)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *id = start_listening(s, 7471);
+	struct rdmabroker_event *event;
+
+	stop_server();
+	event = expect(s, RDMABROKER_EVENT_LOST);
+	ck_assert_ptr_null(event->id);
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_get_event(s, &event, T), -ECONNRESET);
+	expect_failure(s, rdmabroker_bind_addr(id, addr(1)), ECONNRESET, "lost");
+	rdmabroker_destroy_id(id);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(a_child_stays_out)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *id = start_listening(s, 7471);
+	struct rdmabroker_event *event;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (pid == 0) {
+		int ok = rdmabroker_listen(id, 1) == -EPERM &&
+			 rdmabroker_get_event(s, &event, T) == -EPERM;
+
+		rdmabroker_destroy_id(id);
+		rdmabroker_close(s);
+		_exit(ok ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	rdmabroker_destroy_id(resolve(s, 7471));
+	await_counts(1, 1);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(status_counts)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_status *status;
+
+	start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
+	ck_assert_str_eq(status->version, rdmabroker_version());
+	ck_assert_uint_eq(status->n_sessions, 1);
+	ck_assert_uint_eq(status->n_listeners, 1);
+	ck_assert_uint_eq(status->n_ids, 1);
+	ck_assert_uint_eq(status->n_rules, 1);
+	ck_assert_uint_gt(status->n_fds, 3);
+	ck_assert_uint_eq(status->n_devices, 1);
+	ck_assert_str_eq(status->devices[0].name, "fake0");
+	ck_assert_ptr_null(status->policy_error);
+	rdmabroker_free_status(status);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(a_look_up)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17,
+					       .private_data = "hello",
+					       .private_data_len = 5 };
+	struct rdmabroker_id *listener, *active, *request;
+	static const char too_long[181];
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &listener, NULL, RDMABROKER_PS_UDP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(listener, addr(7471)), 0);
+	ck_assert_int_eq(rdmabroker_listen(listener, 0), 0);
+	ck_assert_int_eq(rdmabroker_create_id(c, &active, NULL, RDMABROKER_PS_UDP), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
+	param.private_data = too_long;
+	param.private_data_len = sizeof(too_long);
+	expect_failure(c, rdmabroker_connect(active, &param), E2BIG, "private data");
+	param.private_data = "hello";
+	param.private_data_len = 5;
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &request, T), 0);
+	ck_assert_mem_eq(rdmabroker_get_request_event(request)->conn.private_data, "hello", 5);
+	ck_assert_int_eq(rdmabroker_accept_wait(request, &param, T), 0);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ESTABLISHED));
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(ece_travels_both_ways)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct ibv_ece ece = { .vendor_id = 0x15b3, .options = 0x10000001 }, got;
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
+	struct rdmabroker_id *request;
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_set_local_ece(active, &(struct ibv_ece){ 0 }), -EINVAL);
+	ck_assert_int_eq(rdmabroker_set_local_ece(active, &ece), 0);
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &request, T), 0);
+	ck_assert_int_eq(rdmabroker_get_remote_ece(request, &got), 0);
+	ck_assert_uint_eq(got.vendor_id, 0x15b3);
+	ck_assert_uint_eq(got.options, 0x10000001);
+	ece.options = 3;
+	ck_assert_int_eq(rdmabroker_set_local_ece(request, &ece), 0);
+	ck_assert_int_eq(rdmabroker_accept(request, &param), 0);
+	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	ck_assert_uint_eq(event->remote_ece.options, 3);
+	rdmabroker_free_event(event);
+	rdmabroker_destroy_id(active);
+
+	active = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &request, T), 0);
+	ck_assert_int_eq(rdmabroker_get_remote_ece(request, &got), 0);
+	ck_assert_uint_eq(got.vendor_id, 0);
+	ck_assert_int_eq(rdmabroker_reject_ece(request, "no", 2), 0);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_ECE);
+	rdmabroker_free_event(event);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(groups)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_ud_param ud;
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *id;
+	int tag;
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_UDP), 0);
+	expect_failure(s, rdmabroker_join_multicast(id, addr(0), 1, NULL), EINVAL, "not bound");
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
+	ck_assert_int_eq(rdmabroker_join_multicast(id, addr(1), 1, &tag), 0);
+	event = expect(s, RDMABROKER_EVENT_MULTICAST_JOIN);
+	ck_assert_ptr_eq(event->join_context, &tag);
+	ck_assert_uint_eq(event->ud.qkey, 0x1234567);
+	rdmabroker_free_event(event);
+	expect_failure(s, rdmabroker_join_multicast(id, addr(1), 1, NULL), EEXIST, "joined");
+	ck_assert_int_eq(rdmabroker_leave_multicast(id, addr(1)), 0);
+	expect_failure(s, rdmabroker_leave_multicast(id, addr(1)), EADDRNOTAVAIL, "not joined");
+	ck_assert_int_eq(rdmabroker_join_multicast_wait(id, addr(1), 1, &ud, T), 0);
+	set_policy("allow session\nreject join reason \"no groups\"");
+	ck_assert_int_eq(rdmabroker_leave_multicast(id, addr(1)), 0);
+	expect_failure(s, rdmabroker_join_multicast(id, addr(1), 1, NULL), EACCES, "no groups");
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(options_are_read_back)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *id;
+	int value;
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), 0);
+	ck_assert_int_eq(value, -1);
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, 14), 0);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
+	ck_assert_int_eq(value, 14);
+	expect_failure(s, rdmabroker_set_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, 256), EINVAL,
+		       "0..255");
+	expect_failure(s, rdmabroker_set_option(id, (enum rdmabroker_option)77, 1), ENOSYS, "77");
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_AFONLY, 1), 0);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_AFONLY, &value), 0);
+	ck_assert_int_eq(value, 1);
+	set_policy("allow session\nallow connect tos-max 8");
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 32), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(1), T), 0);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), 0);
+	ck_assert_int_eq(value, 8);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* A request is handed over, and accepted by who took it; nobody can take it twice. */
+START_TEST(an_id_changes_hands)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0), *worker = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17,
+					       .private_data = "hello",
+					       .private_data_len = 5 };
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
+	struct rdmabroker_id *request, *moved, *again;
+	int fd, pair[2];
+
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &request, T), 0);
+	ck_assert_int_eq(rdmabroker_export_id(request, &fd), 0);
+	expect_failure(s, rdmabroker_export_id(request, &pair[0]), EINVAL, "exported");
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	expect_failure(worker, rdmabroker_import_id(worker, pair[0], &moved), EBADF, "stand for");
+	ck_assert_int_eq(rdmabroker_import_id(worker, fd, &moved), 0);
+	expect_failure(worker, rdmabroker_import_id(worker, fd, &again), EBADF, "stand for");
+	ck_assert_mem_eq(rdmabroker_get_request_event(moved)->conn.private_data, "hello", 5);
+	ck_assert_str_eq(rdmabroker_id_get_device(moved), "fake0");
+	expect_failure(s, rdmabroker_accept(request, &param), EINVAL, "another session's");
+	rdmabroker_destroy_id(request);
+	ck_assert_int_eq(rdmabroker_accept(moved, &param), 0);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	rdmabroker_free_event(expect(worker, RDMABROKER_EVENT_ESTABLISHED));
+	close(fd);
+
+	/* Who exports and goes takes the id along; who closes the descriptor leaves it. */
+	rdmabroker_destroy_id(moved);
+	ck_assert_int_eq(rdmabroker_export_id(listener, &fd), 0);
+	close(fd);
+	await_counts(3, 2);
+	while (rdmabroker_export_id(listener, &fd) == -EINVAL)
+		poll(NULL, 0, 1);
+	rdmabroker_close(s);
+	await_counts(2, 1);
+	expect_failure(worker, rdmabroker_import_id(worker, fd, &moved), EBADF, "stand for");
+	close(fd);
+
+	/* A listener goes on elsewhere. */
+	s = open_session(0);
+	listener = start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_migrate_id(listener, worker), 0);
+	rdmabroker_close(s);
+	rdmabroker_destroy_id(active);
+	active = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &request, T), 0);
+	close(pair[0]);
+	close(pair[1]);
+	rdmabroker_close(c);
+	rdmabroker_close(worker);
+	await_counts(0, 0);
+}
+END_TEST
+
+static void do_reject_stale(void *arg)
+{
+	fake_reject_stale(harness.core->fabric, *(unsigned *)arg);
+}
+
+/* The kernel's id is spent with each reject; the program's goes on, with what it had set. */
+START_TEST(stale_rejects_are_tried_again)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct rdmabroker_id *active, *request;
+	unsigned n = 5;
+	int tos;
+
+	start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_create_id(c, &active, s, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_set_option(active, RDMABROKER_OPTION_TOS, 32), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(active, addr(5000)), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
+	in_server(do_reject_stale, &n);
+	/* The sixth gets through, to a listener that rejects it in its own way. */
+	set_policy("allow session\nallow connect\nreject accept reason \"fresh\"");
+	expect_failure(c, rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "fresh");
+	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &tos), 0);
+	ck_assert_int_eq(tos, 32);
+	ck_assert_uint_eq(rdmabroker_id_get_local_port(active), 5000);
+	ck_assert_ptr_eq(rdmabroker_id_get_context(active), s);
+	await_counts(2, 2);
+
+	n = 6;
+	in_server(do_reject_stale, &n);
+	request = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(request, &param, T), ECONNREFUSED, "remembers");
+	rdmabroker_destroy_id(request);
+	/* No time for more: */
+	n = 2;
+	in_server(do_reject_stale, &n);
+	request = resolve(c, 7471);
+	expect_failure(c, rdmabroker_connect_wait(request, &param, 9), ECONNREFUSED, "remembers");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+/* What no library sends */
+
+UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
+	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
+	  the_server_dies, a_child_stays_out, status_counts, a_look_up, ece_travels_both_ways,
+	  groups, options_are_read_back, an_id_changes_hands, stale_rejects_are_tried_again)

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/unit/harness.h"
+#include "util/diag.h"
+
+struct harness harness;
+
+static pthread_t thread;
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	void (*run)(void *arg);
+	void *arg;
+	int wake[2];
+} errand = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, NULL, { -1, -1 } };
+
+static int on_errand(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	char c;
+
+	(void)source;
+	(void)events;
+	(void)userdata;
+	ck_assert_int_eq(read(fd, &c, 1), 1);
+	pthread_mutex_lock(&errand.lock);
+	errand.run(errand.arg);
+	errand.run = NULL;
+	pthread_cond_signal(&errand.cond);
+	pthread_mutex_unlock(&errand.lock);
+	return 0;
+}
+
+void in_server(void (*run)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&errand.lock);
+	errand.run = run;
+	errand.arg = arg;
+	ck_assert_int_eq(write(errand.wake[1], "x", 1), 1);
+	while (errand.run)
+		pthread_cond_wait(&errand.cond, &errand.lock);
+	pthread_mutex_unlock(&errand.lock);
+}
+
+static void do_exit(void *arg)
+{
+	(void)arg;
+	sd_event_exit(harness.loop, 0);
+}
+
+static void do_stop(void *arg)
+{
+	(void)arg;
+	harness.server = server_free(harness.server);
+}
+
+void stop_server(void)
+{
+	in_server(do_stop, NULL);
+}
+
+static void do_set_policy(void *arg)
+{
+	struct policy *policy = NULL;
+	struct diag *diag = NULL;
+
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_int_eq(policy_load_text(&policy, "test.rules", arg, strlen(arg), diag), 0);
+	ck_assert_int_eq(core_set_policy(harness.core, policy), 0);
+	policy_unref(policy);
+	diag_free(diag);
+}
+
+void set_policy(const char *rules)
+{
+	in_server(do_set_policy, (void *)rules);
+}
+
+struct counts {
+	unsigned sessions, ids, fabric_ids, fds;
+};
+
+static void do_count(void *arg)
+{
+	*(struct counts *)arg = (struct counts){
+		.sessions = harness.core->n_sessions,
+		.ids = harness.core->n_ids,
+		.fabric_ids = fake_n_ids(harness.core->fabric),
+	};
+}
+
+/* A client's end is seen by the server a little later: it has to come, within T. */
+void await_counts(unsigned sessions, unsigned ids)
+{
+	struct counts counts;
+
+	for (int i = 0; i < T; i++) {
+		in_server(do_count, &counts);
+		if (counts.sessions == sessions && counts.ids == ids)
+			return;
+		poll(NULL, 0, 1);
+	}
+	ck_abort_msg("%u sessions and %u ids instead of %u and %u", counts.sessions, counts.ids,
+		     sessions, ids);
+}
+
+static int listening_socket(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(addr.sun_path, harness.socket_path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	ck_assert_int_eq(listen(fd, 64), 0);
+	return fd;
+}
+
+static int do_reload(void *userdata, struct diag *diag)
+{
+	const char *files[] = { harness.rules_path };
+	struct policy *policy;
+	int r;
+
+	(void)userdata;
+	r = policy_load_files(&policy, files, 1, diag);
+	if (r < 0)
+		return r;
+	r = core_set_policy(harness.core, policy);
+	policy_unref(policy);
+	if (r == 0 && harness.enforce)
+		core_enforce(harness.core);
+	return r;
+}
+
+static const struct server_ops server_ops = {
+	.reload = do_reload,
+};
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	sd_event_loop(harness.loop);
+	harness.server = server_free(harness.server);
+	harness.core = core_free(harness.core);
+	sd_event_unref(harness.loop);
+	return NULL;
+}
+
+void set_up(void)
+{
+	struct policy *policy = NULL;
+	struct diag *diag = NULL;
+
+	harness = (struct harness){ .dir = "/tmp/rdmabroker-check-XXXXXX" };
+	ck_assert_ptr_nonnull(mkdtemp(harness.dir));
+	snprintf(harness.socket_path, sizeof(harness.socket_path), "%s/socket", harness.dir);
+	snprintf(harness.rules_path, sizeof(harness.rules_path), "%s/test.rules", harness.dir);
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_int_eq(policy_load_text(&policy, "test.rules", "allow any\n", 10, diag), 0);
+	diag_free(diag);
+
+	ck_assert_int_ge(sd_event_new(&harness.loop), 0);
+	ck_assert_int_eq(core_new(&harness.core, harness.loop, FABRIC_ACCESS_ACL, policy), 0);
+	policy_unref(policy);
+	harness.core->settings = (struct core_settings){
+		.max_ids_per_session = 8,
+		.backlog = 128,
+		.tos = -1,
+		.resolve_timeout_ms = 1000,
+	};
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 4;
+	ck_assert_int_eq(server_new(&harness.server, harness.loop, harness.core, listening_socket(),
+				    65536, &server_ops, NULL),
+			 0);
+	ck_assert_int_eq(pipe(errand.wake), 0);
+	ck_assert_int_ge(
+		sd_event_add_io(harness.loop, NULL, errand.wake[0], POLLIN, on_errand, NULL), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+}
+
+void tear_down(void)
+{
+	if (harness.core)
+		in_server(do_exit, NULL);
+	pthread_join(thread, NULL);
+	close(errand.wake[0]);
+	close(errand.wake[1]);
+	unlink(harness.socket_path);
+	unlink(harness.rules_path);
+	rmdir(harness.dir);
+}
+
+struct rdmabroker *open_session(unsigned flags)
+{
+	struct rdmabroker_options options = {
+		.size = sizeof(options),
+		.socket = harness.socket_path,
+		.flags = flags,
+		.call_timeout_ms = T,
+	};
+	struct rdmabroker *session;
+
+	ck_assert_msg(rdmabroker_open(&session, &options) == 0, "%s", rdmabroker_open_error());
+	return session;
+}
+
+const struct sockaddr *addr(uint16_t port)
+{
+	static struct sockaddr_in in[4];
+	static unsigned n;
+	struct sockaddr_in *a = &in[n++ % 4];
+
+	*a = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(0x0a090001),
+	};
+	return (struct sockaddr *)a;
+}
+
+struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type)
+{
+	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(poll(&p, 1, T), 1);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, T), 0);
+	ck_assert_str_eq(rdmabroker_event_str(event->type), rdmabroker_event_str(type));
+	return event;
+}
+
+void expect_done(struct rdmabroker *session, const char *call, int status)
+{
+	struct rdmabroker_event *event = expect(session, RDMABROKER_EVENT_DONE);
+
+	ck_assert_str_eq(event->call, call);
+	ck_assert_int_eq(event->status, status);
+	rdmabroker_free_event(event);
+}
+
+void expect_failure(struct rdmabroker *session, int r, int error, const char *part)
+{
+	struct rdmabroker_failure failure;
+
+	ck_assert_int_eq(r, -error);
+	rdmabroker_get_failure(session, &failure);
+	ck_assert_int_eq(failure.error, -error);
+	ck_assert_msg(strstr(failure.text, part) != NULL, "no '%s' in '%s'", part, failure.text);
+}
+
+struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port)
+{
+	struct rdmabroker_id *id;
+
+	ck_assert_int_eq(rdmabroker_create_id(session, &id, session, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
+	ck_assert_int_eq(rdmabroker_listen(id, 0), 0);
+	return id;
+}
+
+struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port)
+{
+	struct rdmabroker_id *id;
+
+	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(port), T), 0);
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
+	ck_assert_str_eq(rdmabroker_id_get_device(id), "fake0");
+	ck_assert_uint_eq(rdmabroker_id_get_peer_port(id), port);
+	return id;
+}
