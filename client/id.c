@@ -99,6 +99,7 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	return 0;
 }
 
+/* Of which nobody waits for the outcome. */
 void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 {
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
@@ -115,17 +116,17 @@ void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	wire_post(session, &like, &request, session->call_timeout_ms);
 }
 
-void id_give_up(struct rdmabroker_id *id)
+int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct rdmabroker *session = id->session;
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
 	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
 	struct rdmabroker_id *request_id;
-	Rdmabroker__Frame *frame;
+	int r;
 
 	if (id->handle == 0)
-		return;
+		return 0;
 	pthread_mutex_lock(&session->lock);
 	while (id->n_digesting > 0)
 		pthread_cond_wait(&session->cond, &session->lock);
@@ -138,26 +139,42 @@ void id_give_up(struct rdmabroker_id *id)
 	pthread_mutex_unlock(&session->lock);
 	m.id = like.handle = id->handle;
 	id->handle = 0;
-	if (!id->listening || (session->flags & RDMABROKER_NONBLOCK)) {
-		id_give_up_handle(session, m.id);
-		return;
-	}
 	/* Requests may be on their way here, whose senders wait for an answer that nobody would give. */
-	if (wire_call_like(session, &like, &request, session->call_timeout_ms, &frame) == 0)
-		rdmabroker__frame__free_unpacked(frame, NULL);
+	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
+		timeout_ms = session->call_timeout_ms;
+	if (timeout_ms == 0) {
+		id_give_up_handle(session, m.id);
+		return 0;
+	}
+	r = wire_call_like(session, &like, &request, timeout_ms, NULL);
 	session_destroy_orphans(session);
+	return r;
+}
+
+static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
+{
+	int r;
+
+	if (!id)
+		return 0;
+	/* In a child it is the parent's, and so is its memory's twin here. */
+	r = wire_check_process(id->session);
+	if (r < 0)
+		return r;
+	r = id_give_up(id, timeout_ms);
+	id_free(id);
+	return r;
 }
 
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id)
 {
-	if (!id)
-		return NULL;
-	/* In a child it is the parent's, and so is its memory's twin here. */
-	if (wire_check_process(id->session) < 0)
-		return NULL;
-	id_give_up(id);
-	id_free(id);
+	destroy_id(id, 0);
 	return NULL;
+}
+
+int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	return destroy_id(id, timeout_ms > 0 ? timeout_ms : 1);
 }
 
 void id_free(struct rdmabroker_id *id)

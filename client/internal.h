@@ -142,6 +142,7 @@ struct rdmabroker {
 	pthread_mutex_t lock;
 	pthread_cond_t cond; /* something was received, or the reader's place is free */
 	bool reading; /* a thread polls the socket, without the lock */
+	unsigned n_waiting; /* threads that wait for the answer to a call */
 
 	int sock;
 	int signal; /* eventfd: readable while events wait */
@@ -237,8 +238,8 @@ int id_renew(struct rdmabroker_id *id, int64_t deadline);
 
 /* id.c */
 int id_create(struct rdmabroker_id *id);
-/* Give the number back: the broker's id is destroyed, ours is not. */
-void id_give_up(struct rdmabroker_id *id);
+/* Give the number back: the broker's id is destroyed, ours is not. 0: do not wait for the broker's word. */
+int id_give_up(struct rdmabroker_id *id, int timeout_ms);
 void id_give_up_handle(struct rdmabroker *session, uint32_t handle);
 int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 		   struct rdmabroker_id **ret);

@@ -345,6 +345,12 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
  *   rdma_destroy_id
  */
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
+/**
+ * rdmabroker_destroy_id_wait - The same, and wait until the broker has let go of it.
+ * Description:
+ *   From then on its port is free for everybody. The id is destroyed here whatever is returned.
+ */
+int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
 void *rdmabroker_id_get_context(const struct rdmabroker_id *id);
 void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context);

@@ -79,7 +79,7 @@ int id_renew(struct rdmabroker_id *id, int64_t deadline)
 	struct sockaddr_storage local = id->local, peer = id->peer, src = id->src;
 	int r;
 
-	id_give_up(id);
+	id_give_up(id, 0);
 	r = id_create(id);
 	if (r == 0)
 		r = set_options(id);

@@ -292,6 +292,8 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 	const Rdmabroker__Reply *reply = frame->reply;
 	struct rdmabroker_id *id;
 
+	if (call->destroys)
+		*session_find_id(session, call->handle) = NULL;
 	if (call->waited) {
 		/* Now, for its events may be right behind. */
 		if (reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
@@ -304,13 +306,11 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 		call->done = true;
 		return;
 	}
-	id = living(session, call->handle);
+	id = call->destroys ? NULL : living(session, call->handle);
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
 	if (id && !call->silent && (reply->failure || !call->quiet))
 		enqueue_outcome(session, id, call, reply->failure);
-	if (call->destroys)
-		*session_find_id(session, call->handle) = NULL;
 	rdmabroker__frame__free_unpacked(frame, NULL);
 	free(call);
 }
