@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,6 +196,24 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 	return 0;
 }
 
+/*
+ * What comes while a call waits is read by whoever waits, who makes the session's descriptor readable where
+ * it was an event. A program that polls the descriptor is not to be woken by answers, which are none of its
+ * business: it would look for an event, and find none.
+ */
+static void count_waiting(struct rdmabroker *session, int n)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	bool was = session->n_waiting > 0, is;
+
+	session->n_waiting += (unsigned)n;
+	is = session->n_waiting > 0;
+	if (is)
+		event.events = 0;
+	if (was != is)
+		epoll_ctl(session->epoll, EPOLL_CTL_MOD, session->sock, &event);
+}
+
 static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
 		       int64_t deadline)
 {
@@ -203,6 +222,7 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 	if (r < 0)
 		return r;
 	TAILQ_INSERT_TAIL(&session->calls, call, link);
+	count_waiting(session, 1);
 	r = send_request(session, call, request, deadline);
 	while (r == 0 && !call->done) {
 		r = wire_check(session);
@@ -211,6 +231,7 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 		if (r == 0)
 			pump(session, POLLIN, deadline);
 	}
+	count_waiting(session, -1);
 	if (call->done)
 		return 0;
 	TAILQ_REMOVE(&session->calls, call, link);
