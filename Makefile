@@ -113,14 +113,20 @@ check-headers: $(PROTO_GEN).h
 		$(COMPILE) -x c -fsyntax-only -include "$$h" /dev/null; done; \
 	echo 'Every header compiles alone.'
 
-# What the library exports is what its map and its header say, no more and no less.
-check-abi: $(LIB)
+# What the library exports is what its map and its header say, and what the drop-in exports is what librdmacm
+# does, no more and no less.
+exported = nm -D --defined-only $(1) | sed -n 's/.* [TW] \(.*@.*\)/\1/p' | sort
+check-abi: $(LIB) $(DROPIN)
 	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
 		| sort >$(O)/abi.exported; \
 	sed -n 's/^\t\t\(rdmabroker_[a-z_]*\);/\1/p' $(LIB_MAP) | sort >$(O)/abi.map; \
 	grep -oE '\brdmabroker_[a-z_]+\(' client/rdmabroker.h | tr -d '(' | sort -u >$(O)/abi.header; \
 	diff -u $(O)/abi.map $(O)/abi.exported; diff -u $(O)/abi.header $(O)/abi.map; \
 	echo 'The library exports what its header declares.'
+	$(Q)set -e; $(call exported,$$($(CC) -print-file-name=librdmacm.so.1)) >$(O)/abi.librdmacm; \
+	test -s $(O)/abi.librdmacm; $(call exported,$(DROPIN)) >$(O)/abi.dropin; \
+	diff -u $(O)/abi.librdmacm $(O)/abi.dropin; \
+	echo 'The drop-in exports what librdmacm does.'
 
 check-man:
 	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
@@ -140,9 +146,9 @@ to = $(DESTDIR)$(1)
 
 .PHONY: install uninstall
 install: all
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) \
-		$(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(CATALOGDIR) \
-		$(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 8) \
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
+		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(CATALOGDIR) \
+		$(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
@@ -150,6 +156,8 @@ install: all
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.1
 	$(Q)ln -sf librdmabroker.so.1 $(call to,$(LIBDIR))/librdmabroker.so
+	$(Q)# Not where ldconfig looks: it would make it the system's librdmacm.
+	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(O)/systemd/rdmabrokerd.service systemd/rdmabrokerd.socket \
@@ -171,6 +179,7 @@ install: all
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
+		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
@@ -179,6 +188,7 @@ uninstall:
 	$(Q)rm -rf $(call to,$(DOCDIR))/examples
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
+	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker 2>/dev/null || :
 
 .PHONY: clean help
 clean:
@@ -193,11 +203,12 @@ help:
 	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
+	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-layers      no floor includes one above it'
 	@echo '  check-headers     every header compiles alone'
-	@echo '  check-abi         the library exports what its header declares'
+	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'

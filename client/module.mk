@@ -4,7 +4,7 @@ LIB_SRC := $(addprefix client/,session.c event.c wire.c ids.c id.c conn.c admin.
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -18,6 +18,17 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile
 	$(call say,GEN,$@)
 	$(Q)$(SUBST) $< > $@
 
+# librdmacm's calls over the library, by whose public header alone it knows it. It bears librdmacm's name, so
+# that what is loaded before a program that wants librdmacm is what the program gets.
+DROPIN := $(O)/librdmabroker-rdmacm.so
+DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
+
+$(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DROPIN_MAP)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,librdmacm.so.1 -Wl,-z,defs \
+		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
+
 # The programs know the library by its public header alone; what is of proto/ they link themselves.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
@@ -28,4 +39,5 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC)) $(
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl \
+	$(DROPIN)

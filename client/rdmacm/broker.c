@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdmacm.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rdmabroker *shared; /* of the process that is next */
+static pid_t shared_pid;
+
+__attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
+{
+	char line[512];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	/* In one piece, for the program may be writing too. */
+	fprintf(stderr, "librdmabroker-rdmacm: %s\n", line);
+}
+
+void debug(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!secure_getenv("RDMABROKER_DEBUG"))
+		return;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Once: a program that tries again and again is not to fill somebody's log. */
+static void complain(const char *fmt, ...)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	va_list ap;
+
+	if (secure_getenv("RDMABROKER_QUIET") || atomic_flag_test_and_set(&said))
+		return;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+int result(const char *what, int r)
+{
+	struct rdmabroker_failure failure = { 0 };
+
+	if (r >= 0)
+		return 0;
+	rdmabroker_get_failure(NULL, &failure);
+	if (failure.error == r)
+		debug("%s: %s%s%s%s", what, failure.text, failure.rule ? " (rule " : "",
+		      failure.rule ?: "", failure.rule ? ")" : "");
+	else
+		debug("%s: %s", what, strerror(-r));
+	/* Too much private data is an invalid argument to the kernel. */
+	return fail(r == -E2BIG ? EINVAL : -r);
+}
+
+static bool does_not_answer(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT || r == -ECONNRESET;
+}
+
+/* What programs know from a host on which librdmacm does not find rdma_cm, or may not open it. */
+static int to_errno(int r)
+{
+	if (does_not_answer(r))
+		return ENODEV;
+	switch (-r) {
+	case EPERM:
+		return EACCES;
+	case EPROTO:
+		return EPERM;
+	case EDQUOT:
+		return EMFILE;
+	default:
+		return -r;
+	}
+}
+
+static int open_session(struct rdmabroker **ret)
+{
+	struct ibv_device **list;
+	int n = 0, r;
+
+	/* librdmacm is of no use without a device, and says so at its first call. */
+	list = ibv_get_device_list(&n);
+	if (list)
+		ibv_free_device_list(list);
+	if (n == 0)
+		return -ENODEV;
+	r = BROKER(rdmabroker_open(ret, NULL));
+	return r;
+}
+
+static int fail_to_open(int r)
+{
+	if (r == -ENODEV)
+		debug("this host has no RDMA device");
+	else if (does_not_answer(r))
+		complain("%s; is rdmabrokerd running?", rdmabroker_open_error());
+	else
+		complain("the broker refuses: %s", rdmabroker_open_error());
+	return fail(to_errno(r));
+}
+
+int broker_open(struct rdmabroker **ret)
+{
+	int r = open_session(ret);
+
+	return r < 0 ? fail_to_open(r) : 0;
+}
+
+static bool may_go_direct(int r)
+{
+	const char *fallback = secure_getenv("RDMABROKER_FALLBACK");
+
+	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
+}
+
+static int start(void)
+{
+	int r;
+
+	/* A session is its process's: in a child the parent's is let be. */
+	if (shared && shared_pid == getpid())
+		return 0;
+	r = open_session(&shared);
+	if (r == 0) {
+		shared_pid = getpid();
+		return 0;
+	}
+	/* Not in the child of a process that has ids of the broker. */
+	if (!shared && may_go_direct(r) && real_get()) {
+		debug("%s; librdmacm itself is used", rdmabroker_open_error());
+		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
+		return 0;
+	}
+	return fail_to_open(r);
+}
+
+/*
+ * Programs that open a device by libibverbs, before they have an id on it, find its node closed to them. What
+ * they need is there from the start then; why it is not, if so, is for their own calls to tell.
+ */
+__attribute__((constructor)) static void lend_devices(void)
+{
+	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
+
+	if (!wanted || strcmp(wanted, "all") != 0 || open_session(&shared) < 0)
+		return;
+	shared_pid = getpid();
+	devices_open_all(shared);
+}
+
+int broker_start(void)
+{
+	int r;
+
+	pthread_mutex_lock(&lock);
+	r = atomic_load(&real_has_all) ? 0 : start();
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
+{
+	struct rdmabroker *session = NULL;
+
+	pthread_mutex_lock(&lock);
+	/* The contexts of its devices are in use: it is not closed. */
+	if (lost && shared == lost)
+		shared = NULL;
+	if (start() == 0)
+		session = shared;
+	pthread_mutex_unlock(&lock);
+	return session;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "rdmacm.h"
+
+struct channel *channel_new(void)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+
+	if (!channel) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (broker_open(&channel->session) < 0) {
+		free(channel);
+		return NULL;
+	}
+	channel->public.fd = rdmabroker_get_fd(channel->session);
+	pthread_mutex_init(&channel->lock, NULL);
+	LIST_INIT(&channel->ids);
+	return channel;
+}
+
+static void forget(struct channel *channel)
+{
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
+void channel_enter(struct channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	channel->n_inside++;
+}
+
+void channel_leave(struct channel *channel)
+{
+	bool is_last;
+
+	is_last = --channel->n_inside == 0 && channel->closed;
+	pthread_mutex_unlock(&channel->lock);
+	if (is_last)
+		forget(channel);
+}
+
+/* Ids that are still there cannot do anything any more, but to be destroyed. */
+void channel_free(struct channel *channel)
+{
+	bool is_used;
+	struct id *id;
+
+	while ((id = LIST_FIRST(&channel->ids))) {
+		LIST_REMOVE(id, link);
+		BROKER(rdmabroker_destroy_id_wait(id->handle, RDMABROKER_TIMEOUT_DEFAULT));
+		id->handle = NULL;
+		id->public.channel = NULL;
+	}
+	/* Programs end with a thread that still waits for events, and goes on waiting (cmtime does). */
+	pthread_mutex_lock(&channel->lock);
+	channel->closed = true;
+	is_used = channel->n_inside > 0;
+	BROKER(rdmabroker_close(channel->session));
+	pthread_mutex_unlock(&channel->lock);
+	if (!is_used)
+		forget(channel);
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct channel *channel;
+
+	if (broker_start() < 0)
+		return NULL;
+	FORWARD(rdma_create_event_channel);
+	devices_sweep();
+	channel = channel_new();
+	return channel ? &channel->public : NULL;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	FORWARD(rdma_destroy_event_channel, channel);
+	channel_free(to_channel(channel));
+}
+
+/*
+ * librdmacm's wait is one that the kernel takes up again after a signal whose handler says SA_RESTART;
+ * poll() never is. Which signal it was is not known: the wait ends where any handler does not say so.
+ */
+static bool may_be_restarted(void)
+{
+	struct sigaction action;
+
+	for (int i = 1; i < NSIG; i++)
+		if (sigaction(i, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+			return false;
+	return true;
+}
+
+static void leave_cancelled(void *channel)
+{
+	pthread_mutex_lock(&((struct channel *)channel)->lock);
+	channel_leave(channel);
+}
+
+int channel_wait(struct channel *channel)
+{
+	struct pollfd p = { .fd = channel->public.fd, .events = POLLIN };
+	int r;
+
+	pthread_mutex_unlock(&channel->lock);
+	/* The thread may be cancelled here, as in librdmacm's wait. */
+	pthread_cleanup_push(leave_cancelled, channel);
+	do
+		r = poll(&p, 1, -1);
+	while (r < 0 && errno == EINTR && may_be_restarted());
+	pthread_cleanup_pop(0);
+	pthread_mutex_lock(&channel->lock);
+	if (channel->closed)
+		return -EBADF;
+	return r < 0 ? -errno : 0;
+}

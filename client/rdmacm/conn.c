@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+static uint8_t choose(uint8_t wanted, uint8_t none, uint8_t other)
+{
+	return wanted == none ? other : wanted;
+}
+
+static uint8_t at_most(uint8_t wanted, uint8_t max)
+{
+	return wanted < max ? wanted : max;
+}
+
+/* What the device cannot do is refused for RDMA_PS_TCP only, as by librdmacm. */
+static bool is_valid(const struct id *id, const struct rdma_conn_param *param)
+{
+	if (id->public.ps != RDMA_PS_TCP)
+		return true;
+	if (!param)
+		return id->public.qp != NULL;
+	if (!id->device)
+		return false;
+	return (param->responder_resources == RDMA_MAX_RESP_RES ||
+		param->responder_resources <= id->device->max_responder_resources) &&
+	       (param->initiator_depth == RDMA_MAX_INIT_DEPTH ||
+		param->initiator_depth <= id->device->max_initiator_depth);
+}
+
+/* What the request or the answer carries beside private data. */
+static void fill_param(const struct id *id, const struct rdma_conn_param *param,
+		       struct rdmabroker_conn_param *ret)
+{
+	*ret = (struct rdmabroker_conn_param){
+		.responder_resources = id->responder_resources,
+		.initiator_depth = id->initiator_depth,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+	if (param) {
+		ret->flow_control = param->flow_control;
+		/* On the wire they have three bits; the kernel caps them too. */
+		ret->retry_count = at_most(param->retry_count, 7);
+		ret->rnr_retry_count = at_most(param->rnr_retry_count, 7);
+		ret->srq = param->srq;
+		ret->qp_num = param->qp_num;
+		ret->private_data = param->private_data;
+		ret->private_data_len = param->private_data ? param->private_data_len : 0;
+	}
+	if (id->public.qp) {
+		ret->qp_num = id->public.qp->qp_num;
+		ret->srq = id->public.qp->srq != NULL;
+	}
+}
+
+/* ECE with no vendor is none. */
+static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
+{
+	struct ibv_ece ece = { .vendor_id = vendor_id, .options = options };
+
+	return vendor_id ? BROKER(rdmabroker_set_local_ece(id->handle, &ece)) : 0;
+}
+
+/* rdma_addrinfo's data go first. */
+static int add_connect_data(const struct id *id, struct rdmabroker_conn_param *param, uint8_t *buf,
+			    size_t size)
+{
+	size_t len = id->connect_len + param->private_data_len;
+
+	if (id->connect_len == 0)
+		return 0;
+	if (len > size)
+		return -EINVAL;
+	memcpy(buf, id->connect_data, id->connect_len);
+	if (param->private_data_len)
+		memcpy(buf + id->connect_len, param->private_data, param->private_data_len);
+	param->private_data = buf;
+	param->private_data_len = (uint8_t)len;
+	return 0;
+}
+
+static int connect_id(struct id *id, const struct rdma_conn_param *param)
+{
+	struct rdmabroker_conn_param p;
+	uint8_t buf[UINT8_MAX];
+	int r;
+
+	id->responder_resources = choose(param ? param->responder_resources : RDMA_MAX_RESP_RES,
+					 RDMA_MAX_RESP_RES, id->device->max_responder_resources);
+	id->initiator_depth = choose(param ? param->initiator_depth : RDMA_MAX_INIT_DEPTH,
+				     RDMA_MAX_INIT_DEPTH, id->device->max_initiator_depth);
+	fill_param(id, param, &p);
+	r = add_connect_data(id, &p, buf, sizeof(buf));
+	if (r == 0)
+		r = tell_ece(id, id->local_ece.vendor_id, id->local_ece.options);
+	if (r == 0)
+		r = BROKER(rdmabroker_connect(id->handle, &p));
+	return r;
+}
+
+int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_connect, public, conn_param);
+	if (!id->handle)
+		return fail(EBADF);
+	if (!is_valid(id, conn_param) || !id->device)
+		return fail(EINVAL);
+	r = connect_id(id, conn_param);
+	if (r < 0)
+		return result("rdma_connect", r);
+	free(id->connect_data);
+	id->connect_data = NULL;
+	id->connect_len = 0;
+	return id_complete(id);
+}
+
+/* What the request offers bounds what the device can. */
+static int accept_id(struct id *id, const struct rdma_conn_param *param)
+{
+	struct rdmabroker_conn_param p;
+	int r = 0;
+
+	id->responder_resources =
+		choose(param ? param->responder_resources : RDMA_MAX_RESP_RES, RDMA_MAX_RESP_RES,
+		       at_most(id->responder_resources, id->device->max_responder_resources));
+	id->initiator_depth = choose(param ? param->initiator_depth : RDMA_MAX_INIT_DEPTH,
+				     RDMA_MAX_INIT_DEPTH,
+				     at_most(id->initiator_depth, id->device->max_initiator_depth));
+	if (!id_is_datagram(id))
+		r = qp_to_rts(id, id->responder_resources, id->initiator_depth);
+	if (r < 0)
+		return r;
+	fill_param(id, param, &p);
+	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
+	if (r == 0)
+		r = BROKER(rdmabroker_accept(id->handle, &p));
+	if (r < 0)
+		qp_to_error(id);
+	return r;
+}
+
+int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_accept, public, conn_param);
+	if (!id->handle)
+		return fail(EBADF);
+	if (!is_valid(id, conn_param) || !id->device || (!public->qp && !conn_param))
+		return fail(EINVAL);
+	r = accept_id(id, conn_param);
+	if (r < 0)
+		return result("rdma_accept", r);
+	/* The answer to a datagram look-up is all there is. */
+	return id_is_datagram(id) ? 0 : id_complete(id);
+}
+
+/* What the peer has no word about is off; what it names has to be our vendor's. */
+static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
+	int r;
+
+	if (ece->vendor_id && ece->vendor_id != id->local_ece.vendor_id)
+		return -EINVAL;
+	if (ece->vendor_id)
+		agreed.options = ece->options;
+	id->remote_ece.vendor_id = ece->vendor_id;
+	r = ibv_set_ece(id->public.qp, &agreed);
+	return r == EOPNOTSUPP ? 0 : -r;
+}
+
+static int complete(struct id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece agreed = { 0 };
+	int r = agree_on_ece(id, ece);
+
+	if (r == 0)
+		r = qp_to_rts(id, -1, -1);
+	if (r == 0)
+		r = BROKER(rdmabroker_establish(id->handle));
+	if (r < 0)
+		return r;
+	r = ibv_query_ece(id->public.qp, &agreed);
+	if (r != 0 && r != EOPNOTSUPP)
+		return -r;
+	id->local_ece.options = r == 0 ? agreed.options : 0;
+	return 0;
+}
+
+int conn_on_response(struct id *id, const struct ibv_ece *ece)
+{
+	int r = complete(id, ece);
+
+	if (r < 0)
+		qp_to_error(id);
+	return r;
+}
+
+int rdma_establish(struct rdma_cm_id *public)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_establish, public);
+	if (!id->handle)
+		return fail(EBADF);
+	if (public->qp)
+		return fail(EINVAL);
+	return result("rdma_establish", BROKER(rdmabroker_establish(id->handle)));
+}
+
+int rdma_reject(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_reject, public, private_data, private_data_len);
+	if (!id->handle)
+		return fail(EBADF);
+	return result("rdma_reject",
+		      BROKER(rdmabroker_reject(id->handle, private_data, private_data_len)));
+}
+
+int rdma_reject_ece(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_reject_ece, public, private_data, private_data_len);
+	if (!id->handle)
+		return fail(EBADF);
+	return result("rdma_reject_ece",
+		      BROKER(rdmabroker_reject_ece(id->handle, private_data, private_data_len)));
+}
+
+int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_notify, public, event);
+	if (!id->handle)
+		return fail(EBADF);
+	return result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
+}
+
+/* iWARP's QPs finish what is in their send queue first. */
+static int shut_down(struct id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
+
+	switch (id->public.verbs->device->transport_type) {
+	case IBV_TRANSPORT_IB:
+		return qp_to_error(id);
+	case IBV_TRANSPORT_IWARP:
+		return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int rdma_disconnect(struct rdma_cm_id *public)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_disconnect, public);
+	if (!id->handle)
+		return fail(EBADF);
+	if (!public->verbs)
+		return fail(EINVAL);
+	r = shut_down(id);
+	if (r == 0)
+		r = BROKER(rdmabroker_disconnect(id->handle));
+	return r < 0 ? result("rdma_disconnect", r) : id_complete(id);
+}
+
+/* The options that a QP of the program's own is to have; of ours the device is asked. */
+
+int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
+{
+	FORWARD(rdma_set_local_ece, public, ece);
+	if (!public || public->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return fail(EINVAL);
+	to_id(public)->local_ece = *ece;
+	return 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
+{
+	FORWARD(rdma_get_remote_ece, public, ece);
+	if (!public || public->qp || !ece)
+		return fail(EINVAL);
+	*ece = to_id(public)->remote_ece;
+	ece->comp_mask = 0;
+	return 0;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rdmacm.h"
+
+/*
+ * A device is open once in a process, and all ids on it have the same context and PD, whatever channel they
+ * are on. The process's own session has it. As in librdmacm the PD goes with the last id, the context stays:
+ * programs destroy what they made on it later than their ids.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, device) devices;
+
+static void check_process(void)
+{
+	/* In a child: what is there is the parent's. */
+	if (!LIST_EMPTY(&devices) && LIST_FIRST(&devices)->pid != getpid())
+		LIST_INIT(&devices);
+}
+
+static int new_device(struct rdmabroker *session, struct ibv_context *verbs, struct device **ret)
+{
+	struct ibv_device_attr attr;
+	struct device *device;
+	int r;
+
+	*ret = NULL;
+	r = ibv_query_device(verbs, &attr);
+	if (r != 0)
+		return -r;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->session = session;
+	device->verbs = verbs;
+	device->pid = getpid();
+	device->max_responder_resources = (uint8_t)attr.max_qp_rd_atom;
+	device->max_initiator_depth = (uint8_t)attr.max_qp_init_rd_atom;
+	LIST_INSERT_HEAD(&devices, device, link);
+	*ret = device;
+	return 0;
+}
+
+/* One that was removed has no node any more; another may have come under its name. */
+static bool is_gone(const struct device *device)
+{
+	struct stat st;
+
+	return fstat(device->verbs->cmd_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+static struct device *find_device(const char *name)
+{
+	struct device *device;
+
+	LIST_FOREACH(device, &devices, link)
+		if (strcmp(ibv_get_device_name(device->verbs->device), name) == 0 &&
+		    !is_gone(device))
+			return device;
+	return NULL;
+}
+
+static int find_or_open(const char *name, struct device **ret)
+{
+	struct rdmabroker *session = NULL;
+	struct ibv_context *context;
+	int r = -ECONNRESET;
+
+	*ret = find_device(name);
+	if (*ret)
+		return 0;
+	/* Where its broker is gone there may be another one by now. */
+	for (int tries = 0; tries < 2 && r == -ECONNRESET; tries++) {
+		session = broker_get_session(session);
+		if (!session)
+			return -errno;
+		r = BROKER(rdmabroker_open_device(session, name, &context));
+	}
+	if (r < 0)
+		return r;
+	r = new_device(session, context, ret);
+	if (r < 0)
+		BROKER((rdmabroker_close_device(session, context), 0));
+	return r;
+}
+
+int device_get(const char *name, struct device **ret)
+{
+	struct device *device = NULL;
+	int r;
+
+	pthread_mutex_lock(&lock);
+	check_process();
+	r = find_or_open(name, &device);
+	if (r == 0 && !device->pd) {
+		device->pd = ibv_alloc_pd(device->verbs);
+		if (!device->pd)
+			r = -errno;
+	}
+	if (r == 0) {
+		device->n_users++;
+		*ret = device;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static void unuse(struct device *device)
+{
+	if (--device->n_users > 0 || device->pid != getpid())
+		return;
+	/* With memory regions on it the PD stays, and is nobody's: as in librdmacm. */
+	if (device->xrcd)
+		ibv_close_xrcd(device->xrcd);
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
+	device->pd = NULL;
+	device->xrcd = NULL;
+}
+
+void device_put(struct device *device)
+{
+	pthread_mutex_lock(&lock);
+	unuse(device);
+	pthread_mutex_unlock(&lock);
+}
+
+void devices_sweep(void)
+{
+	struct device *device, *next;
+
+	pthread_mutex_lock(&lock);
+	check_process();
+	for (device = LIST_FIRST(&devices); device; device = next) {
+		next = LIST_NEXT(device, link);
+		if (device->n_users > 0 || !is_gone(device))
+			continue;
+		LIST_REMOVE(device, link);
+		BROKER((rdmabroker_close_device(device->session, device->verbs), 0));
+		free(device);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+struct ibv_xrcd *device_get_xrcd(struct device *device)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	pthread_mutex_lock(&lock);
+	if (!device->xrcd)
+		device->xrcd = ibv_open_xrcd(device->verbs, &attr);
+	pthread_mutex_unlock(&lock);
+	return device->xrcd;
+}
+
+static int compare_index(const void *a, const void *b)
+{
+	struct ibv_context *const *p = a, *const *q = b;
+
+	return ibv_get_device_index((*p)->device) - ibv_get_device_index((*q)->device);
+}
+
+/* All of them, and one user more for each. */
+static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
+{
+	struct ibv_context **list;
+	struct device *device;
+	size_t n, kept = 0;
+	int r = BROKER(rdmabroker_get_devices(session, &list, &n));
+
+	if (r < 0) {
+		result("rdma_get_devices", r);
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		device = find_device(ibv_get_device_name(list[i]->device));
+		r = device ? -EEXIST : new_device(session, list[i], &device);
+		if (r < 0)
+			BROKER((rdmabroker_close_device(session, list[i]), 0));
+		if (!device)
+			continue;
+		device->n_users++;
+		list[kept++] = device->verbs;
+	}
+	list[kept] = NULL;
+	qsort(list, kept, sizeof(*list), compare_index);
+	*ret_n = (int)kept;
+	return list;
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **list = NULL;
+	struct rdmabroker *session;
+	int n = 0;
+
+	if (broker_start() == 0) {
+		FORWARD(rdma_get_devices, num_devices);
+		pthread_mutex_lock(&lock);
+		check_process();
+		session = broker_get_session(NULL);
+		if (session)
+			list = use_all(session, &n);
+		if (session && !list && errno == ECONNRESET) {
+			session = broker_get_session(session);
+			if (session)
+				list = use_all(session, &n);
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	if (num_devices)
+		*num_devices = n;
+	return list;
+}
+
+/* They stay open all the same. */
+void rdma_free_devices(struct ibv_context **list)
+{
+	struct device *device;
+
+	FORWARD(rdma_free_devices, list);
+	pthread_mutex_lock(&lock);
+	check_process();
+	for (struct ibv_context **p = list; *p; p++)
+		LIST_FOREACH(device, &devices, link)
+			if (device->verbs == *p)
+				unuse(device);
+	pthread_mutex_unlock(&lock);
+	free(list);
+}
+
+void devices_open_all(struct rdmabroker *session)
+{
+	struct ibv_context **list;
+	int n;
+
+	pthread_mutex_lock(&lock);
+	list = use_all(session, &n);
+	pthread_mutex_unlock(&lock);
+	if (list)
+		rdma_free_devices(list);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+/* What an event does to its id, and what of it the program sees. The channel is locked. */
+
+static void fill_conn(struct rdma_conn_param *ret, const struct rdmabroker_conn_param *conn)
+{
+	*ret = (struct rdma_conn_param){
+		.private_data = conn->private_data,
+		.private_data_len = conn->private_data_len,
+		.responder_resources = conn->responder_resources,
+		.initiator_depth = conn->initiator_depth,
+		.flow_control = conn->flow_control,
+		.retry_count = conn->retry_count,
+		.rnr_retry_count = conn->rnr_retry_count,
+		.srq = conn->srq,
+		.qp_num = conn->qp_num,
+	};
+}
+
+static void fill_param(struct cm_event *event, bool is_datagram)
+{
+	const struct rdmabroker_event *e = event->event;
+
+	if (!is_datagram) {
+		fill_conn(&event->public.param.conn, &e->conn);
+		return;
+	}
+	event->public.param.ud = (struct rdma_ud_param){
+		.private_data = e->conn.private_data,
+		.private_data_len = e->conn.private_data_len,
+		.ah_attr = e->ud.ah_attr,
+		.qp_num = e->ud.qp_num,
+		.qkey = e->ud.qkey,
+	};
+}
+
+static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type good,
+			enum rdma_cm_event_type bad)
+{
+	event->public.status = r;
+	event->public.event = r < 0 ? bad : good;
+}
+
+/* A request of which no id can be made is rejected, and not told of. */
+static bool on_request(struct cm_event *event)
+{
+	struct id *listener = event->id, *id;
+	int r;
+
+	id = id_new_request(listener, event->event->id);
+	if (!id) {
+		BROKER(rdmabroker_destroy_id_wait(event->event->id, RDMABROKER_TIMEOUT_DEFAULT));
+		return false;
+	}
+	event->public.id = &id->public;
+	event->public.listen_id = &listener->public;
+	id->responder_resources = event->event->conn.responder_resources;
+	id->initiator_depth = event->event->conn.initiator_depth;
+	id->remote_ece = event->event->remote_ece;
+	r = id_learn(id);
+	if (r < 0) {
+		result("a connect request", r);
+		id_discard(id);
+		return false;
+	}
+	route_learn_path(id);
+	return true;
+}
+
+static void on_response(struct cm_event *event)
+{
+	struct id *id = event->id;
+	int r;
+
+	if (!id->public.qp) {
+		id->remote_ece = event->event->remote_ece;
+		return;
+	}
+	r = conn_on_response(id, &event->event->remote_ece);
+	set_outcome(event, r, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_CONNECT_ERROR);
+	id->connect_error = r < 0;
+}
+
+/* Of a group that was left meanwhile nothing is told. */
+static bool on_join(struct cm_event *event)
+{
+	struct join *join = event->event->join_context;
+	int r;
+
+	if (!join)
+		return false;
+	event->join = join;
+	if (event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN) {
+		r = join_on_event(event->id, join, &event->event->ud);
+		set_outcome(event, r, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR);
+	}
+	event->public.param.ud.private_data = join->context;
+	event->public.param.ud.private_data_len = 0;
+	return true;
+}
+
+/* False: the program is not told. */
+static bool digest(struct cm_event *event)
+{
+	struct id *id = event->id;
+
+	fill_param(event, id_is_datagram(id) ||
+				  event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+				  event->public.event == RDMA_CM_EVENT_MULTICAST_ERROR);
+	switch (event->public.event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		set_outcome(event, id_learn(id), RDMA_CM_EVENT_ADDR_RESOLVED,
+			    RDMA_CM_EVENT_ADDR_ERROR);
+		return true;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		route_learn_path(id);
+		return true;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return on_request(event);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		on_response(event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (id->connect_error)
+			return false;
+		qp_to_error(id);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		id->connected = false;
+		return !id->connect_error;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+		return on_join(event);
+	default:
+		break;
+	}
+	if (event->public.event == RDMA_CM_EVENT_ESTABLISHED)
+		id->connected = !id_is_datagram(id);
+	return true;
+}
+
+/* Taking. The channel is locked. */
+
+static void count(struct cm_event *event)
+{
+	pthread_mutex_lock(&event->id->lock);
+	event->id->n_reported++;
+	if (event->join)
+		event->join->n_reported++;
+	pthread_mutex_unlock(&event->id->lock);
+}
+
+/*
+ * With the broker its connection manager's ids are gone. The peers are told that by the kernel; the program
+ * is, once for each id that has a device: of a connection that it has ended, of others that the device is
+ * of no use to them any more. Then the channel has nothing more to say.
+ */
+static int take_lost(struct channel *channel, struct cm_event *event)
+{
+	struct id *id;
+
+	LIST_FOREACH(id, &channel->ids, link)
+		if (id->device && !id->told_lost)
+			break;
+	if (!id)
+		return -ECONNRESET;
+	id->told_lost = true;
+	event->id = id;
+	event->public.id = &id->public;
+	event->public.event = id->connected ? RDMA_CM_EVENT_DISCONNECTED :
+					      RDMA_CM_EVENT_DEVICE_REMOVAL;
+	id->connected = false;
+	count(event);
+	return 0;
+}
+
+static int take(struct channel *channel, struct cm_event *event)
+{
+	struct rdmabroker_event *e;
+	int r;
+
+	for (;;) {
+		if (channel->lost)
+			return take_lost(channel, event);
+		r = BROKER(rdmabroker_get_event(channel->session, &e, /* timeout_ms= */ 0));
+		if (r < 0 && r != -ECONNRESET)
+			return r;
+		if (r < 0 || e->type == RDMABROKER_EVENT_LOST) {
+			debug("the broker is gone");
+			channel->lost = true;
+			if (r == 0)
+				rdmabroker_free_event(e);
+			continue;
+		}
+		*event = (struct cm_event){ .event = e };
+		event->id = rdmabroker_id_get_context(e->listen_id ? e->listen_id : e->id);
+		event->public.id = &event->id->public;
+		event->public.event = (enum rdma_cm_event_type)e->type;
+		event->public.status = e->status;
+		if (e->text && e->status)
+			debug("%s: %s", rdma_event_str(event->public.event), e->text);
+		if (digest(event)) {
+			count(event);
+			return 0;
+		}
+		rdmabroker_free_event(e);
+	}
+}
+
+static int get_event(struct channel *channel, struct cm_event *event)
+{
+	int r;
+
+	channel_enter(channel);
+	while ((r = take(channel, event)) == -EAGAIN) {
+		if (fcntl(channel->public.fd, F_GETFL) & O_NONBLOCK)
+			break;
+		r = channel_wait(channel);
+		if (r < 0)
+			break;
+	}
+	channel_leave(channel);
+	return r;
+}
+
+/* What was counted as reported is over. */
+static void settle(struct cm_event *event)
+{
+	if (event->event)
+		rdmabroker_free_event(event->event);
+	pthread_mutex_lock(&event->id->lock);
+	event->id->n_acked++;
+	if (event->join)
+		event->join->n_acked++;
+	pthread_cond_broadcast(&event->id->acked);
+	pthread_mutex_unlock(&event->id->lock);
+}
+
+/* A request to a sync id is sync too. */
+static bool finish_request(struct cm_event *event)
+{
+	struct id *id = to_id(event->public.id);
+
+	if (event->public.event != RDMA_CM_EVENT_CONNECT_REQUEST || !event->id->sync)
+		return true;
+	if (id_migrate(id, NULL) == 0)
+		return true;
+	rdma_destroy_id(&id->public);
+	settle(event);
+	return false;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct cm_event taken, *new;
+	int r;
+
+	FORWARD(rdma_get_cm_event, channel, event);
+	if (!event)
+		return fail(EINVAL);
+	do {
+		memset(&taken, 0, sizeof(taken));
+		/* On the stack, for a thread that is cancelled while it waits. */
+		r = get_event(to_channel(channel), &taken);
+		if (r < 0)
+			return fail(-r);
+	} while (!finish_request(&taken));
+	new = malloc(sizeof(*new));
+	if (!new) {
+		settle(&taken);
+		return fail(ENOMEM);
+	}
+	*new = taken;
+	*event = &new->public;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *public)
+{
+	struct cm_event *event;
+
+	FORWARD(rdma_ack_cm_event, public);
+	if (!public)
+		return fail(EINVAL);
+	event = container_of(public, struct cm_event, public);
+	settle(event);
+	free(event);
+	return 0;
+}
+
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	switch (event) {
+#define CASE(name)                 \
+	case RDMA_CM_EVENT_##name: \
+		return "RDMA_CM_EVENT_" #name
+		CASE(ADDR_RESOLVED);
+		CASE(ADDR_ERROR);
+		CASE(ROUTE_RESOLVED);
+		CASE(ROUTE_ERROR);
+		CASE(CONNECT_REQUEST);
+		CASE(CONNECT_RESPONSE);
+		CASE(CONNECT_ERROR);
+		CASE(UNREACHABLE);
+		CASE(REJECTED);
+		CASE(ESTABLISHED);
+		CASE(DISCONNECTED);
+		CASE(DEVICE_REMOVAL);
+		CASE(MULTICAST_JOIN);
+		CASE(MULTICAST_ERROR);
+		CASE(ADDR_CHANGE);
+		CASE(TIMEWAIT_EXIT);
+#undef CASE
+	}
+	return "UNKNOWN EVENT";
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+/* The broker's flags are bits. */
+static unsigned to_bits(uint32_t flags)
+{
+	return flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;
+}
+
+static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void *context)
+{
+	struct channel *channel = to_channel(id->public.channel);
+	struct join *join = calloc(1, sizeof(*join));
+	int r;
+
+	if (!join)
+		return fail(ENOMEM);
+	join->context = context;
+	join->flags = flags;
+	memcpy(&join->addr, addr, addr_size(addr));
+
+	/* It is in the list before its event can be taken. */
+	pthread_mutex_lock(&channel->lock);
+	LIST_INSERT_HEAD(&id->joins, join, link);
+	r = BROKER(rdmabroker_join_multicast(id->handle, addr, to_bits(flags), join));
+	if (r < 0) {
+		LIST_REMOVE(join, link);
+		free(join);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return r < 0 ? result("rdma_join_multicast", r) : id_complete(id);
+}
+
+int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *addr, void *context)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_join_multicast, public, addr, context);
+	if (!id->handle)
+		return fail(EBADF);
+	if (addr_size(addr) == 0)
+		return fail(EINVAL);
+	return join_group(id, addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
+}
+
+int rdma_join_multicast_ex(struct rdma_cm_id *public, struct rdma_cm_join_mc_attr_ex *attr,
+			   void *context)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_join_multicast_ex, public, attr, context);
+	if (!id->handle)
+		return fail(EBADF);
+	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return fail(ENOTSUP);
+	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
+	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
+	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED || addr_size(attr->addr) == 0)
+		return fail(EINVAL);
+	return join_group(id, attr->addr, attr->join_flags, context);
+}
+
+int join_on_event(struct id *id, struct join *join, const struct rdmabroker_ud_param *ud)
+{
+	int r;
+
+	join->mgid = ud->ah_attr.grh.dgid;
+	join->mlid = ud->ah_attr.dlid;
+	if (!id->public.qp || join->flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER)
+		return 0;
+	r = ibv_attach_mcast(id->public.qp, &join->mgid, join->mlid);
+	join->attached = r == 0;
+	return -r;
+}
+
+static struct join *find_join(struct id *id, const struct sockaddr *addr)
+{
+	struct join *join;
+
+	LIST_FOREACH(join, &id->joins, link)
+		if (memcmp(&join->addr, addr, addr_size(addr)) == 0)
+			return join;
+	return NULL;
+}
+
+static void await_acks(struct id *id, const struct join *join)
+{
+	pthread_mutex_lock(&id->lock);
+	while (join->n_acked != join->n_reported)
+		pthread_cond_wait(&id->acked, &id->lock);
+	pthread_mutex_unlock(&id->lock);
+}
+
+int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
+{
+	struct id *id = to_id(public);
+	struct channel *channel;
+	struct join *join;
+	int r = 0;
+
+	FORWARD(rdma_leave_multicast, public, addr);
+	if (!id->handle)
+		return fail(EBADF);
+	if (addr_size(addr) == 0)
+		return fail(EINVAL);
+	channel = to_channel(public->channel);
+	pthread_mutex_lock(&channel->lock);
+	join = find_join(id, addr);
+	if (join) {
+		LIST_REMOVE(join, link);
+		if (join->attached && public->qp)
+			ibv_detach_mcast(public->qp, &join->mgid, join->mlid);
+		r = BROKER(rdmabroker_leave_multicast(id->handle, addr));
+	}
+	pthread_mutex_unlock(&channel->lock);
+	if (!join)
+		return fail(EADDRNOTAVAIL);
+	/* In a sync id the last event is kept for the program, and it may be this one's. */
+	if (id->sync && public->event) {
+		rdma_ack_cm_event(public->event);
+		public->event = NULL;
+	}
+	await_acks(id, join);
+	free(join);
+	return result("rdma_leave_multicast", r);
+}
+
+void joins_free(struct id *id)
+{
+	struct join *join;
+
+	while ((join = LIST_FIRST(&id->joins))) {
+		LIST_REMOVE(join, link);
+		free(join);
+	}
+}

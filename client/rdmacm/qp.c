@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <rdma/rdma_verbs.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+/* Moving */
+
+int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_init_qp_attr, public, qp_attr, qp_attr_mask);
+	if (!id->handle)
+		return fail(EBADF);
+	return result("rdma_init_qp_attr",
+		      BROKER(rdmabroker_init_qp_attr(id->handle, qp_attr, qp_attr_mask)));
+}
+
+static int get_attr(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret, int *ret_mask)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->qp_state = state;
+	return BROKER(rdmabroker_init_qp_attr(id->handle, ret, ret_mask));
+}
+
+static int to_init(struct id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+	int mask, r = get_attr(id, IBV_QPS_INIT, &attr, &mask);
+
+	return r < 0 ? r : -ibv_modify_qp(qp, &attr, mask);
+}
+
+/* INIT again, for only now it is known what the peer may do. */
+int qp_to_rts(struct id *id, int responder_resources, int initiator_depth)
+{
+	struct ibv_qp *qp = id->public.qp;
+	struct ibv_qp_attr attr;
+	int mask, r;
+
+	if (!qp)
+		return 0;
+	r = to_init(id, qp);
+	if (r < 0)
+		return r;
+
+	r = get_attr(id, IBV_QPS_RTR, &attr, &mask);
+	if (r < 0)
+		return r;
+	if (responder_resources >= 0)
+		attr.max_dest_rd_atomic = (uint8_t)responder_resources;
+	r = -ibv_modify_qp(qp, &attr, mask);
+	if (r < 0)
+		return r;
+
+	r = get_attr(id, IBV_QPS_RTS, &attr, &mask);
+	if (r < 0)
+		return r;
+	if (initiator_depth >= 0)
+		attr.max_rd_atomic = (uint8_t)initiator_depth;
+	return -ibv_modify_qp(qp, &attr, mask);
+}
+
+int qp_to_error(struct id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
+}
+
+/* A datagram QP has no peer: it is ready at once. */
+static int make_ready(struct id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int r = to_init(id, qp);
+
+	if (r < 0 || !id_is_datagram(id))
+		return r;
+	r = -ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	if (r < 0)
+		return r;
+	attr.qp_state = IBV_QPS_RTS;
+	return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+/* Enhanced connection establishment: devices that have none, and libibverbs without it, say EOPNOTSUPP. */
+
+static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
+{
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	r = ibv_query_ece(qp, ret);
+	return r == EOPNOTSUPP ? 0 : -r;
+}
+
+/* With another vendor's device nothing is agreed on, and ours is told so. */
+static int init_ece(struct id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece;
+	int r = get_ece(qp, &ece);
+
+	if (r < 0)
+		return r;
+	id->local_ece = ece;
+	if (!id->remote_ece.vendor_id)
+		return 0;
+	ece.options = id->remote_ece.vendor_id == ece.vendor_id ? id->remote_ece.options : 0;
+	r = ibv_set_ece(qp, &ece);
+	return r == EOPNOTSUPP ? 0 : -r;
+}
+
+static int finish_ece(struct id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece;
+	int r;
+
+	if (!id->remote_ece.vendor_id)
+		return 0;
+	r = get_ece(qp, &ece);
+	if (r == 0)
+		id->local_ece.options = ece.options;
+	return r;
+}
+
+/* Completion queues that the program did not bring */
+
+static void destroy_cqs(struct rdma_cm_id *id)
+{
+	/* They are the SRQ's. */
+	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
+		return;
+	if (id->send_cq && id->send_cq != id->recv_cq)
+		ibv_destroy_cq(id->send_cq);
+	if (id->recv_cq)
+		ibv_destroy_cq(id->recv_cq);
+	if (id->send_cq_channel && id->send_cq_channel != id->recv_cq_channel)
+		ibv_destroy_comp_channel(id->send_cq_channel);
+	if (id->recv_cq_channel)
+		ibv_destroy_comp_channel(id->recv_cq_channel);
+	id->send_cq = id->recv_cq = NULL;
+	id->send_cq_channel = id->recv_cq_channel = NULL;
+}
+
+static int create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **ret_channel,
+		     struct ibv_cq **ret)
+{
+	if (size == 0)
+		return 0;
+	*ret_channel = ibv_create_comp_channel(id->verbs);
+	if (!*ret_channel)
+		return -1;
+	*ret = ibv_create_cq(id->verbs, (int)size, id, *ret_channel, 0);
+	return *ret ? 0 : -1;
+}
+
+static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_size)
+{
+	int error;
+
+	if (create_cq(id, recv_size, &id->recv_cq_channel, &id->recv_cq) == 0 &&
+	    create_cq(id, send_size, &id->send_cq_channel, &id->send_cq) == 0)
+		return 0;
+	error = errno;
+	destroy_cqs(id);
+	return fail(error);
+}
+
+/* SRQs */
+
+static int complete_xrc_srq(struct id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd) {
+		attr->xrcd = id->device ? device_get_xrcd(id->device) : NULL;
+		if (!attr->xrcd)
+			return -1;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		if (create_cqs(&id->public, 0, attr->attr.max_wr) < 0)
+			return -1;
+		attr->cq = id->public.recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return 0;
+}
+
+int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *attr)
+{
+	struct id *id = to_id(public);
+	struct ibv_srq *srq;
+	int error;
+
+	FORWARD(rdma_create_srq_ex, public, attr);
+	if (!public->verbs || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		return fail(EINVAL);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		attr->pd = public->pd;
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	}
+	if (attr->srq_type == IBV_SRQT_XRC && complete_xrc_srq(id, attr) < 0)
+		return -1;
+	srq = ibv_create_srq_ex(public->verbs, attr);
+	if (!srq) {
+		error = errno;
+		destroy_cqs(public);
+		return fail(error);
+	}
+	if (!public->pd)
+	public->pd = attr->pd;
+	public->srq = srq;
+	return 0;
+}
+
+int rdma_create_srq(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = public->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	int r;
+
+	FORWARD(rdma_create_srq, public, pd, attr);
+	r = rdma_create_srq_ex(public, &ex);
+	attr->attr = ex.attr;
+	return r;
+}
+
+void rdma_destroy_srq(struct rdma_cm_id *public)
+{
+	FORWARD(rdma_destroy_srq, public);
+	ibv_destroy_srq(public->srq);
+	public->srq = NULL;
+	destroy_cqs(public);
+}
+
+/* QPs */
+
+static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **ret)
+{
+	struct ibv_qp *qp = ibv_create_qp_ex(id->public.verbs, attr);
+	int r;
+
+	if (!qp)
+		return -errno;
+	r = init_ece(id, qp);
+	if (r == 0)
+		r = make_ready(id, qp);
+	if (r == 0)
+		r = finish_ece(id, qp);
+	if (r < 0)
+		ibv_destroy_qp(qp);
+	else
+		*ret = qp;
+	return r;
+}
+
+/* Whether what ATTR brings, and what the id has already, go together. */
+static bool is_consistent(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *attr)
+{
+	if (id->qp || !id->verbs)
+		return false;
+	if (id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq)
+		return false;
+	return !(id->send_cq && attr->send_cq && id->send_cq != attr->send_cq);
+}
+
+static int complete_qp_attr(struct id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct rdma_cm_id *public = &id->public;
+
+	if (public->qp_type == IBV_QPT_XRC_RECV &&
+	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+		attr->xrcd = device_get_xrcd(id->device);
+		if (!attr->xrcd)
+			return -1;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
+	if (create_cqs(public, attr->send_cq || public->send_cq ? 0 : attr->cap.max_send_wr,
+		       attr->recv_cq || public->recv_cq ? 0 : attr->cap.max_recv_wr) < 0)
+		return -1;
+	if (!attr->send_cq)
+		attr->send_cq = public->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = public->recv_cq;
+	if (!attr->srq)
+		attr->srq = public->srq;
+	return 0;
+}
+
+int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
+{
+	struct id *id = to_id(public);
+	struct ibv_qp *qp;
+	int r;
+
+	FORWARD(rdma_create_qp_ex, public, attr);
+	if (!id->handle)
+		return fail(EBADF);
+	if (!is_consistent(public, attr))
+		return fail(EINVAL);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = public->pd;
+	} else if (attr->pd->context != public->verbs) {
+		return fail(EINVAL);
+	}
+	if (complete_qp_attr(id, attr) < 0)
+		return -1;
+	r = create_qp(id, attr, &qp);
+	if (r < 0) {
+		destroy_cqs(public);
+		return result("rdma_create_qp", r);
+	}
+	public->pd = qp->pd;
+	public->qp = qp;
+	return 0;
+}
+
+int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd ? pd : public->pd,
+	};
+	int r;
+
+	FORWARD(rdma_create_qp, public, pd, attr);
+	r = rdma_create_qp_ex(public, &ex);
+	attr->send_cq = ex.send_cq;
+	attr->recv_cq = ex.recv_cq;
+	attr->srq = ex.srq;
+	attr->cap = ex.cap;
+	return r;
+}
+
+/* Not while an event moves it. */
+void rdma_destroy_qp(struct rdma_cm_id *public)
+{
+	struct channel *channel;
+
+	FORWARD(rdma_destroy_qp, public);
+	channel = public->channel ? to_channel(public->channel) : NULL;
+	if (channel)
+		pthread_mutex_lock(&channel->lock);
+	ibv_destroy_qp(public->qp);
+	public->qp = NULL;
+	if (channel)
+		pthread_mutex_unlock(&channel->lock);
+	destroy_cqs(public);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+const struct real *_Atomic real_has_all;
+
+static struct real real;
+static bool is_loaded;
+
+/*
+ * By a path, for under its name the loader finds us. It lies where libibverbs lies, they come from one
+ * source. It has to find its own calls before ours when it uses them (DEEPBIND).
+ */
+static void *open_real(void)
+{
+	static const char *const folders[] = { "/usr/lib64", "/usr/lib", "/lib64", "/lib" };
+	char path[PATH_MAX];
+	const char *slash;
+	Dl_info info;
+	void *lib = NULL;
+
+	if (dladdr((void *)ibv_open_device, &info) && (slash = strrchr(info.dli_fname, '/'))) {
+		snprintf(path, sizeof(path), "%.*s/librdmacm.so.1", (int)(slash - info.dli_fname),
+			 info.dli_fname);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	}
+	for (size_t i = 0; !lib && i < sizeof(folders) / sizeof(folders[0]); i++) {
+		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	}
+	/* Somebody may have put us there. */
+	if (lib && dlsym(lib, "rdma_create_id") == (void *)rdma_create_id) {
+		dlclose(lib);
+		lib = NULL;
+	}
+	if (!lib)
+		debug("librdmacm itself cannot be loaded");
+	return lib;
+}
+
+static void load(void)
+{
+	void *lib = open_real();
+
+	if (!lib)
+		return;
+#define LOAD(name) real.name = (__typeof__(real.name))dlsym(lib, #name);
+	REAL_CALLS(LOAD)
+#undef LOAD
+#define CHECK(name)           \
+	if (!real.name) {     \
+		dlclose(lib); \
+		return;       \
+	}
+	REAL_CALLS(CHECK)
+#undef CHECK
+	is_loaded = true;
+}
+
+const struct real *real_get(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	if (is_loaded)
+		return &real;
+	errno = ENOSYS;
+	return NULL;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <infiniband/sa.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+/*
+ * What id->route says beside the addresses. On Ethernet all of it follows from them, and is made here as the
+ * kernel makes it. On InfiniBand it would be the subnet manager's to tell; there it stays empty.
+ */
+
+#define ETHERNET_PACKET_LIFETIME 18 /* as the kernel assumes it: 4.096 us * 2^18, some 1 s */
+#define EXACTLY 2
+
+/* A RoCE device's GIDs are its addresses. */
+static void to_gid(union ibv_gid *ret, const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	memset(ret, 0, sizeof(*ret));
+	switch (addr->sa_family) {
+	case AF_INET:
+		ret->raw[10] = ret->raw[11] = 0xff;
+		memcpy(&ret->raw[12], &in->sin_addr, 4);
+		break;
+	case AF_INET6:
+		memcpy(ret->raw, &in6->sin6_addr, sizeof(ret->raw));
+		break;
+	default:
+		break;
+	}
+}
+
+static bool get_port(const struct id *id, struct ibv_port_attr *ret)
+{
+	return id->device && id->public.port_num &&
+	       ibv_query_port(id->device->verbs, id->public.port_num, ret) == 0 &&
+	       ret->link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+void route_learn_gids(struct id *id)
+{
+	struct rdma_addr *addr = &id->public.route.addr;
+	struct ibv_port_attr port;
+
+	if (!get_port(id, &port))
+		return;
+	to_gid(&addr->addr.ibaddr.sgid, &addr->src_addr);
+	to_gid(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+}
+
+void route_learn_path(struct id *id)
+{
+	struct rdma_route *route = &id->public.route;
+	struct ibv_sa_path_rec *path;
+	struct ibv_port_attr port;
+
+	if (!get_port(id, &port))
+		return;
+	path = calloc(1, sizeof(*path));
+	if (!path)
+		return; /* as on InfiniBand: none is known */
+	path->dgid = route->addr.addr.ibaddr.dgid;
+	path->sgid = route->addr.addr.ibaddr.sgid;
+	path->hop_limit = 64;
+	path->reversible = 1;
+	path->numb_path = 1;
+	path->pkey = route->addr.addr.ibaddr.pkey;
+	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
+	path->mtu = (uint8_t)port.active_mtu;
+	path->rate = IBV_RATE_MAX; /* the port's */
+	path->packet_life_time = ETHERNET_PACKET_LIFETIME;
+	free(route->path_rec);
+	route->path_rec = path;
+	route->num_paths = 1;
+}
