@@ -44,6 +44,14 @@ const struct verb verbs[] = {
 		.run = verb_rules,
 	},
 	{
+		.name = "run",
+		.argument = "-- PROGRAM [ARGUMENT ...]",
+		.summary = "Run a program of librdmacm through the broker",
+		.min_arguments = 1,
+		.max_arguments = -1,
+		.run = verb_run,
+	},
+	{
 		.name = "status",
 		.summary = "Print what the daemon is doing: policy, devices, counts",
 		.run = verb_status,

@@ -61,6 +61,7 @@ int verb_explain(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
 int verb_reload(const struct ctl *ctl, char **arguments);
 int verb_rules(const struct ctl *ctl, char **arguments);
+int verb_run(const struct ctl *ctl, char **arguments);
 int verb_status(const struct ctl *ctl, char **arguments);
 int verb_version(const struct ctl *ctl, char **arguments);
 

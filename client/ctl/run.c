@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+
+#define DROPIN "librdmabroker-rdmacm.so"
+
+/* As env(1) and the shells have it. */
+enum {
+	EXIT_CANNOT_RUN = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+/* It is beside the library that we run with: in a folder of ours where it is installed. */
+static bool find_dropin(char ret[PATH_MAX])
+{
+	static const char *const places[] = { "/rdmabroker/" DROPIN, "/" DROPIN };
+	char folder[PATH_MAX], *slash;
+	Dl_info info;
+
+	if (!dladdr((void *)rdmabroker_version, &info) || !realpath(info.dli_fname, folder))
+		return false;
+	slash = strrchr(folder, '/');
+	*slash = 0;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (snprintf(ret, PATH_MAX, "%s%s", folder, places[i]) < PATH_MAX &&
+		    access(ret, R_OK) == 0)
+			return true;
+	return false;
+}
+
+/* Before all others: an allocator, say, that is loaded too stays. */
+static int preload(const char *path)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *all;
+	int r;
+
+	if (asprintf(&all, "%s%s%s", path, others ? ":" : "", others ?: "") < 0)
+		return -1;
+	r = setenv("LD_PRELOAD", all, 1);
+	free(all);
+	return r;
+}
+
+int verb_run(const struct ctl *ctl, char **arguments)
+{
+	char path[PATH_MAX];
+	int error;
+
+	if (!find_dropin(path)) {
+		complain("%s is not installed", DROPIN);
+		return EXIT_FAILURE;
+	}
+	/* Programs that open a device by libibverbs need it lent to them before. */
+	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
+	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {
+		complain("cannot set the environment: %m");
+		return EXIT_FAILURE;
+	}
+	execvp(arguments[0], arguments);
+	error = errno;
+	complain("cannot run %s: %s", arguments[0], strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
