@@ -7,7 +7,8 @@ guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
 
 .PHONY: guest-image guest-dest demo-run demo-guest
-.PHONY: check-guest check-guest-policy check-guest-calls check-guest-sidebyside check-guest-smoke
+.PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
+	check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -18,8 +19,9 @@ $(guest-stamp):
 	$(Q)touch $@
 
 # Programs of the suites; hostile speaks the protocol by itself, api through the library, sidebyside
-# through the library and through librdmacm.
-guest-programs := $(addprefix $(O)/tests/guest/,api calls hostile sidebyside) $(O)/tests/bench/overload
+# through the library and through librdmacm, dropin through librdmacm or what takes its place.
+guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile sidebyside) \
+	$(O)/tests/bench/overload
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
@@ -40,6 +42,19 @@ $(O)/tests/guest/calls: $(call objs,$(calls-sources)) $(O)/librdmabroker.so
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+dropin-sources := $(addprefix $(guest-dir)/dropin,.c -threads.c)
+
+$(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
+		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
+$(O)/tests/guest/dropin-dlopen: $(call objs,$(guest-dir)/dropin-dlopen.c)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 
 sidebyside-sources := $(addprefix $(guest-dir)/sidebyside,.c -broker.c -direct.c -ids.c -scripts.c \
 	-steps.c -tell.c)
@@ -70,6 +85,10 @@ check-guest-calls: guest-image guest-dest
 # Limits, quotas, reloads, the journal.
 check-guest-policy: guest-image guest-dest
 	$(Q)$(guest-run) suites/policy.sh $(CASES)
+
+# Programs of librdmacm, as Debian has them.
+check-guest-dropin: guest-image guest-dest
+	$(Q)$(guest-run) suites/dropin.sh $(CASES)
 
 # The same scripts with librdmacm and with librdmabroker.
 check-guest-sidebyside: guest-image guest-dest

@@ -1,0 +1,370 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Programs of librdmacm as Debian has them, through the broker: alice serves and bob connects, and neither may
+# open rdma_cm. Each is also run against a peer that is root's and uses librdmacm itself.
+#
+# The cases of programs are PROGRAM_SERVER_CLIENT, where both sides are `broker` or `direct`; at the end a table
+# shows them all.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck disable=SC2034
+case_seconds=90
+
+A=10.9.0.1 # rxe0
+B=10.9.0.2 # rxe1
+DROPIN=/usr/lib/*/rdmabroker/librdmabroker-rdmacm.so
+CASES=(dropin id sync migrate external srq own-channels one-channel ack-elsewhere poll signal)
+
+start_broker() {
+	rm -f /etc/rdmabroker/policy.d/*.rules
+	cat > /etc/rdmabroker/policy.d/50-test.rules <<-END
+		allow connect group rdma reuseaddr client
+		allow any     group rdma
+	END
+	systemctl restart rdmabrokerd
+}
+
+# side broker USER COMMAND... | side direct USER COMMAND...
+side() {
+	local way=$1 user=$2
+	shift 2
+	if [ "$way" = direct ]; then
+		"$@"
+	else
+		as "$user" rdmabrokerctl run -- "$@"
+	fi
+}
+
+# ---- the programs: one function each, with the server's way and the client's ----
+
+# All of what was said, where it went wrong.
+show() {
+	for file in server client; do
+		[ ! -s $file ] || sed "s/^/$file: /" $file
+	done
+}
+
+listening() {
+	rdma resource show cm_id | grep -q 'state LISTEN'
+}
+
+# serve WAY COMMAND...
+serve() {
+	local way=$1
+	shift
+	# One that ended just now may still be seen.
+	await "! listening"
+	side "$way" alice timeout --foreground -k 1 80 "$@" > server 2>&1 &
+	server=$!
+}
+
+# connect WAY COMMAND...: once there is a listener.
+connect() {
+	local way=$1
+	shift
+	(await listening 20) || (show && exit 1)
+	# A wildcard listens before it does so on each device.
+	sleep 0.3
+	side "$way" bob timeout --foreground -k 1 80 "$@" > client 2>&1 || {
+		echo "the client ended with $?"
+		show
+		exit 1
+	}
+}
+
+# Where the server's threads are.
+show_waits() {
+	local task
+	for task in /proc/[0-9]*/task/*; do
+		grep -q "^PPid:\s$server$" $task/status 2> /dev/null || continue
+		echo "$(cat $task/comm): $(cat $task/syscall)"
+		cat $task/stack
+	done
+}
+
+# The server ends by itself, and well.
+served() {
+	(await "! kill -0 $server" 40) || show_waits
+	wait $server || {
+		echo "the server ended with $?"
+		show
+		exit 1
+	}
+}
+
+# It would go on for ever.
+stop_server() {
+	kill -0 $server || (show && exit 1)
+	pkill -KILL -P $server || true
+	kill -KILL $server
+	wait $server || true
+}
+
+program_rping() {
+	serve "$1" rping -s -a $A -C 10 -v
+	connect "$2" rping -c -a $A -C 10 -v
+	served
+	assert_contains "$(cat client)" "ping data: rdma-ping-9:"
+}
+
+program_rping-q() {
+	serve "$1" rping -s -a $A -C 5 -q
+	connect "$2" rping -c -a $A -C 5 -q
+	served
+}
+
+program_rping-P() {
+	serve "$1" rping -s -a $A -P
+	for _ in 1 2 3; do
+		connect "$2" rping -c -a $A -C 5
+	done
+	stop_server
+}
+
+program_rping-6() {
+	serve "$1" rping -s -a fd09::1 -C 5
+	connect "$2" rping -c -a fd09::1 -C 5
+	served
+}
+
+program_ucmatose() {
+	serve "$1" ucmatose -b $A
+	connect "$2" ucmatose -s $A
+	served
+	assert_contains "$(cat client)" "return status 0"
+	assert_contains "$(cat server)" "return status 0"
+}
+
+program_ucmatose-t() {
+	serve "$1" ucmatose -b $A -t 104
+	connect "$2" ucmatose -s $A -t 104
+	served
+	assert_contains "$(cat client)" "return status 0"
+}
+
+program_ucmatose-c100() {
+	serve "$1" ucmatose -b $A -c 100
+	connect "$2" ucmatose -s $A -c 100
+	served
+	assert_contains "$(cat client)" "return status 0"
+	assert_contains "$(cat server)" "return status 0"
+}
+
+program_rdma_client() {
+	serve "$1" rdma_server
+	connect "$2" rdma_client -s $A
+	served
+	assert_contains "$(cat client)" "rdma_client: end 0"
+	assert_contains "$(cat server)" "rdma_server: end 0"
+}
+
+program_rdma_xclient() {
+	serve "$1" rdma_xserver
+	connect "$2" rdma_xclient -s $A
+	served
+	assert_contains "$(cat client)" "end 0"
+	assert_contains "$(cat server)" "end 0"
+}
+
+program_cmtime-c500() {
+	serve "$1" cmtime -b $A
+	connect "$2" cmtime -s $A -c 500
+	stop_server
+	assert_contains "$(cat client)" "destroy "
+	for trouble in error: failure; do
+		assert_lacks "$(cat client)" $trouble
+		assert_lacks "$(cat server)" $trouble
+	done
+	grep "us / conn" -A 10 client > "/tmp/cmtime-$1_$2"
+}
+
+program_udaddy() {
+	serve "$1" udaddy -b $A
+	connect "$2" udaddy -s $A
+	served
+	assert_contains "$(cat client)" "return status 0"
+}
+
+# The receiver listens to a group only.
+program_mckey() {
+	serve "$1" mckey -m 239.1.2.3 -b $A
+	sleep 2
+	side "$2" bob timeout --foreground -k 1 80 mckey -m 239.1.2.3 -b $B -s > client 2>&1 || (show && exit 1)
+	served
+	assert_contains "$(cat server)" "data transfers complete"
+}
+
+program_ib_send_lat-R() {
+	serve "$1" ib_send_lat -R -n 50 -d rxe0
+	connect "$2" ib_send_lat -R -n 50 -d rxe1 $A
+	served
+	assert_contains "$(cat client)" "t_typical"
+}
+
+programs=$(compgen -A function program_ | cut -d_ -f2-)
+ways="broker_broker broker_direct direct_broker"
+
+for program in $programs; do
+	for way in $ways; do
+		eval "case_${program}_$way() { program_$program ${way/_/ }; }"
+	done
+done
+
+# ---- the rest ----
+
+# What the program expects is what librdmacm does.
+case_expected() {
+	"${CASES[@]:0:1}" $A "${CASES[@]:1}"
+}
+
+case_calls() {
+	as bob rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
+}
+
+case_valgrind() {
+	as bob rdmabrokerctl run -- valgrind --error-exitcode=9 --leak-check=full \
+		--errors-for-leak-kinds=definite --num-callers=20 -q \
+		dropin $A id sync migrate external ack-elsewhere > log 2>&1 || {
+		cat log
+		fail "valgrind"
+	}
+}
+
+case_preload() {
+	LD_PRELOAD=$(echo $DROPIN) as bob dropin $A channel
+}
+
+case_dlopen() {
+	as bob rdmabrokerctl run -- dropin-dlopen | tee found
+	assert_contains "$(cat found)" "/rdmabroker/librdmabroker-rdmacm.so"
+	dropin-dlopen | tee found
+	assert_contains "$(cat found)" "/librdmacm.so.1"
+	# The loader's own names are as they were.
+	ldconfig
+	assert_contains "$(ldconfig -p | grep librdmacm)" "librdmacm.so.1 "
+	assert_lacks "$(readlink -f /usr/lib/*/librdmacm.so.1)" broker
+}
+
+case_run() {
+	assert_fails_with 2 rdmabrokerctl run
+	assert_fails_with 127 rdmabrokerctl run -- no-such-program
+	assert_fails_with 126 rdmabrokerctl run -- /etc/passwd
+	assert_fails_with 7 rdmabrokerctl run -- sh -c 'exit 7'
+	assert_contains "$(LD_PRELOAD=libc.so.6 rdmabrokerctl run -- printenv LD_PRELOAD)" \
+		"librdmabroker-rdmacm.so:libc.so.6"
+	assert_eq "$(rdmabrokerctl --socket /x run -- printenv RDMABROKER_SOCKET)" /x
+}
+
+# quietly COMMAND...: what it says on stderr goes to the file errors.
+told() {
+	local status=0
+	"$@" 2> errors || status=$?
+	cat errors
+	echo "status $status"
+}
+
+case_no_daemon() {
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	told as bob rdmabrokerctl run -- dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: ENODEV"
+	assert_contains "$(cat said)" "status 3"
+	assert_eq "$(grep -c librdmabroker-rdmacm errors)" 1
+	assert_contains "$(cat errors)" "is rdmabrokerd running?"
+
+	RDMABROKER_QUIET=1 told as bob rdmabrokerctl run -- dropin $A channel
+	assert_eq "$(cat errors)" ""
+
+	# As librdmacm fails: root has it, bob may not.
+	RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
+	RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
+		dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: EACCES"
+	assert_contains "$(cat errors)" "librdmacm itself is used"
+	systemctl start rdmabrokerd.socket
+	as bob rdmabrokerctl run -- dropin $A channel
+}
+
+case_refused() {
+	told as carol rdmabrokerctl run -- dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: EACCES"
+	assert_contains "$(cat errors)" "the broker refuses"
+	# A refusal is no reason to go past the broker.
+	RDMABROKER_FALLBACK=direct told as carol rdmabrokerctl run -- dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: EACCES"
+	assert_lacks "$(cat errors)" "itself is used"
+}
+
+case_daemon_dies() {
+	as bob rdmabrokerctl run -- dropin $A lost > lost 2>&1 &
+	await "grep -q ready lost" 20
+	systemctl kill -s KILL rdmabrokerd
+	wait $! || (cat lost && exit 1)
+	cat lost
+	await "systemctl is-active rdmabrokerd || systemctl start rdmabrokerd" 20
+}
+
+case_device_removal() {
+	as bob rdmabrokerctl run -- dropin $A removal > removal 2>&1 &
+	program=$!
+	await "grep -q ready removal" 20
+	# It waits for all who have the device open, and the program lives on.
+	rdma link del rxe0 &
+	removal=$!
+	await "grep -q gone removal" 20
+	await "! kill -0 $removal" 20
+	fabric_up
+	wait $program || (cat removal && exit 1)
+}
+
+case_fork() {
+	as bob rdmabrokerctl run -- dropin $A fork
+}
+
+case_rsockets() {
+	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
+	sleep 2
+	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
+		(show && exit 1)
+	wait $! || (show && exit 1)
+	assert_eq "$(grep -c 'do not go through the broker' client)" 1
+}
+
+# Nothing stays behind of all these programs.
+case_nothing_left() {
+	await "rdmabrokerctl status | grep -q 'sessions: 1$'" 20
+	await "rdmabrokerctl status | grep -q ' ids: 0$'"
+	await "rdmabrokerctl status | grep -q 'leases: 0$'"
+}
+
+table() {
+	local program way row
+	grep -qE "^(not )?ok .*_(broker|direct)_(broker|direct) " "$1" || return 0
+	printf '\n%-16s' "server-client"
+	printf '%-16s' ${ways//_/-}
+	echo
+	for program in $programs; do
+		row=
+		for way in $ways; do
+			case $(grep -oE "^(not )?ok [0-9]+ - ${program}_$way .*" "$1") in
+			*SKIP*) row+=$(printf '%-16s' skipped) ;;
+			not*) row+=$(printf '%-16s' FAIL) ;;
+			ok*) row+=$(printf '%-16s' pass) ;;
+			*) row+=$(printf '%-16s' -) ;;
+			esac
+		done
+		printf '%-16s%s\n' "$program" "$row"
+	done
+	for way in $ways; do
+		[ ! -e "/tmp/cmtime-$way" ] || (echo && echo "cmtime, $way" && cat "/tmp/cmtime-$way")
+	done
+}
+
+fabric_up
+install_product
+start_broker
+status=0
+set -o pipefail
+run_cases "$@" | tee /tmp/results || status=1
+table /tmp/results
+exit $status
