@@ -130,6 +130,9 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	pthread_mutex_lock(&session->lock);
 	while (id->n_digesting > 0)
 		pthread_cond_wait(&session->cond, &session->lock);
+	/* Requests that are here, but were not read yet, are to be rejected now, not when somebody reads. */
+	if (id->listening)
+		wire_pump(session, now_ms());
 	while ((request_id = session_forget_id(session, id))) {
 		pthread_mutex_unlock(&session->lock);
 		rdmabroker_destroy_id(request_id);

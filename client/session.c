@@ -330,7 +330,7 @@ struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmab
 		if (raw->id != id)
 			continue;
 		request = raw->request;
-		TAILQ_REMOVE(&session->events, raw, link);
+		take_raw(session, raw);
 		free_raw(raw);
 		if (request)
 			return request;
