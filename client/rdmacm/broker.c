@@ -17,8 +17,8 @@ __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list a
 	char line[512];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
-	/* In one piece, for the program may be writing too. */
-	fprintf(stderr, "librdmabroker-rdmacm: %s\n", line);
+	/* In one piece, for the program may be writing too. The caller may hold locks. */
+	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
 }
 
 void debug(const char *fmt, ...)
@@ -85,19 +85,26 @@ static int to_errno(int r)
 	}
 }
 
-static int open_session(struct rdmabroker **ret)
+static bool look_for_devices(void)
 {
 	struct ibv_device **list;
-	int n = 0, r;
+	int n = 0;
 
-	/* librdmacm is of no use without a device, and says so at its first call. */
 	list = ibv_get_device_list(&n);
 	if (list)
 		ibv_free_device_list(list);
-	if (n == 0)
+	return n > 0;
+}
+
+static int open_session(struct rdmabroker **ret)
+{
+	static atomic_bool has_devices;
+
+	/* librdmacm is of no use without a device, and says so at its first call. */
+	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
-	r = BROKER(rdmabroker_open(ret, NULL));
-	return r;
+	atomic_store(&has_devices, true);
+	return BROKER(rdmabroker_open(ret, NULL));
 }
 
 static int fail_to_open(int r)

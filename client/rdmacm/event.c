@@ -159,7 +159,8 @@ static void count(struct cm_event *event)
 /*
  * With the broker its connection manager's ids are gone. The peers are told that by the kernel; the program
  * is, once for each id that has a device: of a connection that it has ended, of others that the device is
- * of no use to them any more. Then the channel has nothing more to say.
+ * of no use to them any more. Then the channel has nothing more to say. A sync id's call is waiting for
+ * something else, and fails.
  */
 static int take_lost(struct channel *channel, struct cm_event *event)
 {
@@ -168,10 +169,10 @@ static int take_lost(struct channel *channel, struct cm_event *event)
 	LIST_FOREACH(id, &channel->ids, link)
 		if (id->device && !id->told_lost)
 			break;
-	if (!id)
+	if (!id || id->sync)
 		return -ECONNRESET;
+	*event = (struct cm_event){ .id = id };
 	id->told_lost = true;
-	event->id = id;
 	event->public.id = &id->public;
 	event->public.event = id->connected ? RDMA_CM_EVENT_DISCONNECTED :
 					      RDMA_CM_EVENT_DEVICE_REMOVAL;

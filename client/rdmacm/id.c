@@ -74,18 +74,17 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 		id_free(id);
 		return -1;
 	}
-	pthread_mutex_lock(&channel->lock);
 	r = BROKER(rdmabroker_create_id(channel->session, &id->handle, id,
 					(enum rdmabroker_port_space)ps));
-	if (r == 0)
-		id_enter(id, channel);
-	pthread_mutex_unlock(&channel->lock);
 	if (r < 0) {
 		if (id->sync)
 			channel_free(channel);
 		id_free(id);
 		return result("rdma_create_id", r);
 	}
+	pthread_mutex_lock(&channel->lock);
+	id_enter(id, channel);
+	pthread_mutex_unlock(&channel->lock);
 	*ret = id;
 	return 0;
 }

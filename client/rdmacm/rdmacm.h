@@ -31,8 +31,8 @@
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * A call of librdmabroker. Programs cancel threads that are inside librdmacm (rping does); one that ended
- * there would leave the session's locks behind.
+ * Around a call of librdmabroker. Programs cancel threads that are inside librdmacm (rping does); one that
+ * ended there would leave the session's locks behind.
  */
 #define BROKER(call)                                                            \
 	({                                                                      \

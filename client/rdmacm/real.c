@@ -46,19 +46,19 @@ static void *open_real(void)
 static void load(void)
 {
 	void *lib = open_real();
+	bool all = true;
 
 	if (!lib)
 		return;
-#define LOAD(name) real.name = (__typeof__(real.name))dlsym(lib, #name);
-	REAL_CALLS(LOAD)
-#undef LOAD
-#define CHECK(name)           \
-	if (!real.name) {     \
-		dlclose(lib); \
-		return;       \
+#define CALL(name)                                            \
+	real.name = (__typeof__(real.name))dlsym(lib, #name); \
+	all = all && real.name;
+#include "real-calls.inc"
+#undef CALL
+	if (!all) {
+		dlclose(lib);
+		return;
 	}
-	REAL_CALLS(CHECK)
-#undef CHECK
 	is_loaded = true;
 }
 
