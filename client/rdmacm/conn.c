@@ -140,6 +140,9 @@ static int accept_id(struct id *id, const struct rdma_conn_param *param)
 	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
 	if (r == 0)
 		r = BROKER(rdmabroker_accept(id->handle, &p));
+	/* Where the kernel cannot send the answer, it rejects; this one it has not seen. */
+	if (r == -E2BIG)
+		BROKER(rdmabroker_reject(id->handle, NULL, 0));
 	if (r < 0)
 		qp_to_error(id);
 	return r;
