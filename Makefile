@@ -204,6 +204,7 @@ help:
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
+	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check)'
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-layers      no floor includes one above it'

@@ -8,7 +8,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
 
 .PHONY: guest-image guest-dest demo-run demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-smoke
+	check-guest-dropin-sidebyside check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -89,6 +89,10 @@ check-guest-policy: guest-image guest-dest
 # Programs of librdmacm, as Debian has them.
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
+
+# The same scripts with librdmacm and with the drop-in.
+check-guest-dropin-sidebyside: guest-image guest-dest
+	$(Q)$(guest-run) suites/dropin-sidebyside.sh $(CASES)
 
 # The same scripts with librdmacm and with librdmabroker.
 check-guest-sidebyside: guest-image guest-dest
