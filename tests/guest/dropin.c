@@ -213,6 +213,7 @@ static void send_number(struct rdma_cm_id *id, uint32_t number)
 static void *sync_server(void *arg)
 {
 	struct rdma_cm_id *listener = arg, *id;
+	struct rdma_cm_event *event;
 	uint32_t number = 0;
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
@@ -227,7 +228,10 @@ static void *sync_server(void *arg)
 	CHECK(id->event->event == RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
-	rdma_disconnect(id);
+	/* The client's first: it waits for its completion, which a QP in ERR may not give it any more. */
+	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
+	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
+	CHECK(rdma_ack_cm_event(event) == 0);
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
 	return NULL;

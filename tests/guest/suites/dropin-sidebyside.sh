@@ -36,8 +36,8 @@ declare -A by_design=(
 told() {
 	local way=$1 script=$2
 	shift 2
-	"$@" direct "$script" > $way.all 2> $way.errors || echo "ended with status $?" >> $way.all
-	sed -E "${by_design[$script]:-}" $way.all > $way
+	"$@" direct "$script" > "$way.all" 2> "$way.errors" || echo "ended with status $?" >> "$way.all"
+	sed -E "${by_design[$script]:-}" "$way.all" > "$way"
 }
 
 side_by_side() {

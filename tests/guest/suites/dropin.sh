@@ -256,33 +256,12 @@ case_run() {
 	assert_eq "$(rdmabrokerctl --socket /x run -- printenv RDMABROKER_SOCKET)" /x
 }
 
-# quietly COMMAND...: what it says on stderr goes to the file errors.
+# told COMMAND...: what it says on stderr goes to the file errors.
 told() {
 	local status=0
 	"$@" 2> errors || status=$?
 	cat errors
 	echo "status $status"
-}
-
-case_no_daemon() {
-	systemctl stop rdmabrokerd.socket rdmabrokerd.service
-	told as bob rdmabrokerctl run -- dropin $A channel | tee said
-	assert_contains "$(cat said)" "channel: ENODEV"
-	assert_contains "$(cat said)" "status 3"
-	assert_eq "$(grep -c librdmabroker-rdmacm errors)" 1
-	assert_contains "$(cat errors)" "is rdmabrokerd running?"
-
-	RDMABROKER_QUIET=1 told as bob rdmabrokerctl run -- dropin $A channel
-	assert_eq "$(cat errors)" ""
-
-	# As librdmacm fails: root has it, bob may not.
-	RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
-	RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
-		dropin $A channel | tee said
-	assert_contains "$(cat said)" "channel: EACCES"
-	assert_contains "$(cat errors)" "librdmacm itself is used"
-	systemctl start rdmabrokerd.socket
-	as bob rdmabrokerctl run -- dropin $A channel
 }
 
 case_refused() {
@@ -328,6 +307,28 @@ case_rsockets() {
 		(show && exit 1)
 	wait $! || (show && exit 1)
 	assert_eq "$(grep -c 'do not go through the broker' client)" 1
+}
+
+# Late, for what comes after would suffer too.
+case_no_daemon() {
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	told as bob rdmabrokerctl run -- dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: ENODEV"
+	assert_contains "$(cat said)" "status 3"
+	assert_eq "$(grep -c librdmabroker-rdmacm errors)" 1
+	assert_contains "$(cat errors)" "is rdmabrokerd running?"
+
+	RDMABROKER_QUIET=1 told as bob rdmabrokerctl run -- dropin $A channel
+	assert_eq "$(cat errors)" ""
+
+	# As librdmacm fails: root has it, bob may not.
+	RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
+	RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
+		dropin $A channel | tee said
+	assert_contains "$(cat said)" "channel: EACCES"
+	assert_contains "$(cat errors)" "librdmacm itself is used"
+	systemctl start rdmabrokerd.socket
+	as bob rdmabrokerctl run -- dropin $A channel
 }
 
 # Nothing stays behind of all these programs.
