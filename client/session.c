@@ -300,8 +300,6 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 			id_new_request(session, reply->import_id->id,
 				       (enum rdmabroker_port_space)reply->import_id->port_space,
 				       &call->imported);
-		if (call->destroys)
-			*session_find_id(session, call->handle) = NULL;
 		call->frame = frame;
 		call->done = true;
 		return;

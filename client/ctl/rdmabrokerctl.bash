@@ -17,7 +17,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="check explain help reload rules status version"
+	local verbs="check explain help reload rules run status version"
 	local operations="session device listen connect accept join admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -52,6 +52,7 @@ _rdmabrokerctl() {
 		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		explain) ((n > 0)) || words=$operations ;;
 		help) ((n > 0)) || words=$verbs ;;
+		run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
 		esac
 	fi
 	[[ $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
