@@ -356,7 +356,7 @@ static int move(struct id *id, struct channel *from, struct channel *to, unsigne
 	int r;
 
 	pthread_mutex_lock(&from->lock);
-	r = BROKER(rdmabroker_migrate_id(&id->handle, to->session));
+	r = BROKER(rdmabroker_migrate_id(id->handle, to->session));
 	if (r == 0)
 		LIST_REMOVE(id, link);
 	*ret_n_reported = id->n_reported;
