@@ -22,8 +22,9 @@
  *   way, and the answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their
  *   own, only on failure for the others). Excepted are the _wait forms, create_ep, and the calls that give
  *   something back: open, open_device, get_devices, get_verbs, get_pd, create_qp, set_qp, init_qp_attr,
- *   get_option, get_request, export_id, import_id, migrate_id, get_status. They wait as ever. -EAGAIN: the
- *   socket is full, nothing was sent; take events, then try again.
+ *   get_option, get_request, export_id, import_id, migrate_id, destroy_id_wait, and those for admins:
+ *   get_status, get_rules, explain, reload. They wait as ever. -EAGAIN: the socket is full, nothing was
+ *   sent; take events, then try again.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
  *   broker is gone. After -ECONNRESET the session can only be closed.
@@ -255,7 +256,7 @@ struct rdmabroker_reload_result {
  *   The session is the caller's; close it with rdmabroker_close().
  * Returns:
  *   0; -ECONNREFUSED or -ENOENT where no broker runs; -EACCES where policy refuses the user; -EPROTO
- *   where the broker speaks another version; -EDQUOT at the limit of sessions; -ETIMEDOUT.
+ *   where the broker speaks another version; -EDQUOT at a limit of the user; -EBUSY at a limit of the rule; -ETIMEDOUT.
  * Notes:
  *   Where it fails there is no session to ask: *@ret is left alone, and rdmabroker_open_error() has the
  *   words.

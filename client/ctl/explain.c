@@ -9,13 +9,10 @@
 #include "question.h"
 
 /* What is true besides, and no rule says it. NULL: nothing. */
-static const char *get_note(const struct question *question,
-			    const struct rdmabroker_explanation *explanation)
+static const char *get_note(const struct question *question)
 {
 	if (strcmp(question->public.operation, "admin") == 0)
 		return "root and the daemon's own user are admins without a rule";
-	if (explanation->allow && question_is_privileged(question, explanation->rule->text))
-		return "a port below 1024 is refused all the same: that takes a rule that names it";
 	return NULL;
 }
 
@@ -63,7 +60,7 @@ static void print_json(const struct question *question,
 		json_string(&json, NULL, explanation->effects[i]);
 	json_close(&json, ']');
 	json_rule(&json, "depends", explanation->depends, question);
-	json_string(&json, "note", get_note(question, explanation));
+	json_string(&json, "note", get_note(question));
 	json_close(&json, '}');
 	putchar('\n');
 }
@@ -103,7 +100,7 @@ static void print_depends(const struct question *question,
 static void print_text(const struct question *question,
 		       const struct rdmabroker_explanation *explanation)
 {
-	const char *note = get_note(question, explanation);
+	const char *note = get_note(question);
 
 	if (explanation->allow)
 		printf("%sallow%s\n", colour(COLOUR_GREEN), colour(COLOUR_NONE));

@@ -411,9 +411,3 @@ size_t question_find_missing(const struct question *question, const char *text,
 			ret[n++] = explain_options[i].name;
 	return n;
 }
-
-bool question_is_privileged(const struct question *question, const char *text)
-{
-	return strcmp(question->public.operation, "listen") == 0 && question->public.port > 0 &&
-	       question->public.port < 1024 && !has_word(text, "port");
-}

@@ -33,5 +33,3 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 /* The options that say what the rule TEXT asks for and QUESTION does not know. A cut text may ask for more. */
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS]);
-/* The daemon lets nobody bind to a port below 1024 by a rule that does not name it. */
-bool question_is_privileged(const struct question *question, const char *text);

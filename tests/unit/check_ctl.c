@@ -552,8 +552,8 @@ END_TEST
 START_TEST(explain_says_what_no_rule_says)
 {
 	set_policy(explained_rules);
-	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "80", "--ps", "tcp"), 0);
-	assert_has(got.out, "     note: a port below 1024 is refused all the same");
+	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "80", "--ps", "tcp"), 3);
+	assert_has(got.out, "reject: a port below 1024 needs a rule that names it");
 	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "1024", "--ps", "tcp"),
 			 0);
 	assert_lacks(got.out, "note");
