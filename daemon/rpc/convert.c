@@ -56,12 +56,15 @@ void out_id_info(struct out_id_info *space, const struct id *id)
 	space->info.port_num = from->port_num;
 }
 
-static Rdmabroker__AhAttr *out_ah_attr(Rdmabroker__AhAttr *ret, const struct ibv_ah_attr *ah)
+static Rdmabroker__AhAttr *out_ah_attr(struct out_ah_attr *space, const struct ibv_ah_attr *ah)
 {
+	Rdmabroker__AhAttr *ret = &space->ah;
+
 	rdmabroker__ah_attr__init(ret);
 	if (ah->is_global) {
-		ret->dgid.len = sizeof(ah->grh.dgid.raw);
-		ret->dgid.data = (uint8_t *)ah->grh.dgid.raw;
+		space->dgid = ah->grh.dgid;
+		ret->dgid.len = sizeof(space->dgid.raw);
+		ret->dgid.data = space->dgid.raw;
 		ret->flow_label = ah->grh.flow_label;
 		ret->sgid_index = ah->grh.sgid_index;
 		ret->hop_limit = ah->grh.hop_limit;

@@ -25,14 +25,19 @@ struct out_id_info {
 	struct fabric_id_info from; /* what the messages point to */
 };
 
+struct out_ah_attr {
+	Rdmabroker__AhAttr ah;
+	union ibv_gid dgid; /* what the message points to: the attributes may be gone by then */
+};
+
 struct out_qp_attr {
 	Rdmabroker__QpAttr attr;
-	Rdmabroker__AhAttr ah, alt_ah;
+	struct out_ah_attr ah, alt_ah;
 };
 
 struct out_ud_param {
 	Rdmabroker__UdParam param;
-	Rdmabroker__AhAttr ah;
+	struct out_ah_attr ah;
 };
 
 /* NULL: the peer has none. */

@@ -660,6 +660,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	*ret_mask = IBV_QP_STATE;
 	if (state == IBV_QPS_RTR) {
 		ret_attr->ah_attr.is_global = 1;
+		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
 		*ret_mask |= IBV_QP_AV;
 	}
 	return 0;

@@ -10,6 +10,8 @@
 
 #include "fabric/fabric.h"
 
+#define FAKE_DGID 0xd6 /* each byte of every peer's GID */
+
 enum fake_call {
 	FAKE_CHANNEL_NEW,
 	FAKE_ID_NEW,

@@ -179,6 +179,23 @@ START_TEST(refusals_have_words)
 }
 END_TEST
 
+START_TEST(attributes_that_are_asked_for)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *id = resolve(s, 7471);
+	int mask;
+
+	/* No event told them: they come with the answer, each as the connection manager has it. */
+	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
+	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
+	ck_assert_int_eq(attr.ah_attr.is_global, 1);
+	for (int i = 0; i < 16; i++)
+		ck_assert_uint_eq(attr.ah_attr.grh.dgid.raw[i], FAKE_DGID);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(the_server_dies)
 {
 	struct rdmabroker *s = open_session(0);
@@ -473,5 +490,6 @@ END_TEST
 
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
 	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
-	  the_server_dies, a_child_stays_out, status_counts, a_look_up, ece_travels_both_ways,
-	  groups, options_are_read_back, an_id_changes_hands, stale_rejects_are_tried_again)
+	  attributes_that_are_asked_for, the_server_dies, a_child_stays_out, status_counts,
+	  a_look_up, ece_travels_both_ways, groups, options_are_read_back, an_id_changes_hands,
+	  stale_rejects_are_tried_again)
