@@ -41,6 +41,9 @@ static void enforce_listener(struct id *id)
 	wish_to_listen(&wish, id);
 	if (is_allowed(id, &wish))
 		return;
+	/* Neither a group nor who imports it may ask the connection manager for it. */
+	id_leave_all(id);
+	export_free(id->export);
 	/* rdma_cma.h has no other event after which a listener can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
 	id_set_state(id, ID_REVOKED);

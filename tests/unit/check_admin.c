@@ -494,6 +494,34 @@ START_TEST(enforcing)
 }
 END_TEST
 
+/* A group that it has joined, and a descriptor that stands for it. */
+START_TEST(what_hangs_from_a_listener_that_is_revoked)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *joined, *exported = start_listening(s, 7472), *imported;
+	struct rdmabroker_ud_param ud;
+	int fd;
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &joined, NULL, RDMABROKER_PS_UDP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(joined, addr(7471)), 0);
+	ck_assert_int_eq(rdmabroker_listen(joined, 0), 0);
+	ck_assert_int_eq(rdmabroker_join_multicast_wait(joined, addr(1), 1, &ud, T), 0);
+	ck_assert_int_eq(rdmabroker_export_id(exported, &fd), 0);
+
+	set_policy("allow session\n");
+	in_server(do_enforce, NULL);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	ck_assert_int_lt(rdmabroker_import_id(c, fd, &imported), 0);
+	close(fd);
+	rdmabroker_destroy_id(joined);
+	rdmabroker_destroy_id(exported);
+	await_counts(2, 0);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 /* The private data decides, and the number of bytes that must be there. */
 START_TEST(private_data_decides)
 {
@@ -660,5 +688,6 @@ END_TEST
 
 UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peer, busy_here,
 	  objects_of_every_kind_are_limited, quotas, caps_and_ack_timeout, reload_over_the_wire,
-	  many_rules_are_told, rules_are_counted, explain, enforcing, private_data_decides,
+	  many_rules_are_told, rules_are_counted, explain, enforcing,
+	  what_hangs_from_a_listener_that_is_revoked, private_data_decides,
 	  a_thousand_reloads_under_load, ten_times_too_many)
