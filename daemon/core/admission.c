@@ -134,6 +134,7 @@ int admissions_new(struct admissions **ret, const struct policy *policy,
 
 	admissions = calloc(1, sizeof(*admissions) + n * sizeof(admissions->tallies[0]));
 	if (!admissions || (old && !array)) {
+		HASH_CLEAR(hh, known);
 		free(admissions);
 		free(array);
 		return -ENOMEM;
