@@ -71,7 +71,7 @@ static void explain_listener(struct event *event)
 	e->rejected_by = RDMABROKER_REJECTED_BY_POLICY;
 	e->reject_code = (enum rdmabroker_reject_code)refusal.code;
 	e->retry_after_ms = refusal.retry_after_ms;
-	event_set_text(event, refusal.text);
+	event_set_text(event, refusal.text[0] ? refusal.text : "without a reason");
 }
 
 /* A look-up that is refused is UNREACHABLE in rdma_cma.h's words, with the answer's status. */

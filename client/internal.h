@@ -187,9 +187,12 @@ int wire_check(struct rdmabroker *session);
 /* -EPERM in a child of the process that opened the session: before the lock, whose state it inherited. */
 int wire_check_process(const struct rdmabroker *session);
 
-/* session.c: what wire.c hands over. Lock held. */
-void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
-void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
+/*
+ * session.c: what wire.c hands over, FRAME with it. Lock held. A negative errno: the session cannot go on,
+ * for something would be missing that somebody may wait for, or the broker is none.
+ */
+int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
+int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
 /*
  * ID is what MOVED, just imported, stands for: it takes its place in MOVED's session, with its events.

@@ -228,6 +228,16 @@ static void enqueue(struct rdmabroker *session, struct raw_event *raw)
 		return; /* the counter is high: it is readable as it is */
 }
 
+/* As the next one. */
+static void put_back(struct rdmabroker *session, struct raw_event *raw)
+{
+	uint64_t one = 1;
+
+	TAILQ_INSERT_HEAD(&session->events, raw, link);
+	if (write(session->signal, &one, sizeof(one)) < 0)
+		return;
+}
+
 static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 {
 	uint64_t count;
@@ -245,52 +255,64 @@ static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
 	return slot && *slot != DYING ? *slot : NULL;
 }
 
+/* A request comes with its id, nothing else does; and what the library makes itself comes from nowhere else. */
+static bool is_sound(const Rdmabroker__Event *event)
+{
+	return event->type <= RDMABROKER_EVENT_TIMEWAIT_EXIT &&
+	       (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) == (event->request_id != 0);
+}
+
 /*
  * A request whose listener is gone here has nobody to take it. Its id is made all the same, and left in
  * the queue without a listener, to be destroyed: that tells the broker.
  */
-void session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
+int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Event *event = frame->event;
-	struct raw_event *raw = calloc(1, sizeof(*raw));
+	struct raw_event *raw = is_sound(event) ? calloc(1, sizeof(*raw)) : NULL;
+	int r = 0;
 
 	if (!raw) {
+		r = is_sound(event) ? -ENOMEM : -EPROTO;
 		rdmabroker__frame__free_unpacked(frame, NULL);
-		return;
+		return r;
 	}
 	raw->frame = frame;
 	raw->type = (enum rdmabroker_event_type)event->type;
 	raw->id = living(session, event->id);
-	if (event->request_id &&
-	    id_new_request(session, event->request_id, raw->id ? raw->id->ps : RDMABROKER_PS_TCP,
-			   &raw->request) < 0)
-		raw->id = NULL;
-	session->n_orphans += !raw->id && raw->request;
-	if (raw->id || raw->request)
-		enqueue(session, raw);
-	else
+	if (event->request_id)
+		r = id_new_request(session, event->request_id,
+				   raw->id ? raw->id->ps : RDMABROKER_PS_TCP, &raw->request);
+	if (r < 0 || (!raw->id && !raw->request)) {
 		free_raw(raw);
+		return r;
+	}
+	session->n_orphans += !raw->id;
+	enqueue(session, raw);
+	return 0;
 }
 
-static void enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
-			    const struct call *call, const Rdmabroker__Failure *failure)
+static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
+			   const struct call *call, const Rdmabroker__Failure *failure)
 {
 	struct raw_event *raw = calloc(1, sizeof(*raw));
 
 	if (!raw)
-		return;
+		return -ENOMEM;
 	raw->id = id;
 	raw->type = failure ? call->failure_type : RDMABROKER_EVENT_DONE;
 	raw->call = call->name;
-	raw->status = failure ? -failure->error : 0;
+	raw->status = failure ? -(failure->error > 0 ? failure->error : EIO) : 0;
 	raw->text = failure ? strdup(failure->text) : NULL;
 	enqueue(session, raw);
+	return 0;
 }
 
-void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame)
+int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Reply *reply = frame->reply;
 	struct rdmabroker_id *id;
+	int r = 0;
 
 	if (call->destroys)
 		*session_find_id(session, call->handle) = NULL;
@@ -302,15 +324,16 @@ void session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker_
 				       &call->imported);
 		call->frame = frame;
 		call->done = true;
-		return;
+		return 0;
 	}
 	id = call->destroys ? NULL : living(session, call->handle);
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
 	if (id && !call->silent && (reply->failure || !call->quiet))
-		enqueue_outcome(session, id, call, reply->failure);
+		r = enqueue_outcome(session, id, call, reply->failure);
 	rdmabroker__frame__free_unpacked(frame, NULL);
 	free(call);
+	return r;
 }
 
 /*
@@ -493,9 +516,13 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 	pthread_mutex_lock(&session->lock);
 	if (--raw->id->n_digesting == 0)
 		pthread_cond_broadcast(&session->cond);
+	if (!*ret)
+		put_back(session, raw);
 	pthread_mutex_unlock(&session->lock);
+	if (!*ret)
+		return fail(ENOMEM, "out of memory: the event waits for another try");
 	free_raw(raw);
-	return *ret ? 0 : fail(ENOMEM, "an event is lost: out of memory");
+	return 0;
 }
 
 int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms)

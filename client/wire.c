@@ -43,6 +43,7 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 {
 	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, len, data);
 	struct call *call;
+	int r;
 
 	if (!frame) {
 		die(session, -EBADMSG);
@@ -50,7 +51,9 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 	}
 	switch (frame->body_case) {
 	case RDMABROKER__FRAME__BODY_EVENT:
-		session_on_event(session, frame);
+		r = session_on_event(session, frame);
+		if (r < 0)
+			die(session, r);
 		return;
 	case RDMABROKER__FRAME__BODY_REPLY:
 		TAILQ_FOREACH(call, &session->calls, link)
@@ -63,7 +66,9 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 				*call->ret_fd = *fd;
 				*fd = -1;
 			}
-			session_on_reply(session, call, frame);
+			r = session_on_reply(session, call, frame);
+			if (r < 0)
+				die(session, r);
 			return;
 		}
 		break;
