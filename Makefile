@@ -55,7 +55,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/guest/module.mk
+	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/fuzz/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -80,15 +80,20 @@ SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
 	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
 
-.PHONY: build-packages test-packages
-build-packages: NEEDED = $(BUILD_PACKAGES)
-test-packages: NEEDED = $(TEST_PACKAGES)
-build-packages test-packages:
+# A recipe: what is missing of $(NEEDED).
+define install-missing
 	$(Q)set -e; missing="$(call missing,$(NEEDED))"; test -n "$$missing" || exit 0; \
 	echo "Installing Debian packages: $$missing"; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	$(SUDO) apt-get -qq update; \
 	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
+endef
+
+.PHONY: build-packages test-packages
+build-packages: NEEDED = $(BUILD_PACKAGES)
+test-packages: NEEDED = $(TEST_PACKAGES)
+build-packages test-packages:
+	$(install-missing)
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
@@ -211,6 +216,8 @@ help:
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
+	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
+	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Fuzzing: libFuzzer, with everything built by clang for it below $(O)/fuzz. A file for each target;
+# corpus/TARGET has its seeds and what it once found, TARGET.dict the words of its language.
+FUZZERS := packet requests rules config client reject
+FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
+FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
+FUZZ_TIME ?= 60
+FUZZ_JOBS ?= $(shell nproc)
+FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
+
+# In the tree that clang builds:
+$(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
+		$(call objs,$(FUZZ_SHARED)) $(HOOKED)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(DAEMON_LIBS)
+
+.PHONY: fuzzers fuzz check-fuzz fuzz-packages
+fuzz-packages: NEEDED = $(FUZZ_PACKAGES)
+fuzz-packages:
+	$(install-missing)
+
+fuzzers: fuzz-packages
+	+$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz CC=clang SAN= CFLAGS='$(FUZZ_CFLAGS)' \
+		$(addprefix $(O)/fuzz/tests/fuzz/,$(FUZZERS))
+
+# FUZZ_TIME seconds each, and all seeds before that; what is new stays in $(O)/fuzz/corpus.
+fuzz: fuzzers
+	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) tests/fuzz/run $(FUZZERS)
+
+check-fuzz: FUZZ_TIME = 10
+check-fuzz: fuzz

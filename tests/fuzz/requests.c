@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/id.h"
+#include "proto/packet.h"
+#include "rpc/peer.h"
+#include "rpc/server.h"
+#include "tests/fake/fake.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/hooks/hooks.h"
+#include "util/diag.h"
+
+/*
+ * Requests of several clients to the whole daemon on the fake fabric. The input is a program: a letter for
+ * each step, then what the step needs, all of it readable: see corpus/requests. At its end everything is
+ * given back.
+ */
+
+#define CLIENTS 4
+#define FDS 4
+#define STEPS 512
+
+struct client {
+	int sock; /* -1: not connected */
+	uint32_t serial;
+	bool reads;
+};
+
+static struct world {
+	sd_event *loop;
+	struct core *core;
+	struct server *server;
+	struct client clients[CLIENTS];
+	struct client *client; /* whose turn it is */
+	int fds[FDS]; /* that ids were exported as; -1: none */
+	bool enforce, pipelined;
+	unsigned policy;
+} w;
+
+static const char *const policies[] = {
+	"allow any\n",
+	"allow session\nallow device\nallow listen port 1-1000 backlog 4 max 2\n"
+	"allow connect tos 104 reuseaddr client responder-resources 4 retry-count 3 max-per-user 3\n"
+	"allow accept rate 1000/s burst 2 pending 1 initiator-depth 2 log\nallow join max 1\n",
+	"reject session\n",
+	"allow session\nallow admin\nreject connect peer 10.0.0.0/8 reason \"no\"\nallow any tos 3 "
+	"reuseaddr yes ack-timeout 5\n",
+	"allow session\nreject accept data \"aa\" reason \"busy with other things\"\n"
+	"allow connect peer 10.0.0.0/8 rate-per-peer 5/s\nallow listen\nallow accept\n",
+	"nonsense\n",
+	"",
+};
+
+static int load(unsigned which, struct policy **ret, struct diag *diag)
+{
+	const char *text = policies[which % (sizeof(policies) / sizeof(policies[0]))];
+
+	return policy_load_text(ret, "t", text, strlen(text), diag);
+}
+
+static int reload(void *userdata, struct diag *diag)
+{
+	struct policy *policy;
+	int r = load(w.policy, &policy, diag);
+
+	(void)userdata;
+	if (r < 0)
+		return r;
+	r = core_set_policy(w.core, policy);
+	policy_unref(policy);
+	if (r == 0 && w.enforce)
+		core_enforce(w.core);
+	return r;
+}
+
+static const struct server_ops server_ops = { .reload = reload };
+
+/* Life */
+
+static void start(void)
+{
+	struct policy *policy = NULL;
+	struct diag *diag;
+	int fd;
+
+	w = (struct world){ .client = &w.clients[0] };
+	for (int i = 0; i < CLIENTS; i++)
+		w.clients[i].sock = -1;
+	for (int i = 0; i < FDS; i++)
+		w.fds[i] = -1;
+	must(diag_new(&diag) == 0 && load(0, &policy, diag) == 0);
+	diag_free(diag);
+	must(sd_event_new(&w.loop) >= 0);
+	must(core_new(&w.core, w.loop, FABRIC_ACCESS_ACL, policy) == 0);
+	policy_unref(policy);
+	w.core->settings = (struct core_settings){
+		.max_ids_per_session = 12,
+		.backlog = 128,
+		.tos = -1,
+		.resolve_timeout_ms = 1000,
+	};
+	w.core->account.limit_per_user[ACCOUNT_SESSIONS] = CLIENTS - 1;
+	w.core->account.limit_per_user[ACCOUNT_IDS] = 20;
+	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
+	w.core->account.limit_per_user[ACCOUNT_FDS] = 12;
+	w.core->account.limit_per_user[ACCOUNT_BYTES] = 40000;
+	/* Nobody connects to it: the clients come by peer_new(). */
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
+	must(listen(fd, 1) == 0);
+	must(server_new(&w.server, w.loop, w.core, fd, 32768, &server_ops, NULL) == 0);
+}
+
+/* Answers are thrown away, but for the descriptors among them. */
+static void receive(struct client *client)
+{
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_MAX_FDS];
+
+	while (client->sock >= 0 && client->reads) {
+		size_t n_fds = 0;
+		ssize_t n = packet_recv(client->sock, buf, fds, &n_fds);
+
+		for (size_t i = 0; i < n_fds; i++) {
+			int *slot = w.fds;
+
+			while (slot < w.fds + FDS && *slot >= 0)
+				slot++;
+			if (slot < w.fds + FDS)
+				*slot = fds[i];
+			else
+				close(fds[i]);
+		}
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) {
+			close(client->sock);
+			client->sock = -1;
+		} else {
+			Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, (size_t)n, buf);
+
+			must(frame && frame->body_case != RDMABROKER__FRAME__BODY_REQUEST);
+			rdmabroker__frame__free_unpacked(frame, NULL);
+		}
+	}
+}
+
+static void settle(void)
+{
+	hooks_run(w.loop);
+	for (int i = 0; i < CLIENTS; i++)
+		receive(&w.clients[i]);
+	hooks_run(w.loop);
+}
+
+static void end(void)
+{
+	hooks_disarm();
+	for (int i = 0; i < CLIENTS; i++)
+		if (w.clients[i].sock >= 0)
+			close(w.clients[i].sock);
+	for (int i = 0; i < FDS; i++)
+		if (w.fds[i] >= 0)
+			close(w.fds[i]);
+	hooks_run(w.loop);
+
+	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
+	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
+	must(list_is_empty(&w.core->exports));
+	must(fake_n_ids(w.core->fabric) == 0);
+	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
+		must(w.core->account.used[i] == 0);
+	for (size_t i = 0; i <= policy_n_rules(w.core->policy); i++) {
+		const struct tally *tally =
+			admissions_find(w.core->admissions, policy_rule_at(w.core->policy, i));
+
+		must(tally->n_now == 0 && tally->n_pending == 0);
+	}
+	server_free(w.server);
+	core_free(w.core);
+	sd_event_unref(w.loop);
+}
+
+/* Steps */
+
+static void choose_client(struct input *input)
+{
+	int pair[2];
+
+	w.client = &w.clients[take_digit(input) % CLIENTS];
+	if (w.client->sock >= 0)
+		return;
+	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+	*w.client = (struct client){ .sock = pair[0], .reads = true };
+	peer_new(w.server, w.loop, w.core, pair[1], 32768);
+}
+
+/* Letters are the client's own numbers from 1 on, digits those of requests. */
+static uint32_t take_id(struct input *input)
+{
+	uint8_t c = take(input) & 31;
+
+	return c < 16 ? c : 0x80000000 + (c & 15);
+}
+
+static uint32_t take_port(struct input *input)
+{
+	static const uint32_t ports[] = { 0, 7471, 7472, 7473, 1, 999, 65535, 65536 };
+
+	return ports[take_digit(input) % 8];
+}
+
+static void take_address(struct input *input, Rdmabroker__Address *ret, uint8_t space[16])
+{
+	static const uint8_t hosts[][4] = { { 0, 0, 0, 0 },    { 10, 9, 0, 1 },  { 10, 9, 0, 2 },
+					    { 239, 1, 2, 3 },  { 127, 0, 0, 1 }, { 239, 1, 2, 4 },
+					    { 192, 168, 0, 1 } };
+	unsigned kind = take_digit(input);
+
+	rdmabroker__address__init(ret);
+	memset(space, 0, 16);
+	ret->addr.data = space;
+	ret->addr.len = kind < 7 ? 4 : kind < 10 ? 16 : kind;
+	if (kind < 7)
+		memcpy(space, hosts[kind], 4);
+	else
+		space[15] = (uint8_t)(kind - 7);
+	ret->port = take_port(input);
+}
+
+static void take_param(struct input *input, Rdmabroker__ConnParam *ret)
+{
+	const uint8_t *data;
+
+	rdmabroker__conn_param__init(ret);
+	ret->qp_num = take_number(input);
+	ret->private_data.len = take_bytes(input, 1, 15, &data);
+	ret->private_data.data = (uint8_t *)data;
+	if (ret->private_data.len == 15)
+		ret->responder_resources = ret->initiator_depth = ret->retry_count =
+			take_number(input);
+}
+
+static void send_bytes(const uint8_t *buf, size_t n, const int *fds, size_t n_fds)
+{
+	if (w.client->sock >= 0 && n > 0)
+		packet_send(w.client->sock, buf, n, fds, n_fds);
+}
+
+static void send_request(Rdmabroker__Request *request, const int *fds, size_t n_fds)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	uint8_t buf[PACKET_MAX];
+
+	request->serial = ++w.client->serial;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = request;
+	if (rdmabroker__frame__get_packed_size(&frame) <= sizeof(buf))
+		send_bytes(buf, rdmabroker__frame__pack(&frame, buf), fds, n_fds);
+}
+
+/* Whatever the protocol has for a request, valid or not. */
+static void send_any(struct input *input)
+{
+	uint8_t message[2048], buf[PACKET_MAX];
+	size_t n = make_message(input, &rdmabroker__request__descriptor, message, sizeof(message));
+
+	buf[0] = 1 << 3 | 2;
+	buf[1] = (uint8_t)(n & 127) | 128;
+	buf[2] = (uint8_t)(n >> 7);
+	memcpy(buf + 3, message, n);
+	send_bytes(buf, n + 3, NULL, 0);
+}
+
+static void send_raw(struct input *input)
+{
+	const uint8_t *data;
+	size_t n = take_bytes(input, 8, 120, &data);
+
+	send_bytes(data, n, w.fds, w.fds[0] >= 0 && n % 16 == 8);
+}
+
+/* The connection manager says something that nobody asked for. */
+static void make_event(struct input *input)
+{
+	uint32_t handle = take_id(input);
+	enum rdma_cm_event_type type = take_digit(input);
+	static const int statuses[] = { 0, -ETIMEDOUT, 28, 8, 10, -ENODEV };
+	int status = statuses[take_digit(input) % 6];
+	struct list *l;
+	struct id *id;
+
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    type == RDMA_CM_EVENT_MULTICAST_ERROR)
+		return; /* these have more to them: they come by connecting and joining */
+	list_for_each(l, &w.core->sessions) {
+		struct session *session = container_of(l, struct session, link);
+
+		if (session_get_id(session, handle, &id) == 0 && id->fabric)
+			fake_send_event_to(w.core->fabric, id->fabric, type, status);
+	}
+}
+
+static void change_devices(struct input *input)
+{
+	const char *name = take(input) & 1 ? "fake1" : "fake0";
+
+	if (fabric_find_device(w.core->fabric, name))
+		fake_remove_device(w.core->fabric, name);
+	else
+		fake_add_device(w.core->fabric, name);
+}
+
+static void arm(struct input *input)
+{
+	static const int errors[] = { ENOMEM, EAGAIN, EPIPE, ENOBUFS, ENODEV, EINVAL };
+	enum hook_kind kind = take(input) % _HOOK_KIND_MAX;
+	unsigned n = take_digit(input) + 1;
+
+	hooks_arm(HOOK_DAEMON, kind, n, errors[take_digit(input) % 6]);
+}
+
+#define ASK(FIELD, field, Message, ...)                                  \
+	do {                                                             \
+		Message m = RDMABROKER__##FIELD##__INIT;                 \
+		Rdmabroker__Request request = RDMABROKER__REQUEST__INIT; \
+		request.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
+		request.field = &m;                                      \
+		__VA_ARGS__;                                             \
+		send_request(&request, NULL, 0);                         \
+	} while (0)
+
+#define ASK_ID(FIELD, field, Message) ASK(FIELD, field, Message, m.id = take_id(input))
+
+static void import(struct input *input)
+{
+	Rdmabroker__ImportId m = RDMABROKER__IMPORT_ID__INIT;
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	int slot = take_digit(input);
+
+	request.op_case = RDMABROKER__REQUEST__OP_IMPORT_ID;
+	request.import_id = &m;
+	if (slot < FDS && w.fds[slot] >= 0)
+		send_request(&request, &w.fds[slot], 1);
+	else
+		send_request(&request, slot == FDS ? &w.client->sock : NULL, slot == FDS);
+}
+
+static void close_fd(struct input *input)
+{
+	int *fd = &w.fds[take_digit(input) % FDS];
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void ask_connection(struct input *input, uint8_t step)
+{
+	Rdmabroker__ConnParam param;
+	Rdmabroker__Ece ece = RDMABROKER__ECE__INIT;
+	const uint8_t *data;
+
+	ece.vendor_id = 1;
+	switch (step) {
+	case 'C':
+		ASK(CONNECT, connect, Rdmabroker__Connect, m.id = take_id(input);
+		    take_param(input, &param); m.param = &param;
+		    m.local_ece = param.qp_num & 1 ? &ece : NULL);
+		break;
+	case 'A':
+		ASK(ACCEPT, accept, Rdmabroker__Accept, m.id = take_id(input);
+		    take_param(input, &param); m.param = &param;
+		    m.local_ece = param.qp_num & 1 ? &ece : NULL);
+		break;
+	case 'e':
+		ASK_ID(ESTABLISH, establish, Rdmabroker__Establish);
+		break;
+	case 'j':
+		ASK(REJECT, reject, Rdmabroker__Reject, m.id = take_id(input);
+		    m.private_data.len = take_bytes(input, 10, 150, &data);
+		    m.private_data.data = (uint8_t *)data; m.ece = m.private_data.len == 10);
+		break;
+	case 'x':
+		ASK_ID(DISCONNECT, disconnect, Rdmabroker__Disconnect);
+		break;
+	case 'q':
+		ASK(INIT_QP_ATTR, init_qp_attr, Rdmabroker__InitQpAttr, m.id = take_id(input);
+		    m.qp_state = take_number(input));
+		break;
+	case 'n':
+		ASK(NOTIFY, notify, Rdmabroker__Notify, m.id = take_id(input);
+		    m.event = take_number(input));
+		break;
+	}
+}
+
+static void ask_address(struct input *input, uint8_t step)
+{
+	Rdmabroker__Address address, src;
+	uint8_t space[16], src_space[16];
+
+	switch (step) {
+	case 'b':
+		ASK(BIND_ADDR, bind_addr, Rdmabroker__BindAddr, m.id = take_id(input);
+		    take_address(input, &address, space); m.addr = &address);
+		break;
+	case 'l':
+		ASK(LISTEN, listen, Rdmabroker__Listen, m.id = take_id(input);
+		    m.backlog = take_number(input));
+		break;
+	case 'r':
+		ASK(RESOLVE_ADDR, resolve_addr, Rdmabroker__ResolveAddr, m.id = take_id(input);
+		    take_address(input, &address, space); m.dst = &address;
+		    m.timeout_ms = take_number(input); take_address(input, &src, src_space);
+		    m.src = src.addr.len == 15 ? NULL : &src);
+		break;
+	case 'R':
+		ASK(RESOLVE_ROUTE, resolve_route, Rdmabroker__ResolveRoute, m.id = take_id(input);
+		    m.timeout_ms = take_number(input));
+		break;
+	case 'm':
+		ASK(JOIN_MULTICAST, join_multicast, Rdmabroker__JoinMulticast,
+		    m.id = take_id(input);
+		    take_address(input, &address, space); m.addr = &address;
+		    m.join_flags = take_number(input));
+		break;
+	case 'M':
+		ASK(LEAVE_MULTICAST, leave_multicast, Rdmabroker__LeaveMulticast,
+		    m.id = take_id(input);
+		    take_address(input, &address, space); m.addr = &address);
+		break;
+	}
+}
+
+static void ask_other(struct input *input, uint8_t step)
+{
+	static const uint32_t spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, RDMA_PS_IPOIB, 0 };
+	static char *const devices[] = { "", "fake0", "fake1", "no" };
+
+	switch (step) {
+	case 'H':
+		ASK(HELLO, hello, Rdmabroker__Hello, m.version = take_number(input));
+		break;
+	case 'c':
+		ASK(CREATE_ID, create_id, Rdmabroker__CreateId, m.id = take_id(input);
+		    m.port_space = spaces[take_digit(input) % 5]);
+		break;
+	case 'd':
+		ASK_ID(DESTROY_ID, destroy_id, Rdmabroker__DestroyId);
+		break;
+	case 'o':
+		ASK(SET_OPTION, set_option, Rdmabroker__SetOption, m.id = take_id(input);
+		    m.option = take_number(input); m.value = (int32_t)take_number(input));
+		break;
+	case 'g':
+		ASK(GET_OPTION, get_option, Rdmabroker__GetOption, m.id = take_id(input);
+		    m.option = take_number(input));
+		break;
+	case 'D':
+		ASK(OPEN_DEVICE, open_device, Rdmabroker__OpenDevice,
+		    m.name = devices[take_digit(input) % 4]);
+		break;
+	case 'K':
+		ASK(CLOSE_DEVICE, close_device, Rdmabroker__CloseDevice,
+		    m.name = devices[take_digit(input) % 4]);
+		break;
+	case 'E':
+		ASK_ID(EXPORT_ID, export_id, Rdmabroker__ExportId);
+		break;
+	case 's':
+		ASK(GET_STATUS, get_status, Rdmabroker__GetStatus, );
+		break;
+	case 'L':
+		ASK(LIST_DEVICES, list_devices, Rdmabroker__ListDevices, );
+		break;
+	case 'u':
+		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
+		break;
+	case 'P':
+		w.policy = take_digit(input);
+		w.enforce = w.policy & 8;
+		w.policy &= 7;
+		ASK(RELOAD, reload, Rdmabroker__Reload, );
+		break;
+	}
+}
+
+static void step(struct input *input)
+{
+	uint8_t c = take(input);
+
+	switch (c) {
+	case '@':
+		choose_client(input);
+		break;
+	case 'z':
+		if (w.client->sock >= 0)
+			close(w.client->sock);
+		w.client->sock = -1;
+		break;
+	case 'Z':
+		w.client->reads = !w.client->reads;
+		break;
+	case '|':
+		w.pipelined = !w.pipelined;
+		break;
+	case 'a':
+		send_any(input);
+		break;
+	case 'w':
+		send_raw(input);
+		break;
+	case 'I':
+		import(input);
+		break;
+	case 'X':
+		close_fd(input);
+		break;
+	case 'v':
+		make_event(input);
+		break;
+	case 'V':
+		change_devices(input);
+		break;
+	case 'T':
+		fake_reject_stale(w.core->fabric, take_digit(input) & 3);
+		break;
+	case 't':
+		fake_fail_addresses(w.core->fabric, 1, take(input) & 1 ? -ETIMEDOUT : -ENODEV);
+		break;
+	case 'Q':
+		fake_estrange_qp(w.core->fabric, take_number(input));
+		break;
+	case 'F':
+		arm(input);
+		break;
+	default:
+		ask_connection(input, c);
+		ask_address(input, c);
+		ask_other(input, c);
+	}
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	silence();
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size };
+
+	hooks_disarm();
+	start();
+	choose_client(&(struct input){ (const uint8_t *)"0", 1 });
+	for (int i = 0; i < STEPS && input.left > 0; i++) {
+		step(&input);
+		if (!w.pipelined)
+			settle();
+	}
+	settle();
+	end();
+	return 0;
+}

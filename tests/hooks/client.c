@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tests/hooks/inside.h"
+
+/* What the library calls: client.symbols. */
+
+HOOK_ALLOCATION(client, HOOK_CLIENT)
+
+static void *allocate(void *userdata, size_t size)
+{
+	(void)userdata;
+	return client_malloc(size);
+}
+
+static void give_back(void *userdata, void *pointer)
+{
+	(void)userdata;
+	client_free(pointer);
+}
+
+static ProtobufCAllocator allocator = { .alloc = allocate, .free = give_back };
+
+ProtobufCMessage *client_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+						   ProtobufCAllocator *from, size_t len,
+						   const uint8_t *data);
+
+ProtobufCMessage *client_protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+						   ProtobufCAllocator *from, size_t len,
+						   const uint8_t *data)
+{
+	return protobuf_c_message_unpack(descriptor, from ?: &allocator, len, data);
+}
+
+void client_protobuf_c_message_free_unpacked(ProtobufCMessage *message, ProtobufCAllocator *from);
+
+void client_protobuf_c_message_free_unpacked(ProtobufCMessage *message, ProtobufCAllocator *from)
+{
+	protobuf_c_message_free_unpacked(message, from ?: &allocator);
+}
+
+#define SYSTEM(kind, type, name, params, args)                                \
+	type client_##name params;                                            \
+                                                                              \
+	type client_##name params                                             \
+	{                                                                     \
+		return hook_fails(HOOK_CLIENT, HOOK_##kind) ? -1 : name args; \
+	}
+
+SYSTEM(SEND, ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags))
+SYSTEM(RECEIVE, ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags))
+SYSTEM(DESCRIPTOR, int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+SYSTEM(DESCRIPTOR, int, eventfd, (unsigned n, int flags), (n, flags))
+SYSTEM(LOOP, int, epoll_create1, (int flags), (flags))
+SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
+       (epoll, op, fd, event))
+int client_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int client_poll(struct pollfd *fds, nfds_t n, int timeout);
+int client_clock_gettime(clockid_t clock, struct timespec *ret);
+
+int client_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	return hook_fails(HOOK_CLIENT, HOOK_DESCRIPTOR) ? -1 : hook_connect(fd, addr, len);
+}
+
+int client_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	return hook_fails(HOOK_CLIENT, HOOK_LOOP) ? -1 : hook_poll(fds, n, timeout);
+}
+
+int client_clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	return hook_clock_gettime(clock, ret);
+}
+
+/* Verbs: one device, whose QPs exist in name only. */
+
+static struct ibv_device device = { .name = "fake0" };
+
+struct context {
+	struct ibv_context context;
+	unsigned n_pds, n_qps;
+};
+
+static bool fails(void)
+{
+	return hook_fails(HOOK_CLIENT, HOOK_VERBS);
+}
+
+struct ibv_device **client_ibv_get_device_list(int *ret_n);
+void client_ibv_free_device_list(struct ibv_device **list);
+const char *client_ibv_get_device_name(struct ibv_device *of);
+struct ibv_context *client_ibv_open_device(struct ibv_device *of);
+int client_ibv_close_device(struct ibv_context *context);
+int client_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *ret);
+struct ibv_pd *client_ibv_alloc_pd(struct ibv_context *context);
+int client_ibv_dealloc_pd(struct ibv_pd *pd);
+struct ibv_qp *client_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int client_ibv_destroy_qp(struct ibv_qp *qp);
+int client_ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret);
+int client_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int client_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+struct ibv_device **client_ibv_get_device_list(int *ret_n)
+{
+	struct ibv_device **list = fails() ? NULL : calloc(2, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	list[0] = &device;
+	if (ret_n)
+		*ret_n = 1;
+	return list;
+}
+
+void client_ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *client_ibv_get_device_name(struct ibv_device *of)
+{
+	return of->name;
+}
+
+struct ibv_context *client_ibv_open_device(struct ibv_device *of)
+{
+	struct context *context = fails() ? NULL : calloc(1, sizeof(*context));
+
+	if (!context)
+		return NULL;
+	context->context.device = of;
+	/* Any node that has a name. */
+	context->context.cmd_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return &context->context;
+}
+
+int client_ibv_close_device(struct ibv_context *context)
+{
+	struct context *whole = (struct context *)context;
+
+	if (whole->n_pds > 0 || whole->n_qps > 0)
+		abort();
+	close(context->cmd_fd);
+	free(whole);
+	return 0;
+}
+
+int client_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *ret)
+{
+	(void)context;
+	if (fails())
+		return errno;
+	*ret = (struct ibv_device_attr){ .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16 };
+	return 0;
+}
+
+struct ibv_pd *client_ibv_alloc_pd(struct ibv_context *context)
+{
+	struct ibv_pd *pd = fails() ? NULL : calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->context = context;
+	((struct context *)context)->n_pds++;
+	return pd;
+}
+
+int client_ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	((struct context *)pd->context)->n_pds--;
+	free(pd);
+	return 0;
+}
+
+struct ibv_qp *client_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	static uint32_t last_qpn = 100;
+	struct ibv_qp *qp = fails() ? NULL : calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->context = pd->context;
+	qp->pd = pd;
+	qp->qp_type = attr->qp_type;
+	qp->qp_num = ++last_qpn & 0xffffff;
+	((struct context *)pd->context)->n_qps++;
+	return qp;
+}
+
+int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (fails())
+		return errno;
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
+	return 0;
+}
+
+int client_ibv_destroy_qp(struct ibv_qp *qp)
+{
+	((struct context *)qp->context)->n_qps--;
+	free(qp);
+	return 0;
+}
+
+int client_ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	(void)ece;
+	return fails() ? errno : 0;
+}
+
+int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret)
+{
+	(void)qp;
+	if (fails())
+		return errno;
+	*ret = (struct ibv_ece){ .vendor_id = 0x15b3, .options = 1 };
+	return 0;
+}
+
+int client_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	return fails() ? errno : 0;
+}
+
+int client_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	return 0;
+}

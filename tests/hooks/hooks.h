@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The daemon and the library in one process and one thread, with everything that they ask of the system
+ * under control. Both are linked as one object each whose calls of malloc(), sendmsg(), poll() and so on
+ * were renamed (daemon.symbols, client.symbols): they come here. So
+ *
+ *   - the N-th call of a kind can be made to fail, on one side and not on the other,
+ *   - what either side holds of memory is known, and has to be nothing at the end,
+ *   - where the library would wait, the daemon has its turn; where nothing comes of that, time jumps to
+ *     the library's deadline. A wait that only its deadline ends is counted: nobody told the client.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <systemd/sd-event.h>
+
+enum hook_side {
+	HOOK_DAEMON,
+	HOOK_CLIENT,
+	_HOOK_SIDE_MAX,
+};
+
+enum hook_kind {
+	HOOK_MEMORY, /* malloc() and its kin */
+	HOOK_ACCEPT, /* accept4() */
+	HOOK_SEND, /* sendmsg() */
+	HOOK_RECEIVE, /* recvmsg() */
+	HOOK_LOOP, /* sd_event_add_*(), epoll */
+	HOOK_DESCRIPTOR, /* what makes or asks a descriptor: socket(), open(), fcntl() */
+	HOOK_CM, /* fabric_*(), which stand for rdma_*() */
+	HOOK_VERBS, /* ibv_*() */
+	_HOOK_KIND_MAX,
+};
+
+const char *hook_side_to_string(enum hook_side side);
+const char *hook_kind_to_string(enum hook_kind kind);
+
+/* The N-th call from now on, from 1, fails with ERROR, a positive errno. N 0: none does. */
+void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error);
+/* Whether the fault was met. Nothing fails from now on. */
+bool hooks_disarm(void);
+
+/* Counters start at 0, the memory held is forgotten. */
+void hooks_reset(void);
+unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);
+/* Waits of the library that only the deadline ended. */
+unsigned hooks_count_deadlines(void);
+
+/* From now on what either side allocates is noted. */
+void hooks_track_memory(void);
+/* How many blocks SIDE holds; each is printed to stderr. */
+unsigned hooks_print_memory(enum hook_side side);
+
+/* The loop that the daemon made last; NULL: none. */
+sd_event *hooks_get_loop(void);
+/* Run LOOP until it has nothing to do. Timers of up to a second are due in as many ms. */
+void hooks_run(sd_event *loop);
+
+/* What the library's poll() does before it looks, and again as long as that returns true. */
+void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
+/* Where the library's connect() leads to: -1 and errno, or 0. NULL: to where it says. */
+void hooks_set_connect(int (*connect)(void *userdata, int fd), void *userdata);

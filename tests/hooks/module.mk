@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The daemon and the library as one object each, their calls of the system renamed to those of hooks.h.
+# What the library does not export is local to its object: both sides have an id_free().
+HOOKS_SRC := $(wildcard tests/hooks/*.c)
+OBJCOPY ?= objcopy
+LD ?= ld
+
+$(O)/tests/hooks/daemon.o: $(call objs,$(DAEMON_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
+		tests/hooks/daemon.symbols
+	$(call say,HOOK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LD) -r -o $@ $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/daemon.symbols $@
+
+$(O)/tests/hooks/client.o: $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
+		tests/hooks/client.symbols
+	$(call say,HOOK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LD) -r -o $@ $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/client.symbols --wildcard \
+		--keep-global-symbol='rdmabroker_[a-z]*' $@
+
+HOOKED := $(O)/tests/hooks/daemon.o $(O)/tests/hooks/client.o $(call objs,$(HOOKS_SRC) $(FAKE_SRC))
