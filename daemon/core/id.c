@@ -333,6 +333,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		.type = event->type,
 		.status = event->status,
 	};
+	bool moved;
 	int r = 0;
 
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -347,7 +348,8 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && conn_resolve_on(id, event->status))
 		return;
 
-	if (!id_move(id, event->type) && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
+	moved = id_move(id, event->type);
+	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
 		log_debug("Session %llu, id %u: %s while %s.",
 			  (unsigned long long)id->session->number, id->handle,
@@ -358,22 +360,18 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	if (event->join)
 		out.group = group_addr(event->join);
 
-	switch (event->type) {
-	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	/* Where it does not belong it is passed on, and nothing more. */
+	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		r = conn_admit(id);
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
 		out.caps = id_get_caps(id);
-		break;
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
-		break;
-	default:
-		break;
 	}
 
 	/* What the kernel reported cannot be used: tell the client as the kernel would have. */

@@ -689,6 +689,13 @@ START_TEST(events_out_of_place)
 	expect(&client, 2, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	ck_assert_int_eq(id->state, ID_BOUND);
 	ck_assert_uint_eq(core->n_connections, 0);
+
+	/* Nothing is decided over a listener as if it wanted to connect. */
+	ck_assert_int_eq(id_listen(id, 1), 0);
+	set_policy("allow session\nallow listen\n");
+	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	expect(&client, 3, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(id->state, ID_LISTENING);
 }
 END_TEST
 
