@@ -27,6 +27,21 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	return r;
 }
 
+/* Events of ID that were not taken, with the requests among them. Lock held, and let go meanwhile. */
+static void forget_events(struct rdmabroker_id *id)
+{
+	struct rdmabroker *session = id->session;
+	struct rdmabroker_id *request;
+
+	while (id->n_digesting > 0)
+		pthread_cond_wait(&session->cond, &session->lock);
+	while ((request = session_forget_id(session, id))) {
+		pthread_mutex_unlock(&session->lock);
+		rdmabroker_destroy_id(request);
+		pthread_mutex_lock(&session->lock);
+	}
+}
+
 /* Under a number of our choice. */
 int id_create(struct rdmabroker_id *id)
 {
@@ -48,8 +63,12 @@ int id_create(struct rdmabroker_id *id)
 	r = wire_do(session, "create_id", id->handle, &request, /* quiet= */ false, NULL);
 	if (r < 0) {
 		pthread_mutex_lock(&session->lock);
-		*session_find_id(session, id->handle) = NULL;
+		forget_events(id);
+		/* Without an answer the broker may have made it, or will. */
+		*session_find_id(session, id->handle) = r == -ETIMEDOUT ? DYING : NULL;
 		pthread_mutex_unlock(&session->lock);
+		if (r == -ETIMEDOUT)
+			id_give_up_handle(session, id->handle);
 		id->handle = 0;
 	}
 	return r;
@@ -122,22 +141,15 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
 	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
-	struct rdmabroker_id *request_id;
 	int r;
 
 	if (id->handle == 0)
 		return 0;
 	pthread_mutex_lock(&session->lock);
-	while (id->n_digesting > 0)
-		pthread_cond_wait(&session->cond, &session->lock);
 	/* Requests that are here, but were not read yet, are to be rejected now, not when somebody reads. */
 	if (id->listening)
 		wire_pump(session, now_ms());
-	while ((request_id = session_forget_id(session, id))) {
-		pthread_mutex_unlock(&session->lock);
-		rdmabroker_destroy_id(request_id);
-		pthread_mutex_lock(&session->lock);
-	}
+	forget_events(id);
 	*session_find_id(session, id->handle) = DYING;
 	pthread_mutex_unlock(&session->lock);
 	m.id = like.handle = id->handle;
