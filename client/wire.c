@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@ static void die(struct rdmabroker *session, int r)
 	if (session->dead)
 		return;
 	session->dead = r;
+	/* Nobody reads here any more: the broker is to end what the session has, and to tell its peers. */
+	shutdown(session->sock, SHUT_RDWR);
 	/* The program is to look, and to find RDMABROKER_EVENT_LOST. */
 	if (write(session->signal, &one, sizeof(one)) < 0)
 		return; /* the counter is high: it is readable as it is */
@@ -127,7 +130,7 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 	struct pollfd p = { .fd = session->sock, .events = events };
 	bool reader = true;
 	int64_t left;
-	int n;
+	int n, r;
 
 	if (session->reading) {
 		if (!(events & POLLOUT))
@@ -141,14 +144,16 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 	session->reading |= reader;
 	pthread_mutex_unlock(&session->lock);
 	n = poll(&p, 1, left > 0 ? (int)left : 0);
+	r = n == 0 || (n < 0 && errno != EINTR) ? -ETIMEDOUT : 0;
 	pthread_mutex_lock(&session->lock);
 	if (!reader)
-		return n == 0 ? -ETIMEDOUT : 0;
+		return r;
 	session->reading = false;
-	if (n > 0 && (p.revents & ~POLLOUT))
+	/* One that failed says nothing of what is there. */
+	if (n < 0 || (p.revents & ~POLLOUT))
 		receive(session);
 	pthread_cond_broadcast(&session->cond);
-	return n == 0 ? -ETIMEDOUT : 0;
+	return r;
 }
 
 int wire_pump(struct rdmabroker *session, int64_t deadline)
