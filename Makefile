@@ -55,7 +55,8 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/fuzz/module.mk
+	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/fuzz/module.mk \
+	tests/fault/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -217,6 +218,7 @@ help:
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
+	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'

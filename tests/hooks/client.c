@@ -73,7 +73,15 @@ int client_connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 int client_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	return hook_fails(HOOK_CLIENT, HOOK_LOOP) ? -1 : hook_poll(fds, n, timeout);
+	bool fails = hook_fails(HOOK_CLIENT, HOOK_LOOP);
+	int error = errno;
+	/* The daemon has its turn all the same. */
+	int ready = hook_poll(fds, n, fails ? 0 : timeout);
+
+	if (!fails)
+		return ready;
+	errno = error;
+	return -1;
 }
 
 int client_clock_gettime(clockid_t clock, struct timespec *ret)

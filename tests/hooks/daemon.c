@@ -38,6 +38,21 @@ FILE *daemon_open_memstream(char **ret, size_t *ret_size)
 	return hook_fails(HOOK_DAEMON, HOOK_MEMORY) ? NULL : open_memstream(ret, ret_size);
 }
 
+/* Its log, and what it says of files: not on the terminal of whoever makes it fail. */
+int daemon_fprintf(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+int daemon_fprintf(FILE *f, const char *fmt, ...)
+{
+	va_list ap;
+	int n = 0;
+
+	va_start(ap, fmt);
+	if (f != stderr || getenv("HOOKS_LOG"))
+		n = vfprintf(f, fmt, ap);
+	va_end(ap);
+	return n;
+}
+
 /* TYPE NAME(PARAMS) that fails as a system call does. */
 #define SYSTEM(kind, type, name, params, args)                                \
 	type daemon_##name params;                                            \

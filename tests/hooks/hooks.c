@@ -181,21 +181,23 @@ sd_event *hooks_get_loop(void)
 	return hooks.loop;
 }
 
-void hooks_run(sd_event *loop)
+unsigned hooks_run(sd_event *loop)
 {
-	/* Something that keeps the loop busy for ever is a bug too. */
-	for (unsigned i = 0; loop && i < 100000; i++) {
+	unsigned n = 0;
+
+	while (loop) {
 		int state = sd_event_get_state(loop);
 
-		if (state == SD_EVENT_FINISHED || state == SD_EVENT_EXITING)
-			return;
-		if (sd_event_run(loop, 0) <= 0)
-			return;
+		if (state == SD_EVENT_FINISHED || state == SD_EVENT_EXITING ||
+		    sd_event_run(loop, 0) <= 0)
+			break;
+		/* Something that keeps the loop busy for ever is a bug too. */
+		if (++n == 100000) {
+			fprintf(stderr, "The daemon's loop never rests.\n");
+			abort();
+		}
 	}
-	if (loop) {
-		fprintf(stderr, "The daemon's loop never rests.\n");
-		abort();
-	}
+	return n;
 }
 
 /* Time and turns of the library */

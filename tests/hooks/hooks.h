@@ -55,8 +55,11 @@ unsigned hooks_print_memory(enum hook_side side);
 
 /* The loop that the daemon made last; NULL: none. */
 sd_event *hooks_get_loop(void);
-/* Run LOOP until it has nothing to do. Timers of up to a second are due in as many ms. */
-void hooks_run(sd_event *loop);
+/*
+ * Run LOOP until it has nothing to do, and return how often it did something. The daemon's timers of up to
+ * a second are due a thousand times earlier.
+ */
+unsigned hooks_run(sd_event *loop);
 
 /* What the library's poll() does before it looks, and again as long as that returns true. */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Fault injection: what the daemon and the library do when a call of theirs fails. Always with sanitizers,
+# below $(O)/fault.
+FAULT_SRC := tests/fault/fault.c tests/fault/story.c
+
+$(O)/tests/fault/fault: $(call objs,$(FAULT_SRC)) $(HOOKED)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+
+.PHONY: check-fault
+check-fault:
+	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SAN=address,undefined \
+		CFLAGS='-O1 -g -fno-sanitize-recover=all' $(O)/fault/tests/fault/fault
+	$(Q)$(O)/fault/tests/fault/fault
