@@ -42,6 +42,7 @@ struct fabric {
 	unsigned n_ids, n_channels;
 	uint32_t stranger;
 	unsigned n_stale;
+	bool holds_events;
 	unsigned n_addr_errors;
 	int addr_error;
 	uint16_t last_port;
@@ -123,7 +124,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 			fabric->ops->device_added(fabric->userdata, device);
 		}
 	}
-	while ((l = list_first(&fabric->pending))) {
+	while (!fabric->holds_events && (l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
 
 		list_remove(&p->link);
@@ -700,6 +701,12 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
 
 	assert(id);
 	post(id, type, status, NULL, NULL);
+}
+
+void fake_hold_events(struct fabric *fabric, bool hold)
+{
+	fabric->holds_events = hold;
+	kick(fabric);
 }
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,

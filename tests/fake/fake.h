@@ -56,6 +56,9 @@ void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
 
+/* Events wait until this is called with false. */
+void fake_hold_events(struct fabric *fabric, bool hold);
+
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
 			int status);
 

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/status.h"
+#include "tests/unit/unit.h"
+#include "tests/unit/wire.h"
+
+/*
+ * Every request of the protocol, about an id in every state that there is and in some that there are not,
+ * over the wire. Each is answered once; which are carried out, is below; a refusal changes no state.
+ */
+
+#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
+#define IN(state) (1u << (state))
+
+enum {
+	NO_ID = _ID_STATE_MAX, /* there is none of that number */
+	OTHERS_ID, /* it is another session's */
+	NO_HELLO, /* nothing was said before */
+	N_COLUMNS,
+};
+
+#define ALL_IDS (IN(_ID_STATE_MAX) - 1)
+#define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED))
+/* Not about an id, or about one that there is not. */
+#define GREETED (ALL_IDS | IN(NO_ID) | IN(OTHERS_ID))
+#define HAS_DEVICE (ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_REMOVED)))
+#define MAY_END                                                               \
+	(ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_BOUND) | IN(ID_ADDR_QUERY) | \
+		     IN(ID_ADDR_RESOLVED) | IN(ID_ROUTE_QUERY) | IN(ID_ROUTE_RESOLVED)))
+
+/* Where the request is carried out. */
+static const unsigned allowed[WIRE_LAST_OP + 1] = {
+	[OP(HELLO)] = IN(NO_HELLO),
+	/* Of a number that is free; that of the requests is the daemon's to choose. */
+	[OP(CREATE_ID)] = IN(NO_ID) | IN(OTHERS_ID),
+	[OP(DESTROY_ID)] = ALL_IDS,
+	[OP(SET_OPTION)] = ALL_IDS & ~EMPTY,
+	[OP(BIND_ADDR)] = IN(ID_IDLE),
+	[OP(LISTEN)] = IN(ID_IDLE) | IN(ID_BOUND),
+	[OP(RESOLVE_ADDR)] = IN(ID_IDLE) | IN(ID_BOUND),
+	[OP(RESOLVE_ROUTE)] = IN(ID_ADDR_RESOLVED),
+	[OP(CONNECT)] = IN(ID_ROUTE_RESOLVED),
+	[OP(ACCEPT)] = IN(ID_REQUEST),
+	[OP(ESTABLISH)] = IN(ID_RESPONDED),
+	[OP(REJECT)] = IN(ID_REQUEST) | IN(ID_RESPONDED),
+	[OP(DISCONNECT)] = MAY_END,
+	[OP(INIT_QP_ATTR)] = ALL_IDS & ~EMPTY,
+	[OP(OPEN_DEVICE)] = GREETED & ~IN(ID_REMOVED),
+	[OP(CLOSE_DEVICE)] = GREETED,
+	[OP(GET_STATUS)] = GREETED,
+	[OP(GET_OPTION)] = ALL_IDS,
+	[OP(NOTIFY)] = ALL_IDS & ~EMPTY,
+	[OP(JOIN_MULTICAST)] = HAS_DEVICE,
+	[OP(LEAVE_MULTICAST)] = 0, /* nothing was joined */
+	[OP(EXPORT_ID)] = ALL_IDS & ~(EMPTY | IN(ID_REMOVED)),
+	[OP(IMPORT_ID)] = 0, /* without a descriptor */
+	[OP(LIST_DEVICES)] = GREETED,
+	[OP(EXPLAIN)] = GREETED,
+	[OP(RELOAD)] = GREETED,
+	[OP(LIST_RULES)] = GREETED,
+};
+
+static struct wire_client server, client, other;
+static struct wire_client *const clients[] = { &server, &client, &other };
+
+static void run(void)
+{
+	wire_run(clients, 3);
+}
+
+static void hold(bool hold)
+{
+	fake_hold_events(wire.core->fabric, hold);
+	run();
+}
+
+static void do_(struct wire_client *c, int op, uint32_t id)
+{
+	wire_ask(c, op, id);
+	ck_assert_msg(c->n_answers == 1 && c->status == 0, "%s: %d answers, status %d",
+		      wire_op_name(op), c->n_answers, c->status);
+	run();
+}
+
+static void bind_to(struct wire_client *c, uint32_t id, uint16_t port)
+{
+	/* The address again, with another port: the last one counts. */
+	const uint8_t extra[] = {
+		2 << 3 | 2,           4, 2 << 3, (uint8_t)(port | 128), (uint8_t)(port >> 7 | 128),
+		(uint8_t)(port >> 14)
+	};
+	uint8_t buf[PACKET_MAX];
+
+	wire_send(c, buf, wire_make(c, OP(BIND_ADDR), id, extra, sizeof(extra), buf), NULL);
+	run();
+	ck_assert_int_eq(c->status, 0);
+}
+
+static void make_listener(void)
+{
+	do_(&server, OP(CREATE_ID), 1);
+	bind_to(&server, 1, 7471);
+	do_(&server, OP(LISTEN), 1);
+}
+
+static void resolve(enum id_state until)
+{
+	do_(&client, OP(CREATE_ID), 1);
+	hold(until == ID_ADDR_QUERY);
+	do_(&client, OP(RESOLVE_ADDR), 1);
+	if (until == ID_ADDR_QUERY || until == ID_ADDR_RESOLVED)
+		return;
+	hold(until == ID_ROUTE_QUERY);
+	do_(&client, OP(RESOLVE_ROUTE), 1);
+}
+
+static void connect_until(enum id_state until)
+{
+	make_listener();
+	resolve(ID_ROUTE_RESOLVED);
+	hold(until == ID_CONNECTING);
+	do_(&client, OP(CONNECT), 1);
+	if (until == ID_CONNECTING || until == ID_REQUEST)
+		return;
+	if (until == ID_FAILED) {
+		do_(&server, OP(REJECT), server.request);
+		return;
+	}
+	do_(&server, OP(ACCEPT), server.request);
+	if (until == ID_RESPONDED || until == ID_ACCEPTED)
+		return;
+	do_(&client, OP(ESTABLISH), 1);
+	if (until == ID_ESTABLISHED)
+		return;
+	hold(until == ID_DISCONNECTING);
+	do_(&client, OP(DISCONNECT), 1);
+}
+
+/* An id in STATE; whose it is, and its number. */
+static struct wire_client *reach(unsigned state, uint32_t *ret)
+{
+	*ret = 1;
+	switch (state) {
+	case ID_IDLE:
+		do_(&client, OP(CREATE_ID), 1);
+		return &client;
+	case ID_BOUND:
+		do_(&client, OP(CREATE_ID), 1);
+		do_(&client, OP(BIND_ADDR), 1);
+		return &client;
+	case ID_LISTENING:
+		make_listener();
+		return &server;
+	case ID_ADDR_QUERY:
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+		resolve(state);
+		return &client;
+	case ID_REQUEST:
+	case ID_ACCEPTED:
+		connect_until(state);
+		*ret = server.request;
+		return &server;
+	case ID_REMOVED:
+		do_(&client, OP(CREATE_ID), 1);
+		do_(&client, OP(BIND_ADDR), 1);
+		fake_remove_device(wire.core->fabric, "fake0");
+		run();
+		return &client;
+	case ID_MOVED:
+		do_(&client, OP(CREATE_ID), 1);
+		do_(&client, OP(EXPORT_ID), 1);
+		other.fd = client.fd;
+		client.fd = -1;
+		do_(&other, OP(IMPORT_ID), 0);
+		close(other.fd);
+		other.fd = -1;
+		return &client;
+	case ID_REVOKED:
+		make_listener();
+		wire_set_policy("allow session\nallow device\nallow connect\n");
+		core_enforce(wire.core);
+		wire_set_policy("allow any\n");
+		run();
+		return &server;
+	case NO_ID:
+	case NO_HELLO:
+		return &client;
+	case OTHERS_ID:
+		make_listener();
+		return &client;
+	default:
+		connect_until(state);
+		return &client;
+	}
+}
+
+static enum id_state state_of(struct wire_client *c, uint32_t handle)
+{
+	struct id *id;
+
+	ck_assert_int_eq(session_get_id(c->session, handle, &id), 0);
+	return id->state;
+}
+
+static void set_up(unsigned column)
+{
+	wire_start("allow any\n");
+	for (int i = 0; i < 3; i++) {
+		wire_connect(clients[i]);
+		if (column != NO_HELLO)
+			do_(clients[i], OP(HELLO), 0);
+	}
+}
+
+static void tear_down(void)
+{
+	for (int i = 0; i < 3; i++)
+		wire_close(clients[i]);
+	run();
+	wire_end();
+}
+
+static const char *column_name(unsigned column)
+{
+	switch (column) {
+	case NO_ID:
+		return "no id";
+	case OTHERS_ID:
+		return "another session's id";
+	case NO_HELLO:
+		return "before hello";
+	default:
+		return id_state_to_string(column);
+	}
+}
+
+static unsigned n_cells, n_carried_out;
+
+static void check_cell(int op, unsigned column)
+{
+	bool expected = allowed[op] & IN(column);
+	struct wire_client *c;
+	uint32_t id;
+
+	set_up(column);
+	c = reach(column, &id);
+	if (column < _ID_STATE_MAX)
+		ck_assert_int_eq(state_of(c, id), column);
+	wire_ask(c, op, id);
+	ck_assert_msg(c->n_answers == 1, "%s, %s: %u answers", wire_op_name(op),
+		      column_name(column), c->n_answers);
+	ck_assert_msg((c->status == 0) == expected, "%s, %s: status %d, errno %d", wire_op_name(op),
+		      column_name(column), c->status, c->error);
+	/* A refusal changes nothing; before hello it is the end. */
+	if (column < _ID_STATE_MAX && c->status != 0)
+		ck_assert_int_eq(state_of(c, id), column);
+	run();
+	ck_assert_int_eq(c->dropped, column == NO_HELLO && !expected);
+	n_cells++;
+	n_carried_out += c->status == 0;
+	hold(false);
+	tear_down();
+}
+
+START_TEST(every_request_in_every_state)
+{
+	for (int op = WIRE_FIRST_OP; op <= WIRE_LAST_OP; op++)
+		for (unsigned column = 0; column < N_COLUMNS; column++)
+			check_cell(op, column);
+	printf("%u requests in %u states: %u answered, %u of them carried out\n",
+	       WIRE_LAST_OP - WIRE_FIRST_OP + 1, N_COLUMNS, n_cells, n_carried_out);
+}
+END_TEST
+
+UNIT_MAIN("states", NULL, NULL, every_request_in_every_state)
