@@ -166,3 +166,24 @@ int devices(char **argv)
 	rdmabroker_close(session);
 	return 0;
 }
+
+/* reloads FILE COUNT: the rules in FILE are others each time. */
+int reloads(char **argv)
+{
+	struct rdmabroker *session = open_session(0);
+	struct rdmabroker_reload_result *result;
+	FILE *file;
+
+	for (int i = 0; i < number(argv[1]); i++) {
+		file = fopen(argv[0], "w");
+		if (!file || fprintf(file, "reject connect port %d\n", i % 7 + 1) < 0 ||
+		    fclose(file) != 0)
+			die("%s cannot be written", argv[0]);
+		must(session, "reload", rdmabroker_reload(session, &result));
+		if (!result->ok)
+			die("reload %d: %s", i, result->complaints[0]);
+		rdmabroker_free_reload_result(result);
+	}
+	rdmabroker_close(session);
+	return 0;
+}

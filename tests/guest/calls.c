@@ -212,6 +212,7 @@ static const struct command {
 	{ "binds", 2, binds },
 	{ "options", 4, options },
 	{ "devices", 0, devices },
+	{ "reloads", 2, reloads },
 };
 
 int main(int argc, char **argv)

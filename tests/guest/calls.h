@@ -193,5 +193,6 @@ int threads_pumped(char **argv);
 int binds(char **argv);
 int options(char **argv);
 int devices(char **argv);
+int reloads(char **argv);
 
 #endif

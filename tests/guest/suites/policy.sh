@@ -167,10 +167,12 @@ case_audit() {
 	done
 	# A user who tries again and again fills no journal.
 	mark_journal
+	begin=$SECONDS
 	for _ in {1..30}; do
 		fails 3 as carol rdmabroker-ping -s -a $A -p 7480
 	done > /dev/null
-	assert test "$(journal_fields no-rule UID | wc -l)" -le 20
+	assert test "$(journal_fields no-rule UID | wc -l)" -le \
+		$((10 * ((SECONDS - begin) / 10 + 2)))
 	stop first
 	stop second
 }
@@ -222,22 +224,20 @@ case_reloads_under_load() {
 	before=$(holdings)
 	serve server alice $A 7471 -P
 	(
-		for _ in {1..60}; do
+		until [ -e enough ]; do
 			ping_once bob $A -p 7471 -C 20 || exit 1
+			echo round
 		done
 	) > rounds 2>&1 &
 	load=$!
-	for i in $(seq 1000); do
-		echo "reject connect port $((i % 7 + 1))" > /etc/rdmabroker/policy.d/10-other.rules
-		rdmabrokerctl reload > reloaded || {
-			cat reloaded
-			fail "reload $i"
-		}
-	done
+	await_line rounds round
+	calls reloads /etc/rdmabroker/policy.d/10-other.rules 1000
+	await_line rounds round 20
+	touch enough
 	wait $load || result=$?
 	[ $result = 0 ] || tail -n 20 rounds
 	assert_eq $result 0
-	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" 60
+	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" "$(grep -c '^round$' rounds)"
 	stop server
 	(await "[ \"\$(holdings)\" = '$before' ]" 30) || fail "more or less than before: $(holdings)"
 	# The session that asks.
