@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "rdmacm.h"
 
@@ -120,7 +121,14 @@ int channel_wait(struct channel *channel)
 	while (r < 0 && errno == EINTR && may_be_restarted());
 	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&channel->lock);
-	if (channel->closed)
-		return -EBADF;
+	/*
+	 * librdmacm's wait goes on in the kernel for as long as the process lives. A program that ends with a
+	 * thread that still waits (rping does) would take an error here for its own, and exit with it.
+	 */
+	if (channel->closed) {
+		channel_leave(channel);
+		for (;;)
+			pause();
+	}
 	return r < 0 ? -errno : 0;
 }
