@@ -16,6 +16,11 @@ fail() {
 	exit 1
 }
 
+# show: what is on stdin is printed with the case, also if all is well.
+show() {
+	tee -a "$case_dir/.show"
+}
+
 # A reason why this case cannot be tried here.
 skip() {
 	echo "$*" > "$case_dir/.skip"
@@ -250,6 +255,7 @@ run_cases() {
 		if [ $case_status = 0 ]; then
 			passed=$((passed + 1))
 			echo "ok $number - ${name#case_} ($took)"
+			[ ! -s "$case_dir/.show" ] || sed 's/^/    /' "$case_dir/.show"
 		elif [ -e "$case_dir/.skip" ]; then
 			echo "ok $number - ${name#case_} # SKIP $(cat "$case_dir/.skip")"
 		else

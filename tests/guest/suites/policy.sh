@@ -254,7 +254,7 @@ case_overload() {
 		allow accept port 7471 rate 5/s burst 5
 		allow accept port 7472
 	END
-	as alice overload $A 7471 7472 5 10 10
+	as alice overload $A 7471 7472 5 10 10 | show
 	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 100
 }
 
@@ -274,15 +274,20 @@ case_explain() {
 		names user | while read -r user; do
 			id "$user" > /dev/null 2>&1 || useradd --system --no-user-group "$user"
 		done
+		server=$(names user | sed '/^root$/d' | head -n 1)
+		server=${server:-alice}
 		policy < "$file"
 		rdmabrokerctl check
 		rdmabrokerctl rules --full
-		for operation in session connect listen; do
-			rdmabrokerctl explain $operation --user alice --peer $B --port 4420 \
-				2> words || [ $? = 3 ] || fail "$(cat words)"
-		done
-		rdmabrokerctl explain accept --user alice --local $A --peer $B --port 4420 \
-			--device rxe0 --ps tcp || [ $? = 3 ]
+		for facts in "connect --user alice --peer $B --port 4420" \
+			"listen --user alice --port 7471" "listen --user $server --port 4420" \
+			"accept --user $server --local $A --peer $B --port 4420" \
+			"accept --user $server --local $A --peer 10.1.2.3 --port 4420"; do
+			echo "$example: explain $facts"
+			# shellcheck disable=SC2086
+			rdmabrokerctl explain $facts --device rxe0 --ps tcp 2> words || [ $? = 3 ] ||
+				fail "$(cat words)"
+		done | show
 	done
 	policy <<-END
 		allow connect user bob peer 10.9.0.0/24 port 7471 tos-max 32
