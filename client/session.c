@@ -255,10 +255,13 @@ static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
 	return slot && *slot != DYING ? *slot : NULL;
 }
 
-/* A request comes with its id, nothing else does; and what the library makes itself comes from nowhere else. */
+/*
+ * A request comes with its id, nothing else does; what the library makes itself comes from nowhere else;
+ * and what is negative is an errno.
+ */
 static bool is_sound(const Rdmabroker__Event *event)
 {
-	return event->type <= RDMABROKER_EVENT_TIMEWAIT_EXIT &&
+	return event->type <= RDMABROKER_EVENT_TIMEWAIT_EXIT && event->status > -4096 &&
 	       (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) == (event->request_id != 0);
 }
 
