@@ -56,7 +56,7 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/fuzz/module.mk \
-	tests/fault/module.mk
+	tests/fault/module.mk tests/analyze/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -220,6 +220,8 @@ help:
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
+	@echo 'make analyze        gcc -fanalyzer, clang-tidy, cppcheck'
+	@echo 'make coverage       what the tests that need no guest run of the product'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'

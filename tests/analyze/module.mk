@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Static analysis. What is found has its reason in tests/analyze/known, or is an error.
+ANALYZE_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck
+
+.PHONY: analyze analyze-packages coverage coverage-packages
+analyze-packages: NEEDED = $(ANALYZE_PACKAGES)
+analyze-packages:
+	$(install-missing)
+
+analyze: analyze-packages $(PROTO_GEN).h
+	$(Q)O=$(O) tests/analyze/run
+
+# What the unit tests, the story of the faults and the seeds of the fuzz targets run of the product, folder
+# by folder.
+coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-14-dev
+coverage-packages:
+	$(install-missing)
+
+COVERAGE_CFLAGS := -O0 -g -fprofile-instr-generate -fcoverage-mapping
+coverage: coverage-packages
+	+$(Q)$(MAKE) --no-print-directory O=$(O)/coverage CC=clang SAN= CFLAGS='$(COVERAGE_CFLAGS)' \
+		coverage-run
+
+.PHONY: coverage-run
+coverage-run: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(O)/tests/fault/fault $(addprefix $(O)/tests/fuzz/,$(FUZZERS))
+	$(Q)O=$(O) UNIT='$(UNIT)' FUZZERS='$(FUZZERS)' tests/analyze/coverage
