@@ -8,18 +8,6 @@
 
 /* For admins: the rules, what they would say, and reading them anew. */
 
-static int call(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
-		Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
-{
-	int r = wire_call(session, name, 0, request, session->call_timeout_ms, ret);
-
-	if (r == 0 && (*ret)->reply->result_case != result) {
-		rdmabroker__frame__free_unpacked(*ret, NULL);
-		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
-	}
-	return r;
-}
-
 static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
 	*ret = (struct rdmabroker_rule){
@@ -94,8 +82,8 @@ int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **re
 		Rdmabroker__Frame *frame;
 
 		m.first = rules ? (uint32_t)rules->n : 0;
-		r = call(session, "get_rules", &request, RDMABROKER__REPLY__RESULT_LIST_RULES,
-			 &frame);
+		r = wire_call_for(session, "get_rules", &request,
+				  RDMABROKER__REPLY__RESULT_LIST_RULES, &frame);
 		if (r < 0)
 			break;
 		n = frame->reply->list_rules->n_rules;
@@ -171,7 +159,8 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 	int r = out_question(&m, question, &local, &peer);
 
 	if (r == 0)
-		r = call(session, "explain", &request, RDMABROKER__REPLY__RESULT_EXPLAIN, &frame);
+		r = wire_call_for(session, "explain", &request, RDMABROKER__REPLY__RESULT_EXPLAIN,
+				  &frame);
 	if (r < 0)
 		return r;
 	explanation = calloc(1, sizeof(*explanation));
@@ -223,7 +212,8 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 	const Rdmabroker__ReloadResult *in;
 	struct reload_result *result;
 	Rdmabroker__Frame *frame;
-	int r = call(session, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD, &frame);
+	int r = wire_call_for(session, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD,
+			      &frame);
 
 	if (r < 0)
 		return r;

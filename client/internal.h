@@ -171,6 +171,9 @@ extern struct rdmabroker_id *const DYING;
 /* Send and wait for the answer, at most TIMEOUT_MS. *RET (may be NULL) is the caller's to free. */
 int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
 	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret);
+/* The same with the session's timeout, for an answer of kind RESULT: another one is -EPROTO. */
+int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
 /* The same for a call that has more to say in LIKE. */
 int wire_call_like(struct rdmabroker *session, struct call *like, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret);

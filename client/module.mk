@@ -1,5 +1,5 @@
 # librdmabroker and the programs on it.
-LIB_SRC := $(addprefix client/,session.c event.c wire.c ids.c id.c conn.c admin.c failure.c group.c \
+LIB_SRC := $(addprefix client/,session.c event.c wire.c ids.c id.c conn.c admin.c live.c failure.c group.c \
 	export.c names.c renew.c device.c qp.c convert.c status.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1
@@ -35,7 +35,7 @@ $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroke
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC)) $(O)/librdmabroker.so
+$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 

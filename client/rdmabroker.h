@@ -212,6 +212,38 @@ struct rdmabroker_rule {
 	unsigned n_pending; /* of them: requests that wait for the client's accept */
 };
 
+/* A client of the daemon. */
+struct rdmabroker_listed_session {
+	uint64_t number; /* as the journal has it */
+	uint32_t uid;
+	int pid;
+	const char *unit; /* of systemd; NULL: in none */
+	const char *rule; /* "file:line" that admitted it; NULL: none, it is an admin's */
+	uint64_t age_ms;
+	unsigned n_ids;
+	unsigned n_leases;
+};
+
+struct rdmabroker_listed_id {
+	const struct rdmabroker_listed_session *session;
+	uint32_t id; /* its number in the session */
+	const char *state; /* one word, as "established"; see the man page */
+	uint64_t age_ms; /* since it was made, or taken over */
+	enum rdmabroker_port_space ps;
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
+	const char *device; /* NULL: not bound to one */
+	uint32_t qp_num; /* that was offered to the peer; 0: none */
+	int tos; /* in force; -1: the kernel's default */
+	const char *rule; /* "file:line" that admitted it; NULL: not decided yet */
+};
+
+struct rdmabroker_list {
+	size_t n_sessions;
+	const struct rdmabroker_listed_session *sessions; /* in the order they came */
+	size_t n_ids;
+	const struct rdmabroker_listed_id *ids; /* in the order of their sessions */
+};
+
 /* Somebody's wish. What is 0 or NULL is not known; a rule that asks for it then may or may not match. */
 struct rdmabroker_question {
 	size_t size; /* sizeof(struct rdmabroker_question), so that the struct can grow */
@@ -727,6 +759,18 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *statu
  */
 int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n);
 struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
+
+/**
+ * rdmabroker_get_list - All sessions with the daemon, this one included, and their ids.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_list().
+ * Returns:
+ *   0; -EACCES: only admins may ask (policy operation "admin").
+ * Notes:
+ *   What comes and goes while a long list is told may be missing in it.
+ */
+int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret);
+struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
 
 /**
  * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.

@@ -322,3 +322,15 @@ int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
 		return wire_post(session, &like, request, /* timeout_ms= */ 0);
 	return wire_call(session, name, handle, request, session->call_timeout_ms, ret);
 }
+
+int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
+{
+	int r = wire_call(session, name, 0, request, session->call_timeout_ms, ret);
+
+	if (r == 0 && (*ret)->reply->result_case != result) {
+		rdmabroker__frame__free_unpacked(*ret, NULL);
+		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
+	}
+	return r;
+}

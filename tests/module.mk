@@ -11,7 +11,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 	$(Q)$(AR) rcs $@ $^
 
 # What check_X.c of the server and of the library share.
-HARNESS := $(O)/obj/tests/unit/harness.o $(O)/obj/tests/unit/wire.o
+HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o program.o wire.o)
 
 $(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so

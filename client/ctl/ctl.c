@@ -33,6 +33,12 @@ const struct verb verbs[] = {
 		.run = verb_help,
 	},
 	{
+		.name = "list",
+		.summary = "Print the sessions with the daemon and their ids",
+		.options = list_options,
+		.run = verb_list,
+	},
+	{
 		.name = "reload",
 		.summary = "Have the daemon read rules and configuration again, all or nothing",
 		.run = verb_reload,
@@ -104,7 +110,7 @@ int complain_failure(struct rdmabroker *session, int r)
 	return EXIT_FAILURE;
 }
 
-static int see_help(const struct verb *verb)
+int see_help(const struct verb *verb)
 {
 	complain("see rdmabrokerctl help%s%s", verb ? " " : "", verb ? verb->name : "");
 	return EXIT_USAGE;

@@ -54,11 +54,12 @@ bool read_verb_options(struct ctl *ctl, int *argc, char ***argv);
 
 int print_help(const struct ctl *ctl, const struct verb *verb);
 
-extern const struct verb_option explain_options[], rules_options[];
+extern const struct verb_option explain_options[], list_options[], rules_options[];
 extern const char *const operations[];
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_explain(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
+int verb_list(const struct ctl *ctl, char **arguments);
 int verb_reload(const struct ctl *ctl, char **arguments);
 int verb_rules(const struct ctl *ctl, char **arguments);
 int verb_run(const struct ctl *ctl, char **arguments);
@@ -67,5 +68,7 @@ int verb_version(const struct ctl *ctl, char **arguments);
 
 /* A session with the daemon: 0, or an exit status and it is said. */
 int open_session(const struct ctl *ctl, struct rdmabroker **ret);
+/* Of the command line: the exit status. */
+int see_help(const struct verb *verb); /* VERB may be NULL */
 /* Says why a call of the session failed with R, and gives the exit status. */
 int complain_failure(struct rdmabroker *session, int r);

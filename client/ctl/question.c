@@ -11,6 +11,7 @@
 
 #include "output.h"
 #include "question.h"
+#include "read.h"
 
 const char *const operations[] = {
 	"session", "device", "listen", "connect", "accept", "join", "admin", NULL,
@@ -40,32 +41,6 @@ const struct verb_option explain_options[] = {
 };
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
 	       "struct ctl has no room for these");
-
-static bool is_number(const char *text)
-{
-	return *text && text[strspn(text, "0123456789")] == '\0';
-}
-
-static bool read_number(const char *text, unsigned long max, unsigned long *ret)
-{
-	errno = 0;
-	*ret = strtoul(text, NULL, 10);
-	return is_number(text) && errno == 0 && *ret <= max;
-}
-
-/* The index of WORD, or -1 and it is said. */
-static int find_word(const char *what, const char *word, const char *const *words)
-{
-	struct near near = { .word = word, .len = strlen(word) };
-
-	for (int i = 0; words[i]; i++) {
-		if (strcmp(words[i], word) == 0)
-			return i;
-		near_offer(&near, words[i]);
-	}
-	complain_unknown(what, &near);
-	return -1;
-}
 
 /* Who asks */
 
@@ -115,31 +90,14 @@ static int take_user(struct question *question, const char *name, bool with_grou
 {
 	const struct passwd *entry;
 	gid_t gids[MAX_GROUPS];
-	unsigned long uid;
 	int n = MAX_GROUPS;
+	int r = read_user(name, &question->public.uid);
 
-	if (is_number(name)) {
-		/* The highest number means "no id". */
-		if (!read_number(name, UINT32_MAX - 1, &uid)) {
-			complain("a uid is a number from 0 to %u", UINT32_MAX - 1);
-			return EXIT_USAGE;
-		}
-		question->public.uid = (uint32_t)uid;
-		entry = getpwuid((uid_t)uid);
-		/* Containers have such users. They are in no group that anybody could look up. */
-		if (!entry)
-			return 0;
-	} else {
-		errno = 0;
-		entry = getpwnam(name);
-		if (!entry) {
-			complain("unknown user \"%s\"%s%s", name, errno ? ": " : "",
-				 errno ? strerror(errno) : "");
-			return EXIT_FAILURE;
-		}
-		question->public.uid = entry->pw_uid;
-	}
-	if (!with_groups)
+	if (r != 0 || !with_groups)
+		return r;
+	entry = getpwuid(question->public.uid);
+	/* Containers have such users. They are in no group that anybody could look up. */
+	if (!entry)
 		return 0;
 	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
 		complain("%s is in more than %u groups", entry->pw_name, MAX_GROUPS);
@@ -204,22 +162,11 @@ static int take_identity(struct question *question, const struct ctl *ctl)
 static int take_address(const char *text, struct sockaddr_storage *space,
 			const struct sockaddr **ret)
 {
-	/* inet_pton() knows no scopes; getaddrinfo() takes "10.1" for 10.0.0.1. */
-	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
-	struct sockaddr_in *in = (struct sockaddr_in *)space;
-	struct addrinfo *info;
+	int r = read_address(text, space);
 
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
-		memcpy(space, info->ai_addr, info->ai_addrlen);
-		freeaddrinfo(info);
-	} else {
-		complain("\"%s\" is no IPv4 or IPv6 address", text);
-		return EXIT_USAGE;
-	}
-	*ret = (const struct sockaddr *)space;
-	return 0;
+	if (r == 0)
+		*ret = (const struct sockaddr *)space;
+	return r;
 }
 
 static int hex_digit(char c)
@@ -266,21 +213,9 @@ static int take_data(struct question *question, const char *text)
 	return 0;
 }
 
-static int take_port(struct question *question, const char *text)
-{
-	unsigned long port;
-
-	if (!read_number(text, UINT16_MAX, &port) || port == 0) {
-		complain("a port is a number from 1 to 65535, not \"%s\"", text);
-		return EXIT_USAGE;
-	}
-	question->public.port = (uint16_t)port;
-	return 0;
-}
-
 static int take_port_space(struct question *question, const char *text)
 {
-	int i = find_word("port space", text, port_spaces);
+	int i = read_word("port space", text, port_spaces);
 
 	if (i < 0)
 		return EXIT_USAGE;
@@ -299,7 +234,7 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 	if (r == 0 && given[OPTION_PEER])
 		r = take_address(given[OPTION_PEER], &question->peer, &public->peer);
 	if (r == 0 && given[OPTION_PORT])
-		r = take_port(question, given[OPTION_PORT]);
+		r = read_port(given[OPTION_PORT], &public->port);
 	if (r == 0 && given[OPTION_PS])
 		r = take_port_space(question, given[OPTION_PS]);
 	if (r == 0 && given[OPTION_DATA])
@@ -315,7 +250,7 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 
 	*ret = (struct question){ .public.size = sizeof(ret->public),
 				  .public.operation = operation };
-	if (find_word("operation", operation, operations) < 0)
+	if (read_word("operation", operation, operations) < 0)
 		return EXIT_USAGE;
 	r = take_wish(ret, ctl);
 	return r != 0 ? r : take_identity(ret, ctl);

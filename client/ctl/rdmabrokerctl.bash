@@ -11,13 +11,16 @@ _rdmabrokerctl_argument() {
 		2>/dev/null | cut -d ' ' -f 1)" -- "$2") ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/infiniband 2>/dev/null)" -- "$2") ;;
 	--ps) mapfile -t COMPREPLY < <(compgen -W "tcp udp ib ipoib" -- "$2") ;;
+	--state) mapfile -t COMPREPLY < <(compgen -W "idle bound listening resolving-addr addr-resolved \
+		resolving-route route-resolved connecting responded request accepted established \
+		disconnecting disconnected failed removed moved revoked" -- "$2") ;;
 	--local | --peer | --port | --data) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
 
 _rdmabrokerctl() {
-	local verbs="check explain help reload rules run status version"
+	local verbs="check explain help list reload rules run status version"
 	local operations="session device listen connect accept join admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -25,7 +28,8 @@ _rdmabrokerctl() {
 	# The verb is the first word that is neither an option nor an option's argument; N words follow it.
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data)
+		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data | \
+			--state)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -43,6 +47,7 @@ _rdmabrokerctl() {
 
 	case $verb in
 	explain) words+=" --user --group --unit --local --peer --port --device --ps --data" ;;
+	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	rules) words+=" --full" ;;
 	esac
 	if [[ $cur != -* ]]; then

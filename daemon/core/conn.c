@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/id.h"
 #include "proto/addr.h"
+#include "util/clock.h"
 
 /* Connections: the active side from the look-up on, the passive side from the request on. */
 
@@ -13,14 +13,6 @@
  * its going to sleep, and then sleeps until its timeout. So it is given no more than this at once.
  */
 #define RESOLVE_SLICE_MS 1000
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
 {
@@ -72,7 +64,7 @@ static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 
 static int resolve_slice(struct id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
-	uint64_t left = id->resolve_until_ms - now_ms();
+	uint64_t left = id->resolve_until_ms - clock_ms();
 
 	return fabric_id_resolve_addr(id->fabric, src, dst,
 				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
@@ -82,7 +74,8 @@ bool conn_resolve_on(struct id *id, int status)
 {
 	struct fabric_id_info info;
 
-	if (id->state != ID_ADDR_QUERY || status != -ETIMEDOUT || now_ms() >= id->resolve_until_ms)
+	if (id->state != ID_ADDR_QUERY || status != -ETIMEDOUT ||
+	    clock_ms() >= id->resolve_until_ms)
 		return false;
 	fabric_id_get_info(id->fabric, &info);
 	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
@@ -109,7 +102,7 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 			return r;
 		src = NULL;
 	}
-	id->resolve_until_ms = now_ms() + cap_timeout(id, timeout_ms);
+	id->resolve_until_ms = clock_ms() + cap_timeout(id, timeout_ms);
 	r = resolve_slice(id, src, dst);
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "resolve %s",

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "core/decide.h"
 #include "proto/addr.h"
 #include "util/audit.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
+#include "util/clock.h"
 
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
@@ -113,7 +105,7 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
 	struct overflow overflow;
-	int r = tally_admit(tally, &rule->settings, now_ns(), session->identity.uid,
+	int r = tally_admit(tally, &rule->settings, clock_ns(), session->identity.uid,
 			    wish->question.peer, pending, ret, &overflow);
 
 	if (r != -EBUSY)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/id.h"
+#include "util/clock.h"
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
@@ -26,6 +27,27 @@ static const char *const state_names[_ID_STATE_MAX] = {
 	[ID_REMOVED] = "without its device",
 	[ID_MOVED] = "another session's",
 	[ID_REVOKED] = "taken away by policy",
+};
+
+static const char *const state_words[_ID_STATE_MAX] = {
+	[ID_IDLE] = "idle",
+	[ID_BOUND] = "bound",
+	[ID_LISTENING] = "listening",
+	[ID_ADDR_QUERY] = "resolving-addr",
+	[ID_ADDR_RESOLVED] = "addr-resolved",
+	[ID_ROUTE_QUERY] = "resolving-route",
+	[ID_ROUTE_RESOLVED] = "route-resolved",
+	[ID_CONNECTING] = "connecting",
+	[ID_RESPONDED] = "responded",
+	[ID_REQUEST] = "request",
+	[ID_ACCEPTED] = "accepted",
+	[ID_ESTABLISHED] = "established",
+	[ID_DISCONNECTING] = "disconnecting",
+	[ID_DISCONNECTED] = "disconnected",
+	[ID_FAILED] = "failed",
+	[ID_REMOVED] = "removed",
+	[ID_MOVED] = "moved",
+	[ID_REVOKED] = "revoked",
 };
 
 /* Which event moves an id from where to where. */
@@ -56,6 +78,11 @@ static const struct {
 const char *id_state_to_string(enum id_state state)
 {
 	return state_names[state];
+}
+
+const char *id_state_to_word(enum id_state state)
+{
+	return state_words[state];
 }
 
 void id_set_state(struct id *id, enum id_state state)
@@ -144,6 +171,7 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->session = session;
 	id->ps = ps;
 	id->state = state;
+	id->since_ms = clock_ms();
 	id->tos_asked = id->tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
 	r = id_charge(id, &id->charge);

@@ -75,6 +75,7 @@ struct id {
 	struct fabric_id *fabric;
 	enum rdma_port_space ps;
 	enum id_state state;
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when it was made, or taken over */
 	struct charge charge;
 
 	/* Who admitted it; RULE belongs to POLICY. NULL: not decided yet. */
@@ -148,7 +149,9 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
 /* From the fabric: moves the id, and tells the client. May free nothing of the session but requests. */
 void id_dispatch(struct id *id, struct fabric_event *event);
 
+/* For a sentence: "resolving the address"; and as one word, for lists: "resolving-addr". */
 const char *id_state_to_string(enum id_state state);
+const char *id_state_to_word(enum id_state state);
 
 /* Among the files of ids: */
 int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */

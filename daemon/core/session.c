@@ -8,6 +8,7 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/session.h"
+#include "util/clock.h"
 #include "util/util.h"
 
 struct lease {
@@ -106,6 +107,7 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 		return r;
 
 	session->number = ++core->last_session;
+	session->since_ms = clock_ms();
 	list_insert(&core->sessions, &session->link);
 	core->n_sessions++;
 	*ret = TAKE_PTR(session);
@@ -132,6 +134,7 @@ struct session *session_free(struct session *session)
 		session->core->n_sessions--;
 	}
 	admitted_done(&session->admitted);
+	policy_unref(session->policy);
 	charge_done(&session->fds);
 	charge_done(&session->charge);
 	identity_done(&session->identity);
@@ -178,8 +181,11 @@ int session_greet(struct session *session)
 	r = decide_admit(session, &wish, verdict.rule,
 			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
 			 &session->admitted);
-	if (r == 0)
+	if (r == 0) {
 		session->permits |= SESSION_PERMIT_CLIENT;
+		session->policy = policy_ref(core->policy);
+		session->rule = verdict.rule;
+	}
 	/* Whoever comes to see why all are busy is let in. */
 	return session->permits ? 0 : r;
 }

@@ -68,6 +68,9 @@ struct session {
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
 	struct list leases; /* lease.link */
 	struct charge charge;
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
+	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
+	const struct policy_rule *rule;
 	struct charge fds; /* its socket, its process and its event channel */
 	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* One request while it is carried out. The handlers are request.c's, and admin.c's for admins. */
+/* One request while it is carried out. The handlers are request.c's, and for admins admin.c's and live.c's. */
 
 #include "core/id.h"
 #include "proto/rdmabroker.pb-c.h"
@@ -11,6 +11,7 @@
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
+#define MAX_LISTED 24 /* sessions and ids in a page: likewise */
 #define TEXT_MAX 512
 
 struct server;
@@ -19,6 +20,18 @@ struct out_rule {
 	Rdmabroker__Rule rule;
 	char file[TEXT_MAX / 2];
 	char text[TEXT_MAX];
+};
+
+struct out_listed_session {
+	Rdmabroker__ListedSession session;
+	char unit[TEXT_MAX / 2];
+	char rule[TEXT_MAX / 2];
+};
+
+struct out_listed_id {
+	Rdmabroker__ListedId id;
+	struct out_id_info info;
+	char rule[TEXT_MAX / 2];
 };
 
 struct call {
@@ -68,6 +81,15 @@ struct call {
 			struct out_rule rules[MAX_RULES];
 			Rdmabroker__Rule *rule_pointers[MAX_RULES];
 		};
+		struct {
+			Rdmabroker__ListResult list;
+			union {
+				struct out_listed_session session;
+				struct out_listed_id id;
+			} listed[MAX_LISTED];
+			Rdmabroker__ListedSession *listed_sessions[MAX_LISTED];
+			Rdmabroker__ListedId *listed_ids[MAX_LISTED];
+		};
 	} space;
 };
 
@@ -87,3 +109,5 @@ int do_get_status(struct call *call);
 int do_explain(struct call *call);
 int do_reload(struct call *call);
 int do_list_rules(struct call *call);
+/* live.c */
+int do_list(struct call *call);

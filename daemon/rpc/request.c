@@ -398,6 +398,7 @@ static const struct operation {
 	{ OP(EXPLAIN), "explain", SESSION_PERMIT_ADMIN, do_explain },
 	{ OP(RELOAD), "reload", SESSION_PERMIT_ADMIN, do_reload },
 	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_ADMIN, do_list_rules },
+	{ OP(LIST), "list", SESSION_PERMIT_ADMIN, do_list },
 #undef OP
 };
 

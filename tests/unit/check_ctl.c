@@ -1,151 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <pty.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/harness.h"
+#include "tests/unit/program.h"
 
 /* The real rdmabrokerctl, against the server over a real socket. */
-
-static struct {
-	int status;
-	char out[65536], err[65536];
-} got;
-
-static char program[4096]; /* rdmabrokerctl */
-static uid_t run_as; /* 0: as who runs the test */
-
-static const char *build_dir(void)
-{
-	return getenv("O") ?: "build";
-}
-
-static void prepare(void)
-{
-	set_up();
-	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build_dir());
-	setenv("LD_LIBRARY_PATH", build_dir(), /* overwrite= */ 1);
-	setenv("TERM", "xterm", /* overwrite= */ 1);
-	unsetenv("NO_COLOR");
-	unsetenv("RDMABROKER_SOCKET");
-	run_as = 0;
-}
-
-/* Does not return: a Check test's child must not live on as a second test. */
-static void become(const char *const *argv)
-{
-	if (run_as > 0 && (setgroups(0, NULL) < 0 || setgid(run_as) < 0 || setuid(run_as) < 0))
-		_exit(126);
-	execvp(argv[0], (char *const *)argv);
-	_exit(127);
-}
-
-static void read_back(int fd, char *text, size_t size)
-{
-	ssize_t n = pread(fd, text, size - 1, 0);
-
-	ck_assert_int_ge(n, 0);
-	text[n] = '\0';
-	close(fd);
-}
-
-static int open_capture(void)
-{
-	int fd = open(harness.dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	ck_assert_int_ge(fd, 0);
-	return fd;
-}
-
-static int wait_for(pid_t pid)
-{
-	int status;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-static int run(const char *const *argv)
-{
-	int out = open_capture(), err = open_capture();
-	pid_t pid = fork();
-
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		dup2(out, STDOUT_FILENO);
-		dup2(err, STDERR_FILENO);
-		become(argv);
-	}
-	got.status = wait_for(pid);
-	read_back(out, got.out, sizeof(got.out));
-	read_back(err, got.err, sizeof(got.err));
-	return got.status;
-}
-
-#define ctl(...) \
-	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
-
-/* The same on a terminal, which has both outputs; lines end in CR LF there. */
-static int run_on_terminal(unsigned short columns, const char *const *argv)
-{
-	struct winsize size = { .ws_row = 24, .ws_col = columns };
-	size_t len = 0;
-	ssize_t n;
-	pid_t pid;
-	int fd;
-
-	pid = forkpty(&fd, NULL, NULL, &size);
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0)
-		become(argv);
-	/* EIO is the end of a terminal. */
-	while ((n = read(fd, got.out + len, sizeof(got.out) - 1 - len)) > 0)
-		len += (size_t)n;
-	got.out[len] = '\0';
-	close(fd);
-	return got.status = wait_for(pid);
-}
-
-#define ctl_on_terminal(columns, ...)                                                             \
-	run_on_terminal(columns, (const char *const[]){ program, "--socket", harness.socket_path, \
-							__VA_ARGS__, NULL })
-
-static void assert_has(const char *text, const char *part)
-{
-	ck_assert_msg(strstr(text, part), "no '%s' in '%s'", part, text);
-}
-
-static void assert_lacks(const char *text, const char *part)
-{
-	ck_assert_msg(!strstr(text, part), "'%s' in '%s'", part, text);
-}
-
-/* stdout is one JSON value, and of it, D, this Python expression is true. */
-static void assert_json(const char *expression)
-{
-	char script[2048];
-	FILE *python;
-
-	ck_assert_str_eq(got.err, "");
-	ck_assert_msg(got.out[0] && strchr(got.out, '\n') == strrchr(got.out, '\n'), "%s", got.out);
-	snprintf(script, sizeof(script),
-		 "python3 -IS -c 'import json, sys\nd = json.load(sys.stdin)\n"
-		 "assert %s, d'",
-		 expression);
-	python = popen(script, "w");
-	ck_assert_ptr_nonnull(python);
-	fputs(got.out, python);
-	ck_assert_msg(pclose(python) == 0, "%s\n%s", expression, got.out);
-}
 
 static void write_file(const char *path, const char *text)
 {
@@ -224,7 +87,7 @@ START_TEST(help)
 	assert_has(got.out, "Usage: rdmabrokerctl explain ");
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json("[v[\"name\"] for v in d[\"verbs\"]] == [\"check\", \"explain\", \"help\", "
-		    "\"reload\", \"rules\", \"run\", \"status\", \"version\"]");
+		    "\"list\", \"reload\", \"rules\", \"run\", \"status\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);
@@ -708,7 +571,7 @@ START_TEST(check_keeps_twenty)
 }
 END_TEST
 
-UNIT_MAIN("ctl", prepare, tear_down, what_is_wrong_with_the_command_line, help, version,
+UNIT_MAIN("ctl", set_up_ctl, tear_down, what_is_wrong_with_the_command_line, help, version,
 	  what_cannot_be_written_is_said, status, no_daemon, not_permitted, rules,
 	  rules_on_a_terminal, explain_says_why, explain_says_on_what_it_depends,
 	  explain_says_what_no_rule_says, explain_knows_users, explain_takes_no_nonsense, reload,

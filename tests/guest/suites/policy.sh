@@ -311,6 +311,46 @@ case_rules() {
 	assert_eq "$(rule_field "" rejected)" $((rejects + 1))
 }
 
+# listed OPTION... -- FIELD...: of the ids that list tells with these options.
+listed() {
+	local options=()
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	rdmabrokerctl list --json "${options[@]}" | python3 -c '
+import json, sys
+for entry in json.load(sys.stdin)["ids"]:
+	print(*[entry[field] for field in sys.argv[1:]])' "$@"
+}
+
+case_list() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		allow connect user bob tos 104
+	END
+	serve server alice $A 7471 -P
+	connect one bob $A 7471
+	rdmabrokerctl list
+	assert_eq "$(listed --listeners -- user state local rule)" \
+		"alice listening $A:7471 $RULES:3"
+	assert_eq "$(listed --user bob -- state peer device tos rule)" \
+		"established $A:7471 rxe1 104 $RULES:5"
+	assert_eq "$(listed --user bob -- qpn)" "$(qp_number one)"
+	assert_eq "$(listed --connections --port 7471 -- user | sort | tr '\n' ' ')" "alice bob "
+	assert_eq "$(listed --peer $B -- user)" alice
+	assert_eq "$(listed --user bob -- pid)" "$(pgrep -u bob rdmabroker-ping)"
+	assert_contains "$(rdmabrokerctl list --sessions --user alice)" alice
+	stop one
+	await "[ -z \"\$(listed --user bob -- state)\" ]"
+	fails 1 as bob rdmabrokerctl list
+	stop server
+}
+
 case_reload_over_the_wire() {
 	policy <<-END
 		allow session

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <inttypes.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/addr.h"
+#include "proto/json.h"
+#include "read.h"
+
+#define WATCH_MS 2000
+
+enum {
+	OPTION_SESSIONS,
+	OPTION_LISTENERS,
+	OPTION_CONNECTIONS,
+	OPTION_USER,
+	OPTION_STATE,
+	OPTION_PEER,
+	OPTION_PORT,
+	OPTION_WATCH,
+};
+
+/* The daemon's words. */
+static const char *const states[] = {
+	"idle",
+	"bound",
+	"listening",
+	"resolving-addr",
+	"addr-resolved",
+	"resolving-route",
+	"route-resolved",
+	"connecting",
+	"responded",
+	"request",
+	"accepted",
+	"established",
+	"disconnecting",
+	"disconnected",
+	"failed",
+	"removed",
+	"moved",
+	"revoked",
+	NULL,
+};
+
+/* Those in which there is a peer. */
+static const char *const connection_states[] = {
+	"connecting", "responded", "request", "accepted", "established", "disconnecting", NULL,
+};
+
+const struct verb_option list_options[] = {
+	[OPTION_SESSIONS] = { "sessions", NULL, "only sessions" },
+	[OPTION_LISTENERS] = { "listeners", NULL, "only ids that listen" },
+	[OPTION_CONNECTIONS] = { "connections", NULL,
+				 "only connections, those included that come or go" },
+	[OPTION_USER] = { "user", "NAME|UID", "only what is this user's" },
+	[OPTION_STATE] = { "state", "STATE", "only ids in this state", states },
+	[OPTION_PEER] = { "peer", "ADDR", "only ids with this peer" },
+	[OPTION_PORT] = { "port", "N", "only ids with this port, here or at the peer" },
+	[OPTION_WATCH] = { "watch", NULL, "print it anew every 2 s, until interrupted" },
+	{ NULL },
+};
+
+/* What is asked for. */
+struct filter {
+	bool sessions, ids;
+	const char *const *states; /* NULL: all */
+	const char *state; /* NULL: all */
+	bool by_user, by_peer;
+	uint32_t uid;
+	struct sockaddr_storage peer;
+	uint16_t port; /* 0: all */
+};
+
+static int filter_read(struct filter *ret, const struct ctl *ctl)
+{
+	static const char *const listening[] = { "listening", NULL };
+	const char *const *given = ctl->given;
+	int r = 0;
+
+	*ret = (struct filter){ 0 };
+	if (!!given[OPTION_SESSIONS] + !!given[OPTION_LISTENERS] + !!given[OPTION_CONNECTIONS] >
+	    1) {
+		complain("give one of --sessions, --listeners and --connections");
+		return see_help(ctl->verb);
+	}
+	if (given[OPTION_WATCH] && (ctl->json || !isatty(STDOUT_FILENO))) {
+		complain("--watch is for a terminal, and not for --json");
+		return see_help(ctl->verb);
+	}
+	if (given[OPTION_LISTENERS])
+		ret->states = listening;
+	if (given[OPTION_CONNECTIONS])
+		ret->states = connection_states;
+	if (given[OPTION_STATE] && read_word("state", given[OPTION_STATE], states) < 0)
+		r = EXIT_USAGE;
+	ret->state = given[OPTION_STATE];
+	ret->by_user = given[OPTION_USER] != NULL;
+	ret->by_peer = given[OPTION_PEER] != NULL;
+	if (r == 0 && ret->by_user)
+		r = read_user(given[OPTION_USER], &ret->uid);
+	if (r == 0 && ret->by_peer)
+		r = read_address(given[OPTION_PEER], &ret->peer);
+	if (r == 0 && given[OPTION_PORT])
+		r = read_port(given[OPTION_PORT], &ret->port);
+	ret->ids = !given[OPTION_SESSIONS];
+	/* A session has no state and no peer. */
+	ret->sessions = given[OPTION_SESSIONS] ||
+			!(ret->states || ret->state || ret->by_peer || ret->port);
+	return r;
+}
+
+static bool has_word(const char *const *words, const char *word)
+{
+	for (; *words; words++)
+		if (strcmp(*words, word) == 0)
+			return true;
+	return false;
+}
+
+static uint16_t port_of(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family ? addr_port((const struct sockaddr *)addr) : 0;
+}
+
+static bool wants_id(const struct filter *filter, const struct rdmabroker_listed_id *id)
+{
+	const struct sockaddr *peer = (const struct sockaddr *)&id->peer;
+
+	return !(filter->by_user && id->session->uid != filter->uid) &&
+	       !(filter->states && !has_word(filter->states, id->state)) &&
+	       !(filter->state && strcmp(filter->state, id->state) != 0) &&
+	       !(filter->by_peer &&
+		 !addr_is_same_host((const struct sockaddr *)&filter->peer, peer)) &&
+	       !(filter->port && port_of(&id->local) != filter->port &&
+		 port_of(&id->peer) != filter->port);
+}
+
+static bool wants_session(const struct filter *filter, const struct rdmabroker_list *list,
+			  const struct rdmabroker_listed_session *session)
+{
+	if (!filter->sessions || (filter->by_user && session->uid != filter->uid))
+		return false;
+	if (!(filter->state || filter->by_peer || filter->port))
+		return true;
+	/* With --sessions: those that have such an id. */
+	for (size_t i = 0; i < list->n_ids; i++)
+		if (list->ids[i].session == session && wants_id(filter, &list->ids[i]))
+			return true;
+	return false;
+}
+
+/* NULL: it has no entry. Most who follow each other in a list are the same user. */
+static const char *user_name(uint32_t uid)
+{
+	static struct {
+		bool known;
+		uint32_t uid;
+		char name[256];
+	} last;
+	const struct passwd *entry;
+
+	if (!last.known || last.uid != uid) {
+		entry = getpwuid(uid);
+		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
+		last.uid = uid;
+		last.known = true;
+	}
+	return last.name[0] ? last.name : NULL;
+}
+
+/* JSON */
+
+static void json_owner(struct json *json, const struct rdmabroker_listed_session *session)
+{
+	json_number(json, "uid", session->uid);
+	json_string(json, "user", user_name(session->uid));
+	json_number(json, "pid", (unsigned)session->pid);
+	json_string(json, "unit", session->unit);
+}
+
+static void json_session(struct json *json, const struct rdmabroker_listed_session *session)
+{
+	json_open(json, NULL, '{');
+	json_number(json, "session", session->number);
+	json_owner(json, session);
+	json_number(json, "age_ms", session->age_ms);
+	json_number(json, "ids", session->n_ids);
+	json_number(json, "leases", session->n_leases);
+	json_string(json, "rule", session->rule);
+	json_close(json, '}');
+}
+
+static void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr)
+{
+	char text[ADDR_STRLEN];
+
+	json_string(json, key,
+		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
+}
+
+static const char *port_space(const struct rdmabroker_listed_id *id)
+{
+	switch (id->ps) {
+	case RDMABROKER_PS_TCP:
+		return "tcp";
+	case RDMABROKER_PS_UDP:
+		return "udp";
+	case RDMABROKER_PS_IB:
+		return "ib";
+	case RDMABROKER_PS_IPOIB:
+		return "ipoib";
+	}
+	return NULL;
+}
+
+static void json_id(struct json *json, const struct rdmabroker_listed_id *id)
+{
+	json_open(json, NULL, '{');
+	json_number(json, "session", id->session->number);
+	json_number(json, "id", id->id);
+	json_owner(json, id->session);
+	json_string(json, "state", id->state);
+	json_number(json, "age_ms", id->age_ms);
+	json_string(json, "ps", port_space(id));
+	json_addr(json, "local", &id->local);
+	json_addr(json, "peer", &id->peer);
+	json_string(json, "device", id->device);
+	if (id->qp_num > 0)
+		json_number(json, "qpn", id->qp_num);
+	else
+		json_null(json, "qpn");
+	if (id->tos >= 0)
+		json_number(json, "tos", (unsigned)id->tos);
+	else
+		json_null(json, "tos");
+	json_string(json, "rule", id->rule);
+	json_close(json, '}');
+}
+
+static void print_json(const struct rdmabroker_list *list, const struct filter *filter)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_open(&json, "sessions", '[');
+	for (size_t i = 0; i < list->n_sessions; i++)
+		if (wants_session(filter, list, &list->sessions[i]))
+			json_session(&json, &list->sessions[i]);
+	json_close(&json, ']');
+	json_open(&json, "ids", '[');
+	for (size_t i = 0; filter->ids && i < list->n_ids; i++)
+		if (wants_id(filter, &list->ids[i]))
+			json_id(&json, &list->ids[i]);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+/* The table */
+
+enum {
+	COLUMN_USER,
+	COLUMN_UNIT,
+	COLUMN_PID,
+	COLUMN_SESSION,
+	COLUMN_ID,
+	COLUMN_STATE,
+	COLUMN_AGE,
+	COLUMN_LOCAL,
+	COLUMN_PEER,
+	COLUMN_DEVICE,
+	COLUMN_QPN,
+	COLUMN_TOS,
+	COLUMN_RULE,
+	N_COLUMNS,
+};
+
+static const struct {
+	const char *head;
+	bool right;
+} columns[N_COLUMNS] = {
+	[COLUMN_USER] = { "USER", false }, [COLUMN_UNIT] = { "UNIT", false },
+	[COLUMN_PID] = { "PID", true },    [COLUMN_SESSION] = { "SESSION", true },
+	[COLUMN_ID] = { "ID", true },      [COLUMN_STATE] = { "STATE", false },
+	[COLUMN_AGE] = { "AGE", true },    [COLUMN_LOCAL] = { "LOCAL", false },
+	[COLUMN_PEER] = { "PEER", false }, [COLUMN_DEVICE] = { "DEVICE", false },
+	[COLUMN_QPN] = { "QPN", true },    [COLUMN_TOS] = { "TOS", true },
+	[COLUMN_RULE] = { "RULE", false },
+};
+
+struct row {
+	char cells[N_COLUMNS][264];
+};
+
+__attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
+						      ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(row->cells[column], sizeof(row->cells[column]), fmt, ap);
+	va_end(ap);
+}
+
+/* The two largest units: "12s", "4m05s", "3h04m", "12d03h". */
+static void set_age(struct row *row, uint64_t ms)
+{
+	unsigned long s = (unsigned long)(ms / 1000);
+
+	if (s < 60)
+		set(row, COLUMN_AGE, "%lus", s);
+	else if (s < 60 * 60)
+		set(row, COLUMN_AGE, "%lum%02lus", s / 60, s % 60);
+	else if (s < 24 * 60 * 60)
+		set(row, COLUMN_AGE, "%luh%02lum", s / 3600, s / 60 % 60);
+	else
+		set(row, COLUMN_AGE, "%lud%02luh", s / 86400, s / 3600 % 24);
+}
+
+static void set_owner(struct row *row, const struct rdmabroker_listed_session *session)
+{
+	const char *name = user_name(session->uid);
+
+	for (int i = 0; i < N_COLUMNS; i++)
+		set(row, i, "-");
+	if (name)
+		set(row, COLUMN_USER, "%s", name);
+	else
+		set(row, COLUMN_USER, "%u", session->uid);
+	if (session->unit)
+		set(row, COLUMN_UNIT, "%s", session->unit);
+	set(row, COLUMN_PID, "%d", session->pid);
+	set(row, COLUMN_SESSION, "%" PRIu64, session->number);
+}
+
+static void set_session(struct row *row, const struct rdmabroker_listed_session *session)
+{
+	set_owner(row, session);
+	set(row, COLUMN_STATE, "session");
+	set_age(row, session->age_ms);
+	if (session->rule)
+		set(row, COLUMN_RULE, "%s", session->rule);
+}
+
+static void set_addr(struct row *row, int column, const struct sockaddr_storage *addr)
+{
+	char text[ADDR_STRLEN];
+
+	if (addr->ss_family)
+		set(row, column, "%s", addr_to_string((const struct sockaddr *)addr, text));
+}
+
+static void set_id(struct row *row, const struct rdmabroker_listed_id *id)
+{
+	set_owner(row, id->session);
+	set(row, COLUMN_ID, "%u", id->id);
+	set(row, COLUMN_STATE, "%s", id->state);
+	set_age(row, id->age_ms);
+	set_addr(row, COLUMN_LOCAL, &id->local);
+	set_addr(row, COLUMN_PEER, &id->peer);
+	if (id->device)
+		set(row, COLUMN_DEVICE, "%s", id->device);
+	if (id->qp_num > 0)
+		set(row, COLUMN_QPN, "%u", id->qp_num);
+	if (id->tos >= 0)
+		set(row, COLUMN_TOS, "%d", id->tos);
+	if (id->rule)
+		set(row, COLUMN_RULE, "%s", id->rule);
+}
+
+static void for_each_row(const struct rdmabroker_list *list, const struct filter *filter,
+			 void (*take)(const struct row *row, void *arg), void *arg)
+{
+	const struct rdmabroker_listed_id *id = list->ids;
+	struct row row;
+
+	for (size_t i = 0; i < list->n_sessions; i++) {
+		if (wants_session(filter, list, &list->sessions[i])) {
+			set_session(&row, &list->sessions[i]);
+			take(&row, arg);
+		}
+		for (; id < list->ids + list->n_ids && id->session == &list->sessions[i]; id++)
+			if (filter->ids && wants_id(filter, id)) {
+				set_id(&row, id);
+				take(&row, arg);
+			}
+	}
+}
+
+static void widen(const struct row *row, void *arg)
+{
+	int *widths = arg;
+
+	for (int i = 0; i < N_COLUMNS; i++) {
+		int width = (int)strlen(row->cells[i]);
+
+		if (width > widths[i])
+			widths[i] = width;
+	}
+}
+
+struct printer {
+	FILE *file;
+	int widths[N_COLUMNS];
+};
+
+static void print_row(const struct row *row, void *arg)
+{
+	struct printer *printer = arg;
+
+	for (int i = 0; i < N_COLUMNS - 1; i++)
+		fprintf(printer->file, columns[i].right ? "%*s  " : "%-*s  ", printer->widths[i],
+			row->cells[i]);
+	fprintf(printer->file, "%s\n", row->cells[N_COLUMNS - 1]);
+}
+
+static void print_table(FILE *file, const struct rdmabroker_list *list, const struct filter *filter)
+{
+	struct printer printer = { .file = file };
+	struct row head;
+
+	for (int i = 0; i < N_COLUMNS; i++)
+		set(&head, i, "%s", columns[i].head);
+	widen(&head, printer.widths);
+	for_each_row(list, filter, widen, printer.widths);
+	print_row(&head, &printer);
+	for_each_row(list, filter, print_row, &printer);
+}
+
+/* Again and again */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	interrupted = 1;
+}
+
+/* As much of it as the terminal has room for, from its upper left corner on. */
+static int print_screen(const struct rdmabroker_list *list, const struct filter *filter)
+{
+	struct winsize size = { 0 };
+	char *text = NULL, *line;
+	unsigned n = 0, left = 0;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	if (!file) {
+		complain("out of memory");
+		return EXIT_FAILURE;
+	}
+	print_table(file, list, filter);
+	fclose(file);
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	fputs("\033[H\033[2J", stdout);
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		/* The last line is for the rest, and for the cursor. */
+		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
+			left++;
+		else
+			printf("%.*s\n", size.ws_col > 0 ? size.ws_col : (int)strlen(line), line);
+	}
+	if (left > 0)
+		printf("(and %u more)\n", left);
+	fflush(stdout);
+	free(text);
+	return EXIT_SUCCESS;
+}
+
+static int print_list(const struct ctl *ctl, struct rdmabroker *session,
+		      const struct filter *filter)
+{
+	struct rdmabroker_list *list;
+	int r, status = EXIT_SUCCESS;
+
+	r = rdmabroker_get_list(session, &list);
+	if (r < 0)
+		return complain_failure(session, r);
+	if (ctl->json)
+		print_json(list, filter);
+	else if (ctl->given[OPTION_WATCH])
+		status = print_screen(list, filter);
+	else
+		print_table(stdout, list, filter);
+	rdmabroker_free_list(list);
+	return status;
+}
+
+int verb_list(const struct ctl *ctl, char **arguments)
+{
+	const struct sigaction action = { .sa_handler = on_interrupt };
+	struct rdmabroker *session;
+	struct filter filter;
+	int status;
+
+	(void)arguments;
+	status = filter_read(&filter, ctl);
+	if (status == 0)
+		status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	if (ctl->given[OPTION_WATCH]) {
+		/* What is being asked is told, then it ends. */
+		sigaction(SIGINT, &action, NULL);
+		sigaction(SIGTERM, &action, NULL);
+	}
+	do
+		status = print_list(ctl, session, &filter);
+	while (ctl->given[OPTION_WATCH] && status == 0 && !interrupted &&
+	       (poll(NULL, 0, WATCH_MS), !interrupted));
+	rdmabroker_close(session);
+	return status;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "read.h"
+
+bool is_number(const char *text)
+{
+	return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+bool read_number(const char *text, unsigned long max, unsigned long *ret)
+{
+	errno = 0;
+	*ret = strtoul(text, NULL, 10);
+	return is_number(text) && errno == 0 && *ret <= max;
+}
+
+int read_word(const char *what, const char *word, const char *const *words)
+{
+	struct near near = { .word = word, .len = strlen(word) };
+
+	for (int i = 0; words[i]; i++) {
+		if (strcmp(words[i], word) == 0)
+			return i;
+		near_offer(&near, words[i]);
+	}
+	complain_unknown(what, &near);
+	return -1;
+}
+
+int read_user(const char *name, uint32_t *ret)
+{
+	const struct passwd *entry;
+	unsigned long uid;
+
+	if (is_number(name)) {
+		/* The highest number means "no id". */
+		if (!read_number(name, UINT32_MAX - 1, &uid)) {
+			complain("a uid is a number from 0 to %u", UINT32_MAX - 1);
+			return EXIT_USAGE;
+		}
+		*ret = (uint32_t)uid;
+		return 0;
+	}
+	errno = 0;
+	entry = getpwnam(name);
+	if (!entry) {
+		complain("unknown user \"%s\"%s%s", name, errno ? ": " : "",
+			 errno ? strerror(errno) : "");
+		return EXIT_FAILURE;
+	}
+	*ret = entry->pw_uid;
+	return 0;
+}
+
+int read_address(const char *text, struct sockaddr_storage *ret)
+{
+	/* inet_pton() knows no scopes; getaddrinfo() takes "10.1" for 10.0.0.1. */
+	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct addrinfo *info;
+
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
+		memcpy(ret, info->ai_addr, info->ai_addrlen);
+		freeaddrinfo(info);
+	} else {
+		complain("\"%s\" is no IPv4 or IPv6 address", text);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
+int read_port(const char *text, uint16_t *ret)
+{
+	unsigned long port;
+
+	if (!read_number(text, UINT16_MAX, &port) || port == 0) {
+		complain("a port is a number from 1 to 65535, not \"%s\"", text);
+		return EXIT_USAGE;
+	}
+	*ret = (uint16_t)port;
+	return 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/internal.h"
+#include "proto/address.h"
+
+/* For admins: sessions and ids, those of others too. */
+
+/* What is told points into the pages that told it, which are kept for as long as it lives. */
+struct list {
+	struct rdmabroker_list public;
+	Rdmabroker__Frame **pages;
+	size_t n_pages, n_sessions, n_ids;
+	struct rdmabroker_listed_session *sessions;
+	struct rdmabroker_listed_id *ids;
+};
+
+static void list_free(struct list *list)
+{
+	for (size_t i = 0; i < list->n_pages; i++)
+		rdmabroker__frame__free_unpacked(list->pages[i], NULL);
+	free(list->pages);
+	free(list->sessions);
+	free(list->ids);
+	free(list);
+}
+
+/* PAGE is taken over in any case. */
+static int list_add(struct list *list, Rdmabroker__Frame *page)
+{
+	const Rdmabroker__ListResult *in = page->reply->list;
+	Rdmabroker__Frame **pages = reallocarray(list->pages, list->n_pages + 1, sizeof(*pages));
+
+	if (!pages) {
+		rdmabroker__frame__free_unpacked(page, NULL);
+		return fail(ENOMEM, "get_list: out of memory");
+	}
+	list->pages = pages;
+	pages[list->n_pages++] = page;
+	list->n_sessions += in->n_sessions;
+	list->n_ids += in->n_ids;
+	return 0;
+}
+
+static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__ListedSession *in)
+{
+	*ret = (struct rdmabroker_listed_session){
+		.number = in->number,
+		.uid = in->uid,
+		.pid = (int)in->pid,
+		.unit = in->unit[0] ? in->unit : NULL,
+		.rule = in->rule[0] ? in->rule : NULL,
+		.age_ms = in->age_ms,
+		.n_ids = in->ids,
+		.n_leases = in->leases,
+	};
+}
+
+static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *in)
+{
+	*ret = (struct rdmabroker_listed_id){
+		.id = in->id,
+		.state = in->state,
+		.age_ms = in->age_ms,
+		.ps = (enum rdmabroker_port_space)in->port_space,
+		.qp_num = in->qp_num,
+		.tos = in->tos,
+		.rule = in->rule[0] ? in->rule : NULL,
+	};
+	if (!in->info)
+		return;
+	if (in->info->device[0])
+		ret->device = in->info->device;
+	address_unpack(&ret->local, in->info->local);
+	address_unpack(&ret->peer, in->info->peer);
+}
+
+/* An id's session came before it, on its page or on one before. False: the broker got it wrong. */
+static bool list_fill(struct list *list)
+{
+	struct rdmabroker_listed_session *session = list->sessions;
+	struct rdmabroker_listed_id *id = list->ids;
+
+	for (size_t i = 0; i < list->n_pages; i++) {
+		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+
+		for (size_t k = 0; k < in->n_sessions; k++)
+			in_session(session++, in->sessions[k]);
+	}
+	session = list->sessions;
+	for (size_t i = 0; i < list->n_pages; i++) {
+		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+
+		for (size_t k = 0; k < in->n_ids; k++) {
+			while (session < list->sessions + list->n_sessions &&
+			       session->number != in->ids[k]->session)
+				session++;
+			if (session == list->sessions + list->n_sessions)
+				return false;
+			in_id(id, in->ids[k]);
+			id++->session = session;
+		}
+	}
+	return true;
+}
+
+static int get_pages(struct rdmabroker *session, struct list *list)
+{
+	Rdmabroker__List m = RDMABROKER__LIST__INIT;
+	REQUEST(request, LIST, list, &m);
+	bool more;
+	int r;
+
+	do {
+		const Rdmabroker__ListResult *in;
+		Rdmabroker__Frame *page;
+
+		r = wire_call_for(session, "get_list", &request, RDMABROKER__REPLY__RESULT_LIST,
+				  &page);
+		if (r < 0)
+			break;
+		in = page->reply->list;
+		more = in->more;
+		m.session = in->next_session;
+		m.id = in->next_id;
+		r = list_add(list, page);
+	} while (r == 0 && more);
+	return r;
+}
+
+int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret)
+{
+	struct list *list = calloc(1, sizeof(*list));
+	int r;
+
+	if (!list)
+		return fail(ENOMEM, "get_list: out of memory");
+	r = get_pages(session, list);
+	if (r == 0) {
+		list->sessions = calloc(list->n_sessions + 1, sizeof(*list->sessions));
+		list->ids = calloc(list->n_ids + 1, sizeof(*list->ids));
+		if (!list->sessions || !list->ids)
+			r = fail(ENOMEM, "get_list: out of memory");
+		else if (!list_fill(list))
+			r = fail(EPROTO, "get_list: the broker lists an id of no session");
+	}
+	if (r < 0) {
+		list_free(list);
+		return r;
+	}
+	list->public = (struct rdmabroker_list){
+		.n_sessions = list->n_sessions,
+		.sessions = list->sessions,
+		.n_ids = list->n_ids,
+		.ids = list->ids,
+	};
+	*ret = &list->public;
+	return 0;
+}
+
+struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
+{
+	/* The public part is the first. */
+	if (public)
+		list_free((struct list *)public);
+	return NULL;
+}

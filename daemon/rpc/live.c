@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+
+#include "core/walk.h"
+#include "rpc/call.h"
+#include "util/clock.h"
+
+/* What admins see of others' sessions and ids, and do to them. */
+
+static void name_rule(char buf[TEXT_MAX / 2], const struct policy_rule *rule)
+{
+	buf[0] = 0;
+	if (rule)
+		snprintf(buf, TEXT_MAX / 2, "%s:%u", rule->file, rule->line);
+}
+
+static uint32_t count_leases(const struct session *session)
+{
+	struct list *l;
+	uint32_t n = 0;
+
+	list_for_each(l, &session->leases)
+		n++;
+	return n;
+}
+
+static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
+					      const struct session *session)
+{
+	Rdmabroker__ListedSession *out = &space->session;
+
+	rdmabroker__listed_session__init(out);
+	out->number = session->number;
+	out->uid = session->identity.uid;
+	out->pid = (uint32_t)session->identity.pid;
+	snprintf(space->unit, sizeof(space->unit), "%s", session->identity.unit ?: "");
+	out->unit = space->unit;
+	out->age_ms = clock_ms() - session->since_ms;
+	out->ids = (uint32_t)(session->ids.n_used + session->requests.n_used);
+	out->leases = count_leases(session);
+	name_rule(space->rule, session->rule);
+	out->rule = space->rule;
+	return out;
+}
+
+static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id *id)
+{
+	Rdmabroker__ListedId *out = &space->id;
+
+	rdmabroker__listed_id__init(out);
+	out->session = id->session->number;
+	out->id = id->handle;
+	out->state = (char *)id_state_to_word(id->state);
+	out->age_ms = clock_ms() - id->since_ms;
+	if (id->fabric) {
+		out_id_info(&space->info, id);
+		out->info = &space->info.info;
+	}
+	out->port_space = id->ps;
+	out->qp_num = id->qpn;
+	out->tos = id->tos;
+	name_rule(space->rule, id->rule);
+	out->rule = space->rule;
+	return out;
+}
+
+int do_list(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__ListResult *result = &call->space.list;
+	struct walk walk = {
+		.session = call->request->list->session,
+		.id = call->request->list->id,
+	};
+	struct session *session;
+	struct id *id;
+
+	rdmabroker__list_result__init(result);
+	result->sessions = call->space.listed_sessions;
+	result->ids = call->space.listed_ids;
+	for (size_t n = 0; n < MAX_LISTED; n++) {
+		if (!walk_next(&walk, core, &session, &id))
+			break;
+		if (id)
+			result->ids[result->n_ids++] = out_id(&call->space.listed[n].id, id);
+		else
+			result->sessions[result->n_sessions++] =
+				out_session(&call->space.listed[n].session, session);
+	}
+	/* The page may end with the last one of all: then the next page is empty. */
+	result->more = result->n_sessions + result->n_ids == MAX_LISTED;
+	result->next_session = walk.session;
+	result->next_id = walk.id;
+	REPLY(call, list, LIST, result);
+	return 0;
+}

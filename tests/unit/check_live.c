@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/id.h"
+#include "core/session.h"
+#include "tests/unit/program.h"
+
+/* What admins see of living sessions and ids, and do to them: by the library, and by rdmabrokerctl. */
+
+static uint32_t last_qpn = 16;
+
+/* A QP number rests for a while after each connection: every one has its own. */
+static const struct rdmabroker_conn_param *new_param(void)
+{
+	static struct rdmabroker_conn_param param;
+
+	param = (struct rdmabroker_conn_param){ .qp_num = ++last_qpn };
+	return &param;
+}
+
+/* Of S, which listens there; *RET_PASSIVE (may be NULL) is its id. */
+static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *s, uint16_t port,
+				       struct rdmabroker_id **ret_passive)
+{
+	struct rdmabroker_id *id = resolve(c, port);
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_connect(id, new_param()), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
+	if (ret_passive)
+		*ret_passive = event->id;
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
+	ck_assert_int_eq(rdmabroker_establish(id), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	return id;
+}
+
+/* list */
+
+static const char listed_rules[] =
+	"allow session\nallow listen\nallow connect tos 104\nallow accept\n";
+
+START_TEST(list_tells_all)
+{
+	struct rdmabroker *s, *c;
+	const struct rdmabroker_listed_session *session;
+	const struct rdmabroker_listed_id *id;
+	struct rdmabroker_list *list;
+
+	set_policy(listed_rules);
+	s = open_session(0);
+	c = open_session(0);
+	start_listening(s, 7471);
+	establish(c, s, 7471, NULL);
+	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
+	ck_assert_uint_eq(list->n_sessions, 2);
+	ck_assert_uint_eq(list->n_ids, 3);
+	session = &list->sessions[0];
+	ck_assert_uint_lt(session->number, list->sessions[1].number);
+	ck_assert_uint_eq(session->uid, geteuid());
+	ck_assert_int_eq(session->pid, getpid());
+	ck_assert_uint_eq(session->n_ids, 2);
+	ck_assert_uint_eq(session->n_leases, 0);
+	ck_assert_uint_le(session->age_ms, 10 * T);
+	ck_assert_str_eq(session->rule, "test.rules:1");
+
+	id = &list->ids[0];
+	ck_assert_ptr_eq(id->session, &list->sessions[0]);
+	ck_assert_uint_eq(id->id, 1);
+	ck_assert_str_eq(id->state, "listening");
+	ck_assert_int_eq(id->ps, RDMABROKER_PS_TCP);
+	ck_assert_int_eq(id->peer.ss_family, AF_UNSPEC);
+	ck_assert_int_eq(id->local.ss_family, AF_INET);
+	ck_assert_str_eq(id->rule, "test.rules:2");
+	ck_assert_int_eq(id->tos, -1);
+	ck_assert_uint_eq(id->qp_num, 0);
+	id = &list->ids[1];
+	ck_assert_ptr_eq(id->session, &list->sessions[0]);
+	ck_assert_uint_ge(id->id, SESSION_FIRST_REQUEST);
+	ck_assert_str_eq(id->state, "established");
+	ck_assert_str_eq(id->rule, "test.rules:4");
+	ck_assert_uint_eq(id->qp_num, last_qpn);
+	id = &list->ids[2];
+	ck_assert_ptr_eq(id->session, &list->sessions[1]);
+	ck_assert_str_eq(id->state, "established");
+	ck_assert_str_eq(id->device, "fake0");
+	ck_assert_int_eq(id->peer.ss_family, AF_INET);
+	ck_assert_str_eq(id->rule, "test.rules:3");
+	ck_assert_uint_eq(id->qp_num, last_qpn - 1);
+	ck_assert_int_eq(id->tos, 104);
+	rdmabroker_free_list(list);
+	ck_assert_ptr_null(rdmabroker_free_list(NULL));
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* More than fits on a page, in more than one session, with gaps. */
+START_TEST(list_has_pages)
+{
+	struct rdmabroker *sessions[3];
+	struct rdmabroker_id *ids[3][40];
+	struct rdmabroker_list *list;
+	size_t n = 0;
+
+	harness.core->settings.max_ids_per_session = 100;
+	for (int i = 0; i < 3; i++) {
+		sessions[i] = open_session(0);
+		for (int k = 0; k < 40; k++)
+			ck_assert_int_eq(rdmabroker_create_id(sessions[i], &ids[i][k], NULL,
+							      RDMABROKER_PS_TCP),
+					 0);
+	}
+	for (int k = 0; k < 40; k += 2)
+		rdmabroker_destroy_id(ids[0][k]);
+	await_counts(3, 100);
+	ck_assert_int_eq(rdmabroker_get_list(sessions[2], &list), 0);
+	ck_assert_uint_eq(list->n_sessions, 3);
+	ck_assert_uint_eq(list->n_ids, 100);
+	for (int i = 0; i < 3; i++)
+		for (uint32_t k = 1; k <= 40; k++) {
+			if (i == 0 && k % 2 == 1)
+				continue;
+			ck_assert_uint_eq(list->ids[n].id, k);
+			ck_assert_ptr_eq(list->ids[n].session, &list->sessions[i]);
+			ck_assert_str_eq(list->ids[n].state, "idle");
+			n++;
+		}
+	rdmabroker_free_list(list);
+	for (int i = 0; i < 3; i++)
+		rdmabroker_close(sessions[i]);
+}
+END_TEST
+
+static unsigned count_lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+START_TEST(list_prints)
+{
+	const struct passwd *me = getpwuid(geteuid());
+	struct rdmabroker *s, *c;
+	char uid[16], *line;
+
+	set_policy(listed_rules);
+	s = open_session(0);
+	c = open_session(0);
+	start_listening(s, 7471);
+	establish(c, s, 7471, NULL);
+	ck_assert_int_eq(ctl("list"), 0);
+	ck_assert_str_eq(got.err, "");
+	/* Two sessions, three ids, and who asks. */
+	ck_assert_uint_eq(count_lines(got.out), 1 + 2 + 3 + 1);
+	line = strtok(got.out, "\n");
+	assert_has(line, "USER");
+	ck_assert_ptr_nonnull(strstr(line, "TOS  RULE"));
+	line = strtok(NULL, "\n");
+	assert_has(line, " session ");
+	if (me)
+		ck_assert_int_eq(strncmp(line, me->pw_name, strlen(me->pw_name)), 0);
+	line = strtok(NULL, "\n");
+	assert_has(line, " listening ");
+	assert_has(line, " 10.9.0.1:7471 ");
+	assert_has(line, " test.rules:2");
+	line = strtok(NULL, "\n");
+	line = strtok(NULL, "\n");
+	line = strtok(NULL, "\n");
+	assert_has(line, " established ");
+	assert_has(line, " fake0 ");
+	assert_has(line, "  104  test.rules:3");
+
+	ck_assert_int_eq(ctl("list", "--json"), 0);
+	assert_json("len(d[\"sessions\"]) == 3 and len(d[\"ids\"]) == 3");
+	assert_json(
+		"list(d[\"sessions\"][0]) == [\"session\", \"uid\", \"user\", \"pid\", \"unit\", "
+		"\"age_ms\", \"ids\", \"leases\", \"rule\"]");
+	assert_json("d[\"ids\"][0][\"local\"] == \"10.9.0.1:7471\" and "
+		    "d[\"ids\"][0][\"peer\"] is None and d[\"ids\"][0][\"qpn\"] is None and "
+		    "d[\"ids\"][0][\"tos\"] is None and d[\"ids\"][2][\"tos\"] == 104 and "
+		    "d[\"ids\"][2][\"ps\"] == \"tcp\"");
+
+	ck_assert_int_eq(ctl("list", "--sessions"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 3);
+	assert_lacks(got.out, "established");
+	ck_assert_int_eq(ctl("list", "--sessions", "--state", "listening"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 1);
+	ck_assert_int_eq(ctl("list", "--listeners"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 1);
+	ck_assert_int_eq(ctl("list", "--connections"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 2);
+	ck_assert_int_eq(ctl("list", "--state", "established", "--port", "7471"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 2);
+	ck_assert_int_eq(ctl("list", "--peer", "10.9.0.1"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 2);
+	ck_assert_int_eq(ctl("list", "--peer", "10.9.0.7"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1);
+	ck_assert_int_eq(ctl("list", "--port", "7472", "--json"), 0);
+	assert_json("d == {\"sessions\": [], \"ids\": []}");
+	snprintf(uid, sizeof(uid), "%u", geteuid());
+	ck_assert_int_eq(ctl("list", "--user", uid), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 6);
+	ck_assert_int_eq(ctl("list", "--user", "3999999999"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(list_takes_no_nonsense)
+{
+	static const struct {
+		const char *option, *value, *complaint;
+	} cases[] = {
+		{ "--state", "listenin",
+		  "unknown state \"listenin\", did you mean \"listening\"?" },
+		{ "--peer", "10.1", "\"10.1\" is no IPv4 or IPv6 address" },
+		{ "--port", "0", "a port is a number from 1 to 65535" },
+		{ "--sessions", "--listeners", "give one of --sessions, --listeners" },
+		{ "--watch", "--json", "--watch is for a terminal" },
+		{ "--watch", "--sessions", "--watch is for a terminal" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ck_assert_int_eq(ctl("list", cases[i].option, cases[i].value), 2);
+		ck_assert_str_eq(got.out, "");
+		assert_has(got.err, cases[i].complaint);
+	}
+	ck_assert_int_eq(ctl("list", "--user", "nobody-at-all"), 1);
+	assert_has(got.err, "unknown user \"nobody-at-all\"\n");
+}
+END_TEST
+
+START_TEST(list_is_watched)
+{
+	ck_assert_int_eq(run_on_terminal(40, " session ",
+					 (const char *const[]){ program, "--socket",
+								harness.socket_path, "list",
+								"--watch", NULL }),
+			 0);
+	assert_has(got.out, "\033[H\033[2JUSER ");
+}
+END_TEST
+
+/* rdmabrokerctl and the daemon know the same states. */
+START_TEST(list_knows_the_states)
+{
+	char expression[2048] = "[o[\"values\"] for o in d[\"verbs\"][0][\"options\"] "
+				"if o[\"name\"] == \"state\"][0] == [";
+
+	for (int i = 0; i < _ID_STATE_MAX; i++) {
+		strcat(expression, "\"");
+		strcat(expression, id_state_to_word((enum id_state)i));
+		strcat(expression, "\", ");
+	}
+	strcat(expression, "]");
+	ck_assert_int_eq(ctl("help", "list", "--json"), 0);
+	assert_json(expression);
+}
+END_TEST
+
+UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
+	  list_takes_no_nonsense, list_is_watched, list_knows_the_states)
