@@ -166,3 +166,13 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
 		list_free((struct list *)public);
 	return NULL;
 }
+
+int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
+{
+	Rdmabroker__Kick m = RDMABROKER__KICK__INIT;
+	REQUEST(request, KICK, kick, &m);
+
+	m.session = number;
+	m.id = id;
+	return wire_call(session, "kick", 0, &request, session->call_timeout_ms, NULL);
+}

@@ -773,6 +773,21 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
 
 /**
+ * rdmabroker_kick - End somebody's session, or one id of it.
+ * @number: The session, as rdmabroker_get_list() tells it.
+ * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
+ * Description:
+ *   A connection is disconnected: both sides get DISCONNECTED. A request that waits to be accepted is
+ *   rejected, and so is known to its program by CONNECT_ERROR, as is the end of a connection that was not
+ *   made yet. Anything else is taken away, which is DEVICE_REMOVAL with status -EACCES. The daemon's
+ *   journal says who did it. Nobody is kept from coming again: that is for a rule.
+ * Returns:
+ *   0; -EBADF: there is none such; -EINVAL: the id is at its end already, or the session is the caller's
+ *   own; -EACCES: only admins may (policy operation "admin").
+ */
+int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
+
+/**
  * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().

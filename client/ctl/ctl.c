@@ -33,6 +33,14 @@ const struct verb verbs[] = {
 		.run = verb_help,
 	},
 	{
+		.name = "kick",
+		.argument = "SESSION[:ID]",
+		.summary = "End a session, or one id of it; list has the numbers",
+		.min_arguments = 1,
+		.max_arguments = 1,
+		.run = verb_kick,
+	},
+	{
 		.name = "list",
 		.summary = "Print the sessions with the daemon and their ids",
 		.options = list_options,

@@ -59,6 +59,7 @@ extern const char *const operations[];
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_explain(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
+int verb_kick(const struct ctl *ctl, char **arguments);
 int verb_list(const struct ctl *ctl, char **arguments);
 int verb_reload(const struct ctl *ctl, char **arguments);
 int verb_rules(const struct ctl *ctl, char **arguments);

@@ -26,6 +26,8 @@ struct core_settings {
 	unsigned resolve_timeout_ms; /* the cap */
 };
 
+struct session;
+
 struct core {
 	struct fabric *fabric;
 	struct policy *policy;
@@ -61,3 +63,9 @@ struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct poli
 int core_set_policy(struct core *core, struct policy *policy);
 /* enforce.c: what POLICY does not allow any more is ended. */
 void core_enforce(struct core *core);
+/*
+ * An admin, BY, ends a session or one id of it, as enforcing would; the journal says who did. 0, or
+ * STATUS_NO_SUCH_ID, STATUS_BAD_STATE, STATUS_BAD_REQUEST (of itself) with BY's failure set.
+ */
+int core_kick_session(struct session *by, uint64_t number);
+int core_kick_id(struct session *by, uint64_t number, uint32_t handle);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 
 #include "core/id.h"
+#include "core/walk.h"
 
 /*
  * OnReload=enforce: what the new policy does not allow is ended, as far as the connection manager can end
@@ -34,36 +36,24 @@ static bool is_allowed(struct id *id, struct id_wish *wish)
 	return false;
 }
 
-static void enforce_listener(struct id *id)
+/* An id without a connection. */
+static void take_away(struct id *id)
 {
-	struct id_wish wish;
-
-	wish_to_listen(&wish, id);
-	if (is_allowed(id, &wish))
-		return;
 	/* Neither a group nor who imports it may ask the connection manager for it. */
 	id_leave_all(id);
 	export_free(id->export);
-	/* rdma_cma.h has no other event after which a listener can only be destroyed. */
+	/* rdma_cma.h has no other event after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
 	id_set_state(id, ID_REVOKED);
 	tell_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 
-static void enforce_connection(struct id *id)
+/* TEXT is for the peer of a request. */
+static void end_connection(struct id *id, const char *text)
 {
-	struct id_wish wish;
-
-	if (id->passive)
-		wish_to_accept(&wish, id->fabric, id->ps, id->request);
-	else
-		wish_to_connect(&wish, id);
-	if (is_allowed(id, &wish))
-		return;
-
 	switch (id->state) {
 	case ID_REQUEST:
-		listener_turn_away(id, "policy has changed");
+		listener_turn_away(id, text);
 		break;
 	case ID_CONNECTING:
 	case ID_RESPONDED:
@@ -80,6 +70,27 @@ static void enforce_connection(struct id *id)
 	}
 	id_set_state(id, ID_FAILED);
 	tell_end(id, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
+static void enforce_listener(struct id *id)
+{
+	struct id_wish wish;
+
+	wish_to_listen(&wish, id);
+	if (!is_allowed(id, &wish))
+		take_away(id);
+}
+
+static void enforce_connection(struct id *id)
+{
+	struct id_wish wish;
+
+	if (id->passive)
+		wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	else
+		wish_to_connect(&wish, id);
+	if (!is_allowed(id, &wish))
+		end_connection(id, "policy has changed");
 }
 
 static void enforce_id(struct id *id)
@@ -134,4 +145,82 @@ void core_enforce(struct core *core)
 
 	list_for_each(l, &core->sessions)
 		enforce_session(container_of(l, struct session, link));
+}
+
+/* By an admin */
+
+int core_kick_session(struct session *by, uint64_t number)
+{
+	struct session *session = core_find_session(by->core, number);
+	char why[96];
+
+	if (session == by)
+		return failure_set(&by->failure, STATUS_BAD_REQUEST,
+				   "session %llu is the one that asks", (unsigned long long)number);
+	if (!session)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+				   (unsigned long long)number);
+	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
+		 by->identity.pid);
+	/* The client's own lines are rationed; what an admin does is not. */
+	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
+		   (unsigned long long)number, session->identity.uid, session->identity.pid,
+		   by->identity.uid, by->identity.pid);
+	session->ops->end(session->userdata, why);
+	return 0;
+}
+
+static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret)
+{
+	struct session *session = core_find_session(by->core, number);
+	int r;
+
+	if (!session)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+				   (unsigned long long)number);
+	r = session_get_id(session, handle, ret);
+	if (r != 0)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
+				   (unsigned long long)number, handle);
+	return 0;
+}
+
+int core_kick_id(struct session *by, uint64_t number, uint32_t handle)
+{
+	struct session *session;
+	struct id *id;
+	int r = find_id(by, number, handle, &id);
+
+	if (r != 0)
+		return r;
+	session = id->session;
+	switch (id->state) {
+	case ID_DISCONNECTING:
+	case ID_DISCONNECTED:
+	case ID_FAILED:
+	case ID_REMOVED:
+	case ID_MOVED:
+	case ID_REVOKED:
+		return failure_set(&by->failure, STATUS_BAD_STATE, "kick: id %u is %s already",
+				   handle, id_state_to_string(id->state));
+	default:
+		break;
+	}
+	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
+		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
+		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
+	failure_set(&session->failure, STATUS_DENIED, "an admin has ended it");
+	id_leave_all(id);
+	switch (id->state) {
+	case ID_IDLE:
+	case ID_BOUND:
+	case ID_LISTENING:
+	case ID_ADDR_QUERY:
+		take_away(id);
+		break;
+	default:
+		end_connection(id, "ended by an admin");
+		break;
+	}
+	return 0;
 }

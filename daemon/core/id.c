@@ -26,7 +26,7 @@ static const char *const state_names[_ID_STATE_MAX] = {
 	[ID_FAILED] = "failed",
 	[ID_REMOVED] = "without its device",
 	[ID_MOVED] = "another session's",
-	[ID_REVOKED] = "taken away by policy",
+	[ID_REVOKED] = "taken away by policy or an admin",
 };
 
 static const char *const state_words[_ID_STATE_MAX] = {

@@ -23,7 +23,7 @@
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
  *   any state ──DEVICE_REMOVAL──> REMOVED, ──taken over by another session──> MOVED, and a listener
- *   ──policy changed──> REVOKED: all three can only be destroyed.
+ *   ──policy changed──> REVOKED, which an admin can do to any id without a connection: all three can only be destroyed.
  *
  *   Of datagram ids "connecting" is a look-up, and nothing is confirmed: CONNECTING ──ESTABLISHED──>
  *   ESTABLISHED, and ACCEPTED is an answer given.
@@ -61,7 +61,7 @@ enum id_state {
 	ID_FAILED, /* no connection came of it, none will */
 	ID_REMOVED, /* its device is gone */
 	ID_MOVED, /* another session has it: only its number is left here */
-	ID_REVOKED, /* a listener that policy took away: likewise */
+	ID_REVOKED, /* policy, or an admin, took it away: likewise */
 	_ID_STATE_MAX,
 };
 

@@ -111,3 +111,4 @@ int do_reload(struct call *call);
 int do_list_rules(struct call *call);
 /* live.c */
 int do_list(struct call *call);
+int do_kick(struct call *call);

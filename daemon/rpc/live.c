@@ -94,3 +94,11 @@ int do_list(struct call *call)
 	REPLY(call, list, LIST, result);
 	return 0;
 }
+
+int do_kick(struct call *call)
+{
+	const Rdmabroker__Kick *m = call->request->kick;
+
+	return m->id > 0 ? core_kick_id(call->session, m->session, m->id) :
+			   core_kick_session(call->session, m->session);
+}

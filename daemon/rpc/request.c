@@ -399,6 +399,7 @@ static const struct operation {
 	{ OP(RELOAD), "reload", SESSION_PERMIT_ADMIN, do_reload },
 	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_ADMIN, do_list_rules },
 	{ OP(LIST), "list", SESSION_PERMIT_ADMIN, do_list },
+	{ OP(KICK), "kick", SESSION_PERMIT_ADMIN, do_kick },
 #undef OP
 };
 

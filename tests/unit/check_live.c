@@ -270,5 +270,128 @@ START_TEST(list_knows_the_states)
 }
 END_TEST
 
+/* kick */
+
+static uint64_t number_of(struct rdmabroker *session, size_t i)
+{
+	struct rdmabroker_list *list;
+	uint64_t number;
+
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	ck_assert_uint_gt(list->n_sessions, i);
+	number = list->sessions[i].number;
+	rdmabroker_free_list(list);
+	return number;
+}
+
+START_TEST(kick_ends_ids)
+{
+	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *listener = start_listening(s, 7471), *passive, *active, *pending;
+	struct rdmabroker_id *idle;
+	uint64_t ns = number_of(admin, 1), nc = number_of(admin, 2);
+	struct rdmabroker_event *event;
+
+	active = establish(c, s, 7471, &passive);
+	pending = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
+
+	/* Both sides hear of a connection's end; ids are numbered from 1 on, requests from 2^31. */
+	ck_assert_int_eq(rdmabroker_kick(admin, nc, 1), 0);
+	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(event->id, active);
+	rdmabroker_free_event(event);
+	event = expect(s, RDMABROKER_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(event->id, passive);
+	rdmabroker_free_event(event);
+	expect_failure(admin, rdmabroker_kick(admin, nc, 1), EINVAL, "is disconnected already");
+
+	ck_assert_int_eq(rdmabroker_kick(admin, ns, SESSION_FIRST_REQUEST + 1), 0);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_ptr_eq(event->id, pending);
+	ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
+	ck_assert_str_eq(event->text, "ended by an admin");
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_ERROR));
+
+	ck_assert_int_eq(rdmabroker_kick(admin, ns, 1), 0);
+	event = expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL);
+	ck_assert_ptr_eq(event->id, listener);
+	ck_assert_int_eq(event->status, -EACCES);
+	rdmabroker_free_event(event);
+	expect_failure(s, rdmabroker_listen(listener, 0), EINVAL, "or an admin");
+
+	ck_assert_int_eq(rdmabroker_create_id(c, &idle, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_kick(admin, nc, 3), 0);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	rdmabroker_destroy_id(idle);
+
+	expect_failure(admin, rdmabroker_kick(admin, nc, 77), EBADF, "has no id 77");
+	expect_failure(admin, rdmabroker_kick(admin, 999, 1), EBADF, "there is no session 999");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(1, 0);
+	rdmabroker_close(admin);
+}
+END_TEST
+
+START_TEST(kick_ends_sessions)
+{
+	struct rdmabroker *admin = open_session(0), *s = open_session(0);
+	char target[32];
+
+	start_listening(s, 7471);
+	expect_failure(admin, rdmabroker_kick(admin, number_of(admin, 0), 0), EINVAL,
+		       "the one that asks");
+	expect_failure(admin, rdmabroker_kick(admin, 999, 0), EBADF, "there is no session 999");
+	snprintf(target, sizeof(target), "%llu", (unsigned long long)number_of(admin, 1));
+	ck_assert_int_eq(ctl("kick", target), 0);
+	assert_has(got.out, " is ended\n");
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_LOST));
+	await_counts(1, 0);
+	rdmabroker_close(s);
+
+	s = open_session(0);
+	start_listening(s, 7471);
+	snprintf(target, sizeof(target), "%llu:1", (unsigned long long)number_of(admin, 1));
+	ck_assert_int_eq(ctl("kick", target, "--json"), 0);
+	assert_json("d[\"id\"] == 1 and d[\"session\"] > 1");
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	ck_assert_int_eq(ctl("kick", "999"), 1);
+	assert_has(got.err, "there is no session 999");
+	assert_has(got.err, "see rdmabrokerctl list\n");
+	rdmabroker_close(s);
+	rdmabroker_close(admin);
+}
+END_TEST
+
+START_TEST(kick_takes_no_nonsense)
+{
+	static const char *const targets[] = {
+		"",
+		"0",
+		"x",
+		"1:",
+		"1:0",
+		"1:x",
+		":1",
+		"1:2:3",
+		"-1",
+		"99999999999999999999999999",
+		"18446744073709551616",
+		"1:4294967296",
+	};
+
+	for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+		ck_assert_int_eq(ctl("kick", "--", targets[i]), 2);
+		assert_has(got.err, "a session is a number as list prints it");
+	}
+	ck_assert_int_eq(ctl("kick"), 2);
+	assert_has(got.err, "kick takes SESSION[:ID]");
+}
+END_TEST
+
 UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
-	  list_takes_no_nonsense, list_is_watched, list_knows_the_states)
+	  list_takes_no_nonsense, list_is_watched, list_knows_the_states, kick_ends_ids,
+	  kick_ends_sessions, kick_takes_no_nonsense)

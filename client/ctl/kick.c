@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/json.h"
+#include "read.h"
+
+/* "7" or "7:2"; no number of either is 0. */
+static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id)
+{
+	const char *colon = strchr(text, ':');
+	unsigned long session, id = 0;
+	char number[24];
+
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(text, ":"), text);
+	if (strcspn(text, ":") >= sizeof(number) || !read_number(number, ULONG_MAX, &session) ||
+	    session == 0 || (colon && (!read_number(colon + 1, UINT32_MAX, &id) || id == 0))) {
+		complain("a session is a number as list prints it, an id is SESSION:ID, not \"%s\"",
+			 text);
+		return EXIT_USAGE;
+	}
+	*ret_session = session;
+	*ret_id = (uint32_t)id;
+	return 0;
+}
+
+static void print_json(uint64_t number, uint32_t id)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_number(&json, "session", number);
+	if (id > 0)
+		json_number(&json, "id", id);
+	else
+		json_null(&json, "id");
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+int verb_kick(const struct ctl *ctl, char **arguments)
+{
+	struct rdmabroker *session;
+	uint64_t number;
+	uint32_t id;
+	int r, status;
+
+	status = read_target(arguments[0], &number, &id);
+	if (status == 0)
+		status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	r = rdmabroker_kick(session, number, id);
+	if (r < 0) {
+		status = complain_failure(session, r);
+		if (r == -EBADF)
+			complain("see rdmabrokerctl list");
+	} else if (ctl->json) {
+		print_json(number, id);
+	} else if (id > 0) {
+		printf("id %" PRIu32 " of session %" PRIu64 " is ended\n", id, number);
+	} else {
+		printf("session %" PRIu64 " is ended\n", number);
+	}
+	rdmabroker_close(session);
+	return status;
+}
