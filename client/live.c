@@ -176,3 +176,12 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
 	m.id = id;
 	return wire_call(session, "kick", 0, &request, session->call_timeout_ms, NULL);
 }
+
+int rdmabroker_drain(struct rdmabroker *session, int cancel)
+{
+	Rdmabroker__Drain m = RDMABROKER__DRAIN__INIT;
+	REQUEST(request, DRAIN, drain, &m);
+
+	m.cancel = cancel != 0;
+	return wire_call(session, "drain", 0, &request, session->call_timeout_ms, NULL);
+}

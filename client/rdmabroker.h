@@ -136,7 +136,7 @@ enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects it */
 	RDMABROKER_REJECT_BUSY = 2, /* a limit is reached: try again after retry_after_ms */
 	RDMABROKER_REJECT_NO_RULE = 3, /* no rule allows it */
-	RDMABROKER_REJECT_DRAINING = 4, /* the broker is being stopped */
+	RDMABROKER_REJECT_DRAINING = 4, /* the broker is drained: it takes nothing new */
 };
 
 struct rdmabroker_conn_param {
@@ -193,6 +193,8 @@ struct rdmabroker_status {
 	unsigned n_leases;
 	unsigned n_devices;
 	const struct rdmabroker_device_status *devices;
+	int draining; /* nothing new is taken, see rdmabroker_drain() */
+	unsigned n_handshakes; /* asked for or accepted, not yet established */
 };
 
 struct rdmabroker_device_status {
@@ -786,6 +788,18 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
  *   own; -EACCES: only admins may (policy operation "admin").
  */
 int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
+
+/**
+ * rdmabroker_drain - Have the daemon take nothing new; what exists goes on.
+ * @cancel: Not 0: take it back.
+ * Description:
+ *   Until it is taken back, or the daemon ends, all clients get -ESHUTDOWN from create_id, resolve_addr,
+ *   listen, connect, accept and join_multicast; peers are rejected with RDMABROKER_REJECT_DRAINING. How
+ *   many connections are left is in rdmabroker_get_status().
+ * Returns:
+ *   0; -EACCES: only admins may (policy operation "admin").
+ */
+int rdmabroker_drain(struct rdmabroker *session, int cancel);
 
 /**
  * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.

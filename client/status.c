@@ -32,6 +32,8 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.n_leases = in->leases,
 		.n_devices = (unsigned)in->n_devices,
 		.devices = status->devices,
+		.draining = in->draining,
+		.n_handshakes = in->handshakes,
 	};
 	for (size_t i = 0; i < in->n_devices; i++)
 		status->devices[i] = (struct rdmabroker_device_status){

@@ -32,6 +32,7 @@ struct broker {
 	sd_event_source *status_timer;
 	struct {
 		unsigned n_sessions, n_listeners, n_connections;
+		bool draining;
 	} told; /* what the last status line said */
 };
 
@@ -103,10 +104,11 @@ static void tell_status(struct broker *broker)
 	broker->told.n_sessions = core->n_sessions;
 	broker->told.n_listeners = core->n_listeners;
 	broker->told.n_connections = core->n_connections;
-	sd_notifyf(0, "STATUS=%u sessions, %u listeners, %u connections; %zu rules%s%s",
-		   core->n_sessions, core->n_listeners, core->n_connections,
-		   policy_n_rules(core->policy), *error ? "; the last reload was refused: " : "",
-		   error);
+	broker->told.draining = core->draining;
+	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s",
+		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
+		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
+		   *error ? "; the last reload was refused: " : "", error);
 }
 
 static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdata)
@@ -127,7 +129,8 @@ static int on_post(sd_event_source *source, void *userdata)
 	(void)source;
 	if (core->n_sessions == broker->told.n_sessions &&
 	    core->n_listeners == broker->told.n_listeners &&
-	    core->n_connections == broker->told.n_connections)
+	    core->n_connections == broker->told.n_connections &&
+	    core->draining == broker->told.draining)
 		return 0;
 	sd_event_source_get_enabled(broker->status_timer, &enabled);
 	if (enabled == SD_EVENT_OFF) {

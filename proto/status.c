@@ -32,6 +32,8 @@ int status_to_errno(enum status status)
 		return EOPNOTSUPP;
 	case STATUS_BUSY:
 		return EBUSY;
+	case STATUS_DRAINING:
+		return ESHUTDOWN;
 	}
 	return EIO;
 }

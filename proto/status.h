@@ -22,6 +22,7 @@ enum status {
 	STATUS_VERSION = 11, /* no common protocol version */
 	STATUS_UNKNOWN_OPERATION = 12,
 	STATUS_BUSY = 13, /* policy says yes, but not now: a limit of the rule is reached */
+	STATUS_DRAINING = 14, /* nothing new is taken: an admin has said so */
 };
 
 /* The errno that stands for STATUS where nothing more exact is known. */

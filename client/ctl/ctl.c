@@ -16,6 +16,12 @@ const struct verb verbs[] = {
 		.run = verb_check,
 	},
 	{
+		.name = "drain",
+		.summary = "Have the daemon take nothing new, and wait until no connection is left",
+		.options = drain_options,
+		.run = verb_drain,
+	},
+	{
 		.name = "explain",
 		.argument = "OPERATION",
 		.summary = "Say what policy would decide, and by which rule",

@@ -14,13 +14,13 @@ _rdmabrokerctl_argument() {
 	--state) mapfile -t COMPREPLY < <(compgen -W "idle bound listening resolving-addr addr-resolved \
 		resolving-route route-resolved connecting responded request accepted established \
 		disconnecting disconnected failed removed moved revoked" -- "$2") ;;
-	--local | --peer | --port | --data) COMPREPLY=() ;;
+	--local | --peer | --port | --data | --timeout) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
 
 _rdmabrokerctl() {
-	local verbs="check explain help kick list reload rules run status version"
+	local verbs="check drain explain help kick list reload rules run status version"
 	local operations="session device listen connect accept join admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -29,7 +29,7 @@ _rdmabrokerctl() {
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data | \
-			--state)
+			--state | --timeout)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -46,6 +46,7 @@ _rdmabrokerctl() {
 	_rdmabrokerctl_argument "$prev" "$cur" && return
 
 	case $verb in
+	drain) words+=" --timeout --cancel" ;;
 	explain) words+=" --user --group --unit --local --peer --port --device --ps --data" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	rules) words+=" --full" ;;

@@ -13,6 +13,7 @@ static const struct count {
 	{ "sessions", offsetof(struct rdmabroker_status, n_sessions) },
 	{ "listeners", offsetof(struct rdmabroker_status, n_listeners) },
 	{ "connections", offsetof(struct rdmabroker_status, n_connections) },
+	{ "handshakes", offsetof(struct rdmabroker_status, n_handshakes) },
 	{ "ids", offsetof(struct rdmabroker_status, n_ids) },
 	{ "leases", offsetof(struct rdmabroker_status, n_leases) },
 	{ "fds", offsetof(struct rdmabroker_status, n_fds) },
@@ -48,6 +49,7 @@ static void print_json(const struct rdmabroker_status *status)
 		json_close(&json, '}');
 	}
 	json_close(&json, ']');
+	json_bool(&json, "draining", status->draining);
 	for (size_t i = 0; i < N_COUNTS; i++)
 		json_number(&json, counts[i].name, get_count(status, &counts[i]));
 	json_close(&json, '}');
@@ -63,6 +65,9 @@ static void print_text(const struct rdmabroker_status *status)
 	else
 		printf("%11s: %u rule%s\n", "policy", status->n_rules,
 		       status->n_rules == 1 ? "" : "s");
+	if (status->draining)
+		printf("%11s: NOTHING NEW IS TAKEN; rdmabrokerctl drain --cancel takes it back\n",
+		       "draining");
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");
 	for (unsigned i = 0; i < status->n_devices; i++) {

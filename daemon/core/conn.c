@@ -90,6 +90,9 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 
 	if (id->state != ID_IDLE && id->state != ID_BOUND)
 		return id_refuse_state(id, "resolve_addr");
+	r = session_take_new(id->session, "resolve_addr");
+	if (r != 0)
+		return r;
 	/* As the kernel does: bound it is, and stays. */
 	if (id->state == ID_BOUND)
 		src = NULL;
@@ -271,8 +274,10 @@ int id_connect(struct id *id, const struct rdma_conn_param *param, const struct 
 
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect");
+	r = session_take_new(id->session, "connect");
 	/* A look-up tells the peer of no QP. */
-	r = id_is_datagram(id) ? 0 : check_qp(id, param->qp_num);
+	if (r == 0 && !id_is_datagram(id))
+		r = check_qp(id, param->qp_num);
 	if (r == 0)
 		r = set_local_ece(id, local_ece);
 	if (r != 0)
@@ -307,6 +312,13 @@ int id_accept(struct id *id, const struct rdma_conn_param *param, const struct i
 
 	if (id->state != ID_REQUEST)
 		return id_refuse_state(id, "accept");
+	r = session_take_new(id->session, "accept");
+	if (r != 0) {
+		/* The peer need not wait for what the program makes of that. */
+		listener_turn_away(id, REFUSAL_DRAINING, "draining");
+		id_set_state(id, ID_FAILED);
+		return r;
+	}
 	r = check_qp(id, param->qp_num);
 	if (r == 0)
 		r = set_local_ece(id, local_ece);

@@ -6,6 +6,7 @@
  * above, of which nothing is known here, and policy and fabric below, which do not know each other.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -39,6 +40,7 @@ struct core {
 	struct list sessions; /* session.link */
 	struct list exports; /* export.link, see export.c */
 	struct timewaits timewaits;
+	bool draining; /* nothing new is taken */
 	uint64_t last_session; /* number given to the youngest */
 
 	/* Gauges, kept by id.c: */
@@ -46,6 +48,7 @@ struct core {
 	unsigned n_ids;
 	unsigned n_listeners;
 	unsigned n_connections; /* established */
+	unsigned n_handshakes; /* asked for or accepted, not yet established */
 	unsigned n_leases; /* kept by session.c */
 
 	/* Of lines about a user, by uid and rule: reconnecting brings nobody more of them. */
@@ -69,3 +72,5 @@ void core_enforce(struct core *core);
  */
 int core_kick_session(struct session *by, uint64_t number);
 int core_kick_id(struct session *by, uint64_t number, uint32_t handle);
+/* Likewise: nothing new is taken from now on, or it is again. */
+void core_set_draining(struct session *by, bool draining);

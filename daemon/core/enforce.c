@@ -53,7 +53,7 @@ static void end_connection(struct id *id, const char *text)
 {
 	switch (id->state) {
 	case ID_REQUEST:
-		listener_turn_away(id, text);
+		listener_turn_away(id, REFUSAL_DENIED, text);
 		break;
 	case ID_CONNECTING:
 	case ID_RESPONDED:
@@ -223,4 +223,20 @@ int core_kick_id(struct session *by, uint64_t number, uint32_t handle)
 		break;
 	}
 	return 0;
+}
+
+void core_set_draining(struct session *by, bool draining)
+{
+	struct core *core = by->core;
+
+	if (core->draining == draining)
+		return;
+	core->draining = draining;
+	if (draining)
+		log_notice(
+			"Draining: nothing new is taken, by uid %u, pid %d; %u connections are left.",
+			by->identity.uid, by->identity.pid, core->n_connections);
+	else
+		log_notice("Draining is taken back by uid %u, pid %d.", by->identity.uid,
+			   by->identity.pid);
 }

@@ -99,6 +99,9 @@ int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 		failure->error = EEXIST;
 		return STATUS_BAD_STATE;
 	}
+	r = session_take_new(id->session, "join_multicast");
+	if (r != 0)
+		return r;
 	group = calloc(1, sizeof(*group));
 	if (!group)
 		return -ENOMEM;

@@ -85,13 +85,22 @@ const char *id_state_to_word(enum id_state state)
 	return state_words[state];
 }
 
+/* An answer to a look-up is given, and that is all. */
+static bool is_handshake(const struct id *id)
+{
+	return id->state == ID_CONNECTING || id->state == ID_RESPONDED ||
+	       (id->state == ID_ACCEPTED && !id_is_datagram(id));
+}
+
 void id_set_state(struct id *id, enum id_state state)
 {
 	struct core *core = id->session->core;
 
 	core->n_listeners -= id->state == ID_LISTENING;
 	core->n_connections -= id->state == ID_ESTABLISHED && !id_is_datagram(id);
+	core->n_handshakes -= is_handshake(id);
 	id->state = state;
+	core->n_handshakes += is_handshake(id);
 	core->n_listeners += id->state == ID_LISTENING;
 	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	if (state == ID_DISCONNECTED)
@@ -195,7 +204,9 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 	struct fabric_channel *channel;
 	int r;
 
-	r = session_get_channel(session, &channel);
+	r = session_take_new(session, "create_id");
+	if (r == 0)
+		r = session_get_channel(session, &channel);
 	if (r != 0)
 		return r;
 	r = id_alloc(&id, session, handle, ps, ID_IDLE);

@@ -181,7 +181,7 @@ struct listener *listener_free(struct listener *listener);
 void listener_set_id(struct listener *listener, struct id *id, struct charge *charge);
 int listener_charge(struct session *session, struct charge *charge);
 /* A request that was not answered. The id is spent. */
-void listener_turn_away(struct id *request, const char *text);
+void listener_turn_away(struct id *request, enum refusal_code code, const char *text);
 /* What its owner will want to know of a request, for the event that tells of it. */
 int listener_fill_request(struct id *request, struct session_event *event);
 /* group.c */

@@ -102,6 +102,9 @@ int id_listen(struct id *id, unsigned backlog)
 	unsigned max;
 	int r;
 
+	r = session_take_new(id->session, "listen");
+	if (r != 0)
+		return r;
 	/* As the kernel does for an id that nobody bound. */
 	if (id->state == ID_IDLE) {
 		r = id_bind_any(id);
@@ -168,11 +171,11 @@ static void turn_away(const struct listener *listener, struct fabric_id *request
 	fabric_id_free(request);
 }
 
-void listener_turn_away(struct id *request, const char *text)
+void listener_turn_away(struct id *request, enum refusal_code code, const char *text)
 {
 	uint8_t data[REFUSAL_MAX];
 	size_t max = id_is_datagram(request) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
-	size_t len = refusal_pack(data, max, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
+	size_t len = refusal_pack(data, max, code, /* retry_after_ms= */ 0, text);
 
 	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
 }
@@ -215,7 +218,7 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 		 addr_to_string((struct sockaddr *)&ret->info.local, local));
 }
 
-/* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY or a negative errno. */
+/* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or negative. */
 static int admit(struct listener *listener, struct session *session, struct fabric_event *event,
 		 const struct policy_rule **ret_rule, struct admitted *ret)
 {
@@ -224,6 +227,12 @@ static int admit(struct listener *listener, struct session *session, struct fabr
 	struct id_wish wish;
 	int r;
 
+	r = session_take_new(session, "accept");
+	if (r != 0) {
+		turn_away(listener, event->request, REFUSAL_DRAINING, /* retry_after_ms= */ 0,
+			  "draining");
+		return r;
+	}
 	wish_to_accept(&wish, event->request, listener->id->ps, event);
 	decide(session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {

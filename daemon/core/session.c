@@ -195,6 +195,14 @@ struct ratelimit *session_log_limit(struct session *session)
 	return core_log_limit(session->core, session->identity.uid, /* rule= */ NULL);
 }
 
+int session_take_new(struct session *session, const char *verb)
+{
+	if (!session->core->draining)
+		return 0;
+	return failure_set(&session->failure, STATUS_DRAINING,
+			   "%s: the broker is draining: it takes nothing new", verb);
+}
+
 int session_get_id(struct session *session, uint32_t handle, struct id **ret)
 {
 	struct id *id =

@@ -95,6 +95,9 @@ struct ratelimit *session_log_limit(struct session *session);
 int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, const char *what, const char *key);
 
+/* For what is new: 0, or STATUS_DRAINING while nothing new is taken. VERB as in "listen". */
+int session_take_new(struct session *session, const char *verb);
+
 /* STATUS_NO_SUCH_ID, or 0. */
 int session_get_id(struct session *session, uint32_t handle, struct id **ret);
 /* HANDLE 0: a request, a number is chosen. STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0. */

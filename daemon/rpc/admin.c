@@ -28,6 +28,8 @@ int do_get_status(struct call *call)
 	status->sessions = core->n_sessions;
 	status->listeners = core->n_listeners;
 	status->connections = core->n_connections;
+	status->handshakes = core->n_handshakes;
+	status->draining = core->draining;
 	status->ids = core->n_ids;
 	status->leases = core->n_leases;
 	status->fds = server_count_fds();

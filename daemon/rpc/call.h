@@ -112,3 +112,4 @@ int do_list_rules(struct call *call);
 /* live.c */
 int do_list(struct call *call);
 int do_kick(struct call *call);
+int do_drain(struct call *call);

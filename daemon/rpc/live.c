@@ -102,3 +102,9 @@ int do_kick(struct call *call)
 	return m->id > 0 ? core_kick_id(call->session, m->session, m->id) :
 			   core_kick_session(call->session, m->session);
 }
+
+int do_drain(struct call *call)
+{
+	core_set_draining(call->session, !call->request->drain->cancel);
+	return 0;
+}

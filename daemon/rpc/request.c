@@ -400,6 +400,7 @@ static const struct operation {
 	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_ADMIN, do_list_rules },
 	{ OP(LIST), "list", SESSION_PERMIT_ADMIN, do_list },
 	{ OP(KICK), "kick", SESSION_PERMIT_ADMIN, do_kick },
+	{ OP(DRAIN), "drain", SESSION_PERMIT_ADMIN, do_drain },
 #undef OP
 };
 

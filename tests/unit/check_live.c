@@ -392,6 +392,149 @@ START_TEST(kick_takes_no_nonsense)
 }
 END_TEST
 
+/* drain */
+
+START_TEST(drain_takes_nothing_new)
+{
+	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *active, *bound, *resolved, *late, *pending, *id;
+	struct rdmabroker_event *event, *request;
+	struct rdmabroker_status *status;
+
+	start_listening(s, 7471);
+	active = establish(c, s, 7471, NULL);
+	ck_assert_int_eq(rdmabroker_create_id(c, &bound, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7472)), 0);
+	resolved = resolve(c, 7471);
+	/* One that is under way, and one that the program is about to accept. */
+	late = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(late, new_param()), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
+	rdmabroker_free_event(event);
+	pending = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
+	request = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+
+	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
+	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
+	expect_failure(c, rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), ESHUTDOWN,
+		       "draining");
+	expect_failure(c, rdmabroker_listen(bound, 0), ESHUTDOWN, "listen: the broker is draining");
+	expect_failure(c, rdmabroker_resolve_addr_wait(bound, NULL, addr(7471), T), ESHUTDOWN,
+		       "draining");
+	expect_failure(c, rdmabroker_connect(resolved, new_param()), ESHUTDOWN, "draining");
+	expect_failure(s, rdmabroker_accept(request->id, new_param()), ESHUTDOWN, "draining");
+	rdmabroker_destroy_id(request->id);
+	rdmabroker_free_event(request);
+
+	/* What was under way goes on. */
+	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	ck_assert_ptr_eq(event->id, late);
+	rdmabroker_free_event(event);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_ptr_eq(event->id, pending);
+	ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
+	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DRAINING);
+	ck_assert_str_eq(event->text, "draining");
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
+	ck_assert_int_eq(status->draining, 1);
+	ck_assert_uint_eq(status->n_connections, 2);
+	/* Asked for and accepted: both of its ends. */
+	ck_assert_uint_eq(status->n_handshakes, 2);
+	rdmabroker_free_status(status);
+	ck_assert_int_eq(rdmabroker_establish(late), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	ck_assert_int_eq(rdmabroker_disconnect_wait(active, T), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
+
+	/* Nothing was broken by it. */
+	ck_assert_int_eq(rdmabroker_drain(admin, 1), 0);
+	ck_assert_int_eq(rdmabroker_listen(bound, 0), 0);
+	ck_assert_int_eq(rdmabroker_connect(resolved, new_param()), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(1, 0);
+	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
+	ck_assert_int_eq(status->draining, 0);
+	ck_assert_uint_eq(status->n_handshakes, 0);
+	rdmabroker_free_status(status);
+	rdmabroker_close(admin);
+}
+END_TEST
+
+/* A client of another host, as it were: it asks before the draining, and is heard after. */
+static void do_connect_and_drain(void *arg)
+{
+	const struct rdma_conn_param param = { .qp_num = ++last_qpn };
+	struct session *session = container_of(harness.core->sessions.prev, struct session, link);
+	struct id *id;
+
+	(void)arg;
+	ck_assert_int_eq(session_get_id(session, 1, &id), 0);
+	ck_assert_int_eq(id_connect(id, &param, NULL), 0);
+	harness.core->draining = true;
+}
+
+START_TEST(drain_rejects_what_comes)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_event *event;
+
+	start_listening(s, 7471);
+	resolve(c, 7471);
+	in_server(do_connect_and_drain, NULL);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DRAINING);
+	ck_assert_str_eq(event->text, "draining");
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_get_event(s, &event, 0), -EAGAIN);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(drain_waits)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+
+	ck_assert_int_eq(ctl("drain"), 0);
+	ck_assert_str_eq(got.out, "drained: no connection is left\n");
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "   draining: NOTHING NEW IS TAKEN");
+	ck_assert_int_eq(ctl("status", "--json"), 0);
+	assert_json("d[\"draining\"] is True");
+	ck_assert_int_eq(ctl("drain", "--cancel"), 0);
+	ck_assert_str_eq(got.out, "no longer draining\n");
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_lacks(got.out, "draining");
+
+	start_listening(s, 7471);
+	establish(c, s, 7471, NULL);
+	ck_assert_int_eq(ctl("drain", "--timeout", "0"), 1);
+	/* Both of its ends are here. */
+	assert_has(got.err, "2 connections are left after 0 s; the daemon goes on draining");
+	ck_assert_int_eq(ctl("drain", "--timeout", "1", "--json"), 1);
+	assert_json("d == {\"draining\": True, \"connections\": 2, \"handshakes\": 0}");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+	ck_assert_int_eq(ctl("drain", "--json"), 0);
+	assert_json("d == {\"draining\": True, \"connections\": 0, \"handshakes\": 0}");
+	ck_assert_int_eq(ctl("drain", "--cancel", "--json"), 0);
+	assert_json("d[\"draining\"] is False");
+
+	ck_assert_int_eq(ctl("drain", "--timeout", "soon"), 2);
+	assert_has(got.err, "a timeout is a number of seconds, not \"soon\"");
+	ck_assert_int_eq(ctl("drain", "--timeout", "1", "--cancel"), 2);
+	assert_has(got.err, "--cancel does not wait");
+}
+END_TEST
+
 UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
 	  list_takes_no_nonsense, list_is_watched, list_knows_the_states, kick_ends_ids,
-	  kick_ends_sessions, kick_takes_no_nonsense)
+	  kick_ends_sessions, kick_takes_no_nonsense, drain_takes_nothing_new,
+	  drain_rejects_what_comes, drain_waits)

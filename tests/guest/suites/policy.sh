@@ -378,6 +378,35 @@ case_kick() {
 	await "[ \$(status_field \"['sessions']\") = 1 ]"
 }
 
+case_drain() {
+	policy <<-END
+		allow any
+	END
+	serve server alice $A 7471 -P
+	connect one bob $A 7471
+	mark_journal
+	fails 1 rdmabrokerctl drain --timeout 1
+	assert_contains "$(cat words)" "connection"
+	assert_contains "$(cat words)" "left after 1 s"
+	await "journal | grep -q 'Draining: nothing new is taken, by uid 0,'"
+	assert_eq "$(status_field "['draining']")" True
+	assert_contains "$(rdmabrokerctl status)" "NOTHING NEW IS TAKEN"
+	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
+	fails 1 ping_once dave $A -p 7471
+	fails 1 as dave rdmabroker-ping -s -a $A -p 7472
+	# What exists goes on, until it ends by itself.
+	assert_eq "$(listed --user bob --connections -- state)" established
+	rdmabrokerctl drain --timeout 60 > drained &
+	draining=$!
+	stop one
+	wait $draining
+	assert_contains "$(cat drained)" "drained: no connection is left"
+	rdmabrokerctl drain --cancel
+	ping_once dave $A -p 7471
+	fails 1 as bob rdmabrokerctl drain
+	stop server
+}
+
 case_reload_over_the_wire() {
 	policy <<-END
 		allow session

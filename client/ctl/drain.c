@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/json.h"
+#include "read.h"
+
+#define POLL_MS 500
+
+enum {
+	OPTION_TIMEOUT,
+	OPTION_CANCEL,
+};
+
+const struct verb_option drain_options[] = {
+	[OPTION_TIMEOUT] = { "timeout", "SECONDS",
+			     "wait no longer (default: as long as it takes)" },
+	[OPTION_CANCEL] = { "cancel", NULL, "take it back" },
+	{ NULL },
+};
+
+struct left {
+	unsigned connections, handshakes;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int get_left(struct rdmabroker *session, struct left *ret, bool *ret_draining)
+{
+	struct rdmabroker_status *status;
+	int r = rdmabroker_get_status(session, &status);
+
+	if (r < 0)
+		return r;
+	*ret = (struct left){ status->n_connections, status->n_handshakes };
+	*ret_draining = status->draining;
+	rdmabroker_free_status(status);
+	return 0;
+}
+
+static const char *plural(unsigned n)
+{
+	return n == 1 ? " is" : "s are";
+}
+
+/* What is being made counts: it will be a connection. */
+static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret,
+			bool *ret_draining)
+{
+	int64_t begin = now_ms();
+	unsigned told = UINT_MAX;
+	int r;
+
+	for (;;) {
+		int64_t pause = POLL_MS, until = timeout_ms - (now_ms() - begin);
+		unsigned n;
+
+		r = get_left(session, ret, ret_draining);
+		if (r < 0)
+			return r;
+		n = ret->connections + ret->handshakes;
+		/* Somebody else has taken it back. */
+		if (n == 0 || !*ret_draining || (timeout_ms >= 0 && until <= 0))
+			return 0;
+		if (tell && n != told) {
+			printf("%u connection%s left\n", n, plural(n));
+			fflush(stdout);
+		}
+		told = n;
+		if (timeout_ms >= 0 && until < pause)
+			pause = until;
+		poll(NULL, 0, (int)pause);
+	}
+}
+
+static void print_json(const struct left *left, bool draining)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_bool(&json, "draining", draining);
+	json_number(&json, "connections", left->connections);
+	json_number(&json, "handshakes", left->handshakes);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+static int print_end(const struct ctl *ctl, const struct left *left, bool draining)
+{
+	unsigned n = left->connections + left->handshakes;
+	bool cancel = ctl->given[OPTION_CANCEL];
+
+	if (ctl->json)
+		print_json(left, draining);
+	else if (cancel)
+		puts("no longer draining");
+	else if (!draining)
+		complain("somebody has taken it back: the daemon takes what is new again");
+	else if (n > 0)
+		complain("%u connection%s left after %s s; the daemon goes on draining, see "
+			 "rdmabrokerctl list --connections",
+			 n, plural(n), ctl->given[OPTION_TIMEOUT]);
+	else
+		puts("drained: no connection is left");
+	return cancel || (draining && n == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int verb_drain(const struct ctl *ctl, char **arguments)
+{
+	const char *timeout = ctl->given[OPTION_TIMEOUT];
+	bool cancel = ctl->given[OPTION_CANCEL], draining = false;
+	unsigned long seconds = 0;
+	struct rdmabroker *session;
+	struct left left = { 0 };
+	int r, status;
+
+	(void)arguments;
+	if (timeout && (cancel || !read_number(timeout, INT_MAX, &seconds))) {
+		complain(cancel ? "--cancel does not wait: it takes no --timeout" :
+				  "a timeout is a number of seconds, not \"%s\"",
+			 timeout);
+		return see_help(ctl->verb);
+	}
+	status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	r = rdmabroker_drain(session, cancel);
+	if (r == 0 && cancel)
+		r = get_left(session, &left, &draining);
+	else if (r == 0)
+		r = wait_for_end(session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1, &left,
+				 &draining);
+	status = r < 0 ? complain_failure(session, r) : print_end(ctl, &left, draining);
+	rdmabroker_close(session);
+	return status;
+}
