@@ -78,6 +78,7 @@ declare -A pid # of what runs in the background, by NAME; its output is in the f
 serve() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
+	: > "$name" # what an earlier one of this name has said is not its word
 	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
 	pid[$name]=$!
 	await_line "$name" "listening on"
@@ -87,6 +88,7 @@ serve() {
 connect() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
+	: > "$name"
 	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k "$@" > "$name" 2>&1 &
 	pid[$name]=$!
 	await_line "$name" "QP number"

@@ -52,6 +52,7 @@ start() {
 	local name=$1 user=$2
 	shift 2
 	mkfifo "$name.in"
+	: > "$name"
 	as "$user" calls "$@" <> "$name.in" > "$name" 2>&1 &
 	pids[$name]=$!
 }
