@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/internal.h"
 #include "proto/address.h"
@@ -184,4 +185,46 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel)
 
 	m.cancel = cancel != 0;
 	return wire_call(session, "drain", 0, &request, session->call_timeout_ms, NULL);
+}
+
+int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
+{
+	Rdmabroker__GetMetrics m = RDMABROKER__GET_METRICS__INIT;
+	REQUEST(request, GET_METRICS, get_metrics, &m);
+	char *text = NULL;
+	size_t len = 0;
+	bool more;
+	int r;
+
+	do {
+		const Rdmabroker__GetMetricsResult *in;
+		Rdmabroker__Frame *page;
+		char *grown;
+		size_t n;
+
+		r = wire_call_for(session, "get_metrics", &request,
+				  RDMABROKER__REPLY__RESULT_GET_METRICS, &page);
+		if (r < 0)
+			break;
+		in = page->reply->get_metrics;
+		n = strlen(in->text);
+		grown = realloc(text, len + n + 1);
+		if (grown) {
+			text = grown;
+			memcpy(text + len, in->text, n + 1);
+			len += n;
+		} else {
+			r = fail(ENOMEM, "get_metrics: out of memory");
+		}
+		more = in->more;
+		m.section = in->next_section;
+		m.index = in->next_index;
+		rdmabroker__frame__free_unpacked(page, NULL);
+	} while (r == 0 && more);
+	if (r < 0) {
+		free(text);
+		return r;
+	}
+	*ret = text;
+	return 0;
 }

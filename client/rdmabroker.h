@@ -802,6 +802,15 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
 int rdmabroker_drain(struct rdmabroker *session, int cancel);
 
 /**
+ * rdmabroker_get_metrics - What the daemon has counted, as text in the format of OpenMetrics 1.0.
+ * Ownership:
+ *   *@ret is the caller's; free it with free(3).
+ * Returns:
+ *   0; -EACCES: only admins may ask (policy operation "admin").
+ */
+int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
+
+/**
  * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().

@@ -53,6 +53,11 @@ const struct verb verbs[] = {
 		.run = verb_list,
 	},
 	{
+		.name = "metrics",
+		.summary = "Print what the daemon has counted, in the format of OpenMetrics",
+		.run = verb_metrics,
+	},
+	{
 		.name = "reload",
 		.summary = "Have the daemon read rules and configuration again, all or nothing",
 		.run = verb_reload,

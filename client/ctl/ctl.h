@@ -62,6 +62,7 @@ int verb_explain(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
 int verb_kick(const struct ctl *ctl, char **arguments);
 int verb_list(const struct ctl *ctl, char **arguments);
+int verb_metrics(const struct ctl *ctl, char **arguments);
 int verb_reload(const struct ctl *ctl, char **arguments);
 int verb_rules(const struct ctl *ctl, char **arguments);
 int verb_run(const struct ctl *ctl, char **arguments);

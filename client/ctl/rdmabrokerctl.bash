@@ -20,7 +20,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="check drain explain help kick list reload rules run status version"
+	local verbs="check drain explain help kick list metrics reload rules run status version"
 	local operations="session device listen connect accept join admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0

@@ -11,6 +11,7 @@
 #include <systemd/sd-event.h>
 
 #include "core/admission.h"
+#include "core/metrics.h"
 #include "core/timewait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
@@ -50,6 +51,8 @@ struct core {
 	unsigned n_connections; /* established */
 	unsigned n_handshakes; /* asked for or accepted, not yet established */
 	unsigned n_leases; /* kept by session.c */
+
+	struct metrics metrics;
 
 	/* Of lines about a user, by uid and rule: reconnecting brings nobody more of them. */
 	struct ratelimit log_limits[CORE_N_LOG_LIMITS];

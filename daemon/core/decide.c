@@ -18,16 +18,20 @@ void decide_ask(struct session *session, struct wish *wish, struct policy_verdic
 
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
+	uint64_t *counts = session->core->metrics.decisions[wish->question.operation];
 	struct tally *tally;
 
 	decide_ask(session, wish, ret);
 	if (ret->answer == POLICY_DEFER)
 		return;
 	tally = admissions_find(session->core->admissions, ret->rule);
-	if (ret->answer == POLICY_REJECT)
+	if (ret->answer == POLICY_REJECT) {
 		tally->n_rejected++;
-	else if (!wish->question.early)
+		counts[ret->rule ? DECISION_REJECTED : DECISION_NO_RULE]++;
+	} else if (!wish->question.early) {
 		tally->n_allowed++;
+		counts[DECISION_ALLOWED]++;
+	}
 	decide_audit(session, wish, ret, /* overflow= */ NULL);
 }
 
@@ -110,6 +114,7 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 
 	if (r != -EBUSY)
 		return r;
+	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
 	decide_audit(session, wish, &verdict, &overflow);
 	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
 				wish->object ? " " : "", wish->object ?: "");

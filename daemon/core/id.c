@@ -85,6 +85,33 @@ const char *id_state_to_word(enum id_state state)
 	return state_words[state];
 }
 
+/* Which way of an id is which step of a connection. */
+static const struct {
+	enum id_state from, to;
+	enum phase phase;
+} phases[] = {
+	{ ID_ADDR_QUERY, ID_ADDR_RESOLVED, PHASE_RESOLVE_ADDR },
+	{ ID_ROUTE_QUERY, ID_ROUTE_RESOLVED, PHASE_RESOLVE_ROUTE },
+	{ ID_CONNECTING, ID_RESPONDED, PHASE_CONNECT },
+	{ ID_CONNECTING, ID_ESTABLISHED, PHASE_CONNECT },
+	{ ID_REQUEST, ID_ACCEPTED, PHASE_ACCEPT },
+	{ ID_RESPONDED, ID_ESTABLISHED, PHASE_ESTABLISH },
+	{ ID_ACCEPTED, ID_ESTABLISHED, PHASE_ESTABLISH },
+	{ ID_DISCONNECTING, ID_DISCONNECTED, PHASE_DISCONNECT },
+};
+
+static void measure(struct id *id, enum id_state to)
+{
+	struct metrics *metrics = &id->session->core->metrics;
+	uint64_t now = clock_ns();
+
+	for (size_t i = 0; i < ELEMENTS_OF(phases); i++)
+		if (phases[i].from == id->state && phases[i].to == to)
+			histogram_observe(&metrics->phases[phases[i].phase],
+					  now - id->state_since_ns);
+	id->state_since_ns = now;
+}
+
 /* An answer to a look-up is given, and that is all. */
 static bool is_handshake(const struct id *id)
 {
@@ -99,6 +126,7 @@ void id_set_state(struct id *id, enum id_state state)
 	core->n_listeners -= id->state == ID_LISTENING;
 	core->n_connections -= id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	core->n_handshakes -= is_handshake(id);
+	measure(id, state);
 	id->state = state;
 	core->n_handshakes += is_handshake(id);
 	core->n_listeners += id->state == ID_LISTENING;
@@ -148,6 +176,8 @@ const struct policy_settings *id_get_caps(const struct id *id)
 
 void id_tell(struct id *id, struct session_event *event)
 {
+	if ((unsigned)event->type < METRICS_N_EVENTS)
+		id->session->core->metrics.events[event->type]++;
 	event->id = id;
 	id->session->ops->event(id->session->userdata, event);
 }
@@ -180,7 +210,8 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->session = session;
 	id->ps = ps;
 	id->state = state;
-	id->since_ms = clock_ms();
+	id->state_since_ns = clock_ns();
+	id->since_ms = id->state_since_ns / 1000000;
 	id->tos_asked = id->tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
 	r = id_charge(id, &id->charge);
@@ -283,6 +314,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 		listener_set_id(from->listener, id, &listening);
 	id->listener = TAKE_PTR(from->listener);
 	id_set_state(id, from->state);
+	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
 	*ret = TAKE_PTR(id);
 	return 0;

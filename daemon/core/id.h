@@ -76,6 +76,7 @@ struct id {
 	enum rdma_port_space ps;
 	enum id_state state;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when it was made, or taken over */
+	uint64_t state_since_ns; /* likewise: when it came into its state */
 	struct charge charge;
 
 	/* Who admitted it; RULE belongs to POLICY. NULL: not decided yet. */

@@ -12,6 +12,7 @@
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
 #define MAX_LISTED 24 /* sessions and ids in a page: likewise */
+#define METRICS_TEXT_MAX 15872 /* in a page: likewise */
 #define TEXT_MAX 512
 
 struct server;
@@ -90,6 +91,10 @@ struct call {
 			Rdmabroker__ListedSession *listed_sessions[MAX_LISTED];
 			Rdmabroker__ListedId *listed_ids[MAX_LISTED];
 		};
+		struct {
+			Rdmabroker__GetMetricsResult get_metrics;
+			char metrics_text[METRICS_TEXT_MAX];
+		};
 	} space;
 };
 
@@ -113,3 +118,5 @@ int do_list_rules(struct call *call);
 int do_list(struct call *call);
 int do_kick(struct call *call);
 int do_drain(struct call *call);
+/* metrics.c */
+int do_get_metrics(struct call *call);

@@ -401,6 +401,7 @@ static const struct operation {
 	{ OP(LIST), "list", SESSION_PERMIT_ADMIN, do_list },
 	{ OP(KICK), "kick", SESSION_PERMIT_ADMIN, do_kick },
 	{ OP(DRAIN), "drain", SESSION_PERMIT_ADMIN, do_drain },
+	{ OP(GET_METRICS), "get_metrics", SESSION_PERMIT_ADMIN, do_get_metrics },
 #undef OP
 };
 
@@ -475,6 +476,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	}
 	reply.serial = request->serial;
 	if (r != 0) {
+		session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
 		out_failure(&failure, &session->failure);
 		reply.failure = &failure;
 		reply.result_case = RDMABROKER__REPLY__RESULT__NOT_SET;

@@ -88,7 +88,7 @@ START_TEST(help)
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
 		"[v[\"name\"] for v in d[\"verbs\"]] == [\"check\", \"drain\", \"explain\", \"help\", "
-		"\"kick\", \"list\", \"reload\", \"rules\", \"run\", \"status\", \"version\"]");
+		"\"kick\", \"list\", \"metrics\", \"reload\", \"rules\", \"run\", \"status\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);

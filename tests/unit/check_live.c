@@ -534,7 +534,79 @@ START_TEST(drain_waits)
 }
 END_TEST
 
+/* metrics */
+
+static void assert_openmetrics(void)
+{
+	FILE *check = popen("python3 -IS \"${SRCDIR:-.}/tests/openmetrics\"", "w");
+
+	ck_assert_str_eq(got.err, "");
+	ck_assert_ptr_nonnull(check);
+	fputs(got.out, check);
+	ck_assert_msg(pclose(check) == 0, "%s", got.out);
+}
+
+START_TEST(metrics_count)
+{
+	struct rdmabroker *s, *c;
+	struct rdmabroker_id *id;
+
+	set_policy("allow session\nallow listen port 7471\nallow connect\nallow accept max 1\n"
+		   "reject listen port 7472\n");
+	s = open_session(0);
+	c = open_session(0);
+	start_listening(s, 7471);
+	establish(c, s, 7471, NULL);
+	id = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), -ECONNREFUSED);
+	for (uint16_t port = 7472; port < 7474; port++) {
+		ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+		ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
+		ck_assert_int_eq(rdmabroker_listen(id, 0), -EACCES);
+	}
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_openmetrics();
+	assert_has(got.out, "\nrdmabroker_sessions 3\n");
+	assert_has(got.out, "\nrdmabroker_connections 2\n");
+	assert_has(got.out, "{operation=\"listen\",outcome=\"allowed\"} 1\n");
+	assert_has(got.out, "{operation=\"listen\",outcome=\"rejected\"} 1\n");
+	assert_has(got.out, "{operation=\"listen\",outcome=\"no-rule\"} 1\n");
+	assert_has(got.out, "{operation=\"accept\",outcome=\"busy\"} 1\n");
+	assert_has(got.out, "rdmabroker_refusals_total{status=\"denied\"} 2\n");
+	assert_has(got.out, "rdmabroker_events_total{type=\"connect-request\"} 1\n");
+	assert_has(got.out, "rdmabroker_phase_seconds_count{phase=\"resolve addr\"} 2\n");
+	assert_has(got.out, "rdmabroker_phase_seconds_count{phase=\"connect\"} 1\n");
+	assert_has(got.out, "rdmabroker_phase_seconds_count{phase=\"accept\"} 1\n");
+	assert_has(got.out, "rdmabroker_phase_seconds_count{phase=\"establish\"} 2\n");
+	assert_has(got.out, "rdmabroker_rule_decisions_total{file=\"test.rules\",line=\"5\","
+			    "outcome=\"rejected\"} 1\n");
+	assert_has(got.out, "rdmabroker_rule_objects{file=\"test.rules\",line=\"4\"} 1\n");
+	ck_assert_int_eq(ctl("metrics", "--json"), 0);
+	assert_json("d[\"openmetrics\"].endswith(\"# EOF\\n\")");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* More than fits on a page. */
+START_TEST(metrics_have_pages)
+{
+	char text[150 * 32] = "", line[32];
+
+	for (int i = 0; i < 149; i++) {
+		snprintf(line, sizeof(line), "reject listen port %d\n", i + 1);
+		strcat(text, line);
+	}
+	strcat(text, "allow any\n");
+	set_policy(text);
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_openmetrics();
+	assert_has(got.out, "rdmabroker_rule_objects{file=\"test.rules\",line=\"149\"} 0\n");
+	assert_has(got.out, "rdmabroker_rule_objects{file=\"\",line=\"0\"} 0\n# EOF\n");
+}
+END_TEST
+
 UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
 	  list_takes_no_nonsense, list_is_watched, list_knows_the_states, kick_ends_ids,
 	  kick_ends_sessions, kick_takes_no_nonsense, drain_takes_nothing_new,
-	  drain_rejects_what_comes, drain_waits)
+	  drain_rejects_what_comes, drain_waits, metrics_count, metrics_have_pages)

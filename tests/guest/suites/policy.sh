@@ -407,6 +407,27 @@ case_drain() {
 	stop server
 }
 
+case_metrics() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		allow connect
+	END
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	rdmabrokerctl metrics > metrics
+	cat metrics
+	assert grep -qx 'rdmabroker_listeners 1' metrics
+	assert grep -qx '# EOF' metrics
+	for phase in "resolve addr" "resolve route" connect accept establish; do
+		assert grep -q "^rdmabroker_phase_seconds_count{phase=\"$phase\"} [1-9]" metrics
+	done
+	fails 1 as bob rdmabrokerctl metrics
+	stop server
+}
+
 case_reload_over_the_wire() {
 	policy <<-END
 		allow session

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+#include "proto/json.h"
+
+static void print_json(const char *text)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_string(&json, "openmetrics", text);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+int verb_metrics(const struct ctl *ctl, char **arguments)
+{
+	struct rdmabroker *session;
+	int r, status;
+	char *text;
+
+	(void)arguments;
+	status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	r = rdmabroker_get_metrics(session, &text);
+	if (r < 0) {
+		status = complain_failure(session, r);
+	} else {
+		if (ctl->json)
+			print_json(text);
+		else
+			fputs(text, stdout);
+		free(text);
+	}
+	rdmabroker_close(session);
+	return status;
+}

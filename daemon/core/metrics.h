@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* What is counted since the daemon started, besides the rules' own counters. rpc/metrics.c prints it. */
+
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "proto/status.h"
+#include "util/metrics.h"
+
+enum decision {
+	DECISION_ALLOWED,
+	DECISION_REJECTED, /* by a rule */
+	DECISION_NO_RULE,
+	DECISION_BUSY, /* allowed, and then refused for a limit of the rule */
+	_DECISION_MAX,
+};
+
+/* The steps of a connection, by the names that cmtime(1) has for them, as the daemon sees them. */
+enum phase {
+	PHASE_RESOLVE_ADDR,
+	PHASE_RESOLVE_ROUTE,
+	PHASE_CONNECT, /* asked until the peer's answer came */
+	PHASE_ACCEPT, /* from the request until the program has accepted */
+	PHASE_ESTABLISH, /* from the answer, here or from the peer, until it was confirmed */
+	PHASE_DISCONNECT, /* asked until the peer's answer came */
+	_PHASE_MAX,
+};
+
+#define METRICS_N_EVENTS 16 /* of enum rdma_cm_event_type */
+
+struct metrics {
+	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
+	uint64_t refusals[STATUS_DRAINING + 1]; /* of requests, by enum status */
+	uint64_t events[METRICS_N_EVENTS]; /* told to clients */
+	struct histogram phases[_PHASE_MAX];
+};

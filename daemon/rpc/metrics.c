@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/version.h"
+#include "rpc/call.h"
+#include "rpc/server.h"
+
+/* What is counted, as OpenMetrics text, a page at a time. */
+
+#define ITEM_MAX 4096 /* the longest: all decisions, or a rule whose file has a long name */
+
+static void print_decisions(struct call *call, struct metrics_text *text, size_t i)
+{
+	static const char *const outcomes[_DECISION_MAX] = {
+		[DECISION_ALLOWED] = "allowed",
+		[DECISION_REJECTED] = "rejected",
+		[DECISION_NO_RULE] = "no-rule",
+		[DECISION_BUSY] = "busy",
+	};
+	const struct metrics *metrics = &call->session->core->metrics;
+
+	(void)i;
+	metrics_family(text, "rdmabroker_build", "info", NULL, "The daemon.");
+	metrics_printf(text, "rdmabroker_build_info{version=\"%s\"} 1\n", RDMABROKER_VERSION);
+	metrics_family(text, "rdmabroker_decisions", "counter", NULL,
+		       "Policy decisions. Those that were busy were allowed before.");
+	for (int op = 0; op < _POLICY_OPERATION_MAX; op++)
+		for (int d = 0; d < _DECISION_MAX; d++)
+			metrics_printf(
+				text,
+				"rdmabroker_decisions_total{operation=\"%s\",outcome=\"%s\"} "
+				"%" PRIu64 "\n",
+				policy_operation_to_string((enum policy_operation)op), outcomes[d],
+				metrics->decisions[op][d]);
+}
+
+static void print_refusals(struct call *call, struct metrics_text *text, size_t i)
+{
+	static const char *const names[STATUS_DRAINING + 1] = {
+		[STATUS_INTERNAL] = "internal",   [STATUS_BAD_REQUEST] = "bad-request",
+		[STATUS_BAD_STATE] = "bad-state", [STATUS_NO_SUCH_ID] = "no-such-id",
+		[STATUS_DENIED] = "denied",       [STATUS_NOT_PERMITTED] = "not-permitted",
+		[STATUS_NOT_OWNER] = "not-owner", [STATUS_QUOTA] = "quota",
+		[STATUS_FABRIC] = "fabric",       [STATUS_NO_DEVICE] = "no-device",
+		[STATUS_VERSION] = "version",     [STATUS_UNKNOWN_OPERATION] = "unknown-operation",
+		[STATUS_BUSY] = "busy",           [STATUS_DRAINING] = "draining",
+	};
+	const struct metrics *metrics = &call->session->core->metrics;
+
+	(void)i;
+	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
+		       "Requests of clients that were refused, by what they were told.");
+	for (int s = STATUS_INTERNAL; s <= STATUS_DRAINING; s++)
+		metrics_printf(text, "rdmabroker_refusals_total{status=\"%s\"} %" PRIu64 "\n",
+			       names[s], metrics->refusals[s]);
+}
+
+static void print_events(struct call *call, struct metrics_text *text, size_t i)
+{
+	static const char *const names[METRICS_N_EVENTS] = {
+		"addr-resolved",   "addr-error",       "route-resolved", "route-error",
+		"connect-request", "connect-response", "connect-error",  "unreachable",
+		"rejected",        "established",      "disconnected",   "device-removal",
+		"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
+	};
+	const struct metrics *metrics = &call->session->core->metrics;
+
+	(void)i;
+	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events told to clients.");
+	for (int e = 0; e < METRICS_N_EVENTS; e++)
+		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n", names[e],
+			       metrics->events[e]);
+}
+
+static void print_gauges(struct call *call, struct metrics_text *text, size_t i)
+{
+	const struct core *core = call->session->core;
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} gauges[] = {
+		{ "sessions", "Programs that talk to the daemon.", core->n_sessions },
+		{ "ids", "Connection manager ids of any state.", core->n_ids },
+		{ "listeners", "Ids that listen.", core->n_listeners },
+		{ "connections", "Connections that are established.", core->n_connections },
+		{ "handshakes", "Connections that are being made.", core->n_handshakes },
+		{ "leases", "Devices lent to sessions.", core->n_leases },
+		{ "fds", "Open file descriptors of the daemon.", server_count_fds() },
+		{ "rules", "Rules in force.", policy_n_rules(core->policy) },
+		{ "draining", "1 while nothing new is taken.", core->draining },
+	};
+
+	(void)i;
+	for (size_t k = 0; k < sizeof(gauges) / sizeof(gauges[0]); k++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "rdmabroker_%s", gauges[k].name);
+		metrics_family(text, name, "gauge", NULL, gauges[k].help);
+		metrics_printf(text, "%s %" PRIu64 "\n", name, gauges[k].value);
+	}
+}
+
+static void print_phase(struct call *call, struct metrics_text *text, size_t i)
+{
+	static const char *const names[_PHASE_MAX] = {
+		[PHASE_RESOLVE_ADDR] = "resolve addr", [PHASE_RESOLVE_ROUTE] = "resolve route",
+		[PHASE_CONNECT] = "connect",           [PHASE_ACCEPT] = "accept",
+		[PHASE_ESTABLISH] = "establish",       [PHASE_DISCONNECT] = "disconnect",
+	};
+	char labels[64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_phase_seconds", "histogram", "seconds",
+			       "How long the steps of connections took that were taken.");
+	snprintf(labels, sizeof(labels), "phase=\"%s\"", names[i]);
+	metrics_histogram(text, "rdmabroker_phase_seconds", labels,
+			  &call->session->core->metrics.phases[i]);
+}
+
+/* `file="...",line="..."`; empty and 0 where no rule matches. */
+static void rule_labels(const struct core *core, size_t i, char *ret, size_t size)
+{
+	const struct policy_rule *rule = policy_rule_at(core->policy, i);
+	char file[TEXT_MAX];
+
+	snprintf(ret, size, "file=\"%s\",line=\"%u\"",
+		 metrics_escape(file, sizeof(file), rule ? rule->file : ""), rule ? rule->line : 0);
+}
+
+static const struct tally *rule_tally(const struct core *core, size_t i)
+{
+	return admissions_find(core->admissions, policy_rule_at(core->policy, i));
+}
+
+static void print_rule_decisions(struct call *call, struct metrics_text *text, size_t i)
+{
+	const struct core *core = call->session->core;
+	const struct tally *tally = rule_tally(core, i);
+	char labels[TEXT_MAX + 64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_rule_decisions", "counter", NULL,
+			       "What each rule has decided; file empty: what no rule matched.");
+	rule_labels(core, i, labels, sizeof(labels));
+	metrics_printf(text,
+		       "rdmabroker_rule_decisions_total{%s,outcome=\"allowed\"} %" PRIu64 "\n",
+		       labels, tally->n_allowed);
+	metrics_printf(text,
+		       "rdmabroker_rule_decisions_total{%s,outcome=\"rejected\"} %" PRIu64 "\n",
+		       labels, tally->n_rejected);
+	metrics_printf(text, "rdmabroker_rule_decisions_total{%s,outcome=\"busy\"} %" PRIu64 "\n",
+		       labels, tally->n_busy);
+}
+
+static void print_rule_objects(struct call *call, struct metrics_text *text, size_t i)
+{
+	const struct core *core = call->session->core;
+	char labels[TEXT_MAX + 64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_rule_objects", "gauge", NULL,
+			       "Objects at a time that each rule has admitted.");
+	rule_labels(core, i, labels, sizeof(labels));
+	metrics_printf(text, "rdmabroker_rule_objects{%s} %u\n", labels,
+		       rule_tally(core, i)->n_now);
+}
+
+static void print_end(struct call *call, struct metrics_text *text, size_t i)
+{
+	(void)call;
+	(void)i;
+	metrics_printf(text, "# EOF\n");
+}
+
+#define ALL_RULES 0 /* and the one of no rule */
+
+static const struct section {
+	void (*print)(struct call *call, struct metrics_text *text, size_t i);
+	size_t n;
+} sections[] = {
+	{ print_decisions, 1 },
+	{ print_refusals, 1 },
+	{ print_events, 1 },
+	{ print_gauges, 1 },
+	{ print_phase, _PHASE_MAX },
+	{ print_rule_decisions, ALL_RULES },
+	{ print_rule_objects, ALL_RULES },
+	{ print_end, 1 },
+};
+#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
+
+int do_get_metrics(struct call *call)
+{
+	Rdmabroker__GetMetricsResult *result = &call->space.get_metrics;
+	struct metrics_text text = { .buf = call->space.metrics_text,
+				     .size = sizeof(call->space.metrics_text) };
+	size_t section = call->request->get_metrics->section;
+	size_t i = call->request->get_metrics->index;
+
+	text.buf[0] = 0;
+	while (section < N_SECTIONS && text.len + ITEM_MAX < text.size) {
+		size_t n = sections[section].n ?: policy_n_rules(call->session->core->policy) + 1;
+
+		if (i < n)
+			sections[section].print(call, &text, i++);
+		if (i >= n) {
+			section++;
+			i = 0;
+		}
+	}
+	rdmabroker__get_metrics_result__init(result);
+	result->text = text.buf;
+	result->more = section < N_SECTIONS;
+	result->next_section = (uint32_t)section;
+	result->next_index = (uint32_t)i;
+	REPLY(call, get_metrics, GET_METRICS, result);
+	return 0;
+}
