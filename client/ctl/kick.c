@@ -14,13 +14,15 @@
 /* "7" or "7:2"; no number of either is 0. */
 static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id)
 {
-	const char *colon = strchr(text, ':');
-	unsigned long session, id = 0;
-	char number[24];
+	size_t len = strcspn(text, ":");
+	const char *behind = text[len] ? text + len + 1 : NULL;
+	unsigned long session = 0, id = 0;
+	char number[24] = "";
 
-	snprintf(number, sizeof(number), "%.*s", (int)strcspn(text, ":"), text);
-	if (strcspn(text, ":") >= sizeof(number) || !read_number(number, ULONG_MAX, &session) ||
-	    session == 0 || (colon && (!read_number(colon + 1, UINT32_MAX, &id) || id == 0))) {
+	if (len < sizeof(number))
+		memcpy(number, text, len);
+	if (!read_number(number, ULONG_MAX, &session) || session == 0 ||
+	    (behind && (!read_number(behind, UINT32_MAX, &id) || id == 0))) {
 		complain("a session is a number as list prints it, an id is SESSION:ID, not \"%s\"",
 			 text);
 		return EXIT_USAGE;

@@ -288,7 +288,8 @@ START_TEST(kick_ends_ids)
 {
 	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *listener = start_listening(s, 7471), *passive, *active, *pending;
-	struct rdmabroker_id *idle;
+	struct rdmabroker_id *idle, *taken;
+	int fd;
 	uint64_t ns = number_of(admin, 1), nc = number_of(admin, 2);
 	struct rdmabroker_event *event;
 
@@ -323,8 +324,12 @@ START_TEST(kick_ends_ids)
 	expect_failure(s, rdmabroker_listen(listener, 0), EINVAL, "or an admin");
 
 	ck_assert_int_eq(rdmabroker_create_id(c, &idle, NULL, RDMABROKER_PS_TCP), 0);
+	/* Nobody can take over what was taken away. */
+	ck_assert_int_eq(rdmabroker_export_id(idle, &fd), 0);
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 3), 0);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	expect_failure(admin, rdmabroker_import_id(admin, fd, &taken), EBADF, "import");
+	close(fd);
 	rdmabroker_destroy_id(idle);
 
 	expect_failure(admin, rdmabroker_kick(admin, nc, 77), EBADF, "has no id 77");
