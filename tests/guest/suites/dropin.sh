@@ -93,10 +93,19 @@ served() {
 	}
 }
 
+# descendants PID: those of a process that ends first would be nobody's.
+descendants() {
+	local child
+	for child in $(pgrep -P "$1"); do
+		echo "$child"
+		descendants "$child"
+	done
+}
+
 # It would go on for ever.
 stop_server() {
-	pkill -KILL -P $server || true
-	kill -KILL $server || true
+	# shellcheck disable=SC2046
+	kill -KILL $(descendants $server) $server 2> /dev/null || true
 	wait $server || true
 }
 
