@@ -10,8 +10,8 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# What check_X.c of the server and of the library share.
-HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o program.o wire.o)
+# What several of them share.
+HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o pair.o program.o wire.o)
 
 $(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so

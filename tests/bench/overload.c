@@ -6,9 +6,12 @@
  *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
  *
  * Serves both ports, of which the first has a rule with RATE. Connects to the other one alone, and then
- * while CLIENTS together try the first one ten times as often as RATE: at once, and then with
+ * while CLIENTS together try the first one ten times as often as RATE: evenly spread, and then with
  * RDMABROKER_RETRY_BUSY. Prints a table; ends with 1 where fewer than 90 % of the admitted rate got
  * through, or a refusal was no BUSY.
+ *
+ * Who presses does so from hosts of their own, as a rule. Here they are a process of their own that
+ * yields the CPU to the services, their neighbour and the broker.
  */
 
 #include <arpa/inet.h>
@@ -22,7 +25,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DEADLINE_MS 10000
 #define MAX_CLIENTS 64
@@ -38,6 +44,7 @@ struct client {
 	unsigned flags;
 	struct sockaddr_in addr;
 	double per_second; /* tries; 0: one after the other */
+	double delay; /* ms before the first */
 	unsigned n_tried, n_connected, n_busy, n_other, n_late;
 	double *times; /* ms, of those that connected */
 	unsigned n_times;
@@ -183,7 +190,7 @@ static void *run_client(void *arg)
 {
 	struct client *client = arg;
 	struct rdmabroker *session = open_session(client->flags);
-	double begin = now(), due = begin;
+	double begin = now(), due = begin + client->delay;
 	struct ibv_cq *cq = NULL;
 
 	while (now() - begin < seconds * 1e3) {
@@ -205,11 +212,12 @@ static void *run_client(void *arg)
 }
 
 static void start(struct client *client, const struct sockaddr_in *addr, double per_second,
-		  unsigned flags)
+		  double delay, unsigned flags)
 {
 	*client = (struct client){
 		.addr = *addr,
 		.per_second = per_second,
+		.delay = delay,
 		.flags = flags,
 		.times = calloc(MAX_TIMES, sizeof(double)),
 	};
@@ -242,18 +250,17 @@ struct outcome {
 	double p50, p99; /* of the neighbour */
 };
 
-/* N clients of the service, and one of its neighbour. */
-static struct outcome run(unsigned n, unsigned flags)
+/* The clients of the service. */
+static struct outcome press(unsigned flags)
 {
-	static struct client clients[MAX_CLIENTS], neighbour;
+	static struct client clients[MAX_CLIENTS];
 	struct outcome ret = { 0 };
 	/* With retries a client waits until it is let in: it is the number of clients that presses. */
 	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
 
-	start(&neighbour, &other, 0, 0);
-	for (unsigned i = 0; i < n; i++)
-		start(&clients[i], &service, per_second, flags);
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n_clients; i++)
+		start(&clients[i], &service, per_second, i * 1e3 / (rate * FACTOR), flags);
+	for (unsigned i = 0; i < n_clients; i++) {
 		finish(&clients[i]);
 		ret.n_tried += clients[i].n_tried;
 		ret.n_connected += clients[i].n_connected;
@@ -263,7 +270,63 @@ static struct outcome run(unsigned n, unsigned flags)
 			fprintf(stderr, "overload: not busy but: %s\n", clients[i].why);
 		free(clients[i].times);
 	}
+	return ret;
+}
+
+/* The process of those who press: made before there is a thread or a session. */
+struct pressers {
+	pid_t pid;
+	int orders, outcomes;
+};
+
+static void run_pressers(int orders, int outcomes)
+{
+	struct outcome outcome;
+	unsigned flags;
+
+	setpriority(PRIO_PROCESS, 0, 19);
+	while (read(orders, &flags, sizeof(flags)) == (ssize_t)sizeof(flags)) {
+		outcome = press(flags);
+		if (write(outcomes, &outcome, sizeof(outcome)) != (ssize_t)sizeof(outcome))
+			die("nobody takes the outcome");
+	}
+}
+
+static struct pressers start_pressers(void)
+{
+	struct pressers ret;
+	int orders[2], outcomes[2];
+
+	if (pipe(orders) < 0 || pipe(outcomes) < 0)
+		die("no pipe");
+	ret.pid = fork();
+	if (ret.pid < 0)
+		die("no process");
+	if (ret.pid == 0) {
+		close(orders[1]);
+		close(outcomes[0]);
+		run_pressers(orders[0], outcomes[1]);
+		_exit(0);
+	}
+	close(orders[0]);
+	close(outcomes[1]);
+	ret.orders = orders[1];
+	ret.outcomes = outcomes[0];
+	return ret;
+}
+
+/* The neighbour's client, and those who press unless PRESSERS is NULL. */
+static struct outcome run(const struct pressers *pressers, unsigned flags)
+{
+	struct outcome ret = { 0 };
+	struct client neighbour;
+
+	if (pressers && write(pressers->orders, &flags, sizeof(flags)) != (ssize_t)sizeof(flags))
+		die("nobody presses");
+	start(&neighbour, &other, 0, 0, 0);
 	finish(&neighbour);
+	if (pressers && read(pressers->outcomes, &ret, sizeof(ret)) != (ssize_t)sizeof(ret))
+		die("those who press have failed");
 	if (neighbour.n_connected != neighbour.n_tried)
 		fprintf(stderr, "overload: the neighbour failed %u times: %s\n",
 			neighbour.n_tried - neighbour.n_connected, neighbour.why);
@@ -286,8 +349,10 @@ static void print(const char *what, const struct outcome *outcome, const struct 
 int main(int argc, char **argv)
 {
 	struct outcome alone, pressed, retried;
+	struct pressers pressers;
 	struct rdmabroker *server;
 	pthread_t thread;
+	int status;
 	bool ok;
 
 	if (argc != 7)
@@ -304,15 +369,19 @@ int main(int argc, char **argv)
 	if (rate == 0 || n_clients == 0 || n_clients > MAX_CLIENTS || seconds == 0)
 		die("a number is out of range");
 
+	pressers = start_pressers();
 	server = open_session(0);
 	start_listening(server, &service);
 	start_listening(server, &other);
 	if (pthread_create(&thread, NULL, serve, server) != 0)
 		die("no thread");
 
-	alone = run(0, 0);
-	pressed = run(n_clients, 0);
-	retried = run(n_clients, RDMABROKER_RETRY_BUSY);
+	alone = run(NULL, 0);
+	pressed = run(&pressers, 0);
+	retried = run(&pressers, RDMABROKER_RETRY_BUSY);
+	close(pressers.orders);
+	if (waitpid(pressers.pid, &status, 0) < 0 || status != 0)
+		die("those who press have failed");
 	stop = true;
 	pthread_join(thread, NULL);
 

@@ -6,212 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/id.h"
-#include "core/session.h"
 #include "proto/status.h"
-#include "tests/fake/fake.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/pair.h"
 #include "util/diag.h"
 
 /*
- * The core on the fake fabric: ids through all their states, what policy makes of them, and that nothing
- * is left behind. Two sessions of this very user, a server's and a client's, record their events.
+ * Ids through all their states, what policy makes of them, and that nothing is left behind.
  */
-
-#define QPN 17
-#define STRANGER 4711
-
-struct record {
-	struct session *session;
-	unsigned n;
-	struct {
-		enum rdma_cm_event_type type;
-		int status;
-		uint32_t id, request;
-		struct rdma_conn_param conn;
-		uint8_t data[256];
-		int traffic_class; /* of the RTR attributes; -1: none came */
-		char text[256];
-	} events[64];
-};
-
-static sd_event *loop;
-static struct core *core;
-static struct record server, client;
-static int sockets[2];
-
-static void on_event(void *userdata, const struct session_event *event)
-{
-	struct record *record = userdata;
-	typeof(record->events[0]) *e = &record->events[record->n++ % 64];
-
-	*e = (typeof(*e)){
-		.type = event->type,
-		.status = event->status,
-		.id = event->id->handle,
-		.request = event->request ? event->request->handle : 0,
-		.conn = event->fabric->conn,
-		.traffic_class = event->rtr.mask & IBV_QP_AV ?
-					 event->rtr.attr.ah_attr.grh.traffic_class :
-					 -1,
-	};
-	memcpy(e->data, event->fabric->private_data, sizeof(e->data));
-	if (event->failure)
-		strcpy(e->text, event->failure->text);
-}
-
-static const struct session_ops session_ops = { .event = on_event };
-
-static struct policy *load(const char *rules)
-{
-	struct policy *policy = NULL;
-	struct diag *diag = NULL;
-
-	ck_assert_int_eq(diag_new(&diag), 0);
-	ck_assert_msg(policy_load_text(&policy, "test.rules", rules, strlen(rules), diag) == 0,
-		      "%s", diag_first(diag));
-	diag_free(diag);
-	return policy;
-}
-
-static void set_policy(const char *rules)
-{
-	struct policy *policy = load(rules);
-
-	core_set_policy(core, policy);
-	policy_unref(policy);
-}
-
-static void run_loop(void)
-{
-	while (sd_event_run(loop, 0) > 0)
-		;
-}
-
-static void set_up(void)
-{
-	struct policy *policy = load("allow any\n");
-	struct failure failure;
-
-	ck_assert_int_ge(sd_event_new(&loop), 0);
-	ck_assert_int_eq(core_new(&core, loop, FABRIC_ACCESS_ACL, policy), 0);
-	policy_unref(policy);
-	core->settings = (struct core_settings){
-		.max_ids_per_session = 100,
-		.backlog = 128,
-		.tos = -1,
-		.resolve_timeout_ms = 1000,
-	};
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
-	memset(&server, 0, sizeof(server));
-	memset(&client, 0, sizeof(client));
-	ck_assert_int_eq(
-		session_new(&server.session, core, sockets[0], &session_ops, &server, &failure), 0);
-	ck_assert_int_eq(
-		session_new(&client.session, core, sockets[0], &session_ops, &client, &failure), 0);
-	ck_assert_int_eq(session_greet(server.session), 0);
-	ck_assert_int_eq(session_greet(client.session), 0);
-	run_loop();
-}
-
-/* What the account and the fabric assert at their ends is part of every test. */
-static void tear_down(void)
-{
-	session_free(client.session);
-	session_free(server.session);
-	ck_assert_uint_eq(core->n_sessions, 0);
-	ck_assert_uint_eq(core->n_ids, 0);
-	ck_assert_uint_eq(core->n_listeners, 0);
-	ck_assert_uint_eq(core->n_connections, 0);
-	ck_assert_uint_eq(core->n_leases, 0);
-	ck_assert_uint_eq(fake_n_ids(core->fabric), 0);
-	core_free(core);
-	sd_event_unref(loop);
-	close(sockets[0]);
-	close(sockets[1]);
-}
-
-static const struct sockaddr *addr(const char *ip, uint16_t port)
-{
-	static struct sockaddr_in in[8];
-	static unsigned n;
-	struct sockaddr_in *a = &in[n++ % 8];
-
-	*a = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };
-	ck_assert_int_eq(inet_pton(AF_INET, ip, &a->sin_addr), 1);
-	return (struct sockaddr *)a;
-}
-
-static struct id *make(struct record *record, uint32_t handle)
-{
-	struct id *id;
-
-	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP), 0);
-	ck_assert_uint_eq(id->handle, handle);
-	return id;
-}
-
-static void expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status)
-{
-	run_loop();
-	ck_assert_uint_gt(record->n, i);
-	ck_assert_str_eq(rdma_event_str(record->events[i].type), rdma_event_str(type));
-	ck_assert_int_eq(record->events[i].status, status);
-}
-
-static struct id *start_listening(uint16_t port)
-{
-	struct id *id = make(&server, 1);
-
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", port)), 0);
-	ck_assert_int_eq(id_listen(id, 0), 0);
-	ck_assert_int_eq(id->state, ID_LISTENING);
-	return id;
-}
-
-static struct id *resolve(uint32_t handle, uint16_t port)
-{
-	struct id *id = make(&client, handle);
-	unsigned n = client.n;
-
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.1", port), 100), 0);
-	expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	ck_assert_int_eq(id_resolve_route(id, 100), 0);
-	expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	return id;
-}
-
-static struct rdma_conn_param param(const char *data)
-{
-	return (struct rdma_conn_param){
-		.qp_num = QPN,
-		.private_data = data,
-		.private_data_len = (uint8_t)strlen(data),
-	};
-}
-
-/* Both ends, established. */
-static void establish(struct id **ret_active, struct id **ret_passive)
-{
-	struct rdma_conn_param p = param("hello"), q = param("welcome");
-	unsigned n;
-
-	start_listening(7471);
-	*ret_active = resolve(1, 7471);
-	n = client.n;
-	ck_assert_int_eq(id_connect(*ret_active, &p, NULL), 0);
-	expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	ck_assert_mem_eq(server.events[0].data, "hello", 5);
-	ck_assert_uint_eq(server.events[0].id, 1);
-	ck_assert_uint_ge(server.events[0].request, SESSION_FIRST_REQUEST);
-	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, ret_passive), 0);
-	ck_assert_int_eq(id_accept(*ret_passive, &q, NULL), 0);
-	expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
-	ck_assert_mem_eq(client.events[n].data, "welcome", 7);
-	ck_assert_int_eq(id_establish(*ret_active), 0);
-	expect(&server, 1, RDMA_CM_EVENT_ESTABLISHED, 0);
-	ck_assert_uint_eq(core->n_connections, 2);
-}
 
 START_TEST(a_connection_from_end_to_end)
 {
@@ -219,7 +20,7 @@ START_TEST(a_connection_from_end_to_end)
 
 	establish(&active, &passive);
 	ck_assert_int_eq(id_disconnect(active), 0);
-	expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
@@ -233,7 +34,7 @@ START_TEST(the_end_of_a_session_tells_the_peer)
 
 	establish(&active, &passive);
 	client.session = session_free(client.session);
-	expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_uint_eq(core->n_sessions, 1);
 }
 END_TEST
@@ -271,9 +72,9 @@ START_TEST(verbs_and_states)
 				continue;
 			id_set_state(id, (enum id_state)state);
 			client.session->failure.error = 0;
-			r = v == 0 ? id_bind(id, addr("10.9.0.1", 5000)) :
+			r = v == 0 ? id_bind(id, pair_addr("10.9.0.1", 5000)) :
 			    v == 1 ? id_listen(id, 1) :
-			    v == 2 ? id_resolve_addr(id, NULL, addr("10.9.0.1", 1), 1) :
+			    v == 2 ? id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1) :
 			    v == 3 ? id_resolve_route(id, 1) :
 			    v == 4 ? id_connect(id, &p, NULL) :
 			    v == 5 ? id_accept(id, &p, NULL) :
@@ -299,8 +100,8 @@ START_TEST(a_rejects_words_reach_the_peer)
 	struct id *active, *request;
 	unsigned n;
 
-	start_listening(7471);
-	active = resolve(1, 7471);
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
 	n = client.n;
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	run_loop();
@@ -308,7 +109,7 @@ START_TEST(a_rejects_words_reach_the_peer)
 	ck_assert_int_eq(id_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(request->state, ID_REQUEST);
 	ck_assert_int_eq(id_reject(request, "go away", 7, false), 0);
-	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
+	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_mem_eq(client.events[n].data, "go away", 7);
 	ck_assert_int_eq(active->state, ID_FAILED);
 }
@@ -321,13 +122,13 @@ START_TEST(policy_rejects_a_request)
 	struct id *active;
 	unsigned n;
 
-	set_policy("allow session\nallow listen\nallow connect\n"
-		   "reject accept peer 10.9.0.0/24 reason \"not a storage host\"\n");
-	start_listening(7471);
-	active = resolve(1, 7471);
+	pair_set_policy("allow session\nallow listen\nallow connect\n"
+			"reject accept peer 10.9.0.0/24 reason \"not a storage host\"\n");
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
 	n = client.n;
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
-	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
+	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(server.n, 0);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_DENIED);
@@ -343,12 +144,12 @@ START_TEST(no_rule_is_a_reject_of_its_own)
 	struct id *active;
 	unsigned n;
 
-	set_policy("allow session\nallow listen\nallow connect\n");
-	start_listening(7471);
-	active = resolve(1, 7471);
+	pair_set_policy("allow session\nallow listen\nallow connect\n");
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
 	n = client.n;
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
-	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
+	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
 }
@@ -358,20 +159,20 @@ START_TEST(connect_is_decided_early_and_again)
 {
 	struct id *id;
 
-	set_policy("allow session\n"
-		   "reject connect peer 10.8.0.0/16 reason \"not there\"\n"
-		   "allow connect device other*\n"
-		   "reject connect reason \"wrong device\"\n");
+	pair_set_policy("allow session\n"
+			"reject connect peer 10.8.0.0/16 reason \"not there\"\n"
+			"allow connect device other*\n"
+			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* Certain at once, before anything goes out: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.8.0.1", 1), 100), STATUS_DENIED);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100), STATUS_DENIED);
 	ck_assert_int_eq(client.session->failure.error, EACCES);
 	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* Only when the device is known: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.1", 1), 100), 0);
-	expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
 }
@@ -382,19 +183,19 @@ START_TEST(tos_by_policy)
 	struct rdma_conn_param p = param("");
 	struct id *active, *id;
 
-	set_policy("allow session\nallow listen\nallow connect tos-max 32\n"
-		   "allow accept dscp af31\n");
-	start_listening(7471);
+	pair_set_policy("allow session\nallow listen\nallow connect tos-max 32\n"
+			"allow accept dscp af31\n");
+	pair_start_listening(7471);
 	id = make(&client, 2);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 256), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 200), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.1", 7471), 100), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100), 0);
 	run_loop();
 	ck_assert_int_eq(id->tos, 32);
-	active = resolve(1, 7471);
+	active = pair_resolve(1, 7471);
 	ck_assert_int_eq(active->tos, -1);
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
-	expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_int_eq(server.events[0].traffic_class, 26 << 2);
 }
 END_TEST
@@ -403,32 +204,32 @@ START_TEST(reuseaddr_by_policy)
 {
 	struct id *a, *b, *c, *d;
 
-	set_policy("allow session\nallow listen port 9000\nallow connect reuseaddr yes\n");
+	pair_set_policy("allow session\nallow listen port 9000\nallow connect reuseaddr yes\n");
 	a = make(&client, 1);
 	b = make(&client, 2);
-	ck_assert_int_eq(id_bind(a, addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_bind(b, addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(id_bind(a, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(id_bind(b, pair_addr("10.9.0.1", 5000)), 0);
 	/* Not where the program may want to listen: */
 	c = make(&client, 3);
-	ck_assert_int_eq(id_bind(c, addr("10.9.0.1", 9000)), 0);
+	ck_assert_int_eq(id_bind(c, pair_addr("10.9.0.1", 9000)), 0);
 	ck_assert(!c->reuseaddr);
 	ck_assert_int_eq(id_listen(c, 1), 0);
 	ck_assert_int_eq(id_listen(a, 1), STATUS_BAD_STATE);
 	ck_assert_int_eq(client.session->failure.error, EINVAL);
 
-	set_policy("allow session\nallow listen\nallow connect reuseaddr client\n");
+	pair_set_policy("allow session\nallow listen\nallow connect reuseaddr client\n");
 	d = make(&client, 4);
-	ck_assert_int_eq(id_bind(d, addr("10.9.0.1", 5000)), STATUS_FABRIC);
+	ck_assert_int_eq(id_bind(d, pair_addr("10.9.0.1", 5000)), STATUS_FABRIC);
 	ck_assert_int_eq(client.session->failure.error, EADDRINUSE);
 	ck_assert_int_eq(id_set_option(d, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(d, addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(id_bind(d, pair_addr("10.9.0.1", 5000)), 0);
 	ck_assert_int_eq(id_listen(d, 1), STATUS_BAD_STATE);
 	ck_assert_int_eq(client.session->failure.error, EINVAL);
 
-	set_policy("allow session\nallow listen\nallow connect\n");
+	pair_set_policy("allow session\nallow listen\nallow connect\n");
 	a = make(&client, 5);
 	ck_assert_int_eq(id_set_option(a, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(a, addr("10.9.0.1", 6000)), STATUS_DENIED);
+	ck_assert_int_eq(id_bind(a, pair_addr("10.9.0.1", 6000)), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "REUSEADDR"));
 	ck_assert_str_eq(client.session->failure.rule, "test.rules:3");
 }
@@ -439,17 +240,17 @@ START_TEST(reuseaddr_is_decided_again)
 {
 	struct id *id;
 
-	set_policy("allow session\n"
-		   "allow connect peer 10.9.0.0/24 reuseaddr client\n"
-		   "allow connect peer 10.8.0.0/24\n");
+	pair_set_policy("allow session\n"
+			"allow connect peer 10.9.0.0/24 reuseaddr client\n"
+			"allow connect peer 10.8.0.0/24\n");
 	id = make(&client, 1);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.8.0.1", 1), 100), 0);
-	expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 100), 0);
-	expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100), 0);
+	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
 
@@ -459,20 +260,20 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
-	expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
-	expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000), 0);
+	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, addr("10.9.0.2", 1), 60000), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000), 0);
 	id->resolve_until_ms = 0;
-	expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
 }
 END_TEST
@@ -481,11 +282,11 @@ START_TEST(privileged_ports_need_a_rule_that_names_them)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 443)), STATUS_DENIED);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 443)), STATUS_DENIED);
 	ck_assert_int_eq(client.session->failure.error, EACCES);
-	set_policy("allow session\nallow listen port 443\nallow any\n");
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 80)), STATUS_DENIED);
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 443)), 0);
+	pair_set_policy("allow session\nallow listen port 443\nallow any\n");
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 80)), STATUS_DENIED);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 443)), 0);
 }
 END_TEST
 
@@ -493,8 +294,8 @@ START_TEST(binding_needs_a_purpose)
 {
 	struct id *id = make(&client, 1);
 
-	set_policy("allow session\nallow device\n");
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 5000)), STATUS_DENIED);
+	pair_set_policy("allow session\nallow device\n");
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), STATUS_DENIED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_BIND), 0);
 }
 END_TEST
@@ -503,18 +304,18 @@ START_TEST(backlog)
 {
 	struct id *id;
 
-	set_policy("allow session\nallow listen port 4421 backlog 2048\n"
-		   "allow listen port 1-5000 backlog 16\nallow listen\n");
+	pair_set_policy("allow session\nallow listen port 4421 backlog 2048\n"
+			"allow listen port 1-5000 backlog 16\nallow listen\n");
 	id = make(&server, 1);
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 4420)), 0);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 4420)), 0);
 	ck_assert_int_eq(id_listen(id, 512), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4420), 16);
 	id = make(&server, 2);
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 4421)), 0);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 4421)), 0);
 	ck_assert_int_eq(id_listen(id, 0), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4421), 2048);
 	id = make(&server, 3);
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 6000)), 0);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 6000)), 0);
 	ck_assert_int_eq(id_listen(id, 0), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 6000), 128);
 }
@@ -525,8 +326,8 @@ START_TEST(a_strangers_qp)
 	struct rdma_conn_param p = param("");
 	struct id *active, *request;
 
-	start_listening(7471);
-	active = resolve(1, 7471);
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
 	fake_estrange_qp(core->fabric, STRANGER);
 	p.qp_num = STRANGER;
 	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_NOT_OWNER);
@@ -575,12 +376,12 @@ START_TEST(requests_past_the_limit_are_told_busy)
 	struct id *active;
 	unsigned n;
 
-	start_listening(7471);
-	active = resolve(1, 7471);
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
 	n = client.n;
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
-	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
+	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
 	ck_assert_uint_gt(refusal.retry_after_ms, 0);
@@ -601,7 +402,7 @@ START_TEST(leases_are_counted)
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
 	ck_assert_int_eq(session_close_device(client.session, "fake0"), 0);
 	ck_assert_int_eq(session_open_device(client.session, "fake1", &device), STATUS_NO_DEVICE);
-	set_policy("allow session\nreject device device fake* reason \"in repair\"\n");
+	pair_set_policy("allow session\nreject device device fake* reason \"in repair\"\n");
 	ck_assert_int_eq(session_open_device(client.session, "fake0", &device), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "in repair"));
 }
@@ -612,10 +413,10 @@ START_TEST(a_device_goes_and_comes)
 	struct fabric_device *device;
 	struct id *listener, *id;
 
-	listener = start_listening(7471);
+	listener = pair_start_listening(7471);
 	ck_assert_int_eq(session_open_device(server.session, "fake0", &device), 0);
 	fake_remove_device(core->fabric, "fake0");
-	expect(&server, 0, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	pair_expect(&server, 0, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	ck_assert_int_eq(listener->state, ID_REMOVED);
 	ck_assert_uint_eq(core->n_leases, 0);
 	ck_assert_uint_eq(core->n_listeners, 0);
@@ -626,8 +427,8 @@ START_TEST(a_device_goes_and_comes)
 	fake_add_device(core->fabric, "fake0");
 	run_loop();
 	id_free(listener);
-	start_listening(7471);
-	resolve(1, 7471);
+	pair_start_listening(7471);
+	pair_resolve(1, 7471);
 }
 END_TEST
 
@@ -644,25 +445,26 @@ START_TEST(calls_that_fail)
 	ck_assert_uint_eq(core->n_ids, 0);
 	listener = make(&server, 1);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
-	ck_assert_int_eq(id_bind(listener, addr("10.9.0.1", 7471)), STATUS_FABRIC);
+	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
 	ck_assert_int_eq(server.session->failure.error, EADDRNOTAVAIL);
-	ck_assert_int_eq(id_bind(listener, addr("10.9.0.1", 7471)), 0);
+	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), 0);
 	fake_fail_next(core->fabric, FAKE_LISTEN, -EADDRINUSE);
 	ck_assert_int_eq(id_listen(listener, 0), STATUS_FABRIC);
 	ck_assert_int_eq(id_listen(listener, 0), 0);
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, addr("10.9.0.1", 7471), 1), STATUS_FABRIC);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, addr("10.9.0.1", 7471), 1), 0);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1),
+			 STATUS_FABRIC);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
-	expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, addr("10.9.0.1", 7471), 1), 0);
-	expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1), 0);
+	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
 	ck_assert_int_eq(id_resolve_route(active, 1), STATUS_FABRIC);
 	ck_assert_int_eq(id_resolve_route(active, 1), 0);
-	expect(&client, 2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	pair_expect(&client, 2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_CONNECT, -EIO);
 	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_FABRIC);
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
@@ -672,7 +474,7 @@ START_TEST(calls_that_fail)
 	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_FABRIC);
 	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
-	expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+	pair_expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 	ck_assert_int_eq(active->state, ID_FAILED);
 }
 END_TEST
@@ -682,19 +484,19 @@ START_TEST(events_out_of_place)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(id_bind(id, addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ESTABLISHED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_CHANGE, 0);
-	expect(&client, 2, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	ck_assert_int_eq(id->state, ID_BOUND);
 	ck_assert_uint_eq(core->n_connections, 0);
 
 	/* Nothing is decided over a listener as if it wanted to connect. */
 	ck_assert_int_eq(id_listen(id, 1), 0);
-	set_policy("allow session\nallow listen\n");
+	pair_set_policy("allow session\nallow listen\n");
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	expect(&client, 3, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	pair_expect(&client, 3, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(id->state, ID_LISTENING);
 }
 END_TEST
@@ -702,99 +504,17 @@ END_TEST
 START_TEST(a_listener_goes_with_requests_under_way)
 {
 	struct rdma_conn_param p = param("");
-	struct id *listener = start_listening(7471), *active = resolve(1, 7471);
+	struct id *listener = pair_start_listening(7471), *active = pair_resolve(1, 7471);
 	unsigned n = client.n;
 
 	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
 	id_free(listener);
-	expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
+	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(core->n_ids, 1);
 }
 END_TEST
 
-/* A QP number rests after its connection: what offers it again goes out when the kernel says so. */
-START_TEST(time_wait)
-{
-	struct rdma_conn_param p = param("again");
-	struct id *active, *passive, *next;
-	unsigned n;
-
-	establish(&active, &passive);
-	ck_assert_int_eq(id_disconnect(active), 0);
-	expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
-	/* The fabric's time wait for timeout 31 has no end here but by its event. */
-	((struct id *)active)->qp_timeout = 31;
-	next = resolve(2, 7471);
-	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
-	run_loop();
-	ck_assert_int_eq(next->state, ID_CONNECTING);
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
-	run_loop();
-	/* Both ends had the number, for both are of this process: the passive one's rests still. */
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
-	run_loop();
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
-	ck_assert_mem_eq(server.events[server.n - 1].data, "again", 5);
-}
-END_TEST
-
-/* Destroyed before: then the time that the kernel would have waited. */
-START_TEST(time_wait_of_a_destroyed_id)
-{
-	struct rdma_conn_param p = param("again");
-	struct id *active, *passive, *next;
-	unsigned n;
-
-	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
-	id_free(active);
-	id_free(passive);
-	run_loop();
-	next = resolve(2, 7471);
-	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	while (fake_count(core->fabric, FAKE_CONNECT) == n)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
-	ck_assert_int_eq(next->state, ID_CONNECTING);
-	run_loop();
-	/* Held back and given up: nothing goes out. */
-	ck_assert_int_eq(id_disconnect(next), 0);
-}
-END_TEST
-
-START_TEST(time_wait_moves_with_its_id)
-{
-	struct rdma_conn_param p = param("again");
-	struct id *active, *passive, *next, *moved;
-	unsigned n;
-	int fd;
-
-	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
-	id_free(active);
-	id_free(passive);
-	run_loop();
-	next = resolve(2, 7471);
-	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	ck_assert_int_eq(id_export(next, &fd), 0);
-	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
-	close(fd);
-	ck_assert_int_eq(next->state, ID_MOVED);
-	id_free(next);
-	while (fake_count(core->fabric, FAKE_CONNECT) == n)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
-	ck_assert_int_eq(moved->state, ID_CONNECTING);
-	run_loop();
-}
-END_TEST
-
-UNIT_MAIN("core", set_up, tear_down, a_connection_from_end_to_end,
+UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  the_end_of_a_session_tells_the_peer, verbs_and_states, a_rejects_words_reach_the_peer,
 	  policy_rejects_a_request, no_rule_is_a_reject_of_its_own,
 	  connect_is_decided_early_and_again, tos_by_policy, reuseaddr_by_policy,
@@ -802,5 +522,4 @@ UNIT_MAIN("core", set_up, tear_down, a_connection_from_end_to_end,
 	  privileged_ports_need_a_rule_that_names_them, binding_needs_a_purpose, backlog,
 	  a_strangers_qp, ids_are_limited, requests_past_the_limit_are_told_busy,
 	  leases_are_counted, a_device_goes_and_comes, calls_that_fail, events_out_of_place,
-	  a_listener_goes_with_requests_under_way, time_wait, time_wait_of_a_destroyed_id,
-	  time_wait_moves_with_its_id)
+	  a_listener_goes_with_requests_under_way)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/timewait.h"
+#include "tests/unit/pair.h"
+
+/*
+ * A QP number that the peer may still hold in time wait is kept from use until the kernel says that it is
+ * free, whatever becomes of its id.
+ */
+
+/* A QP number rests after its connection: what offers it again goes out when the kernel says so. */
+START_TEST(time_wait)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	establish(&active, &passive);
+	ck_assert_int_eq(id_disconnect(active), 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	/* The fabric's time wait for timeout 31 has no end here but by its event. */
+	((struct id *)active)->qp_timeout = 31;
+	next = pair_resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	run_loop();
+	ck_assert_int_eq(next->state, ID_CONNECTING);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+	/* Both ends had the number, for both are of this process: the passive one's rests still. */
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	ck_assert_mem_eq(server.events[server.n - 1].data, "again", 5);
+}
+END_TEST
+
+/* Destroyed before: then the time that the kernel would have waited. */
+START_TEST(time_wait_of_a_destroyed_id)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	next = pair_resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	while (fake_count(core->fabric, FAKE_CONNECT) == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_int_eq(next->state, ID_CONNECTING);
+	run_loop();
+	/* Held back and given up: nothing goes out. */
+	ck_assert_int_eq(id_disconnect(next), 0);
+}
+END_TEST
+
+START_TEST(time_wait_moves_with_its_id)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next, *moved;
+	unsigned n;
+	int fd;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	next = pair_resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(next, &p, NULL), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	ck_assert_int_eq(id_export(next, &fd), 0);
+	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
+	close(fd);
+	ck_assert_int_eq(next->state, ID_MOVED);
+	id_free(next);
+	while (fake_count(core->fabric, FAKE_CONNECT) == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_int_eq(moved->state, ID_CONNECTING);
+	run_loop();
+}
+END_TEST
+
+UNIT_MAIN("timewait", pair_set_up, pair_tear_down, time_wait, time_wait_of_a_destroyed_id,
+	  time_wait_moves_with_its_id)

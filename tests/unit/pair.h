@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The core on the fake fabric, with two sessions of this very user, a server's and a client's, which record
+ * their events: what the tests of core/ begin with.
+ */
+
+#include <sys/socket.h>
+
+#include "core/id.h"
+#include "core/session.h"
+#include "tests/fake/fake.h"
+#include "tests/unit/unit.h"
+
+#define QPN 17
+#define STRANGER 4711
+
+struct record {
+	struct session *session;
+	unsigned n;
+	struct {
+		enum rdma_cm_event_type type;
+		int status;
+		uint32_t id, request;
+		struct rdma_conn_param conn;
+		uint8_t data[256];
+		int traffic_class; /* of the RTR attributes; -1: none came */
+		char text[256];
+	} events[64];
+};
+
+extern sd_event *loop;
+extern struct core *core;
+extern struct record server, client;
+extern int sockets[2];
+
+struct policy *load(const char *rules);
+void pair_set_policy(const char *rules);
+/* What is due now. */
+void run_loop(void);
+void pair_set_up(void);
+/* What the account and the fabric assert at their ends is part of every test. */
+void pair_tear_down(void);
+/* One of eight that take turns. */
+const struct sockaddr *pair_addr(const char *ip, uint16_t port);
+struct id *make(struct record *record, uint32_t handle);
+/* RECORD's event I is this one. */
+void pair_expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status);
+/* The server, as its id 1. */
+struct id *pair_start_listening(uint16_t port);
+/* The client's, its route too. */
+struct id *pair_resolve(uint32_t handle, uint16_t port);
+struct rdma_conn_param param(const char *data);
+/* Both ends, established: the server's listener is its id 1, the client's id is 1. */
+void establish(struct id **ret_active, struct id **ret_passive);
