@@ -1,55 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "proto/json.h"
-
-/* The length of the well-formed UTF-8 sequence at TEXT (RFC 3629), or 0. */
-static size_t utf8_length(const unsigned char *text)
-{
-	static const struct {
-		unsigned char first, last, min, max; /* of the first byte; of the second */
-		size_t length;
-	} forms[] = {
-		{ 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 },
-		{ 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 },
-		{ 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-	};
-
-	if (text[0] < 0x80)
-		return 1;
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (text[0] < forms[i].first || text[0] > forms[i].last)
-			continue;
-		if (text[1] < forms[i].min || text[1] > forms[i].max)
-			return 0;
-		for (size_t k = 2; k < forms[i].length; k++)
-			if (text[k] < 0x80 || text[k] > 0xbf)
-				return 0;
-		return forms[i].length;
-	}
-	return 0;
-}
+#include "proto/text.h"
 
 static void put_string(FILE *file, const char *text)
 {
-	const unsigned char *p = (const unsigned char *)text;
+	size_t len = strlen(text), n;
+	uint32_t code;
 
 	putc('"', file);
-	while (*p) {
-		size_t n = utf8_length(p);
-
+	for (size_t i = 0; i < len; i += n) {
+		n = text_character(text + i, len - i, &code);
 		if (n == 0) {
 			fputs("\\ufffd", file);
 			n = 1;
-		} else if (*p == '"' || *p == '\\') {
-			fprintf(file, "\\%c", *p);
-		} else if (*p < 0x20 || *p == 0x7f) {
-			fprintf(file, "\\u%04x", *p);
+		} else if (code == '"' || code == '\\') {
+			fprintf(file, "\\%c", (char)code);
+		} else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+			fprintf(file, "\\u%04x", (unsigned)code);
 		} else {
-			fwrite(p, 1, n, file);
+			fwrite(text + i, 1, n, file);
 		}
-		p += n;
 	}
 	putc('"', file);
 }

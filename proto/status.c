@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proto/status.h"
+#include "proto/text.h"
 
 int status_to_errno(enum status status)
 {
@@ -83,11 +84,15 @@ bool refusal_unpack(struct refusal *ret, const void *data, size_t len)
 	ret->code = p[5];
 	ret->retry_after_ms = (uint32_t)p[8] << 24 | (uint32_t)p[9] << 16 | (uint32_t)p[10] << 8 |
 			      p[11];
-	for (size_t i = 0; i < text_len; i++) {
-		uint8_t c = p[REFUSAL_HEADER_LEN + i];
-
-		ret->text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-	}
+	memcpy(ret->text, p + REFUSAL_HEADER_LEN, text_len);
 	ret->text[text_len] = 0;
+	/* It comes from another host. */
+	for (size_t i = 0, n; i < text_len; i += n) {
+		n = text_printable(ret->text + i, text_len - i);
+		if (n == 0) {
+			ret->text[i] = '?';
+			n = 1;
+		}
+	}
 	return true;
 }

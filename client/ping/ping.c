@@ -65,7 +65,7 @@ void say(const struct ping *ping, const char *fmt, ...)
 
 bool ping_is_refusal(int r)
 {
-	return r == -EACCES || r == -EPERM || r == -EBUSY || r == -EDQUOT;
+	return r == -EACCES || r == -EPERM || r == -EBUSY || r == -EDQUOT || r == -ESHUTDOWN;
 }
 
 enum outcome call_failed(struct ping *ping, int r)

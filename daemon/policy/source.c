@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "policy/source.h"
+#include "proto/text.h"
 #include "util/diag.h"
 
 struct source {
@@ -208,7 +209,7 @@ bool source_check_line(const struct source *source, const struct source_line *li
 	for (size_t i = 0; i < line->len; i += n) {
 		unsigned char c = line->text[i];
 
-		n = diag_printable(line->text + i, line->len - i);
+		n = text_printable(line->text + i, line->len - i);
 		if (n == 3 && !memcmp(line->text + i, "\xef\xbb\xbf", 3))
 			what = "byte order mark";
 		else if (n || c == '\t') {

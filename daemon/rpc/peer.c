@@ -66,7 +66,7 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 	int r;
 
 	if (peer->queued_bytes + len > peer->max_queued_bytes)
-		return -ENOBUFS;
+		return -EXFULL;
 	packet = malloc(sizeof(*packet) + len);
 	if (!packet)
 		return -ENOMEM;
@@ -137,7 +137,7 @@ static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
 		r = packet_send(peer->sock, buf, len, &fd, fd >= 0);
 	if (r == -EAGAIN)
 		r = enqueue(peer, buf, len, fd);
-	if (r == -ENOBUFS)
+	if (r == -EXFULL)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
 	else if (r == -EDQUOT)
 		peer_drop(peer, "its user's clients do not read what is sent to them "

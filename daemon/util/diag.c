@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/text.h"
 #include "proto/word.h"
 #include "util/diag.h"
 
@@ -51,45 +52,6 @@ struct diag *diag_free(struct diag *diag)
 	return NULL;
 }
 
-size_t diag_printable(const char *text, size_t len)
-{
-	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *c = (const unsigned char *)text;
-	uint32_t code;
-	size_t n;
-
-	if (!len)
-		return 0;
-	if (c[0] < 0x80)
-		return c[0] >= ' ' && c[0] != 0x7f;
-	if ((c[0] & 0xe0) == 0xc0)
-		n = 2;
-	else if ((c[0] & 0xf0) == 0xe0)
-		n = 3;
-	else if ((c[0] & 0xf8) == 0xf0)
-		n = 4;
-	else
-		return 0;
-	if (len < n)
-		return 0;
-
-	code = c[0] & (0xff >> (n + 1));
-	for (size_t i = 1; i < n; i++) {
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (c[i] & 0x3f);
-	}
-
-	/* Overlong forms, surrogates and what lies past Unicode's end are no UTF-8. */
-	if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-		return 0;
-	/* Terminals take U+0080..U+009F for control sequences. */
-	if (code < 0xa0)
-		return 0;
-
-	return n;
-}
-
 /* Complaints quote what a file says; a terminal or the journal must not be steered by it. */
 static void make_printable(char *text)
 {
@@ -97,7 +59,7 @@ static void make_printable(char *text)
 	size_t n;
 
 	for (size_t i = 0; i < len; i += n) {
-		n = diag_printable(text + i, len - i);
+		n = text_printable(text + i, len - i);
 		if (!n) {
 			text[i] = '?';
 			n = 1;
@@ -135,7 +97,7 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 
 	fputs(from ? "    ..." : "    ", f);
 	for (size_t i = from; i < to; i += n) {
-		n = diag_printable(text + i, to - i);
+		n = text_printable(text + i, to - i);
 		if (n) {
 			fwrite(text + i, 1, n, f);
 		} else {
@@ -149,7 +111,7 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 		fputs(from ? "       " : "    ", f);
 		/* Columns are bytes, but a character takes one place on the screen. */
 		for (size_t i = from; i < column - 1; i += n) {
-			n = i < to ? diag_printable(text + i, to - i) : 1;
+			n = i < to ? text_printable(text + i, to - i) : 1;
 			fputc(i < to && text[i] == '\t' ? '\t' : ' ', f);
 			if (!n)
 				n = 1;

@@ -52,9 +52,3 @@ struct diag_guess {
 };
 
 void diag_guess(struct diag_guess *guess, const char *candidate);
-
-/*
- * The bytes of the character at TEXT, or 0 where it is a control character or no UTF-8. What this
- * refuses is refused in the files too, and is shown as '?'.
- */
-size_t diag_printable(const char *text, size_t len);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/text.h"
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 
@@ -217,7 +218,7 @@ START_TEST(what_is_a_character)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		ck_assert_msg(diag_printable(cases[i].text, cases[i].len) == cases[i].n, "case %zu",
+		ck_assert_msg(text_printable(cases[i].text, cases[i].len) == cases[i].n, "case %zu",
 			      i);
 }
 END_TEST

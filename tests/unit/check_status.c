@@ -63,6 +63,12 @@ START_TEST(control_characters_are_not_printed)
 
 	ck_assert(refusal_unpack(&refusal, buf, len));
 	ck_assert_str_eq(refusal.text, "a?[31mb?");
+	/* U+009B begins a control sequence too; what is cut or wrong is no character. */
+	len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0,
+			   "\xc2\x9b"
+			   "31m \xc3\xa4 \xff \xc3");
+	ck_assert(refusal_unpack(&refusal, buf, len));
+	ck_assert_str_eq(refusal.text, "??31m \xc3\xa4 ? ?");
 }
 END_TEST
 

@@ -45,7 +45,13 @@ show() {
 	done
 }
 
+# On rxe0: a wildcard listens before it does so on each device.
 listening() {
+	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
+}
+
+# anyone_listens: on whatever.
+anyone_listens() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
 
@@ -54,7 +60,7 @@ serve() {
 	local way=$1
 	shift
 	# One that ended just now may still be seen.
-	await "! listening"
+	await "! anyone_listens"
 	side "$way" alice timeout --foreground -k 1 80 "$@" > server 2>&1 &
 	server=$!
 }
@@ -64,8 +70,6 @@ connect() {
 	local way=$1
 	shift
 	(await listening 20) || (show && exit 1)
-	# A wildcard listens before it does so on each device.
-	sleep 0.3
 	side "$way" bob timeout --foreground -k 1 80 "$@" > client 2>&1 || {
 		echo "the client ended with $?"
 		show
@@ -198,8 +202,8 @@ program_udaddy() {
 
 # The receiver listens to a group only.
 program_mckey() {
-	serve "$1" mckey -m 239.1.2.3 -b $A
-	sleep 2
+	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
+	(await "grep -q joined server" 20) || (show && exit 1)
 	side "$2" bob timeout --foreground -k 1 80 mckey -m 239.1.2.3 -b $B -s > client 2>&1 || (show && exit 1)
 	served
 	assert_contains "$(cat server)" "data transfers complete"
@@ -322,7 +326,7 @@ case_fork() {
 
 case_rsockets() {
 	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
-	sleep 2
+	await listening 20
 	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
 		(show && exit 1)
 	wait $! || (show && exit 1)
