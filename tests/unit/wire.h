@@ -14,6 +14,7 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"
+#include "tests/wire/requests.h"
 
 struct wire_client {
 	int sock;
@@ -44,16 +45,8 @@ void wire_run(struct wire_client *const *clients, size_t n);
 void wire_connect(struct wire_client *client);
 void wire_close(struct wire_client *client);
 
-/* Every request of the protocol, by its number in the proto file. */
-#define WIRE_FIRST_OP 16
-#define WIRE_LAST_OP 42
-const char *wire_op_name(int op);
-/*
- * A request with values that make sense, about ID where it is about one, with the next serial. Returns the
- * length of its packet. EXTRA are bytes of fields that are put behind its own, in the operation's message.
- */
-size_t wire_make(struct wire_client *client, int op, uint32_t id, const uint8_t *extra,
-		 size_t extra_len, uint8_t buf[PACKET_MAX]);
+/* As request_make(), with the next serial. */
+size_t wire_make(struct wire_client *client, int op, uint32_t id, uint8_t buf[PACKET_MAX]);
 void wire_send(struct wire_client *client, const uint8_t *buf, size_t len, const int *fd);
 /* Send and run; the answer is in CLIENT. */
 void wire_ask(struct wire_client *client, int op, uint32_t id);
