@@ -25,15 +25,46 @@ struct channel *channel_new(void)
 	return channel;
 }
 
+/*
+ * A program that ends may still have a thread on its way to wait for events (rping does), which finds a
+ * channel that is gone. In librdmacm that is a race that is hardly ever lost; so that it never is, the last
+ * few channels stay where they were.
+ */
 static void forget(struct channel *channel)
 {
-	pthread_mutex_destroy(&channel->lock);
-	free(channel);
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct channel *gone[16];
+	static unsigned n;
+	struct channel *oldest;
+
+	pthread_mutex_lock(&lock);
+	oldest = gone[n];
+	gone[n] = channel;
+	n = (n + 1) % (sizeof(gone) / sizeof(gone[0]));
+	pthread_mutex_unlock(&lock);
+	if (!oldest)
+		return;
+	pthread_mutex_destroy(&oldest->lock);
+	free(oldest);
+}
+
+/*
+ * librdmacm's wait goes on in the kernel for as long as the process lives. A program that ends with a
+ * thread that still waits (rping does) would take an error for its own, and exit with it.
+ */
+__attribute__((noreturn)) static void wait_for_ever(void)
+{
+	for (;;)
+		pause();
 }
 
 void channel_enter(struct channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
+	if (channel->closed) {
+		pthread_mutex_unlock(&channel->lock);
+		wait_for_ever();
+	}
 	channel->n_inside++;
 }
 
@@ -121,14 +152,9 @@ int channel_wait(struct channel *channel)
 	while (r < 0 && errno == EINTR && may_be_restarted());
 	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&channel->lock);
-	/*
-	 * librdmacm's wait goes on in the kernel for as long as the process lives. A program that ends with a
-	 * thread that still waits (rping does) would take an error here for its own, and exit with it.
-	 */
 	if (channel->closed) {
 		channel_leave(channel);
-		for (;;)
-			pause();
+		wait_for_ever();
 	}
 	return r < 0 ? -errno : 0;
 }

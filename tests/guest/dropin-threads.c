@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "dropin.h"
@@ -249,4 +251,46 @@ void case_signal(void)
 	CHECK(atomic_load(&signals) == 1);
 	CHECK(pthread_join(thread, NULL) == 0);
 	rdma_destroy_event_channel(channel);
+}
+
+/* A thread that comes too late waits for what never comes; it is given no error to end the program with. */
+
+static atomic_int late;
+
+static void *come_late(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	atomic_store(&late, gettid());
+	rdma_get_cm_event(channel, &event);
+	atomic_store(&late, 0);
+	return NULL;
+}
+
+/* The number of the system call that a thread of this process is in; -1: in none. */
+static long system_call(int tid)
+{
+	char path[64];
+	long number = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "r");
+	CHECK(file);
+	if (fscanf(file, "%ld", &number) != 1)
+		number = -1;
+	fclose(file);
+	return number;
+}
+
+void case_late(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	pthread_t thread;
+
+	rdma_destroy_event_channel(channel);
+	CHECK(pthread_create(&thread, NULL, come_late, channel) == 0);
+	while (!atomic_load(&late) || system_call(atomic_load(&late)) != SYS_pause)
+		sched_yield();
+	CHECK(atomic_load(&late));
 }

@@ -556,6 +556,7 @@ static const struct {
 	{ "ack-elsewhere", case_ack_elsewhere },
 	{ "poll", case_poll },
 	{ "signal", case_signal },
+	{ "late", case_late },
 	{ "lost", case_lost },
 	{ "removal", case_removal },
 	{ "fork", case_fork },

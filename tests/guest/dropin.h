@@ -43,3 +43,4 @@ void case_one_channel(void);
 void case_ack_elsewhere(void);
 void case_poll(void);
 void case_signal(void);
+void case_late(void);

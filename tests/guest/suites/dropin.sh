@@ -324,6 +324,11 @@ case_fork() {
 	as bob rdmabrokerctl run -- dropin $A fork
 }
 
+# Of librdmacm itself nobody knows what it would do.
+case_late() {
+	as bob rdmabrokerctl run -- timeout 30 dropin $A late
+}
+
 case_rsockets() {
 	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
 	await listening 20
