@@ -74,7 +74,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c
 
 # Packages of Debian. Those that are missing are installed before anything that needs them is built.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
-	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev uthash-dev
+	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) check mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)

@@ -10,6 +10,7 @@
 
 #include "broker.h"
 #include "core/core.h"
+#include "http.h"
 #include "policy/policy.h"
 #include "proto/json.h"
 #include "proto/version.h"
@@ -27,6 +28,7 @@ struct broker {
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
+	struct http *http; /* NULL: MetricsListen= is empty, or cannot be listened on */
 	char *own_socket; /* to be unlinked at the end; NULL: it is systemd's */
 
 	sd_event_source *status_timer;
@@ -94,20 +96,34 @@ static void apply(struct broker *broker)
 	core->account.limit_per_user[ACCOUNT_FDS] = config->max_fds_per_user;
 }
 
+/* Connection set-up matters more than its numbers: where they cannot be served, the daemon goes on. */
+static void serve_metrics(struct broker *broker)
+{
+	const struct config_listen *listen = &broker->config.metrics_listen;
+
+	if (broker->http && strcmp(http_get_address(broker->http), listen->text) == 0)
+		return;
+	broker->http = http_free(broker->http);
+	if (listen->len > 0)
+		http_new(&broker->http, broker->loop, broker->core, listen);
+}
+
 /* Status line */
 
 static void tell_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
 	const char *error = server_get_policy_error(broker->server);
+	bool no_metrics = broker->config.metrics_listen.len > 0 && !broker->http;
 
 	broker->told.n_sessions = core->n_sessions;
 	broker->told.n_listeners = core->n_listeners;
 	broker->told.n_connections = core->n_connections;
 	broker->told.draining = core->draining;
-	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s",
+	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s",
 		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
+		   no_metrics ? "; metrics are not served, see the journal" : "",
 		   *error ? "; the last reload was refused: " : "", error);
 }
 
@@ -164,6 +180,7 @@ static int reload(struct broker *broker, struct diag *diag)
 	config_done(&broker->config);
 	broker->config = config;
 	apply(broker);
+	serve_metrics(broker);
 	server_set_policy_error(broker->server, NULL);
 	log_info("Configuration and policy reloaded: %zu rules.", policy_n_rules(policy));
 	if (config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
@@ -300,6 +317,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 		       &server_ops, broker);
 	if (r < 0)
 		return r;
+	serve_metrics(broker);
 	r = add_status(broker);
 	if (r < 0)
 		return r;
@@ -338,6 +356,7 @@ struct broker *broker_free(struct broker *broker)
 {
 	if (!broker)
 		return NULL;
+	http_free(broker->http);
 	server_free(broker->server);
 	core_free(broker->core);
 	sd_event_source_disable_unref(broker->status_timer);

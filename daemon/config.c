@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ini.h>
 #include <limits.h>
@@ -34,7 +35,7 @@ struct reading {
 struct key {
 	const char *section;
 	const char *name;
-	/* Write VALUE to FIELD. Returns 0, -ENOMEM or -EBADMSG: not what it should be. */
+	/* Write VALUE to FIELD. Returns 0, -ENOMEM, -EBADMSG: not what it should be, or -EADDRNOTAVAIL. */
 	int (*parse)(const struct key *key, const char *value, void *field);
 	size_t offset; /* of the field in struct config */
 	const char *def;
@@ -48,6 +49,7 @@ static int parse_tos(const struct key *key, const char *value, void *field);
 static int parse_log_level(const struct key *key, const char *value, void *field);
 static int parse_access(const struct key *key, const char *value, void *field);
 static int parse_on_reload(const struct key *key, const char *value, void *field);
+static int parse_listen(const struct key *key, const char *value, void *field);
 
 #define FIELD(name) offsetof(struct config, name)
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
@@ -62,6 +64,9 @@ static const struct key keys[] = {
 	  "info", 0, 0, "error, warning, notice, info or debug" },
 	{ "Daemon", "OnReload", parse_on_reload, FIELD(on_reload),
 	  "keep", 0, 0, "keep or enforce" },
+	{ "Daemon", "MetricsListen", parse_listen, FIELD(metrics_listen),
+	  "", 1, SOCKET_PATH_MAX,
+	  "127.0.0.1:PORT, [::1]:PORT, an absolute path of at most 107 bytes, or nothing" },
 	{ "Devices", "Access", parse_access, FIELD(device_access),
 	  "acl", 0, 0, "acl or open" },
 	{ "Limits", "Sessions", parse_number, FIELD(max_sessions),
@@ -188,6 +193,75 @@ static int parse_on_reload(const struct key *key, const char *value, void *field
 	return 0;
 }
 
+static int parse_port(const char *value, in_port_t *ret)
+{
+	static const struct key port = { .min = 1, .max = 65535 };
+	unsigned n;
+	int r = parse_number(&port, value, &n);
+
+	if (r < 0)
+		return r;
+	*ret = htons((in_port_t)n);
+	return 0;
+}
+
+/* HOST:PORT in numbers, with an IPv6 address in brackets. -EADDRNOTAVAIL: not of loopback. */
+static int parse_inet(const char *value, struct config_listen *listen)
+{
+	const char *colon = strrchr(value, ':');
+	char host[INET6_ADDRSTRLEN + 2];
+	size_t len;
+
+	if (!colon || colon == value || (size_t)(colon - value) >= sizeof(host))
+		return -EBADMSG;
+	len = (size_t)(colon - value);
+	memcpy(host, value, len);
+	host[len] = 0;
+
+	if (host[0] == '[' && host[len - 1] == ']') {
+		struct sockaddr_in6 *in6 = &listen->addr.in6;
+
+		host[len - 1] = 0;
+		listen->len = sizeof(*in6);
+		in6->sin6_family = AF_INET6;
+		if (inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1 ||
+		    parse_port(colon + 1, &in6->sin6_port) < 0)
+			return -EBADMSG;
+		return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) ? 0 : -EADDRNOTAVAIL;
+	} else {
+		struct sockaddr_in *in = &listen->addr.in;
+
+		listen->len = sizeof(*in);
+		in->sin_family = AF_INET;
+		if (inet_pton(AF_INET, host, &in->sin_addr) != 1 ||
+		    parse_port(colon + 1, &in->sin_port) < 0)
+			return -EBADMSG;
+		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET ? 0 : -EADDRNOTAVAIL;
+	}
+}
+
+static int parse_listen(const struct key *key, const char *value, void *field)
+{
+	struct config_listen listen = {};
+	size_t len = strlen(value);
+	int r;
+
+	if (len > key->max)
+		return -EBADMSG;
+	strcpy(listen.text, value);
+	if (value[0] == '/') {
+		listen.len = sizeof(listen.addr.un);
+		listen.addr.un.sun_family = AF_UNIX;
+		strcpy(listen.addr.un.sun_path, value);
+	} else if (len > 0) {
+		r = parse_inet(value, &listen);
+		if (r < 0)
+			return r;
+	}
+	*(struct config_listen *)field = listen;
+	return 0;
+}
+
 static int set_key(struct config *config, const struct key *key, const char *value)
 {
 	return key->parse(key, value, (char *)config + key->offset);
@@ -302,11 +376,17 @@ static char *read_line(char *buffer, int size, void *userdata)
 	return buffer;
 }
 
-static void complain_value(struct reading *reading, const struct key *key, size_t at)
+static void complain_value(struct reading *reading, const struct key *key, size_t at, int r)
 {
-	char message[160];
+	char message[240];
 
-	if (key->takes)
+	if (r == -EADDRNOTAVAIL)
+		snprintf(
+			message, sizeof(message),
+			"%s= takes only addresses of loopback, 127.0.0.0/8 and ::1: it asks nobody who "
+			"they are; for other hosts put a reverse proxy or a collecting agent before it",
+			key->name);
+	else if (key->takes)
 		snprintf(message, sizeof(message), "%s= takes %s", key->name, key->takes);
 	else
 		snprintf(message, sizeof(message), "%s= takes a number from %lu to %lu", key->name,
@@ -358,8 +438,8 @@ static int handle(void *userdata, const char *section, const char *name, const c
 		if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
 			continue;
 		r = set_key(reading->config, &keys[i], value);
-		if (r == -EBADMSG)
-			complain_value(reading, &keys[i], value_at);
+		if (r == -EBADMSG || r == -EADDRNOTAVAIL)
+			complain_value(reading, &keys[i], value_at, r);
 		else if (r < 0)
 			reading->error = r;
 		return 1;

@@ -6,8 +6,10 @@
  * CONF is read first, then the .conf files of CONF.d in lexical order, each later value winning.
  */
 
-#include <stddef.h>
+#include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/un.h>
 
 struct diag;
 
@@ -21,11 +23,24 @@ enum config_on_reload {
 	CONFIG_ON_RELOAD_ENFORCE, /* what the new policy does not allow is ended */
 };
 
+/* An address of loopback, or a path. */
+struct config_listen {
+	char text[128]; /* as it was written; empty: nowhere */
+	socklen_t len; /* 0: nowhere */
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	} addr;
+};
+
 struct config {
 	char *socket_path; /* [Daemon] Socket= */
 	char *policy_dir; /* [Daemon] PolicyDir= */
 	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
 	enum config_on_reload on_reload; /* [Daemon] OnReload= keep|enforce */
+	struct config_listen metrics_listen; /* [Daemon] MetricsListen= */
 
 	enum config_device_access device_access; /* [Devices] Access= acl|open */
 

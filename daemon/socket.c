@@ -23,39 +23,58 @@ static int from_systemd(int n)
 	return SD_LISTEN_FDS_START;
 }
 
-static bool is_stale(int fd, const struct sockaddr_un *addr)
+/* Whatever is there and is no socket refuses connections too, and is not ours to remove. */
+static int remove_stale(int fd, const struct sockaddr_un *addr)
 {
-	return connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 &&
-	       errno == ECONNREFUSED;
+	struct stat st;
+
+	if (lstat(addr->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno == ECONNREFUSED)
+		unlink(addr->sun_path);
+	return 0;
 }
 
-static int make(const char *path, char **ret_own)
+int socket_listen_unix(const char *path, int type, mode_t mode)
 {
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	_cleanup_free_ char *own = strdup(path);
+	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int r;
 
 	if (fd < 0)
 		return -errno;
-	if (!own)
-		return -ENOMEM;
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(addr.sun_path, path);
 
-	if (is_stale(fd, &addr))
-		unlink(path);
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+	r = remove_stale(fd, &addr);
+	if (r < 0)
+		return r;
+	/* The node gets the descriptor's mode, less the umask: at no time are there more who may connect. */
+	if (fchmod(fd, mode) < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return -errno;
-	/* Everybody may connect: who may do what is the policy's to say. */
-	r = chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
+	r = chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
 	if (r < 0) {
 		unlink(path);
 		return r;
 	}
-	*ret_own = TAKE_PTR(own);
 	return TAKE_FD(fd);
+}
+
+/* Everybody may connect: who may do what is the policy's to say. */
+static int make(const char *path, char **ret_own)
+{
+	_cleanup_free_ char *own = strdup(path);
+	int fd;
+
+	if (!own)
+		return -ENOMEM;
+	fd = socket_listen_unix(path, SOCK_SEQPACKET, 0666);
+	if (fd >= 0)
+		*ret_own = TAKE_PTR(own);
+	return fd;
 }
 
 int socket_open(const char *path, char **ret_own)

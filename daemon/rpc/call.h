@@ -6,13 +6,13 @@
 #include "core/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
+#include "rpc/metrics.h"
 
 #define MAX_DEVICES 64 /* in a status; the proto file's number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
 #define MAX_LISTED 24 /* sessions and ids in a page: likewise */
-#define METRICS_TEXT_MAX 15872 /* in a page: likewise */
 #define TEXT_MAX 512
 
 struct server;
@@ -93,7 +93,7 @@ struct call {
 		};
 		struct {
 			Rdmabroker__GetMetricsResult get_metrics;
-			char metrics_text[METRICS_TEXT_MAX];
+			char metrics_text[METRICS_PAGE_MAX];
 		};
 	} space;
 };

@@ -6,13 +6,10 @@
 
 #include "proto/version.h"
 #include "rpc/call.h"
+#include "rpc/metrics.h"
 #include "rpc/server.h"
 
-/* What is counted, as OpenMetrics text, a page at a time. */
-
-#define ITEM_MAX 4096 /* the longest: all decisions, or a rule whose file has a long name */
-
-static void print_decisions(struct call *call, struct metrics_text *text, size_t i)
+static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const outcomes[_DECISION_MAX] = {
 		[DECISION_ALLOWED] = "allowed",
@@ -20,7 +17,7 @@ static void print_decisions(struct call *call, struct metrics_text *text, size_t
 		[DECISION_NO_RULE] = "no-rule",
 		[DECISION_BUSY] = "busy",
 	};
-	const struct metrics *metrics = &call->session->core->metrics;
+	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
 	metrics_family(text, "rdmabroker_build", "info", NULL, "The daemon.");
@@ -37,7 +34,7 @@ static void print_decisions(struct call *call, struct metrics_text *text, size_t
 				metrics->decisions[op][d]);
 }
 
-static void print_refusals(struct call *call, struct metrics_text *text, size_t i)
+static void print_refusals(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const names[STATUS_DRAINING + 1] = {
 		[STATUS_INTERNAL] = "internal",   [STATUS_BAD_REQUEST] = "bad-request",
@@ -48,7 +45,7 @@ static void print_refusals(struct call *call, struct metrics_text *text, size_t 
 		[STATUS_VERSION] = "version",     [STATUS_UNKNOWN_OPERATION] = "unknown-operation",
 		[STATUS_BUSY] = "busy",           [STATUS_DRAINING] = "draining",
 	};
-	const struct metrics *metrics = &call->session->core->metrics;
+	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
 	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
@@ -58,7 +55,7 @@ static void print_refusals(struct call *call, struct metrics_text *text, size_t 
 			       names[s], metrics->refusals[s]);
 }
 
-static void print_events(struct call *call, struct metrics_text *text, size_t i)
+static void print_events(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const names[METRICS_N_EVENTS] = {
 		"addr-resolved",   "addr-error",       "route-resolved", "route-error",
@@ -66,7 +63,7 @@ static void print_events(struct call *call, struct metrics_text *text, size_t i)
 		"rejected",        "established",      "disconnected",   "device-removal",
 		"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
 	};
-	const struct metrics *metrics = &call->session->core->metrics;
+	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
 	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events told to clients.");
@@ -75,9 +72,8 @@ static void print_events(struct call *call, struct metrics_text *text, size_t i)
 			       metrics->events[e]);
 }
 
-static void print_gauges(struct call *call, struct metrics_text *text, size_t i)
+static void print_gauges(const struct core *core, struct metrics_text *text, size_t i)
 {
-	const struct core *core = call->session->core;
 	const struct {
 		const char *name, *help;
 		uint64_t value;
@@ -103,7 +99,7 @@ static void print_gauges(struct call *call, struct metrics_text *text, size_t i)
 	}
 }
 
-static void print_phase(struct call *call, struct metrics_text *text, size_t i)
+static void print_phase(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const names[_PHASE_MAX] = {
 		[PHASE_RESOLVE_ADDR] = "resolve addr", [PHASE_RESOLVE_ROUTE] = "resolve route",
@@ -116,8 +112,7 @@ static void print_phase(struct call *call, struct metrics_text *text, size_t i)
 		metrics_family(text, "rdmabroker_phase_seconds", "histogram", "seconds",
 			       "How long the steps of connections took that were taken.");
 	snprintf(labels, sizeof(labels), "phase=\"%s\"", names[i]);
-	metrics_histogram(text, "rdmabroker_phase_seconds", labels,
-			  &call->session->core->metrics.phases[i]);
+	metrics_histogram(text, "rdmabroker_phase_seconds", labels, &core->metrics.phases[i]);
 }
 
 /* `file="...",line="..."`; empty and 0 where no rule matches. */
@@ -135,9 +130,8 @@ static const struct tally *rule_tally(const struct core *core, size_t i)
 	return admissions_find(core->admissions, policy_rule_at(core->policy, i));
 }
 
-static void print_rule_decisions(struct call *call, struct metrics_text *text, size_t i)
+static void print_rule_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
-	const struct core *core = call->session->core;
 	const struct tally *tally = rule_tally(core, i);
 	char labels[TEXT_MAX + 64];
 
@@ -155,9 +149,8 @@ static void print_rule_decisions(struct call *call, struct metrics_text *text, s
 		       labels, tally->n_busy);
 }
 
-static void print_rule_objects(struct call *call, struct metrics_text *text, size_t i)
+static void print_rule_objects(const struct core *core, struct metrics_text *text, size_t i)
 {
-	const struct core *core = call->session->core;
 	char labels[TEXT_MAX + 64];
 
 	if (i == 0)
@@ -168,9 +161,9 @@ static void print_rule_objects(struct call *call, struct metrics_text *text, siz
 		       rule_tally(core, i)->n_now);
 }
 
-static void print_end(struct call *call, struct metrics_text *text, size_t i)
+static void print_end(const struct core *core, struct metrics_text *text, size_t i)
 {
-	(void)call;
+	(void)core;
 	(void)i;
 	metrics_printf(text, "# EOF\n");
 }
@@ -178,7 +171,7 @@ static void print_end(struct call *call, struct metrics_text *text, size_t i)
 #define ALL_RULES 0 /* and the one of no rule */
 
 static const struct section {
-	void (*print)(struct call *call, struct metrics_text *text, size_t i);
+	void (*print)(const struct core *core, struct metrics_text *text, size_t i);
 	size_t n;
 } sections[] = {
 	{ print_decisions, 1 },
@@ -192,30 +185,37 @@ static const struct section {
 };
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
+bool metrics_page(const struct core *core, struct metrics_text *text, struct metrics_place *place)
+{
+	text->buf[0] = 0;
+	text->len = 0;
+	while (place->section < N_SECTIONS && text->len + METRICS_ITEM_MAX < text->size) {
+		const struct section *section = &sections[place->section];
+		size_t n = section->n ?: policy_n_rules(core->policy) + 1;
+
+		if (place->index < n)
+			section->print(core, text, place->index++);
+		if (place->index >= n) {
+			place->section++;
+			place->index = 0;
+		}
+	}
+	return place->section < N_SECTIONS;
+}
+
 int do_get_metrics(struct call *call)
 {
 	Rdmabroker__GetMetricsResult *result = &call->space.get_metrics;
 	struct metrics_text text = { .buf = call->space.metrics_text,
 				     .size = sizeof(call->space.metrics_text) };
-	size_t section = call->request->get_metrics->section;
-	size_t i = call->request->get_metrics->index;
+	struct metrics_place place = { .section = call->request->get_metrics->section,
+				       .index = call->request->get_metrics->index };
 
-	text.buf[0] = 0;
-	while (section < N_SECTIONS && text.len + ITEM_MAX < text.size) {
-		size_t n = sections[section].n ?: policy_n_rules(call->session->core->policy) + 1;
-
-		if (i < n)
-			sections[section].print(call, &text, i++);
-		if (i >= n) {
-			section++;
-			i = 0;
-		}
-	}
 	rdmabroker__get_metrics_result__init(result);
+	result->more = metrics_page(call->session->core, &text, &place);
 	result->text = text.buf;
-	result->more = section < N_SECTIONS;
-	result->next_section = (uint32_t)section;
-	result->next_index = (uint32_t)i;
+	result->next_section = (uint32_t)place.section;
+	result->next_index = (uint32_t)place.index;
 	REPLY(call, get_metrics, GET_METRICS, result);
 	return 0;
 }
