@@ -61,7 +61,7 @@ static void write_file(const char *name, const char *text)
 
 static void make_dir(void)
 {
-	char path[128];
+	char path[128], config[192];
 
 	umask(022);
 	if (!mkdtemp(dir)) {
@@ -70,7 +70,9 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
-	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=debug\nOnReload=enforce\n");
+	snprintf(config, sizeof(config),
+		 "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=%s/metrics\n", dir);
+	write_file("rdmabrokerd.conf", config);
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
 				       "allow session max-per-user 100\n"
 				       "allow connect peer @lab tos-max 64 rate-per-peer 10000/s\n"
@@ -80,8 +82,10 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-	static const char *const names[] = { "policy.d/1.rules", "policy.d/2.rules", "policy.d",
-					     "rdmabrokerd.conf", "socket",           "" };
+	static const char *const names[] = {
+		"policy.d/1.rules", "policy.d/2.rules", "policy.d", "rdmabrokerd.conf",
+		"socket",           "metrics",          ""
+	};
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -71,7 +71,7 @@ guest-dest: $(guest-programs)
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
 	$(Q)cp -r $(guest-dir)/lib.sh $(guest-dir)/broker.sh $(guest-dir)/bin $(guest-dir)/suites $(O)/guest/share/
-	$(Q)cp -t $(O)/guest/share/bin $(guest-programs)
+	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples $(O)/guest/share/
 
 # CASES="name ..." runs only these.

@@ -438,6 +438,79 @@ case_metrics() {
 	stop server
 }
 
+metrics_listen() {
+	printf '[Daemon]\nMetricsListen=%s\n' "$1" > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+}
+
+# What curl would do: what is served at ADDRESS, a port of 127.0.0.1 or a path.
+fetch_metrics() {
+	python3 -c '
+import http.client, socket, sys
+connection = http.client.HTTPConnection("127.0.0.1", timeout=20)
+if sys.argv[1].startswith("/"):
+	connection.sock = socket.socket(socket.AF_UNIX)
+	connection.sock.connect(sys.argv[1])
+else:
+	connection.port = int(sys.argv[1])
+connection.request("GET", "/metrics")
+response = connection.getresponse()
+assert response.status == 200, response.status
+kind = response.getheader("Content-Type")
+assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind
+sys.stdout.buffer.write(response.read())' "$1"
+}
+
+case_metrics_over_http() {
+	local path=/run/rdmabroker/metrics.sock
+
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		allow connect
+	END
+	metrics_listen 127.0.0.1:9471
+	reload "Metrics are served on 127.0.0.1:9471/metrics."
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	# Whoever is here may read it.
+	as carol bash -c "$(declare -f fetch_metrics); fetch_metrics 9471" > metrics
+	assert openmetrics < metrics
+	assert grep -qx 'rdmabroker_listeners 1' metrics
+	assert grep -q '^rdmabroker_phase_seconds_count{phase="establish"} [1-9]' metrics
+	# With no address, user or program of those who connect.
+	fails 1 grep -E '10\.9\.0|alice|bob|ping' metrics
+
+	# From the start, within the unit's sandbox, and by systemd's own word.
+	metrics_listen $path
+	stop server
+	systemctl restart rdmabrokerd
+	await "[ -S $path ]"
+	assert_eq "$(stat -c '%A %U %G' $path)" "srw-rw---- rdmabroker rdmabroker"
+	fetch_metrics $path > metrics
+	assert openmetrics < metrics
+	assert_contains "$(cat metrics)" 'rdmabroker_rules 5'
+	fails 1 as carol bash -c "$(declare -f fetch_metrics); fetch_metrics $path"
+	assert_contains "$(cat words)" "PermissionError"
+
+	# Killed, it leaves the socket behind, which the next one takes.
+	kill -KILL "$(daemon_pid)"
+	await "fetch_metrics $path > metrics 2> /dev/null" 20
+	assert openmetrics < metrics
+
+	# Nothing but loopback.
+	metrics_listen 0.0.0.0:9471
+	fails 1 rdmabrokerctl reload
+	assert_contains "$(cat words)" "50-test.conf:2:15: MetricsListen= takes only addresses of loopback"
+	fetch_metrics $path > metrics
+	assert openmetrics < metrics
+
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	reload "policy reloaded"
+	assert [ ! -e $path ]
+}
+
 case_reload_over_the_wire() {
 	policy <<-END
 		allow session
