@@ -53,6 +53,15 @@ struct raw_event {
 
 TAILQ_HEAD(raw_events, raw_event);
 
+/* What a session that watches was told. */
+struct notice {
+	struct rdmabroker_notice public;
+	TAILQ_ENTRY(notice) link; /* rdmabroker.notices */
+	Rdmabroker__Frame *frame; /* that PUBLIC points into; NULL: made here */
+};
+
+TAILQ_HEAD(notices, notice);
+
 struct event {
 	struct rdmabroker_event public;
 	uint8_t private_data[256];
@@ -154,6 +163,10 @@ struct rdmabroker {
 	TAILQ_HEAD(, call) calls;
 	struct raw_events events;
 	unsigned n_orphans; /* of the events: requests whose listener is gone */
+	bool watching; /* notices are wanted */
+	struct notices notices;
+	unsigned n_notices; /* that wait */
+	uint64_t n_lost_notices; /* since the last one that waits, for want of room here */
 	struct ids ids, requests;
 	LIST_HEAD(, device) devices;
 };
@@ -196,6 +209,9 @@ int wire_check_process(const struct rdmabroker *session);
  */
 int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
+/* That something waits to be taken, or that nothing does any more. */
+void session_set_signal(struct rdmabroker *session);
+void session_clear_signal(struct rdmabroker *session);
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
 /*
  * ID is what MOVED, just imported, stands for: it takes its place in MOVED's session, with its events.
@@ -225,6 +241,10 @@ int id_await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t
 /* event.c: what a raw event does when it is taken. NULL: out of memory. */
 struct event *event_digest(struct raw_event *raw);
 void event_set_text(struct event *event, const char *text);
+
+/* watch.c. Lock held; FRAME is handed over, and a notice that has no room is lost. */
+void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame);
+void watch_drop_all(struct rdmabroker *session);
 
 /* group.c */
 void join_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in, struct event *event);

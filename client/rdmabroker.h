@@ -23,7 +23,7 @@
  *   own, only on failure for the others). Excepted are the _wait forms, create_ep, and the calls that give
  *   something back: open, open_device, get_devices, get_verbs, get_pd, create_qp, set_qp, init_qp_attr,
  *   get_option, get_request, export_id, import_id, migrate_id, destroy_id_wait, and those for admins:
- *   get_status, get_rules, explain, reload. They wait as ever. -EAGAIN: the socket is full, nothing was
+ *   get_status, get_rules, explain, reload, watch. They wait as ever. -EAGAIN: the socket is full, nothing was
  *   sent; take events, then try again.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
@@ -244,6 +244,49 @@ struct rdmabroker_list {
 	const struct rdmabroker_listed_session *sessions; /* in the order they came */
 	size_t n_ids;
 	const struct rdmabroker_listed_id *ids; /* in the order of their sessions */
+};
+
+/* What to be told of: all to which everything here applies. To what is 0 or NULL anything does. */
+struct rdmabroker_filter {
+	size_t size; /* sizeof(struct rdmabroker_filter), so that the struct can grow */
+	const char *kind; /* as in struct rdmabroker_notice */
+	const char *operation; /* likewise; it does not apply to what has none */
+	const char *outcome; /* likewise */
+	const uint32_t *uid; /* whose it is */
+	uint64_t session; /* likewise, by its number */
+	const struct sockaddr *peer; /* its port does not count */
+	uint16_t port; /* on this side or the other */
+};
+
+/* Something that happened. What is not known, or does not belong to the kind, is 0 or NULL. */
+struct rdmabroker_notice {
+	uint64_t n_lost; /* before this one: they were not taken in time */
+	uint64_t time_ns; /* since 1970, by the daemon's clock */
+	/*
+	 * "decision": of policy; "cm": an event of the connection manager that a program is told; "session": one
+	 * comes or goes; "lost": nothing but n_lost, where nothing else has come since
+	 */
+	const char *kind;
+	/* Whose it is. */
+	uint64_t session; /* its number */
+	uint32_t uid;
+	int pid;
+	const char *unit; /* of systemd */
+	uint32_t id; /* of whoever asks; of a request that comes the listener's */
+	uint32_t request_id; /* "connect-request": the id that it brings */
+	const char *operation; /* decision: a word of the rule language: "connect" */
+	/* decision: "allowed", "rejected", or behind an "allowed" "busy": then a limit of the rule said no */
+	const char *outcome;
+	unsigned retry_after_ms; /* busy: when to come again */
+	const char *event; /* cm: "established"; session: "opened", "closed"; see the man page */
+	int status; /* cm: a negative errno, or the transport's reason */
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
+	const char *device;
+	enum rdmabroker_port_space ps;
+	uint32_t qp_num; /* that was offered to the peer */
+	const char *rule; /* "file:line" that decided, or that admitted whom it is about */
+	const char *rule_text; /* cut to 511 bytes */
+	const char *reason; /* for a person */
 };
 
 /* Somebody's wish. What is 0 or NULL is not known; a rule that asks for it then may or may not match. */
@@ -809,6 +852,33 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel);
  *   0; -EACCES: only admins may ask (policy operation "admin").
  */
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
+
+/**
+ * rdmabroker_watch - Be told of what happens, to all clients of the daemon, from now on.
+ * @filter: Of what; NULL: of all. Called again, the last filter counts.
+ * Description:
+ *   Each decision of policy, each event of the connection manager that a program is told, and each session
+ *   that comes or goes is a notice: see rdmabroker_get_notice(). It ends with the session; use one that does
+ *   nothing else, for notices wait in the place of events.
+ * Returns:
+ *   0; -EINVAL: the filter makes no sense; -EACCES: only admins may (policy operation "admin").
+ */
+int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
+/**
+ * rdmabroker_get_notice - Take the next notice.
+ * @ret: The notice, on success; free it with rdmabroker_free_notice().
+ * @timeout_ms: How long to wait for one; 0: not at all.
+ * Description:
+ *   While notices wait, rdmabroker_get_fd() is readable. Who is too slow loses some, and nothing else: the
+ *   next one says how many. The daemon does not wait.
+ * Returns:
+ *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() comes first; -ECONNRESET: the broker is
+ *   gone, and all that it said was taken.
+ */
+int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
+			  int timeout_ms);
+/** rdmabroker_free_notice - Give a notice back. NULL is allowed. Returns NULL. */
+struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
 
 /**
  * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.

@@ -147,6 +147,7 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 	pthread_cond_init(&session->cond, NULL);
 	TAILQ_INIT(&session->calls);
 	TAILQ_INIT(&session->events);
+	TAILQ_INIT(&session->notices);
 	LIST_INIT(&session->devices);
 
 	timeout_ms = session->call_timeout_ms;
@@ -196,6 +197,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 		TAILQ_REMOVE(&session->events, raw, link);
 		free_raw(raw); /* requests in it were freed with their table */
 	}
+	watch_drop_all(session);
 	while ((call = TAILQ_FIRST(&session->calls))) {
 		TAILQ_REMOVE(&session->calls, call, link);
 		free(call);
@@ -219,33 +221,41 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 
 /* What came: lock held */
 
-static void enqueue(struct rdmabroker *session, struct raw_event *raw)
+void session_set_signal(struct rdmabroker *session)
 {
 	uint64_t one = 1;
 
-	TAILQ_INSERT_TAIL(&session->events, raw, link);
 	if (write(session->signal, &one, sizeof(one)) < 0)
 		return; /* the counter is high: it is readable as it is */
+}
+
+void session_clear_signal(struct rdmabroker *session)
+{
+	uint64_t count;
+
+	if (TAILQ_EMPTY(&session->events) && TAILQ_EMPTY(&session->notices) &&
+	    session->n_lost_notices == 0 && !session->dead &&
+	    read(session->signal, &count, sizeof(count)) < 0)
+		return; /* it was not set: nothing to clear */
+}
+
+static void enqueue(struct rdmabroker *session, struct raw_event *raw)
+{
+	TAILQ_INSERT_TAIL(&session->events, raw, link);
+	session_set_signal(session);
 }
 
 /* As the next one. */
 static void put_back(struct rdmabroker *session, struct raw_event *raw)
 {
-	uint64_t one = 1;
-
 	TAILQ_INSERT_HEAD(&session->events, raw, link);
-	if (write(session->signal, &one, sizeof(one)) < 0)
-		return;
+	session_set_signal(session);
 }
 
 static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 {
-	uint64_t count;
-
 	TAILQ_REMOVE(&session->events, raw, link);
-	if (TAILQ_EMPTY(&session->events) && !session->dead &&
-	    read(session->signal, &count, sizeof(count)) < 0)
-		return; /* it was not set: nothing to clear */
+	session_clear_signal(session);
 }
 
 static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)

@@ -58,6 +58,9 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 		if (r < 0)
 			die(session, r);
 		return;
+	case RDMABROKER__FRAME__BODY_NOTICE:
+		watch_on_notice(session, frame);
+		return;
 	case RDMABROKER__FRAME__BODY_REPLY:
 		TAILQ_FOREACH(call, &session->calls, link)
 			/* Serial 0: a refusal of the whole connection answers what was asked first. */

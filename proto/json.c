@@ -58,6 +58,12 @@ void json_number(struct json *json, const char *key, unsigned long long n)
 	fprintf(json->file, "%llu", n);
 }
 
+void json_signed(struct json *json, const char *key, long long n)
+{
+	begin(json, key);
+	fprintf(json->file, "%lld", n);
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
 	begin(json, key);

@@ -15,6 +15,7 @@ struct json {
 void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_number(struct json *json, const char *key, unsigned long long n);
+void json_signed(struct json *json, const char *key, long long n);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 /* NULL is null. Bytes that are not UTF-8 become U+FFFD. */

@@ -22,6 +22,13 @@ const struct verb verbs[] = {
 		.run = verb_drain,
 	},
 	{
+		.name = "events",
+		.summary =
+			"Print decisions and connection events as they happen, until interrupted",
+		.options = events_options,
+		.run = verb_events,
+	},
+	{
 		.name = "explain",
 		.argument = "OPERATION",
 		.summary = "Say what policy would decide, and by which rule",

@@ -54,10 +54,12 @@ bool read_verb_options(struct ctl *ctl, int *argc, char ***argv);
 
 int print_help(const struct ctl *ctl, const struct verb *verb);
 
-extern const struct verb_option drain_options[], explain_options[], list_options[], rules_options[];
+extern const struct verb_option drain_options[], events_options[], explain_options[],
+	list_options[], rules_options[];
 extern const char *const operations[];
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_drain(const struct ctl *ctl, char **arguments);
+int verb_events(const struct ctl *ctl, char **arguments);
 int verb_explain(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
 int verb_kick(const struct ctl *ctl, char **arguments);

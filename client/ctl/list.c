@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <inttypes.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -159,25 +158,6 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 	return false;
 }
 
-/* NULL: it has no entry. Most who follow each other in a list are the same user. */
-static const char *user_name(uint32_t uid)
-{
-	static struct {
-		bool known;
-		uint32_t uid;
-		char name[256];
-	} last;
-	const struct passwd *entry;
-
-	if (!last.known || last.uid != uid) {
-		entry = getpwuid(uid);
-		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
-		last.uid = uid;
-		last.known = true;
-	}
-	return last.name[0] ? last.name : NULL;
-}
-
 /* JSON */
 
 static void json_owner(struct json *json, const struct rdmabroker_listed_session *session)
@@ -200,29 +180,6 @@ static void json_session(struct json *json, const struct rdmabroker_listed_sessi
 	json_close(json, '}');
 }
 
-static void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr)
-{
-	char text[ADDR_STRLEN];
-
-	json_string(json, key,
-		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
-}
-
-static const char *port_space(const struct rdmabroker_listed_id *id)
-{
-	switch (id->ps) {
-	case RDMABROKER_PS_TCP:
-		return "tcp";
-	case RDMABROKER_PS_UDP:
-		return "udp";
-	case RDMABROKER_PS_IB:
-		return "ib";
-	case RDMABROKER_PS_IPOIB:
-		return "ipoib";
-	}
-	return NULL;
-}
-
 static void json_id(struct json *json, const struct rdmabroker_listed_id *id)
 {
 	json_open(json, NULL, '{');
@@ -231,7 +188,7 @@ static void json_id(struct json *json, const struct rdmabroker_listed_id *id)
 	json_owner(json, id->session);
 	json_string(json, "state", id->state);
 	json_number(json, "age_ms", id->age_ms);
-	json_string(json, "ps", port_space(id));
+	json_string(json, "ps", port_space_name(id->ps));
 	json_addr(json, "local", &id->local);
 	json_addr(json, "peer", &id->peer);
 	json_string(json, "device", id->device);

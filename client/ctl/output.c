@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "proto/addr.h"
+#include "proto/json.h"
 #include "proto/word.h"
 
 void complain(const char *fmt, ...)
@@ -67,4 +70,46 @@ unsigned terminal_width(void)
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
 		return 0;
 	return size.ws_col;
+}
+
+/* Most who follow each other are the same user. */
+const char *user_name(uint32_t uid)
+{
+	static struct {
+		bool known;
+		uint32_t uid;
+		char name[256];
+	} last;
+	const struct passwd *entry;
+
+	if (!last.known || last.uid != uid) {
+		entry = getpwuid(uid);
+		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
+		last.uid = uid;
+		last.known = true;
+	}
+	return last.name[0] ? last.name : NULL;
+}
+
+const char *port_space_name(enum rdmabroker_port_space ps)
+{
+	switch (ps) {
+	case RDMABROKER_PS_TCP:
+		return "tcp";
+	case RDMABROKER_PS_UDP:
+		return "udp";
+	case RDMABROKER_PS_IB:
+		return "ib";
+	case RDMABROKER_PS_IPOIB:
+		return "ipoib";
+	}
+	return NULL;
+}
+
+void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr)
+{
+	char text[ADDR_STRLEN];
+
+	json_string(json, key,
+		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
 }

@@ -3,7 +3,11 @@
 
 /* What people see. */
 
+#include <rdmabroker.h>
 #include <stddef.h>
+#include <stdint.h>
+
+struct json;
 
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
@@ -29,3 +33,7 @@ enum colour {
 const char *colour(enum colour colour);
 /* Columns of the terminal that stdout is; 0: it is none, or does not tell. */
 unsigned terminal_width(void);
+
+const char *user_name(uint32_t uid); /* NULL: it has no entry; valid until the next call */
+const char *port_space_name(enum rdmabroker_port_space ps); /* as in the rules; NULL: unknown */
+void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr);

@@ -14,13 +14,17 @@ _rdmabrokerctl_argument() {
 	--state) mapfile -t COMPREPLY < <(compgen -W "idle bound listening resolving-addr addr-resolved \
 		resolving-route route-resolved connecting responded request accepted established \
 		disconnecting disconnected failed removed moved revoked" -- "$2") ;;
-	--local | --peer | --port | --data | --timeout) COMPREPLY=() ;;
+	--kind) mapfile -t COMPREPLY < <(compgen -W "decision cm session" -- "$2") ;;
+	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join admin" \
+		-- "$2") ;;
+	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
+	--local | --peer | --port | --data | --timeout | --session | --count) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
 
 _rdmabrokerctl() {
-	local verbs="check drain explain help kick list metrics reload rules run status version"
+	local verbs="check drain events explain help kick list metrics reload rules run status version"
 	local operations="session device listen connect accept join admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -29,7 +33,7 @@ _rdmabrokerctl() {
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data | \
-			--state | --timeout)
+			--state | --timeout | --kind | --operation | --outcome | --session | --count)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -47,6 +51,7 @@ _rdmabrokerctl() {
 
 	case $verb in
 	drain) words+=" --timeout --cancel" ;;
+	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --local --peer --port --device --ps --data" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	rules) words+=" --full" ;;

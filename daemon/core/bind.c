@@ -49,6 +49,7 @@ static int decide_purposes(struct id *id, const struct sockaddr *addr, const cha
 			      .port_space = id->ps },
 		.what = "bind",
 		.object = text,
+		.id = id,
 	};
 
 	decide_ask(session, &wish, &ret->connect);

@@ -29,6 +29,7 @@ void wish_to_connect(struct id_wish *ret, struct id *id)
 		.question = { .operation = POLICY_CONNECT, .port_space = id->ps },
 		.what = "connect to",
 		.object = ret->object,
+		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, question);

@@ -43,6 +43,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	core->loop = sd_event_ref(loop);
 	list_init(&core->sessions);
 	list_init(&core->exports);
+	list_init(&core->watches);
 	timewaits_init(&core->timewaits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
@@ -62,6 +63,7 @@ struct core *core_free(struct core *core)
 		return NULL;
 	assert(list_is_empty(&core->sessions));
 	assert(list_is_empty(&core->exports));
+	assert(list_is_empty(&core->watches));
 	timewaits_done(&core->timewaits);
 	fabric_free(core->fabric);
 	admissions_free(core->admissions);

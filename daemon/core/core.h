@@ -40,6 +40,7 @@ struct core {
 	sd_event *loop;
 	struct list sessions; /* session.link */
 	struct list exports; /* export.link, see export.c */
+	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	bool draining; /* nothing new is taken */
 	uint64_t last_session; /* number given to the youngest */

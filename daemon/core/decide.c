@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/decide.h"
+#include "core/watch.h"
 #include "proto/addr.h"
 #include "util/audit.h"
 #include "util/clock.h"
@@ -60,9 +61,11 @@ void decide_audit(struct session *session, const struct wish *wish,
 	char by[256] = "default, for no rule matches", why[160] = ".";
 	struct audit audit;
 
-	if (verdict->answer == POLICY_DEFER || (!rejected && !overflow && !rule->log))
+	if (verdict->answer == POLICY_DEFER || (!rejected && wish->question.early))
 		return;
-	if (!rejected && wish->question.early)
+	if (core_is_watched(session->core))
+		watch_decision(session, wish, verdict, overflow);
+	if (!rejected && !overflow && !rule->log)
 		return;
 	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, rule)))
 		return;

@@ -15,16 +15,18 @@ struct wish {
 	struct policy_question question; /* its identity is filled in here */
 	const char *what;
 	const char *object; /* NULL: none */
+	const struct id *id; /* that it is about, the listener where a request comes; NULL: none */
 };
 
 /* The answer, neither counted nor written down. */
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
- * The same, counted for its rule, and written to the journal where it is a refusal or the rule says so.
+ * The same, counted for its rule, told to who watches, and written to the journal where it is a refusal or
+ * the rule says so.
  * An answer that is deferred is neither.
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
-/* To the journal, where it is worth it. OVERFLOW may be NULL. */
+/* To who watches, and to the journal where it is worth it. OVERFLOW may be NULL. */
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*

@@ -89,6 +89,7 @@ static void enforce_connection(struct id *id)
 		wish_to_accept(&wish, id->fabric, id->ps, id->request);
 	else
 		wish_to_connect(&wish, id);
+	wish.wish.id = id;
 	if (!is_allowed(id, &wish))
 		end_connection(id, "policy has changed");
 }

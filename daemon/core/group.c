@@ -46,6 +46,7 @@ void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *add
 		.question = { .operation = POLICY_JOIN, .port = -1, .port_space = id->ps },
 		.what = "join",
 		.object = ret->object,
+		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, &ret->wish.question);

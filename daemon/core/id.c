@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/id.h"
+#include "core/watch.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -50,6 +51,13 @@ static const char *const state_words[_ID_STATE_MAX] = {
 	[ID_REVOKED] = "revoked",
 };
 
+static const char *const event_words[METRICS_N_EVENTS] = {
+	"addr-resolved",   "addr-error",       "route-resolved", "route-error",
+	"connect-request", "connect-response", "connect-error",  "unreachable",
+	"rejected",        "established",      "disconnected",   "device-removal",
+	"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
+};
+
 /* Which event moves an id from where to where. */
 static const struct {
 	enum rdma_cm_event_type event;
@@ -83,6 +91,11 @@ const char *id_state_to_string(enum id_state state)
 const char *id_state_to_word(enum id_state state)
 {
 	return state_words[state];
+}
+
+const char *id_event_to_word(enum rdma_cm_event_type type)
+{
+	return (unsigned)type < METRICS_N_EVENTS ? event_words[type] : NULL;
 }
 
 /* Which way of an id is which step of a connection. */
@@ -180,6 +193,8 @@ void id_tell(struct id *id, struct session_event *event)
 		id->session->core->metrics.events[event->type]++;
 	event->id = id;
 	id->session->ops->event(id->session->userdata, event);
+	if (core_is_watched(id->session->core))
+		watch_cm(event);
 }
 
 void id_fill_question(const struct fabric_id_info *info, struct policy_question *question)

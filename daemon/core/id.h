@@ -153,6 +153,8 @@ void id_dispatch(struct id *id, struct fabric_event *event);
 /* For a sentence: "resolving the address"; and as one word, for lists: "resolving-addr". */
 const char *id_state_to_string(enum id_state state);
 const char *id_state_to_word(enum id_state state);
+/* "connect-request"; NULL: there is no such event. */
+const char *id_event_to_word(enum rdma_cm_event_type type);
 
 /* Among the files of ids: */
 int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */

@@ -65,6 +65,7 @@ void wish_to_listen(struct id_wish *ret, struct id *id)
 		.question = { .operation = POLICY_LISTEN, .port_space = id->ps },
 		.what = "listen on",
 		.object = ret->object,
+		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, question);
@@ -234,6 +235,7 @@ static int admit(struct listener *listener, struct session *session, struct fabr
 		return r;
 	}
 	wish_to_accept(&wish, event->request, listener->id->ps, event);
+	wish.wish.id = listener->id;
 	decide(session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
 		turn_away(listener, event->request, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,

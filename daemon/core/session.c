@@ -8,6 +8,7 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/session.h"
+#include "core/watch.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -120,6 +121,11 @@ struct session *session_free(struct session *session)
 
 	if (!session)
 		return NULL;
+	session->watch = watch_free(session->watch);
+	/* Who came no further than hello was never told of. */
+	if (session->permits && core_is_watched(session->core))
+		watch_session(session, "closed",
+			      session->end_reason[0] ? session->end_reason : NULL);
 	for (uint32_t i = 1; i <= session->requests.n_allocated; i++)
 		id_free(handles_get(&session->requests, i));
 	for (uint32_t i = 1; i <= session->ids.n_allocated; i++)
@@ -159,7 +165,7 @@ static bool is_admin(struct session *session)
 	return verdict.answer == POLICY_ALLOW;
 }
 
-int session_greet(struct session *session)
+static int greet(struct session *session)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
 			     .what = "session" };
@@ -188,6 +194,20 @@ int session_greet(struct session *session)
 	}
 	/* Whoever comes to see why all are busy is let in. */
 	return session->permits ? 0 : r;
+}
+
+int session_greet(struct session *session)
+{
+	int r = greet(session);
+
+	if (r == 0 && core_is_watched(session->core))
+		watch_session(session, "opened", /* reason= */ NULL);
+	return r;
+}
+
+void session_set_end_reason(struct session *session, const char *why)
+{
+	snprintf(session->end_reason, sizeof(session->end_reason), "%s", why);
 }
 
 struct ratelimit *session_log_limit(struct session *session)

@@ -19,7 +19,9 @@
 #include "util/log.h"
 
 struct id;
+struct notice;
 struct session;
+struct watch;
 
 /* What a session may ask for. Given by session_greet(). */
 enum session_permit {
@@ -52,6 +54,8 @@ struct session_ops {
 	void (*event)(void *userdata, const struct session_event *event);
 	/* Policy does not want the session any more: it is to be freed, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
+	/* What a session that watches is told. Must not free it, nor fail it because it does not read. */
+	void (*notice)(void *userdata, const struct notice *notice);
 };
 
 struct session {
@@ -74,6 +78,8 @@ struct session {
 	struct charge fds; /* its socket, its process and its event channel */
 	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */
+	struct watch *watch; /* NULL: it does not watch */
+	char end_reason[96]; /* why it ends; empty: its client has gone */
 };
 
 /*
@@ -88,6 +94,8 @@ struct session *session_free(struct session *session);
 /* Decides what the session may do. 0, STATUS_DENIED or STATUS_BUSY: nothing; or a negative errno. */
 int session_greet(struct session *session);
 struct ratelimit *session_log_limit(struct session *session);
+/* For those who watch: it will be freed, and not because its client has gone. */
+void session_set_end_reason(struct session *session, const char *why);
 /*
  * AMOUNT of WHAT ("ids") is charged to the session's user. 0, a negative errno, or STATUS_QUOTA with the
  * words for it, which name the limit's KEY ("IdsPerUser=").

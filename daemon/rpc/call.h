@@ -118,5 +118,6 @@ int do_list_rules(struct call *call);
 int do_list(struct call *call);
 int do_kick(struct call *call);
 int do_drain(struct call *call);
+int do_watch(struct call *call);
 /* metrics.c */
 int do_get_metrics(struct call *call);

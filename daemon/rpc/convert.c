@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+
 #include "proto/address.h"
 #include "rpc/convert.h"
 
@@ -151,6 +153,70 @@ void out_failure(Rdmabroker__Failure *ret, const struct failure *failure)
 	ret->text = (char *)failure->text;
 	ret->rule = (char *)failure->rule;
 	ret->retry_after_ms = failure->retry_after_ms;
+}
+
+static void out_notice_rule(struct out_notice *space, const struct policy_rule *rule)
+{
+	snprintf(space->rule, sizeof(space->rule), "%s:%u", rule->file, rule->line);
+	space->notice.rule = space->rule;
+	snprintf(space->rule_text, sizeof(space->rule_text), "%s", rule->text);
+	space->notice.rule_text = space->rule_text;
+}
+
+static void out_notice_id(Rdmabroker__Notice *ret, const struct notice *notice)
+{
+	const struct id *about = notice->request ?: notice->id;
+
+	ret->id = notice->id->handle;
+	ret->request_id = notice->request ? notice->request->handle : 0;
+	ret->qp_num = about->qpn;
+}
+
+static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struct notice *notice)
+{
+	rdmabroker__id_info__init(&space->info);
+	if (notice->local)
+		space->info.local = address_pack(&space->local, notice->local);
+	if (notice->peer)
+		space->info.peer = address_pack(&space->peer, notice->peer);
+	if (notice->device)
+		space->info.device = (char *)notice->device;
+	return &space->info;
+}
+
+void out_notice(struct out_notice *space, const struct notice *notice)
+{
+	const struct identity *identity = &notice->session->identity;
+	Rdmabroker__Notice *ret = &space->notice;
+
+	rdmabroker__notice__init(ret);
+	ret->time_ns = notice->time_ns;
+	ret->kind = (char *)notice_kind_to_string(notice->kind);
+	ret->session = notice->session->number;
+	ret->uid = identity->uid;
+	ret->pid = (uint32_t)identity->pid;
+	if (identity->unit) {
+		snprintf(space->unit, sizeof(space->unit), "%s", identity->unit);
+		ret->unit = space->unit;
+	}
+	if (notice->kind == NOTICE_DECISION) {
+		ret->operation = (char *)policy_operation_to_string(notice->operation);
+		ret->outcome = (char *)notice_outcome_to_string(notice->outcome);
+		ret->retry_after_ms = notice->retry_after_ms;
+	}
+	if (notice->event)
+		ret->event = (char *)notice->event;
+	ret->status = notice->status;
+	if (notice->id)
+		out_notice_id(ret, notice);
+	ret->info = out_notice_info(space, notice);
+	ret->port_space = (uint32_t)notice->port_space;
+	if (notice->rule)
+		out_notice_rule(space, notice->rule);
+	if (notice->reason) {
+		snprintf(space->reason, sizeof(space->reason), "%s", notice->reason);
+		ret->reason = space->reason;
+	}
 }
 
 Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "core/id.h"
+#include "core/watch.h"
 #include "proto/rdmabroker.pb-c.h"
 
 const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE may be NULL: none */
@@ -40,6 +41,13 @@ struct out_ud_param {
 	struct out_ah_attr ah;
 };
 
+struct out_notice {
+	Rdmabroker__Notice notice;
+	Rdmabroker__IdInfo info;
+	Rdmabroker__Address local, peer;
+	char unit[256], rule[256], rule_text[512], reason[256];
+};
+
 /* NULL: the peer has none. */
 Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
@@ -47,4 +55,5 @@ void out_id_info(struct out_id_info *space, const struct id *id);
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);
 Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps);
+void out_notice(struct out_notice *space, const struct notice *notice);
 void out_failure(Rdmabroker__Failure *ret, const struct failure *failure);

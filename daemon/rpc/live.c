@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/walk.h"
+#include "core/watch.h"
+#include "proto/address.h"
 #include "rpc/call.h"
 #include "util/clock.h"
 
@@ -107,4 +110,66 @@ int do_drain(struct call *call)
 {
 	core_set_draining(call->session, !call->request->drain->cancel);
 	return 0;
+}
+
+/* The value whose word this is, or -1 for none at all. False: it is no word of them. */
+static bool find_word(const char *word, const char *(*name)(int value), int n, int *ret)
+{
+	*ret = -1;
+	if (!word[0])
+		return true;
+	for (int i = 0; i < n; i++)
+		if (strcmp(word, name(i)) == 0) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+static const char *kind_name(int kind)
+{
+	return notice_kind_to_string((enum notice_kind)kind);
+}
+
+static const char *outcome_name(int outcome)
+{
+	return notice_outcome_to_string((enum notice_outcome)outcome);
+}
+
+static const char *operation_name(int operation)
+{
+	return policy_operation_to_string((enum policy_operation)operation);
+}
+
+static int no_such(struct call *call, const char *what, const char *word)
+{
+	return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+			   "watch: there is no %s \"%s\"", what, word);
+}
+
+int do_watch(struct call *call)
+{
+	const Rdmabroker__Watch *m = call->request->watch;
+	struct watch_filter filter = {
+		.by_uid = m->by_uid,
+		.uid = m->uid,
+		.session = m->session,
+		.port = (uint16_t)m->port,
+	};
+	const char *wrong = NULL;
+
+	if (!find_word(m->kind, kind_name, _NOTICE_KIND_MAX, &filter.kind))
+		return no_such(call, "kind", m->kind);
+	if (!find_word(m->operation, operation_name, _POLICY_OPERATION_MAX, &filter.operation))
+		return no_such(call, "operation", m->operation);
+	if (!find_word(m->outcome, outcome_name, _NOTICE_OUTCOME_MAX, &filter.outcome))
+		return no_such(call, "outcome", m->outcome);
+	if (m->port > UINT16_MAX)
+		return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+				   "watch: port %u is not 0..65535", m->port);
+	if (m->peer)
+		wrong = address_unpack(&filter.peer, m->peer);
+	if (wrong)
+		return bad_request(call, wrong);
+	return session_watch(call->session, &filter);
 }

@@ -57,19 +57,13 @@ static void print_refusals(const struct core *core, struct metrics_text *text, s
 
 static void print_events(const struct core *core, struct metrics_text *text, size_t i)
 {
-	static const char *const names[METRICS_N_EVENTS] = {
-		"addr-resolved",   "addr-error",       "route-resolved", "route-error",
-		"connect-request", "connect-response", "connect-error",  "unreachable",
-		"rejected",        "established",      "disconnected",   "device-removal",
-		"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
-	};
 	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
 	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events told to clients.");
 	for (int e = 0; e < METRICS_N_EVENTS; e++)
-		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n", names[e],
-			       metrics->events[e]);
+		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n",
+			       id_event_to_word((enum rdma_cm_event_type)e), metrics->events[e]);
 }
 
 static void print_gauges(const struct core *core, struct metrics_text *text, size_t i)

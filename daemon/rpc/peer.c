@@ -42,11 +42,13 @@ static void peer_drop(struct peer *peer, const char *why)
 {
 	struct session *session = peer->session;
 
-	if (!peer->closing)
+	if (!peer->closing) {
 		log_limited(session_log_limit(session), LOG_WARNING,
 			    "Session %llu, uid %u, pid %d is dropped: %s.",
 			    (unsigned long long)session->number, session->identity.uid,
 			    session->identity.pid, why);
+		session_set_end_reason(session, why);
+	}
 	peer_close(peer);
 }
 
@@ -54,7 +56,7 @@ static void peer_drop(struct peer *peer, const char *why)
 
 static void update_io(struct peer *peer)
 {
-	bool waiting = !list_is_empty(&peer->queue);
+	bool waiting = !list_is_empty(&peer->queue) || peer->n_lost > 0;
 
 	sd_event_source_set_io_events(peer->io, waiting ? EPOLLOUT : EPOLLIN);
 }
@@ -118,6 +120,31 @@ static int flush(struct peer *peer)
 	return 0;
 }
 
+/* What waits is for replies and events first: a notice finds half of each limit taken already. */
+static bool has_room_for_notice(const struct peer *peer, size_t len)
+{
+	const struct account *account = &peer->session->core->account;
+	uid_t uid = peer->session->identity.uid;
+
+	return peer->queued_bytes + len <= peer->max_queued_bytes / 2 &&
+	       account_get_used(account, ACCOUNT_BYTES, uid) + len <=
+		       account->limit_per_user[ACCOUNT_BYTES] / 2 &&
+	       account->used[ACCOUNT_BYTES] + len <= account->limit[ACCOUNT_BYTES] / 2;
+}
+
+static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, bool notice)
+{
+	int r = -EAGAIN;
+
+	if (list_is_empty(&peer->queue))
+		r = packet_send(peer->sock, buf, len, &fd, fd >= 0);
+	if (r != -EAGAIN)
+		return r;
+	if (notice && !has_room_for_notice(peer, len))
+		return -EXFULL;
+	return enqueue(peer, buf, len, fd);
+}
+
 static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
 {
 	struct peer *peer = userdata;
@@ -132,11 +159,7 @@ static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
 		return;
 	}
 	rdmabroker__frame__pack(frame, buf);
-	r = -EAGAIN;
-	if (list_is_empty(&peer->queue))
-		r = packet_send(peer->sock, buf, len, &fd, fd >= 0);
-	if (r == -EAGAIN)
-		r = enqueue(peer, buf, len, fd);
+	r = send_packed(peer, buf, len, fd, /* notice= */ false);
 	if (r == -EXFULL)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
 	else if (r == -EDQUOT)
@@ -203,6 +226,60 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	send_frame(peer, &frame, /* fd= */ -1);
 }
 
+static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	uint8_t buf[PACKET_MAX];
+	size_t len;
+
+	notice->lost = peer->n_lost;
+	frame.body_case = RDMABROKER__FRAME__BODY_NOTICE;
+	frame.notice = notice;
+	len = rdmabroker__frame__get_packed_size(&frame);
+	if (len > sizeof(buf))
+		return -EMSGSIZE;
+	rdmabroker__frame__pack(&frame, buf);
+	return send_packed(peer, buf, len, /* fd= */ -1, /* notice= */ true);
+}
+
+/* It costs its reader nothing but itself, whatever goes wrong. */
+static void on_session_notice(void *userdata, const struct notice *notice)
+{
+	struct peer *peer = userdata;
+	struct out_notice out;
+	int r;
+
+	if (peer->closing)
+		return;
+	out_notice(&out, notice);
+	r = send_notice(peer, &out.notice);
+	if (r == -ECONNRESET) {
+		peer_close(peer);
+		return;
+	}
+	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
+	/* What is lost is told as soon as there is room, not only when something happens again. */
+	update_io(peer);
+}
+
+/* Nothing waits any more: who was too slow learns of it. */
+static int tell_lost(struct peer *peer)
+{
+	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
+	int r;
+
+	if (peer->n_lost == 0 || !list_is_empty(&peer->queue))
+		return 0;
+	notice.kind = (char *)"lost";
+	notice.time_ns = watch_time_ns();
+	r = send_notice(peer, &notice);
+	if (r < 0)
+		return r;
+	peer->n_lost = 0;
+	update_io(peer);
+	return 0;
+}
+
 static void on_session_end(void *userdata, const char *why)
 {
 	peer_drop(userdata, why);
@@ -211,6 +288,7 @@ static void on_session_end(void *userdata, const char *why)
 static const struct session_ops session_ops = {
 	.event = on_session_event,
 	.end = on_session_end,
+	.notice = on_session_notice,
 };
 
 /* In */
@@ -251,6 +329,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	(void)source;
 	if (events & EPOLLOUT) {
 		r = flush(peer);
+		if (r == 0)
+			r = tell_lost(peer);
 		if (r < 0)
 			peer_close(peer);
 		return 0;

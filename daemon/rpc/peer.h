@@ -9,7 +9,8 @@
  *
  * Nothing that a client does may cost others more than its share of turns: one request is read a
  * dispatch, none while replies wait that the client does not read, and a client that lets more than its
- * queue's limit wait is dropped.
+ * queue's limit wait is dropped. Notices, which are told to who watches others, are dropped instead: they
+ * take no more than half of what its limits leave to replies and events.
  */
 
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct peer {
 	struct list queue; /* packet.link: what the socket did not take yet */
 	size_t queued_bytes;
 	size_t max_queued_bytes;
+	uint64_t n_lost; /* notices that were dropped since the last one that was not */
 };
 
 /* SOCK is taken over in any case. A peer frees itself when its client goes. */

@@ -402,6 +402,7 @@ static const struct operation {
 	{ OP(KICK), "kick", SESSION_PERMIT_ADMIN, do_kick },
 	{ OP(DRAIN), "drain", SESSION_PERMIT_ADMIN, do_drain },
 	{ OP(GET_METRICS), "get_metrics", SESSION_PERMIT_ADMIN, do_get_metrics },
+	{ OP(WATCH), "watch", SESSION_PERMIT_ADMIN, do_watch },
 #undef OP
 };
 

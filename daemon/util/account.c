@@ -71,6 +71,19 @@ int account_charge(struct account *account, struct charge *charge, enum account_
 	return 0;
 }
 
+uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid)
+{
+	struct list *l;
+
+	list_for_each(l, &account->users) {
+		const struct account_user *user = container_of(l, struct account_user, link);
+
+		if (user->uid == uid)
+			return user->used[slot];
+	}
+	return 0;
+}
+
 void charge_done(struct charge *charge)
 {
 	struct account_user *user = charge->user;

@@ -52,4 +52,6 @@ void account_done(struct account *account);
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
+/* By UID. */
+uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
 void charge_done(struct charge *charge); /* may be called again */

@@ -35,6 +35,9 @@ START_TEST(a_limit_is_the_users_own)
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, 1000), -EDQUOT);
 	charge_done(&refused);
 	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, 1001), 0);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1000), 2);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1001), 1);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1002), 0);
 	charge_done(&c[0]);
 	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, 1000), 0);
 	for (int i = 0; i < 4; i++)

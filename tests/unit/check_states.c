@@ -66,6 +66,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(KICK)] = 0, /* no session of that number */
 	[OP(DRAIN)] = GREETED,
 	[OP(GET_METRICS)] = GREETED,
+	[OP(WATCH)] = GREETED,
 };
 
 static struct wire_client server, client, other;

@@ -99,6 +99,10 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 	case OP(DRAIN):
 		put_number(w, 1, 0);
 		return;
+	case OP(WATCH):
+		put_bytes(w, 1, "cm", 2);
+		put_number(w, 8, 7471);
+		return;
 	}
 	/* All others are about an id, which is their first field. */
 	put_number(w, 1, id);

@@ -13,7 +13,7 @@
 
 /* By their numbers in the proto file. */
 #define REQUEST_FIRST 16
-#define REQUEST_LAST 46
+#define REQUEST_LAST 47
 const char *request_name(int op);
 
 /*

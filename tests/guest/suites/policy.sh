@@ -511,6 +511,52 @@ case_metrics_over_http() {
 	assert [ ! -e $path ]
 }
 
+# What two programs of librdmacm's do, by the drop-in: it is not they who tell of it.
+case_events() {
+	policy <<-END
+		allow session
+		allow device
+		allow listen
+		allow accept
+		reject connect user dave reason "not dave"
+		allow connect
+	END
+	: > events
+	rdmabrokerctl events > events 2>&1 &
+	watcher=$!
+	await_line events "REASON"
+	as alice rdmabrokerctl run -- rping -s -a $A -p 7471 -C 3 > server 2>&1 &
+	server=$!
+	await_line events " listen "
+	as bob rdmabrokerctl run -- rping -c -a $A -p 7471 -C 3
+	wait $server || true
+	fails 3 ping_once dave $A -p 7471
+	await_line events " not dave (reject connect user dave "
+	await "grep -q '  bob .*  session closed ' events && grep -q '  alice .*  session closed ' events"
+	kill -TERM $watcher
+	status=0
+	wait $watcher || status=$?
+	show < events
+	assert_eq "$status" 0
+	assert grep -q "  alice .*  listen  *allowed .* $A:7471 .* $RULES:3 " events
+	assert grep -q "  bob .*  connect  *allowed .* $A:7471 .* $RULES:6 " events
+	assert grep -q "  alice .*  accept  *allowed .* $RULES:4 " events
+	assert grep -q "  alice .*  connect-request " events
+	assert grep -q "  bob .*  connect-response .* rxe1 " events
+	assert grep -q "  alice .*  established " events
+	assert grep -q "  bob .*  disconnected " events
+	assert grep -q "  alice .*  disconnected " events
+	assert grep -q "  dave .*  connect  *rejected .* $RULES:5 .* not dave (reject connect user dave " events
+	# One object a line, and no more than asked for.
+	rdmabrokerctl events --json --kind session --user bob --count 1 > json &
+	watcher=$!
+	await "as bob rdmabroker-ping -c -a $A -p 7471; [ -s json ]" 30
+	wait $watcher
+	assert_eq "$(python3 -c 'import json; d = json.load(open("json")); print(d["user"], d["kind"], d["lost"])')" \
+		"bob session 0"
+	fails 1 as bob rdmabrokerctl events
+}
+
 case_reload_over_the_wire() {
 	policy <<-END
 		allow session

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/addr.h"
+#include "proto/json.h"
+#include "read.h"
+
+enum {
+	OPTION_KIND,
+	OPTION_OPERATION,
+	OPTION_OUTCOME,
+	OPTION_USER,
+	OPTION_SESSION,
+	OPTION_PEER,
+	OPTION_PORT,
+	OPTION_COUNT,
+};
+
+/* The daemon's words. */
+static const char *const kinds[] = { "decision", "cm", "session", NULL };
+static const char *const outcomes[] = { "allowed", "rejected", "busy", NULL };
+
+const struct verb_option events_options[] = {
+	[OPTION_KIND] = { "kind", "KIND", "only these", kinds },
+	[OPTION_OPERATION] = { "operation", "OPERATION", "only decisions over this", operations },
+	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions that came out so", outcomes },
+	[OPTION_USER] = { "user", "NAME|UID", "only what is this user's" },
+	[OPTION_SESSION] = { "session", "N", "only what is this session's" },
+	[OPTION_PEER] = { "peer", "ADDR", "only what has this peer" },
+	[OPTION_PORT] = { "port", "N", "only what has this port, here or at the peer" },
+	[OPTION_COUNT] = { "count", "N", "end after so many" },
+	{ NULL },
+};
+
+struct wanted {
+	struct rdmabroker_filter filter;
+	uint32_t uid;
+	struct sockaddr_storage peer;
+	unsigned long count; /* 0: no end */
+};
+
+static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
+{
+	const char *text = ctl->given[option];
+
+	if (!text || (read_number(text, ULONG_MAX, ret) && *ret > 0))
+		return true;
+	complain("--%s takes a number from 1 on, not \"%s\"", events_options[option].name, text);
+	return false;
+}
+
+static bool is_word(const struct ctl *ctl, int option, const char *what, const char *const *words)
+{
+	return !ctl->given[option] || read_word(what, ctl->given[option], words) >= 0;
+}
+
+static int read_wanted(struct wanted *ret, const struct ctl *ctl)
+{
+	const char *const *given = ctl->given;
+	unsigned long session = 0;
+	int r = 0;
+
+	*ret = (struct wanted){ 0 };
+	ret->filter = (struct rdmabroker_filter){
+		.size = sizeof(ret->filter),
+		.kind = given[OPTION_KIND],
+		.operation = given[OPTION_OPERATION],
+		.outcome = given[OPTION_OUTCOME],
+	};
+	if (!is_word(ctl, OPTION_KIND, "kind", kinds) ||
+	    !is_word(ctl, OPTION_OPERATION, "operation", operations) ||
+	    !is_word(ctl, OPTION_OUTCOME, "outcome", outcomes) ||
+	    !read_positive(ctl, OPTION_SESSION, &session) ||
+	    !read_positive(ctl, OPTION_COUNT, &ret->count))
+		return EXIT_USAGE;
+	/* Nothing would ever come. */
+	if (given[OPTION_KIND] && strcmp(given[OPTION_KIND], "decision") != 0 &&
+	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
+		complain("--operation and --outcome are of decisions, not of --kind %s",
+			 given[OPTION_KIND]);
+		return see_help(ctl->verb);
+	}
+	ret->filter.session = session;
+	if (given[OPTION_USER]) {
+		r = read_user(given[OPTION_USER], &ret->uid);
+		ret->filter.uid = &ret->uid;
+	}
+	if (r == 0 && given[OPTION_PEER]) {
+		r = read_address(given[OPTION_PEER], &ret->peer);
+		ret->filter.peer = (struct sockaddr *)&ret->peer;
+	}
+	if (r == 0 && given[OPTION_PORT])
+		r = read_port(given[OPTION_PORT], &ret->filter.port);
+	return r;
+}
+
+/* JSON */
+
+static void json_number_or_null(struct json *json, const char *key, uint32_t n)
+{
+	if (n > 0)
+		json_number(json, key, n);
+	else
+		json_null(json, key);
+}
+
+/* All its digits: as a number it would be too large for those who read numbers as floating point. */
+static void json_time(struct json *json, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	char text[64], stamp[96];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(stamp, sizeof(stamp), "%s.%09uZ", text, (unsigned)(ns % 1000000000));
+	json_string(json, "time", stamp);
+}
+
+/* Nothing has happened but that something was missed. */
+static bool is_lost(const struct rdmabroker_notice *notice)
+{
+	return strcmp(notice->kind, "lost") == 0;
+}
+
+static void json_facts(struct json *json, const struct rdmabroker_notice *notice)
+{
+	json_number(json, "session", notice->session);
+	json_number(json, "uid", notice->uid);
+	json_string(json, "user", user_name(notice->uid));
+	json_number(json, "pid", (unsigned)notice->pid);
+	json_string(json, "unit", notice->unit);
+	json_number_or_null(json, "id", notice->id);
+	json_number_or_null(json, "request_id", notice->request_id);
+	json_string(json, "operation", notice->operation);
+	json_string(json, "outcome", notice->outcome);
+	json_string(json, "event", notice->event);
+	json_signed(json, "status", notice->status);
+	json_string(json, "ps", port_space_name(notice->ps));
+	json_addr(json, "local", &notice->local);
+	json_addr(json, "peer", &notice->peer);
+	json_string(json, "device", notice->device);
+	json_number_or_null(json, "qpn", notice->qp_num);
+	json_string(json, "rule", notice->rule);
+	json_string(json, "rule_text", notice->rule_text);
+	json_string(json, "reason", notice->reason);
+	json_number(json, "retry_after_ms", notice->retry_after_ms);
+}
+
+static void print_json(const struct rdmabroker_notice *notice)
+{
+	struct json json = { .file = stdout };
+
+	json_open(&json, NULL, '{');
+	json_time(&json, notice->time_ns);
+	json_string(&json, "kind", notice->kind);
+	json_number(&json, "lost", notice->n_lost);
+	if (!is_lost(notice))
+		json_facts(&json, notice);
+	json_close(&json, '}');
+	putchar('\n');
+}
+
+/* The table. How wide its columns have to be is not known before: they grow, and stay. */
+
+enum {
+	COLUMN_TIME,
+	COLUMN_USER,
+	COLUMN_UNIT,
+	COLUMN_PID,
+	COLUMN_SESSION,
+	COLUMN_ID,
+	COLUMN_WHAT,
+	COLUMN_RESULT,
+	COLUMN_LOCAL,
+	COLUMN_PEER,
+	COLUMN_DEVICE,
+	COLUMN_QPN,
+	COLUMN_RULE,
+	COLUMN_REASON,
+	N_COLUMNS,
+};
+
+static struct {
+	const char *head;
+	int width; /* negative: to the right */
+} columns[N_COLUMNS] = {
+	[COLUMN_TIME] = { "TIME", 15 },       [COLUMN_USER] = { "USER", 8 },
+	[COLUMN_UNIT] = { "UNIT", 4 },        [COLUMN_PID] = { "PID", -7 },
+	[COLUMN_SESSION] = { "SESSION", -7 }, [COLUMN_ID] = { "ID", -10 },
+	[COLUMN_WHAT] = { "WHAT", 16 },       [COLUMN_RESULT] = { "RESULT", 8 },
+	[COLUMN_LOCAL] = { "LOCAL", 15 },     [COLUMN_PEER] = { "PEER", 15 },
+	[COLUMN_DEVICE] = { "DEVICE", 6 },    [COLUMN_QPN] = { "QPN", -6 },
+	[COLUMN_RULE] = { "RULE", 16 },       [COLUMN_REASON] = { "REASON", 0 },
+};
+
+struct row {
+	char cells[N_COLUMNS][1024];
+};
+
+__attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
+						      ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(row->cells[column], sizeof(row->cells[column]), fmt, ap);
+	va_end(ap);
+}
+
+static void print_row(const struct row *row, enum colour of_result)
+{
+	for (int i = 0; i < N_COLUMNS - 1; i++) {
+		bool right = columns[i].width < 0;
+		int width = abs(columns[i].width), len = (int)strlen(row->cells[i]);
+
+		if (len > width) {
+			columns[i].width = right ? -len : len;
+			width = len;
+		}
+		printf("%*s%s%s%s%*s  ", right ? width - len : 0, "",
+		       i == COLUMN_RESULT && of_result ? colour(of_result) : "", row->cells[i],
+		       i == COLUMN_RESULT && of_result ? colour(COLOUR_NONE) : "",
+		       right ? 0 : width - len, "");
+	}
+	printf("%s\n", row->cells[COLUMN_REASON]);
+}
+
+static void print_head(void)
+{
+	struct row row;
+
+	for (int i = 0; i < N_COLUMNS; i++)
+		set(&row, i, "%s", columns[i].head);
+	print_row(&row, COLOUR_NONE);
+}
+
+static void set_time(struct row *row, uint64_t ns)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	char text[32];
+	struct tm tm;
+
+	localtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	set(row, COLUMN_TIME, "%s.%06u", text, (unsigned)(ns % 1000000000 / 1000));
+}
+
+static void set_owner(struct row *row, const struct rdmabroker_notice *notice)
+{
+	const char *name = user_name(notice->uid);
+
+	if (name)
+		set(row, COLUMN_USER, "%s", name);
+	else
+		set(row, COLUMN_USER, "%u", notice->uid);
+	if (notice->unit)
+		set(row, COLUMN_UNIT, "%s", notice->unit);
+	set(row, COLUMN_PID, "%d", notice->pid);
+	set(row, COLUMN_SESSION, "%" PRIu64, notice->session);
+	if (notice->id)
+		set(row, COLUMN_ID, "%u", notice->id);
+}
+
+static void set_addr(struct row *row, int column, const struct sockaddr_storage *addr)
+{
+	char text[ADDR_STRLEN];
+
+	if (addr->ss_family)
+		set(row, column, "%s", addr_to_string((const struct sockaddr *)addr, text));
+}
+
+static void set_status(struct row *row, int status)
+{
+	const char *name = status < 0 ? strerrorname_np(-status) : NULL;
+
+	if (name)
+		set(row, COLUMN_RESULT, "%s", name);
+	else if (status != 0)
+		set(row, COLUMN_RESULT, "%d", status);
+}
+
+/* What has refused something is told in its own words. */
+static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
+{
+	bool refused = notice->outcome && strcmp(notice->outcome, "allowed") != 0;
+	const char *text = refused ? notice->rule_text : NULL;
+	char again[48] = "";
+
+	if (notice->retry_after_ms > 0)
+		snprintf(again, sizeof(again), ", again in %u ms", notice->retry_after_ms);
+	if (notice->reason || text)
+		set(row, COLUMN_REASON, "%s%s%s%s%s%s", notice->reason ? notice->reason : "", again,
+		    notice->reason && text ? " " : "", text ? "(" : "", text ? text : "",
+		    text ? ")" : "");
+	else if (notice->request_id)
+		set(row, COLUMN_REASON, "as id %u", notice->request_id);
+}
+
+static enum colour colour_of(const struct rdmabroker_notice *notice)
+{
+	static const enum colour colours[] = { COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
+
+	for (int i = 0; notice->outcome && outcomes[i]; i++)
+		if (strcmp(notice->outcome, outcomes[i]) == 0)
+			return colours[i];
+	return COLOUR_NONE;
+}
+
+static void print_line(const struct rdmabroker_notice *notice)
+{
+	struct row row;
+
+	if (notice->n_lost > 0)
+		printf("%slost %" PRIu64 " events%s: they came faster than they were read\n",
+		       colour(COLOUR_YELLOW), notice->n_lost, colour(COLOUR_NONE));
+	if (is_lost(notice))
+		return;
+	for (int i = 0; i < N_COLUMNS; i++)
+		set(&row, i, "-");
+	set_time(&row, notice->time_ns);
+	set_owner(&row, notice);
+	if (notice->operation) {
+		set(&row, COLUMN_WHAT, "%s", notice->operation);
+		set(&row, COLUMN_RESULT, "%s", notice->outcome ? notice->outcome : "-");
+	} else {
+		set(&row, COLUMN_WHAT, "%s", notice->event ? notice->event : "-");
+		set_status(&row, notice->status);
+	}
+	/* By itself it does not say of what. */
+	if (strcmp(notice->kind, "session") == 0)
+		set(&row, COLUMN_WHAT, "session %s", notice->event ? notice->event : "-");
+	set_addr(&row, COLUMN_LOCAL, &notice->local);
+	set_addr(&row, COLUMN_PEER, &notice->peer);
+	if (notice->device)
+		set(&row, COLUMN_DEVICE, "%s", notice->device);
+	if (notice->qp_num > 0)
+		set(&row, COLUMN_QPN, "%u", notice->qp_num);
+	if (notice->rule)
+		set(&row, COLUMN_RULE, "%s", notice->rule);
+	set_reason(&row, notice);
+	print_row(&row, colour_of(notice));
+}
+
+/* As they come */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	interrupted = 1;
+}
+
+/* No SA_RESTART: also what waits for a full pipe is to end. Who closes the pipe is no failure. */
+static void catch_signals(void)
+{
+	const struct sigaction stop = { .sa_handler = on_interrupt };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* False: whoever read it has gone, or it was interrupted. What cannot be written is main()'s to say. */
+static bool flush(void)
+{
+	if (fflush(stdout) == 0)
+		return !interrupted;
+	if (errno == EPIPE || interrupted) {
+		/* Nobody misses it. */
+		__fpurge(stdout);
+		clearerr(stdout);
+	}
+	return false;
+}
+
+/* Until there may be something. False: as flush(). */
+static bool wait_for_more(struct rdmabroker *session)
+{
+	struct pollfd fds[] = {
+		{ .fd = rdmabroker_get_fd(session), .events = POLLIN },
+		{ .fd = STDOUT_FILENO }, /* a pipe that nobody reads from any more is an error */
+	};
+	sigset_t stops, before;
+
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGINT);
+	sigaddset(&stops, SIGTERM);
+	/* One that comes between the look and the wait is not to be slept over. */
+	sigprocmask(SIG_BLOCK, &stops, &before);
+	if (!interrupted)
+		ppoll(fds, 2, NULL, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return !interrupted && !(fds[1].revents & POLLERR);
+}
+
+static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsigned long count)
+{
+	for (unsigned long n = 0; count == 0 || n < count;) {
+		struct rdmabroker_notice *notice;
+		int r = rdmabroker_get_notice(session, &notice, /* timeout_ms= */ 0);
+
+		if (r == -EAGAIN) {
+			if (!wait_for_more(session))
+				break;
+			continue;
+		}
+		if (r == -ECONNRESET)
+			complain("the daemon has gone, or has ended this session");
+		if (r < 0)
+			return r == -ECONNRESET ? EXIT_FAILURE : complain_failure(session, r);
+		n += !is_lost(notice);
+		if (ctl->json)
+			print_json(notice);
+		else
+			print_line(notice);
+		rdmabroker_free_notice(notice);
+		if (!flush())
+			break;
+	}
+	return EXIT_SUCCESS;
+}
+
+int verb_events(const struct ctl *ctl, char **arguments)
+{
+	struct rdmabroker *session;
+	struct wanted wanted;
+	int r, status;
+
+	(void)arguments;
+	status = read_wanted(&wanted, ctl);
+	if (status == 0)
+		status = open_session(ctl, &session);
+	if (status != 0)
+		return status;
+	catch_signals();
+	r = rdmabroker_watch(session, &wanted.filter);
+	if (r < 0) {
+		status = complain_failure(session, r);
+	} else {
+		/* From here on nothing is missed. */
+		if (!ctl->json)
+			print_head();
+		if (flush())
+			status = print_events(ctl, session, wanted.count);
+	}
+	rdmabroker_close(session);
+	return status;
+}

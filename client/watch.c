@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/internal.h"
+#include "proto/address.h"
+
+/* For admins: what happens to others, as it happens. */
+
+/*
+ * What waits here was read while something else was waited for, or faster than it is taken. Past this the
+ * newest are dropped, as the daemon does with those that are not read.
+ */
+#define NOTICES_MAX 4096
+
+static const char *text_or_null(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
+static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
+{
+	*ret = (struct rdmabroker_notice){
+		.n_lost = in->lost,
+		.time_ns = in->time_ns,
+		.kind = in->kind,
+		.session = in->session,
+		.uid = in->uid,
+		.pid = (int)in->pid,
+		.unit = text_or_null(in->unit),
+		.id = in->id,
+		.request_id = in->request_id,
+		.operation = text_or_null(in->operation),
+		.outcome = text_or_null(in->outcome),
+		.retry_after_ms = in->retry_after_ms,
+		.event = text_or_null(in->event),
+		.status = in->status,
+		.ps = (enum rdmabroker_port_space)in->port_space,
+		.qp_num = in->qp_num,
+		.rule = text_or_null(in->rule),
+		.rule_text = text_or_null(in->rule_text),
+		.reason = text_or_null(in->reason),
+	};
+	if (!in->info)
+		return;
+	ret->device = text_or_null(in->info->device);
+	address_unpack(&ret->local, in->info->local);
+	address_unpack(&ret->peer, in->info->peer);
+}
+
+void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
+{
+	struct notice *notice = NULL;
+
+	if (session->watching && session->n_notices < NOTICES_MAX)
+		notice = calloc(1, sizeof(*notice));
+	if (!notice) {
+		/* With those that were lost before it; who does not watch loses nothing. */
+		if (session->watching) {
+			session->n_lost_notices += 1 + frame->notice->lost;
+			session_set_signal(session);
+		}
+		rdmabroker__frame__free_unpacked(frame, NULL);
+		return;
+	}
+	fill(&notice->public, frame->notice);
+	notice->public.n_lost += session->n_lost_notices;
+	session->n_lost_notices = 0;
+	notice->frame = frame;
+	TAILQ_INSERT_TAIL(&session->notices, notice, link);
+	session->n_notices++;
+	session_set_signal(session);
+}
+
+static void notice_free(struct notice *notice)
+{
+	if (notice->frame)
+		rdmabroker__frame__free_unpacked(notice->frame, NULL);
+	free(notice);
+}
+
+void watch_drop_all(struct rdmabroker *session)
+{
+	struct notice *notice;
+
+	while ((notice = TAILQ_FIRST(&session->notices))) {
+		TAILQ_REMOVE(&session->notices, notice, link);
+		notice_free(notice);
+	}
+}
+
+static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *filter,
+		      Rdmabroker__Address *peer)
+{
+	if (!filter)
+		return 0;
+	if (filter->size != sizeof(*filter))
+		return fail(EINVAL, "watch: filter.size is not sizeof(struct rdmabroker_filter)");
+	if (filter->kind)
+		m->kind = (char *)filter->kind;
+	if (filter->operation)
+		m->operation = (char *)filter->operation;
+	if (filter->outcome)
+		m->outcome = (char *)filter->outcome;
+	m->by_uid = filter->uid != NULL;
+	m->uid = filter->uid ? *filter->uid : 0;
+	m->session = filter->session;
+	m->port = filter->port;
+	if (!filter->peer)
+		return 0;
+	m->peer = peer;
+	return out_address(peer, filter->peer);
+}
+
+/* Notices can come right behind the reply: they are wanted before it is there. */
+static bool set_watching(struct rdmabroker *session, bool watching)
+{
+	bool was;
+
+	pthread_mutex_lock(&session->lock);
+	was = session->watching;
+	session->watching = watching;
+	pthread_mutex_unlock(&session->lock);
+	return was;
+}
+
+int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter)
+{
+	Rdmabroker__Watch m = RDMABROKER__WATCH__INIT;
+	REQUEST(request, WATCH, watch, &m);
+	Rdmabroker__Address peer;
+	bool was;
+	int r = wire_check_process(session);
+
+	if (r == 0)
+		r = out_filter(&m, filter, &peer);
+	if (r < 0)
+		return r;
+	was = set_watching(session, true);
+	r = wire_call(session, "watch", 0, &request, session->call_timeout_ms, NULL);
+	/* Without an answer in time it may have been taken all the same. */
+	if (r < 0 && r != -ETIMEDOUT && !was)
+		set_watching(session, false);
+	return r;
+}
+
+/* Nothing else has come that could tell of it. */
+static int make_lost(struct rdmabroker *session)
+{
+	struct notice *notice = calloc(1, sizeof(*notice));
+	struct timespec now;
+
+	if (!notice)
+		return fail(ENOMEM, "get_notice: out of memory");
+	clock_gettime(CLOCK_REALTIME, &now);
+	notice->public.time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	notice->public.kind = "lost";
+	notice->public.n_lost = session->n_lost_notices;
+	session->n_lost_notices = 0;
+	TAILQ_INSERT_TAIL(&session->notices, notice, link);
+	session->n_notices++;
+	return 0;
+}
+
+static int await_notice(struct rdmabroker *session, int64_t deadline)
+{
+	bool looked = false;
+	int r;
+
+	if (!session->watching)
+		return fail(EINVAL, "get_notice: watch comes first");
+	while (TAILQ_EMPTY(&session->notices)) {
+		if (session->n_lost_notices > 0)
+			return make_lost(session);
+		r = wire_check(session);
+		if (r < 0)
+			return r;
+		/* Once even without time: what is in the socket has not been seen yet. */
+		if (looked && now_ms() >= deadline)
+			return fail(EAGAIN, "get_notice: none");
+		looked = true;
+		wire_pump(session, deadline);
+	}
+	return 0;
+}
+
+static struct notice *take(struct rdmabroker *session)
+{
+	struct notice *notice = TAILQ_FIRST(&session->notices);
+
+	TAILQ_REMOVE(&session->notices, notice, link);
+	session->n_notices--;
+	session_clear_signal(session);
+	return notice;
+}
+
+int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
+			  int timeout_ms)
+{
+	int r = wire_check_process(session);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&session->lock);
+	r = await_notice(session, now_ms() + timeout_ms);
+	if (r == 0)
+		*ret = &take(session)->public;
+	pthread_mutex_unlock(&session->lock);
+	return r;
+}
+
+struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *public)
+{
+	/* The public part is the first. */
+	if (public)
+		notice_free((struct notice *)public);
+	return NULL;
+}
