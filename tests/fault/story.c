@@ -297,6 +297,20 @@ static void tell_devices(struct story *story, struct rdmabroker *session)
 		rdmabroker_free_devices(session, devices);
 }
 
+/* Who watches sees its own as well. */
+static void tell_of_itself(struct story *story, struct rdmabroker *session)
+{
+	struct rdmabroker_notice *notice;
+	struct rdmabroker_id *id;
+
+	if (!DID(rdmabroker_watch(session, NULL)))
+		return;
+	id = start_listening(story, session, RDMABROKER_PS_TCP, 7475);
+	if (id && DID(rdmabroker_get_notice(session, &notice, T)))
+		rdmabroker_free_notice(notice);
+	rdmabroker_destroy_id(id);
+}
+
 static void tell_administration(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_question question = { .size = sizeof(question), .operation = "connect" };
@@ -315,6 +329,7 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 		rdmabroker_free_rules(rules);
 	if (DID(rdmabroker_explain(session, &question, &explanation)))
 		rdmabroker_free_explanation(explanation);
+	tell_of_itself(story, session);
 }
 
 /* In a session that does not block, where answers are events. */

@@ -236,12 +236,28 @@ static void step_on_id(uint8_t c)
 	must(rdmabroker_id_get_session(id) == w.session);
 }
 
+static bool is_word(const char *text)
+{
+	return !text || text[0];
+}
+
+static void check_notice(const struct rdmabroker_notice *notice)
+{
+	must(notice->kind);
+	must(is_word(notice->unit) && is_word(notice->operation) && is_word(notice->outcome));
+	must(is_word(notice->event) && is_word(notice->rule) && is_word(notice->rule_text));
+	must(is_word(notice->reason) && is_word(notice->device));
+	must(notice->local.ss_family == AF_UNSPEC || notice->local.ss_family == AF_INET ||
+	     notice->local.ss_family == AF_INET6);
+}
+
 static void ask_as_admin(void)
 {
 	struct rdmabroker_question question = { .size = sizeof(question), .operation = "connect" };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
+	struct rdmabroker_notice *notice;
 	struct rdmabroker_rule *rules;
 	struct ibv_context **devices;
 	size_t n;
@@ -266,6 +282,15 @@ static void ask_as_admin(void)
 	case 4:
 		if (rdmabroker_get_devices(w.session, &devices, &n) == 0)
 			rdmabroker_free_devices(w.session, devices);
+		break;
+	case 5:
+		rdmabroker_watch(w.session, NULL);
+		break;
+	case 6:
+		if (rdmabroker_get_notice(w.session, &notice, T) == 0) {
+			check_notice(notice);
+			rdmabroker_free_notice(notice);
+		}
 		break;
 	}
 }

@@ -201,6 +201,9 @@ static bool turn(void *userdata)
 	case 'E':
 		send_any(hostile, 3, &rdmabroker__event__descriptor, 0);
 		return true;
+	case 'N':
+		send_any(hostile, 4, &rdmabroker__notice__descriptor, 0);
+		return true;
 	case 'w':
 		n = take_bytes(hostile->input, 8, 120, &data);
 		send_bytes(hostile, data, n, take_digit(hostile->input) & 3);

@@ -172,6 +172,7 @@ static void end(void)
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
 	must(list_is_empty(&w.core->exports));
+	must(list_is_empty(&w.core->watches));
 	must(fake_n_ids(w.core->fabric) == 0);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
 		must(w.core->account.used[i] == 0);
@@ -438,10 +439,36 @@ static void ask_address(struct input *input, uint8_t step)
 	}
 }
 
+/* Bits of the digit: which of the filter's parts are there. */
+static void take_filter(struct input *input, Rdmabroker__Watch *m, Rdmabroker__Address *peer,
+			uint8_t space[16])
+{
+	static const char *const kinds[] = { "decision", "cm", "session", "no" };
+	static const char *const operations[] = { "listen", "connect", "accept", "any" };
+	static const char *const outcomes[] = { "allowed", "rejected", "busy", "%n" };
+	unsigned parts = take_digit(input);
+
+	if (parts & 1)
+		m->kind = (char *)kinds[take_digit(input) & 3];
+	if (parts & 2)
+		m->operation = (char *)operations[take_digit(input) & 3];
+	if (parts & 4)
+		m->outcome = (char *)outcomes[take_digit(input) & 3];
+	if (!(parts & 8))
+		return;
+	take_address(input, peer, space);
+	m->peer = peer;
+	m->port = take_port(input);
+	m->session = take_digit(input);
+	m->by_uid = m->session & 1;
+}
+
 static void ask_other(struct input *input, uint8_t step)
 {
 	static const uint32_t spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, RDMA_PS_IPOIB, 0 };
 	static char *const devices[] = { "", "fake0", "fake1", "no" };
+	Rdmabroker__Address peer;
+	uint8_t space[16];
 
 	switch (step) {
 	case 'H':
@@ -481,6 +508,16 @@ static void ask_other(struct input *input, uint8_t step)
 		break;
 	case 'u':
 		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
+		break;
+	case 'W':
+		ASK(WATCH, watch, Rdmabroker__Watch, take_filter(input, &m, &peer, space));
+		break;
+	case 'k':
+		ASK(KICK, kick, Rdmabroker__Kick, m.session = take_digit(input);
+		    m.id = take_id(input));
+		break;
+	case 'i':
+		ASK(DRAIN, drain, Rdmabroker__Drain, m.cancel = take_digit(input) & 1);
 		break;
 	case 'P':
 		w.policy = take_digit(input);
