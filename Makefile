@@ -55,8 +55,8 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/fuzz/module.mk \
-	tests/fault/module.mk tests/analyze/module.mk
+	tests/bench/module.mk tests/bench/connect/module.mk tests/guest/module.mk tests/hooks/module.mk \
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -222,6 +222,9 @@ help:
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
 	@echo 'make analyze        gcc -fanalyzer, clang-tidy, cppcheck'
 	@echo 'make coverage       what the tests that need no guest run of the product'
+	@echo 'make bench          connection set-up through the broker against librdmacm, in the guest;'
+	@echo '                    ROUNDS=5 CONNECTS=200 CLIENTS="1 8 64"; the report is in $$O/bench'
+	@echo '  bench-build       build rdmabroker-bench, to run it on a host with RDMA'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* The client's end: one connection at a time, made and taken down. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/bench/connect/bench.h"
+
+static unsigned current; /* which connection it is, for fail() */
+
+/* The next event has to be this one, of ID. */
+static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
+{
+	int r;
+
+	do {
+		r = worker.backend->get_event(event, true);
+		if (r < 0)
+			fail(r, "connection %u: wait for %s", current, rdma_event_str(type));
+		/* Of an earlier connection, perhaps of one that is gone. */
+	} while (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	if (event->id != id || event->type != type)
+		fail(0, "connection %u: %s (status %d) came instead of %s", current,
+		     rdma_event_str(event->type), event->status, rdma_event_str(type));
+}
+
+/* The phase that began at START ends now, which is when the next one begins. */
+static uint64_t end_phase(struct sample *sample, enum phase phase, uint64_t start)
+{
+	uint64_t now = now_ns();
+
+	sample->ns[phase] = now - start;
+	return now;
+}
+
+static void check(int r, enum phase phase)
+{
+	if (r < 0)
+		fail(r, "connection %u: %s", current, phase_names[phase]);
+}
+
+/* Bound, and with its route. */
+static void *resolve(struct sample *sample)
+{
+	const struct backend *b = worker.backend;
+	struct sockaddr_storage from = worker.shared->config.client;
+	uint64_t t = now_ns();
+	struct event event;
+	void *id = NULL;
+
+	check(b->create_id(&id), PHASE_CREATE_ID);
+	t = end_phase(sample, PHASE_CREATE_ID, t);
+	check(b->bind_addr(id, (struct sockaddr *)&from), PHASE_BIND_ADDR);
+	t = end_phase(sample, PHASE_BIND_ADDR, t);
+	check(b->resolve_addr(id, (struct sockaddr *)&worker.server), PHASE_RESOLVE_ADDR);
+	expect(id, RDMA_CM_EVENT_ADDR_RESOLVED, &event);
+	t = end_phase(sample, PHASE_RESOLVE_ADDR, t);
+	check(b->resolve_route(id), PHASE_RESOLVE_ROUTE);
+	expect(id, RDMA_CM_EVENT_ROUTE_RESOLVED, &event);
+	end_phase(sample, PHASE_RESOLVE_ROUTE, t);
+	return id;
+}
+
+/* The QP is in INIT. RESPONSE is the peer's. */
+static void finish_connect(void *id, struct ibv_qp *qp, const struct rdma_conn_param *param,
+			   struct sample *sample, struct event *response)
+{
+	const struct backend *b = worker.backend;
+	uint64_t start = now_ns(), t;
+
+	check(b->connect(id, param), PHASE_CM_CONNECT);
+	expect(id, RDMA_CM_EVENT_CONNECT_RESPONSE, response);
+	move_qp(id, qp, IBV_QPS_RTR, &sample->ns[PHASE_RTR_QP_ATTR]);
+	move_qp(id, qp, IBV_QPS_RTS, &sample->ns[PHASE_RTS_QP_ATTR]);
+	t = now_ns();
+	check(b->establish(id), PHASE_ESTABLISH);
+	end_phase(sample, PHASE_ESTABLISH, t);
+	end_phase(sample, PHASE_CM_CONNECT, start);
+}
+
+/* QP: NULL where it is somebody else's to destroy. */
+static void take_down(void *id, struct ibv_qp *qp, struct sample *sample)
+{
+	const struct backend *b = worker.backend;
+	uint64_t start = now_ns(), t;
+	struct event event;
+
+	check(b->disconnect(id), PHASE_DISCONNECT);
+	expect(id, RDMA_CM_EVENT_DISCONNECTED, &event);
+	t = end_phase(sample, PHASE_DISCONNECT, start);
+	check(b->destroy_id(id), PHASE_DESTROY_ID);
+	t = end_phase(sample, PHASE_DESTROY_ID, t);
+	if (qp)
+		check(-ibv_destroy_qp(qp), PHASE_DESTROY_QP);
+	end_phase(sample, PHASE_DESTROY_QP, t);
+	end_phase(sample, PHASE_TEARDOWN, start);
+}
+
+static void connect_once(struct sample *sample)
+{
+	uint64_t start = now_ns(), t;
+	struct rdma_conn_param param;
+	struct event response;
+	struct ibv_qp *qp;
+	void *id;
+
+	id = resolve(sample);
+	t = now_ns();
+	qp = make_qp(worker.cq, 1);
+	end_phase(sample, PHASE_CREATE_QP, t);
+	move_qp(id, qp, IBV_QPS_INIT, &sample->ns[PHASE_INIT_QP_ATTR]);
+	describe_connection(&param, qp);
+	finish_connect(id, qp, &param, sample, &response);
+	end_phase(sample, PHASE_FULL_CONNECT, start);
+	take_down(id, qp, sample);
+}
+
+static void call_broker(unsigned n)
+{
+	void *id = NULL;
+
+	check(worker.backend->create_id(&id), PHASE_CREATE_ID);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t t = now_ns();
+		int r = worker.backend->rpc(id);
+
+		if (r < 0)
+			fail(r, "call %u to the broker", i);
+		end_phase(&worker.samples[i], PHASE_FULL_CONNECT, t);
+	}
+	worker.backend->destroy_id(id);
+}
+
+static void carry_data(unsigned n)
+{
+	const struct config *config = &worker.shared->config;
+	const struct data_request request = {
+		.magic = "rbbench",
+		.n_pings = n,
+		.ping_size = config->ping_size,
+		.write_size = config->write_size,
+	};
+	struct rdma_conn_param param;
+	struct data_answer target;
+	struct data_end *end;
+	struct sample sample;
+	struct event response;
+	void *id;
+
+	id = resolve(&sample);
+	end = data_open(&request);
+	move_qp(id, end->qp, IBV_QPS_INIT, NULL);
+	describe_connection(&param, end->qp);
+	param.private_data = &request;
+	param.private_data_len = sizeof(request);
+	finish_connect(id, end->qp, &param, &sample, &response);
+	if (response.data_len < sizeof(target))
+		fail(0, "the server's answer has no address to write to");
+	memcpy(&target, response.data, sizeof(target));
+	data_ping(end, worker.samples);
+	worker.report->write_ns = data_write(end, &target, config->n_writes);
+	take_down(id, NULL, &sample);
+	data_close(end);
+}
+
+void client_order(const struct command *command)
+{
+	uint64_t cpu;
+
+	/* That it is set up. */
+	if (command->order == ORDER_READY) {
+		answer();
+		return;
+	}
+	if (command->n > worker.shared->max_samples)
+		fail(0, "%u samples are asked for, there is room for %u", command->n,
+		     worker.shared->max_samples);
+	answer();
+	await_barrier();
+	cpu = cpu_ns();
+	if (command->order == ORDER_CONNECT)
+		for (current = 0; current < command->n; current++)
+			connect_once(&worker.samples[current]);
+	else if (command->order == ORDER_RPC)
+		call_broker(command->n);
+	else
+		carry_data(command->n);
+	worker.report->cpu_ns = cpu_ns() - cpu;
+	worker.report->ended_ns = now_ns();
+	answer();
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * The rounds. In each of them every way has its turn, and each round begins with another one, so that what
+ * changes meanwhile on the host changes for all of them.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/bench/connect/bench.h"
+
+/* At least so many of each client. */
+#define MIN_CONNECTS 4
+
+static struct team teams[N_WAYS];
+
+static unsigned n_connects_each(const struct options *options, unsigned n_clients)
+{
+	unsigned n = (options->n_connects + n_clients - 1) / n_clients;
+
+	return n < MIN_CONNECTS ? MIN_CONNECTS : n;
+}
+
+/* 0: there is no such process, or it cannot be seen. */
+static uint64_t process_cpu_ns(int pid)
+{
+	unsigned long long ns = 0, user, system;
+	char path[64];
+	FILE *f;
+
+	if (pid == 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
+	f = fopen(path, "re");
+	if (f) {
+		/* One thread; and finer than stat's ticks. */
+		if (fscanf(f, "%llu", &ns) != 1)
+			ns = 0;
+		fclose(f);
+		return ns;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		die("the daemon, process %d, is gone", pid);
+	if (fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+		   &system) == 2)
+		ns = (user + system) * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
+	fclose(f);
+	return ns;
+}
+
+/* All that the host's CPUs did, the kernel's workers with it. */
+static uint64_t host_cpu_ns(void)
+{
+	unsigned long long user, nice, system, irq, softirq;
+	uint64_t ticks = 0;
+	FILE *f = fopen("/proc/stat", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "cpu %llu %llu %llu %*u %*u %llu %llu", &user, &nice, &system, &irq,
+		   &softirq) == 5)
+		ticks = user + nice + system + irq + softirq;
+	fclose(f);
+	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+static void measure_connects(const struct options *options, struct result *result)
+{
+	struct team *team = &teams[result->way];
+	uint64_t start, daemon, host, server;
+
+	ask_server(team, result->way, ORDER_MARK);
+	server = shared->server[result->way].cpu_ns;
+	daemon = process_cpu_ns(options->daemon_pid);
+	host = host_cpu_ns();
+	start = ask_clients(team, result->way, result->n_clients, ORDER_CONNECT,
+			    result->n_connects);
+	result->host_ns = host_cpu_ns() - host;
+	ask_server(team, result->way, ORDER_MARK);
+	result->daemon_ns = process_cpu_ns(options->daemon_pid) - daemon;
+	result->server_ns = shared->server[result->way].cpu_ns - server;
+	result->clients_ns = result->elapsed_ns = 0;
+	for (unsigned i = 0; i < result->n_clients; i++) {
+		const struct report *report = &shared->clients[result->way][i];
+
+		result->clients_ns += report->cpu_ns;
+		if (report->ended_ns - start > result->elapsed_ns)
+			result->elapsed_ns = report->ended_ns - start;
+	}
+}
+
+/* The first round warms up, and does not count. */
+static void run_round(const struct options *options, unsigned round, unsigned n_clients,
+		      const enum way *ways, unsigned n_ways)
+{
+	for (unsigned place = 0; place < n_ways; place++) {
+		struct result result = {
+			.round = round,
+			.place = place,
+			.way = ways[(place + round) % n_ways],
+			.n_clients = n_clients,
+			.n_connects = round == 0 ? MIN_CONNECTS :
+						   n_connects_each(options, n_clients),
+		};
+
+		measure_connects(options, &result);
+		if (round > 0) {
+			result_connects(&result);
+			fprintf(stderr,
+				"round %u of %u, %u client%s, %s: %u connections in %.1f s\n",
+				round, options->n_rounds, n_clients, n_clients == 1 ? "" : "s",
+				way_names[result.way], n_clients * result.n_connects,
+				(double)result.elapsed_ns / 1e9);
+		}
+	}
+}
+
+static void run_level(const struct options *options, unsigned n_clients, const enum way *ways,
+		      unsigned n_ways)
+{
+	for (unsigned i = 0; i < n_ways; i++)
+		start_team(&teams[ways[i]], options, ways[i], n_clients);
+	for (unsigned round = 0; round <= options->n_rounds; round++)
+		run_round(options, round, n_clients, ways, n_ways);
+	for (unsigned i = 0; i < n_ways; i++)
+		end_team(&teams[ways[i]], ways[i], n_clients);
+}
+
+/*
+ * What one client does alone: a request to the broker that does nothing, and the data path. These turns are short
+ * and many, for two ways of making a connection that is the same afterwards differ by less than a host does from
+ * one second to the next.
+ */
+static void measure_alone(const struct options *options, const struct result *result)
+{
+	struct team *team = &teams[result->way];
+
+	if (result->way == WAY_LIBRARY && options->n_rpcs > 0) {
+		ask_clients(team, result->way, 1, ORDER_RPC, options->n_rpcs);
+		if (result->round > 0)
+			result_rpc(result);
+	}
+	if (options->n_pings > 0) {
+		ask_clients(team, result->way, 1, ORDER_DATA, options->n_pings);
+		ask_server(team, result->way, ORDER_MARK);
+		if (result->round > 0)
+			result_data(result, shared->clients[result->way][0].write_ns);
+	}
+}
+
+static void run_alone(const struct options *options, const enum way *ways, unsigned n_ways)
+{
+	for (unsigned i = 0; i < n_ways; i++)
+		start_team(&teams[ways[i]], options, ways[i], 1);
+	for (unsigned round = 0; round <= options->n_data_rounds; round++)
+		for (unsigned place = 0; place < n_ways; place++)
+			measure_alone(options, &(struct result){
+						       .round = round,
+						       .place = place,
+						       .way = ways[(place + round) % n_ways],
+						       .n_clients = 1,
+					       });
+	for (unsigned i = 0; i < n_ways; i++)
+		end_team(&teams[ways[i]], ways[i], 1);
+}
+
+int run(const struct options *options)
+{
+	unsigned n_ways = 0, n_clients = 1, n_samples = MIN_CONNECTS;
+	enum way ways[N_WAYS];
+	int r;
+
+	for (unsigned i = 0; i < N_WAYS; i++)
+		if (options->ways[i])
+			ways[n_ways++] = (enum way)i;
+	for (unsigned i = 0; i < options->n_levels; i++) {
+		unsigned n = n_connects_each(options, options->levels[i]);
+
+		if (options->levels[i] > n_clients)
+			n_clients = options->levels[i];
+		if (n > n_samples)
+			n_samples = n;
+	}
+	if (options->n_pings > n_samples)
+		n_samples = options->n_pings;
+	if (options->n_rpcs > n_samples)
+		n_samples = options->n_rpcs;
+
+	r = result_open(options);
+	if (r < 0)
+		return r;
+	share_memory(options, n_clients, n_samples);
+	for (unsigned i = 0; i < options->n_levels; i++)
+		run_level(options, options->levels[i], ways, n_ways);
+	if (options->n_data_rounds > 0)
+		run_alone(options, ways, n_ways);
+	return result_close();
+}
