@@ -35,6 +35,15 @@ enum way {
 
 extern const char *const way_names[N_WAYS];
 
+/* Who makes the QPs and moves them. */
+enum qps {
+	QPS_PROGRAM, /* as cmtime does, so that all phases are seen */
+	QPS_LIBRARY, /* as most programs have it: rdma_create_qp(), and the rest is the library's */
+	N_QPS,
+};
+
+extern const char *const qps_names[N_QPS];
+
 /* The names are cmtime's, and mean what they mean there but for DISCONNECT, which has the peer's answer in it. */
 enum phase {
 	PHASE_FULL_CONNECT, /* from before CREATE_ID to after ESTABLISH */
@@ -89,6 +98,7 @@ enum {
 struct config {
 	struct sockaddr_storage server, client; /* the port is the server's, for each way one up */
 	uint32_t write_size, n_writes, ping_size;
+	uint32_t qps; /* enum qps, of the turn that begins */
 };
 
 /* Of one worker. */
@@ -179,6 +189,9 @@ struct backend {
 	int (*destroy_id)(void *id);
 	/* The cheapest request, and its answer; NULL: there is none. */
 	int (*rpc)(void *id);
+	/* For QPS_LIBRARY. */
+	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
+	void (*destroy_qp)(void *id);
 };
 
 extern const struct backend direct_backend, library_backend;
@@ -186,6 +199,9 @@ extern const struct backend direct_backend, library_backend;
 /* A QP moved to STATE as the connection manager says; TIMES, if not NULL, gets what the two steps took. */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
+/* The same by the library, for an id. */
+void give_qp(void *id);
+/* QP: NULL where the library knows it. */
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp);
 
 /* data.c */
@@ -229,7 +245,7 @@ struct options {
 	const char *output; /* NULL: standard output */
 	const char *rdmabrokerctl;
 	int daemon_pid; /* 0: none */
-	bool ways[N_WAYS];
+	bool ways[N_WAYS], qps[N_QPS];
 	unsigned levels[MAX_LEVELS], n_levels; /* clients at a time */
 	unsigned n_rounds, n_connects, deadline_s;
 	unsigned n_data_rounds, n_pings, n_writes, n_rpcs; /* of one client alone */
@@ -263,6 +279,7 @@ uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum o
 struct result {
 	unsigned round, place; /* of the way in its round */
 	enum way way;
+	enum qps qps;
 	unsigned n_clients, n_connects; /* N_CONNECTS of each */
 	uint64_t elapsed_ns;
 	uint64_t daemon_ns, server_ns, clients_ns, host_ns; /* CPU time */

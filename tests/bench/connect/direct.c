@@ -146,6 +146,16 @@ static int direct_destroy_id(void *id)
 	return result(rdma_destroy_id(id));
 }
 
+static int direct_create_qp(void *id, struct ibv_qp_init_attr *attr)
+{
+	return result(rdma_create_qp(id, worker.pd, attr));
+}
+
+static void direct_destroy_qp(void *id)
+{
+	rdma_destroy_qp(id);
+}
+
 const struct backend direct_backend = {
 	.open = direct_open,
 	.listen = direct_listen,
@@ -164,4 +174,6 @@ const struct backend direct_backend = {
 	.accept = direct_accept,
 	.disconnect = direct_disconnect,
 	.destroy_id = direct_destroy_id,
+	.create_qp = direct_create_qp,
+	.destroy_qp = direct_destroy_qp,
 };

@@ -161,6 +161,16 @@ static int library_rpc(void *id)
 	return rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value);
 }
 
+static int library_create_qp(void *id, struct ibv_qp_init_attr *attr)
+{
+	return rdmabroker_create_qp(id, worker.pd, attr);
+}
+
+static void library_destroy_qp(void *id)
+{
+	rdmabroker_destroy_qp(id);
+}
+
 const struct backend library_backend = {
 	.open = library_open,
 	.listen = library_listen,
@@ -180,4 +190,6 @@ const struct backend library_backend = {
 	.disconnect = library_disconnect,
 	.destroy_id = library_destroy_id,
 	.rpc = library_rpc,
+	.create_qp = library_create_qp,
+	.destroy_qp = library_destroy_qp,
 };

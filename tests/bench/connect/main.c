@@ -30,6 +30,8 @@ static const char help[] =
 	"  -n, --connects N          connections a turn, of all clients together; each makes at\n"
 	"                            least 4 (default: 200)\n"
 	"  -w, --ways LIST           of the three (default: \"direct library dropin\")\n"
+	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
+	"                            phases are seen; library, as with rdma_create_qp (default: both)\n"
 	"  -u, --user NAME           whom the clients and servers of `library' and `dropin' run as\n"
 	"                            (default: the caller)\n"
 	"  -p, --port N              first of three ports to listen on (default: 7471)\n"
@@ -67,6 +69,7 @@ static const struct option long_options[] = {
 	{ "rounds", required_argument, NULL, 'r' },
 	{ "connects", required_argument, NULL, 'n' },
 	{ "ways", required_argument, NULL, 'w' },
+	{ "qps", required_argument, NULL, 'q' },
 	{ "user", required_argument, NULL, 'u' },
 	{ "port", required_argument, NULL, 'p' },
 	{ "data-rounds", required_argument, NULL, OPT_DATA_ROUNDS },
@@ -145,22 +148,24 @@ static void parse_clients(struct options *options, char *text)
 		misused("--clients: the list is empty");
 }
 
-static void parse_ways(struct options *options, char *text)
+/* Words of NAMES; each that is there is set in RET. */
+static void parse_set(const char *option, char *text, const char *const *names, unsigned n_names,
+		      bool *ret)
 {
 	char *rest, *word;
 	unsigned n = 0, i;
 
-	memset(options->ways, 0, sizeof(options->ways));
+	memset(ret, 0, n_names * sizeof(*ret));
 	for (word = strtok_r(text, " ,", &rest); word; word = strtok_r(NULL, " ,", &rest)) {
-		for (i = 0; i < N_WAYS && strcmp(way_names[i], word) != 0; i++)
+		for (i = 0; i < n_names && strcmp(names[i], word) != 0; i++)
 			;
-		if (i == N_WAYS)
-			misused("--ways: there is no way %s", word);
-		options->ways[i] = true;
+		if (i == n_names)
+			misused("%s: there is no %s", option, word);
+		ret[i] = true;
 		n++;
 	}
 	if (n == 0)
-		misused("--ways: the list is empty");
+		misused("%s: the list is empty", option);
 }
 
 static void parse_address(const char *text, unsigned port, struct sockaddr_storage *ret)
@@ -211,6 +216,7 @@ int main(int argc, char **argv)
 		.rdmabrokerctl = "rdmabrokerctl",
 		.daemon_pid = -1,
 		.ways = { true, true, true },
+		.qps = { true, true },
 		.levels = { 1, 8, 64 },
 		.n_levels = 3,
 		.n_rounds = 5,
@@ -227,7 +233,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "worker") == 0)
 		return worker_main(argc, argv);
 
-	while ((c = getopt_long(argc, argv, "c:r:n:w:u:p:o:hV", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "c:r:n:w:q:u:p:o:hV", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			parse_clients(&options, optarg);
@@ -239,7 +245,10 @@ int main(int argc, char **argv)
 			options.n_connects = parse_number("--connects", optarg, 1, 100000);
 			break;
 		case 'w':
-			parse_ways(&options, optarg);
+			parse_set("--ways", optarg, way_names, N_WAYS, options.ways);
+			break;
+		case 'q':
+			parse_set("--qps", optarg, qps_names, N_QPS, options.qps);
 			break;
 		case 'u':
 			options.user = optarg;

@@ -34,6 +34,11 @@ const char *const way_names[N_WAYS] = {
 	[WAY_DROPIN] = "dropin",
 };
 
+const char *const qps_names[N_QPS] = {
+	[QPS_PROGRAM] = "program",
+	[QPS_LIBRARY] = "library",
+};
+
 static const struct options *opt;
 static FILE *out;
 static char *path_new; /* becomes options.output once it is whole */
@@ -204,6 +209,7 @@ void result_connects(const struct result *result)
 	double n = (double)result->n_clients * result->n_connects;
 
 	begin(result, "connect");
+	fprintf(out, ", \"qps\": \"%s\"", qps_names[result->qps]);
 	fprintf(out, ", \"connections\": %.0f, \"seconds\": %.6f, \"rate\": %.2f,\n", n,
 		(double)result->elapsed_ns / 1e9, n / ((double)result->elapsed_ns / 1e9));
 	fprintf(out,
@@ -215,8 +221,11 @@ void result_connects(const struct result *result)
 		shared->server[result->way].device, shared->clients[result->way][0].device);
 	fprintf(out, "\t\t\"phases\": {");
 	for (unsigned i = 0; i < N_PHASES; i++) {
+		/* Those that are not seen have no time. */
+		if (shared->samples[0].ns[i] == 0)
+			continue;
+		fprintf(out, "%s", i > 0 ? "," : "");
 		print_phase(result, result->n_connects, (enum phase)i, phase_names[i]);
-		fprintf(out, "%s", i + 1 < N_PHASES ? "," : "");
 	}
 	fprintf(out, "\n\t\t} }");
 }

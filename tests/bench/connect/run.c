@@ -73,6 +73,7 @@ static void measure_connects(const struct options *options, struct result *resul
 	struct team *team = &teams[result->way];
 	uint64_t start, daemon, host, server;
 
+	shared->config.qps = result->qps;
 	ask_server(team, result->way, ORDER_MARK);
 	server = shared->server[result->way].cpu_ns;
 	daemon = process_cpu_ns(options->daemon_pid);
@@ -93,6 +94,26 @@ static void measure_connects(const struct options *options, struct result *resul
 	}
 }
 
+static void take_turn(const struct options *options, struct result *result)
+{
+	result->n_connects = result->round == 0 ? MIN_CONNECTS :
+						  n_connects_each(options, result->n_clients);
+	for (unsigned i = 0; i < N_QPS; i++) {
+		if (!options->qps[i])
+			continue;
+		result->qps = (enum qps)i;
+		measure_connects(options, result);
+		if (result->round == 0)
+			continue;
+		result_connects(result);
+		fprintf(stderr,
+			"round %u of %u, %u client%s, %s, the %s's QPs: %u connections in %.1f s\n",
+			result->round, options->n_rounds, result->n_clients,
+			result->n_clients == 1 ? "" : "s", way_names[result->way], qps_names[i],
+			result->n_clients * result->n_connects, (double)result->elapsed_ns / 1e9);
+	}
+}
+
 /* The first round warms up, and does not count. */
 static void run_round(const struct options *options, unsigned round, unsigned n_clients,
 		      const enum way *ways, unsigned n_ways)
@@ -103,19 +124,9 @@ static void run_round(const struct options *options, unsigned round, unsigned n_
 			.place = place,
 			.way = ways[(place + round) % n_ways],
 			.n_clients = n_clients,
-			.n_connects = round == 0 ? MIN_CONNECTS :
-						   n_connects_each(options, n_clients),
 		};
 
-		measure_connects(options, &result);
-		if (round > 0) {
-			result_connects(&result);
-			fprintf(stderr,
-				"round %u of %u, %u client%s, %s: %u connections in %.1f s\n",
-				round, options->n_rounds, n_clients, n_clients == 1 ? "" : "s",
-				way_names[result.way], n_clients * result.n_connects,
-				(double)result.elapsed_ns / 1e9);
-		}
+		take_turn(options, &result);
 	}
 }
 

@@ -11,12 +11,21 @@
 #include "tests/bench/connect/bench.h"
 
 struct connection {
-	struct ibv_qp *qp;
+	struct ibv_qp *qp; /* NULL: the library's */
 	struct data_end *data; /* NULL: it carries nothing */
 };
 
 static unsigned n_open;
 static bool marking; /* the leader wants to hear when no connection is left */
+
+static void ready_qp(void *id, const struct connection *connection)
+{
+	move_qp(id, connection->qp, IBV_QPS_INIT, NULL);
+	if (connection->data)
+		data_post_receive(connection->data);
+	move_qp(id, connection->qp, IBV_QPS_RTR, NULL);
+	move_qp(id, connection->qp, IBV_QPS_RTS, NULL);
+}
 
 static void accept_request(const struct event *event)
 {
@@ -30,12 +39,14 @@ static void accept_request(const struct event *event)
 		fail(-ENOMEM, "take a request");
 	if (request)
 		connection->data = data_open(request);
-	connection->qp = connection->data ? connection->data->qp : make_qp(worker.cq, 1);
-	move_qp(event->id, connection->qp, IBV_QPS_INIT, NULL);
 	if (connection->data)
-		data_post_receive(connection->data);
-	move_qp(event->id, connection->qp, IBV_QPS_RTR, NULL);
-	move_qp(event->id, connection->qp, IBV_QPS_RTS, NULL);
+		connection->qp = connection->data->qp;
+	else if (worker.shared->config.qps == QPS_PROGRAM)
+		connection->qp = make_qp(worker.cq, 1);
+	else
+		give_qp(event->id);
+	if (connection->qp)
+		ready_qp(event->id, connection);
 	describe_connection(&param, connection->qp);
 	if (connection->data) {
 		target = (struct data_answer){
@@ -61,12 +72,14 @@ static void end_connection(void *id)
 
 	if (r < 0)
 		fail(r, "answer a disconnect");
+	if (!connection->qp)
+		worker.backend->destroy_qp(id);
 	r = worker.backend->destroy_id(id);
 	if (r < 0)
 		fail(r, "destroy an id");
 	if (connection->data)
 		data_close(connection->data);
-	else
+	else if (connection->qp)
 		ibv_destroy_qp(connection->qp);
 	free(connection);
 	n_open--;

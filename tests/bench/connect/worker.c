@@ -81,9 +81,9 @@ void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t time
 	}
 }
 
-struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr)
+static struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr)
 {
-	struct ibv_qp_init_attr attr = {
+	return (struct ibv_qp_init_attr){
 		.send_cq = cq,
 		.recv_cq = cq,
 		.qp_type = IBV_QPT_RC,
@@ -93,11 +93,25 @@ struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr)
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
+}
+
+struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr)
+{
+	struct ibv_qp_init_attr attr = describe_qp(cq, n_wr);
 	struct ibv_qp *qp = ibv_create_qp(worker.pd, &attr);
 
 	if (!qp)
 		fail(0, "create a QP: %s", strerror(errno));
 	return qp;
+}
+
+void give_qp(void *id)
+{
+	struct ibv_qp_init_attr attr = describe_qp(worker.cq, 1);
+	int r = worker.backend->create_qp(id, &attr);
+
+	if (r < 0)
+		fail(r, "create a QP for an id");
 }
 
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp)
@@ -107,7 +121,7 @@ void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp)
 		.initiator_depth = 1,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
-		.qp_num = qp->qp_num,
+		.qp_num = qp ? qp->qp_num : 0,
 	};
 }
 
@@ -182,7 +196,7 @@ int worker_main(int argc, char **argv)
 	if (worker.is_server) {
 		worker.report = &worker.shared->server[worker.way];
 	} else {
-		worker.number = (unsigned)atoi(argv[3]);
+		worker.number = (unsigned)strtoul(argv[3], NULL, 10);
 		worker.report = &worker.shared->clients[worker.way][worker.number];
 		worker.samples =
 			worker.shared->samples + (size_t)worker.number * worker.shared->max_samples;

@@ -80,17 +80,10 @@ static void __attribute__((noreturn))
 run_worker(const struct options *options, enum way way, const char *name, int control)
 {
 	char self[PATH_MAX] = "";
-	char *argv[] = {
-		(char *)(uintptr_t)options->rdmabrokerctl,
-		(char *)(uintptr_t) "run",
-		(char *)(uintptr_t) "--",
-		self,
-		(char *)(uintptr_t) "worker",
-		(char *)(uintptr_t)way_names[way],
-		(char *)(uintptr_t)name,
-		NULL,
+	const char *const argv[] = {
+		options->rdmabrokerctl, "run", "--", self, "worker", way_names[way], name, NULL,
 	};
-	char **command = way == WAY_DROPIN ? argv : argv + 3;
+	const char *const *command = way == WAY_DROPIN ? argv : argv + 3;
 
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		die("cannot find the program's own file: %m");
@@ -101,7 +94,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 		become(options->user);
 	/* After the change of user, which takes it back. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execvp(command[0], command);
+	execvp(command[0], (char *const *)command);
 	die("cannot run %s: %m", command[0]);
 }
 

@@ -21,4 +21,4 @@ policy <<-END
 	allow connect user alice
 END
 
-rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" "$@" $A $B
+rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" "$@" "$A" "$B"
