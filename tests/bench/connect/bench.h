@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ extern const char *const way_names[N_WAYS];
 /* Who makes the QPs and moves them. */
 enum qps {
 	QPS_PROGRAM, /* as cmtime does, so that all phases are seen */
-	QPS_LIBRARY, /* as most programs have it: rdma_create_qp(), and the rest is the library's */
+	QPS_MANAGED, /* as most programs have it: rdma_create_qp(), and the rest is the library's */
 	N_QPS,
 };
 
@@ -189,7 +190,7 @@ struct backend {
 	int (*destroy_id)(void *id);
 	/* The cheapest request, and its answer; NULL: there is none. */
 	int (*rpc)(void *id);
-	/* For QPS_LIBRARY. */
+	/* For QPS_MANAGED. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
 };
@@ -225,12 +226,16 @@ struct data_end {
 	uint8_t *buf;
 	size_t size;
 	struct data_request request;
+	cpu_set_t old_cpus;
+	bool pinned;
 };
 
 /* NULL: the connection carries nothing. */
 const struct data_request *find_data_request(const void *data, size_t size);
 struct data_end *data_open(const struct data_request *request);
 void data_close(struct data_end *end);
+/* From here on this process polls, so each end gets a CPU of its own; until data_close(). */
+void data_begin(struct data_end *end);
 void data_post_receive(struct data_end *end);
 void data_echo(struct data_end *end);
 void data_ping(struct data_end *end, struct sample *samples);

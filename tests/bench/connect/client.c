@@ -122,7 +122,7 @@ static void connect_own_qp(struct sample *sample)
 }
 
 /* What the library does by itself is not seen, and counts where it does it. */
-static void connect_library_qp(struct sample *sample)
+static void connect_managed_qp(struct sample *sample)
 {
 	uint64_t start = now_ns(), t;
 	struct rdma_conn_param param;
@@ -149,8 +149,8 @@ static void connect_library_qp(struct sample *sample)
 
 static void connect_once(struct sample *sample)
 {
-	if (worker.shared->config.qps == QPS_LIBRARY)
-		connect_library_qp(sample);
+	if (worker.shared->config.qps == QPS_MANAGED)
+		connect_managed_qp(sample);
 	else
 		connect_own_qp(sample);
 }
@@ -197,6 +197,7 @@ static void carry_data(unsigned n)
 	if (response.data_len < sizeof(target))
 		fail(0, "the server's answer has no address to write to");
 	memcpy(&target, response.data, sizeof(target));
+	data_begin(end);
 	data_ping(end, worker.samples);
 	worker.report->write_ns = data_write(end, &target, config->n_writes);
 	disconnect(id, &sample);

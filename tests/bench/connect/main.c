@@ -31,14 +31,15 @@ static const char help[] =
 	"                            least 4 (default: 200)\n"
 	"  -w, --ways LIST           of the three (default: \"direct library dropin\")\n"
 	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
-	"                            phases are seen; library, as with rdma_create_qp (default: both)\n"
+	"                            phases are seen; managed: by the library (rdma_create_qp)\n"
+	"                            (default: \"program managed\")\n"
 	"  -u, --user NAME           whom the clients and servers of `library' and `dropin' run as\n"
 	"                            (default: the caller)\n"
 	"  -p, --port N              first of three ports to listen on (default: 7471)\n"
-	"      --data-rounds N       turns of the data path, short ones; 0: none (default: 30)\n"
-	"      --pings N             SENDs there and back in each; 0: no data is carried (default: 300)\n"
-	"      --writes N            WRITEs of 64 KiB in each (default: 100)\n"
-	"      --rpcs N              requests to the broker that do nothing, in each (default: 50)\n"
+	"      --data-rounds N       turns of the data path, short ones; 0: none (default: 100)\n"
+	"      --pings N             SENDs there and back in each; 0: no data is carried (default: 200)\n"
+	"      --writes N            WRITEs of 64 KiB in each (default: 30)\n"
+	"      --rpcs N              requests to the broker that do nothing, in each (default: 20)\n"
 	"      --daemon-pid PID      the broker, whose CPU time is told; 0: none\n"
 	"                            (default: the process named rdmabrokerd)\n"
 	"      --rdmabrokerctl FILE  (default: rdmabrokerctl in $PATH)\n"
@@ -221,10 +222,10 @@ int main(int argc, char **argv)
 		.n_levels = 3,
 		.n_rounds = 5,
 		.n_connects = 200,
-		.n_data_rounds = 30,
-		.n_pings = 300,
-		.n_writes = 100,
-		.n_rpcs = 50,
+		.n_data_rounds = 100,
+		.n_pings = 200,
+		.n_writes = 30,
+		.n_rpcs = 20,
 		.deadline_s = 300,
 	};
 	unsigned port = 7471;

@@ -20,6 +20,7 @@ bench-packages:
 bench: bench-packages
 	+$(Q)$(MAKE) --no-print-directory bench-run
 
+# BENCH_OPTIONS: more of rdmabroker-bench's; BENCH_MORE: files whose plots go on the page too.
 ROUNDS ?= 5
 CONNECTS ?= 200
 CLIENTS ?= 1 8 64

@@ -36,7 +36,7 @@ const char *const way_names[N_WAYS] = {
 
 const char *const qps_names[N_QPS] = {
 	[QPS_PROGRAM] = "program",
-	[QPS_LIBRARY] = "library",
+	[QPS_MANAGED] = "managed",
 };
 
 static const struct options *opt;

@@ -16,10 +16,13 @@
 
 static struct team teams[N_WAYS];
 
-static unsigned n_connects_each(const struct options *options, unsigned n_clients)
+/* The round that warms up is a short one. */
+static unsigned n_connects_each(const struct options *options, unsigned round, unsigned n_clients)
 {
 	unsigned n = (options->n_connects + n_clients - 1) / n_clients;
 
+	if (round == 0)
+		n /= 4;
 	return n < MIN_CONNECTS ? MIN_CONNECTS : n;
 }
 
@@ -96,38 +99,30 @@ static void measure_connects(const struct options *options, struct result *resul
 
 static void take_turn(const struct options *options, struct result *result)
 {
-	result->n_connects = result->round == 0 ? MIN_CONNECTS :
-						  n_connects_each(options, result->n_clients);
-	for (unsigned i = 0; i < N_QPS; i++) {
-		if (!options->qps[i])
-			continue;
-		result->qps = (enum qps)i;
-		measure_connects(options, result);
-		if (result->round == 0)
-			continue;
-		result_connects(result);
-		fprintf(stderr,
-			"round %u of %u, %u client%s, %s, the %s's QPs: %u connections in %.1f s\n",
-			result->round, options->n_rounds, result->n_clients,
-			result->n_clients == 1 ? "" : "s", way_names[result->way], qps_names[i],
-			result->n_clients * result->n_connects, (double)result->elapsed_ns / 1e9);
-	}
+	result->n_connects = n_connects_each(options, result->round, result->n_clients);
+	measure_connects(options, result);
+	if (result->round == 0)
+		return;
+	result_connects(result);
+	fprintf(stderr, "round %u of %u, %u client%s, QPs: %s, %s: %u connections in %.1f s\n",
+		result->round, options->n_rounds, result->n_clients,
+		result->n_clients == 1 ? "" : "s", qps_names[result->qps], way_names[result->way],
+		result->n_clients * result->n_connects, (double)result->elapsed_ns / 1e9);
 }
 
 /* The first round warms up, and does not count. */
 static void run_round(const struct options *options, unsigned round, unsigned n_clients,
 		      const enum way *ways, unsigned n_ways)
 {
-	for (unsigned place = 0; place < n_ways; place++) {
-		struct result result = {
-			.round = round,
-			.place = place,
-			.way = ways[(place + round) % n_ways],
-			.n_clients = n_clients,
-		};
-
-		take_turn(options, &result);
-	}
+	for (unsigned qps = 0; qps < N_QPS; qps++)
+		for (unsigned place = 0; options->qps[qps] && place < n_ways; place++)
+			take_turn(options, &(struct result){
+						   .round = round,
+						   .place = place,
+						   .way = ways[(place + round) % n_ways],
+						   .qps = (enum qps)qps,
+						   .n_clients = n_clients,
+					   });
 }
 
 static void run_level(const struct options *options, unsigned n_clients, const enum way *ways,
@@ -189,7 +184,7 @@ int run(const struct options *options)
 		if (options->ways[i])
 			ways[n_ways++] = (enum way)i;
 	for (unsigned i = 0; i < options->n_levels; i++) {
-		unsigned n = n_connects_each(options, options->levels[i]);
+		unsigned n = n_connects_each(options, 1, options->levels[i]);
 
 		if (options->levels[i] > n_clients)
 			n_clients = options->levels[i];

@@ -95,8 +95,10 @@ static void on_event(const struct event *event)
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		connection = worker.backend->get_context(event->id);
-		if (connection->data)
+		if (connection->data) {
+			data_begin(connection->data);
 			data_echo(connection->data);
+		}
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		end_connection(event->id);
