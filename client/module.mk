@@ -16,6 +16,7 @@ $(O)/librdmabroker.so: $(LIB)
 
 $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile
 	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
 # librdmacm's calls over the library, by whose public header alone it knows it. It bears librdmacm's name, so
