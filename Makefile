@@ -56,7 +56,7 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/bench/connect/module.mk tests/guest/module.mk tests/hooks/module.mk \
-	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk conf/module.mk
 
 .PHONY: all
 all: $(ALL)
@@ -75,7 +75,8 @@ $(PROTO_GEN).o: $(PROTO_GEN).c
 # Packages of Debian. Those that are missing are installed before anything that needs them is built.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
-TEST_PACKAGES := $(BUILD_PACKAGES) check mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
+DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian
+TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -90,10 +91,11 @@ define install-missing
 	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
 endef
 
-.PHONY: build-packages test-packages
+.PHONY: build-packages deb-packages test-packages
 build-packages: NEEDED = $(BUILD_PACKAGES)
+deb-packages: NEEDED = $(DEB_PACKAGES)
 test-packages: NEEDED = $(TEST_PACKAGES)
-build-packages test-packages:
+build-packages deb-packages test-packages:
 	$(install-missing)
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
@@ -211,6 +213,8 @@ help:
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
 	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check)'
+	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
+	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check)'
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-layers      no floor includes one above it'
@@ -229,5 +233,6 @@ help:
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'
+	@echo 'make deb            Debian packages, into $$O/deb; lintian has nothing to say'
 	@echo 'make clean          remove $$O'
 	@echo 'Variables: O= V=1 DEVELOPER=1 SAN=address,undefined CC= CFLAGS= CPPFLAGS= LDFLAGS='

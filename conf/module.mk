@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Debian packages. debian/ is conf/debian here; it gets its place in a copy of the tree, where the packages
+# are built with Debian's flags, and nothing that was given to this make counts.
+deb-dir := $(O)/deb
+deb-source := $(deb-dir)/rdmabroker-$(VERSION)
+
+# What git knows, as it is now; or what is there, where there is no git.
+deb-files = if git rev-parse --git-dir >/dev/null 2>&1; then git ls-files -z; \
+	else find . -path './build*' -prune -o -type f -print0; fi
+
+.PHONY: deb
+deb: deb-packages
+	$(Q)test "$$(dpkg-parsechangelog -l conf/debian/changelog -S Version)" = '$(VERSION)' || { \
+		echo 'conf/debian/changelog is not of version $(VERSION), which proto/version.h says' >&2; exit 1; }
+	$(Q)rm -rf $(deb-dir)
+	$(Q)mkdir -p $(deb-source)
+	$(Q){ $(deb-files); } | tar -c --null -T - | tar -x -C $(deb-source)
+	$(Q)cp -r $(deb-source)/conf/debian $(deb-source)/debian
+	$(call say,DEB,$(deb-dir)/build.log)
+	$(Q)cd $(deb-source) && env -u MAKEFLAGS -u MFLAGS -u CFLAGS -u CPPFLAGS -u LDFLAGS \
+		dpkg-buildpackage --build=binary --unsigned-changes --unsigned-buildinfo >../build.log 2>&1 || { \
+		tail -n 40 ../build.log; exit 1; }
+	$(call say,LINTIAN,rdmabroker $(VERSION))
+	$(Q)lintian --allow-root --fail-on error,warning $(deb-dir)/*.changes
+	$(Q)ls $(deb-dir)/*.deb
