@@ -74,6 +74,21 @@ guest-dest: $(guest-programs)
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples $(O)/guest/share/
 
+# The packages, as `make deb` made them; the guest has not what -dev and -dbgsym depend on.
+.PHONY: guest-debs check-guest-deb check-guest-packages
+guest-debs: deb
+	$(Q)rm -rf $(O)/guest/share/debs
+	$(Q)mkdir -p $(O)/guest/share/debs
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker librdmabroker1 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
+
+# Installation, upgrade, removal.
+check-guest-packages: guest-image guest-dest guest-debs
+	$(Q)$(guest-run) suites/packages.sh $(CASES)
+
+# What check-guest does, with the product installed from its packages.
+check-guest-deb: guest-image guest-dest guest-debs
+	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
+
 # CASES="name ..." runs only these.
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)

@@ -1,0 +1,201 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The Debian packages: what installation, upgrade, removal and purge leave and take. Each case begins with a
+# guest that has not got them.
+
+# shellcheck disable=SC2034
+PRODUCT=debs
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+
+case_seconds=180
+PACKAGES="rdmabroker librdmabroker-rdmacm librdmabroker1"
+NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
+
+# What is in the file system; the packages' user stays, and logs and caches are nobody's.
+files() {
+	find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
+		-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
+		grep -vE '^/etc/((passwd|group|shadow|gshadow)-|\.pwd\.lock)$' | sort
+	ls -d /run/rdmabroker* 2> /dev/null || true
+}
+
+nodes() {
+	# shellcheck disable=SC2086
+	getfacl -pcn $NODES
+	# shellcheck disable=SC2086
+	stat -c '%n %U:%G %a' $NODES
+}
+
+# What `dpkg` says when it fails is in the case's output.
+dpkg_() {
+	DEBIAN_FRONTEND=noninteractive dpkg "$@" < /dev/null
+}
+
+purge() {
+	rm -rf /etc/rdmabroker/*.d/*-test.*
+	# shellcheck disable=SC2086
+	dpkg_ --purge $PACKAGES
+}
+
+# Of a case that failed.
+fresh() {
+	! dpkg-query -W rdmabroker > /dev/null 2>&1 || purge > /dev/null 2>&1
+}
+
+version() {
+	dpkg-query -W -f '${Version}' rdmabroker
+}
+
+# next_packages: the next version of the same, in the folder next.
+next_packages() {
+	local deb version
+	mkdir next
+	for deb in "$share"/debs/*.deb; do
+		dpkg-deb -R "$deb" tree
+		version=$(sed -n 's/^Version: //p' tree/DEBIAN/control)
+		sed -i "s/^Version: .*/&+next/; s/(= $version)/(= $version+next)/g" tree/DEBIAN/control
+		dpkg-deb -Znone -b tree "next/${deb##*/}"
+		rm -rf tree
+	done
+}
+
+ping_works() {
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+	finish server
+}
+
+# connected: a pair that stays so, until the broker goes.
+connected() {
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	assert_contains "$(nodes)" "user:1000:rw-"
+}
+
+disconnected() {
+	await_line server "the broker is gone"
+	finish server 1
+	finish client 1
+}
+
+# program_works [LAUNCHER...]: one of librdmacm's. rping's end is a race of its threads.
+program_works() {
+	as alice "$@" ucmatose -b $A -p 7480 &
+	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7480'"
+	as bob "$@" ucmatose -s $A -p 7480
+	wait $!
+}
+
+assert_active() {
+	local unit
+	for unit in rdmabrokerd.socket rdmabrokerd.service; do
+		assert_eq "$unit is $(systemctl is-active $unit || true)" "$unit is $1"
+	done
+}
+
+assert_ours() {
+	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
+	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
+}
+
+# From installation to purge.
+case_life() {
+	local daemon nodes errors
+	fresh
+	files > before
+	nodes=$(nodes)
+
+	install_product
+	cat /run/dpkg.log
+	assert_active active
+	assert_eq "$(systemctl is-enabled rdmabrokerd.socket rdmabrokerd.service)" "enabled"$'\n'"enabled"
+	assert_ours
+	assert_lacks "$(ldconfig -p)" rdmabroker-rdmacm
+	# Nothing is allowed until somebody allows it.
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
+	assert_eq "$(status_field "['policy']['rules']")" 0
+	users_policy
+	ping_works
+	program_works rdmabrokerctl run --
+
+	# What the admin changed and took away stays so.
+	echo '# mine' >> /etc/rdmabroker/rdmabrokerd.conf
+	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
+	next_packages
+	daemon=$(daemon_pid)
+	connected
+	dpkg_ -i next/*.deb
+	disconnected
+	assert_contains "$(version)" +next
+	assert_active active
+	assert test "$(daemon_pid)" != "$daemon"
+	assert_ours
+	assert_eq "$(tail -n 1 /etc/rdmabroker/rdmabrokerd.conf)" '# mine'
+	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
+	ping_works
+
+	connected
+	# shellcheck disable=SC2086
+	dpkg_ --remove $PACKAGES
+	disconnected
+	assert_active inactive
+	assert test ! -e /run/rdmabroker
+	# As before, everybody helps himself.
+	assert_eq "$(nodes)" "$nodes"
+	program_works
+	assert test -e "$RULES"
+
+	errors=$(journalctl -b -t rdmabrokerd -p err -o cat)
+	assert_eq "$errors" ""
+	purge
+	rm -rf next
+	files > after
+	diff before after
+	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*')" ""
+	# A uid that comes again must not be another's.
+	assert_eq "$(id -un rdmabroker)" rdmabroker
+}
+
+case_removed_and_back() {
+	fresh
+	install_product
+	users_policy
+	# shellcheck disable=SC2086
+	dpkg_ --remove $PACKAGES
+	install_product
+	assert_active active
+	assert_ours
+	ping_works
+}
+
+case_disabled_stays_so() {
+	fresh
+	install_product
+	next_packages
+	systemctl -q disable --now rdmabrokerd.socket rdmabrokerd.service
+	dpkg_ -i next/*.deb
+	assert_active inactive
+	assert_contains "$(systemctl is-enabled rdmabrokerd.socket || true)" disabled
+	assert_contains "$(systemctl is-enabled rdmabrokerd.service || true)" disabled
+}
+
+# As in an image that is being built.
+case_policy_rc_d() {
+	fresh
+	printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
+	chmod 755 /usr/sbin/policy-rc.d
+	install_product
+	rm /usr/sbin/policy-rc.d
+	assert_active inactive
+	assert test ! -e $SOCKET
+	systemctl start rdmabrokerd
+	users_policy
+	ping_works
+}
+
+fabric_up
+run_cases "$@"
