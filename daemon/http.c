@@ -362,10 +362,15 @@ int http_new(struct http **ret, sd_event *loop, const struct core *core,
 		r = set_up(http);
 	}
 	if (r < 0) {
+		const char *advice = "";
+
+		if (r == -EADDRINUSE)
+			advice = " Another program does; once it has ended, reload.";
+		else if (r == -EAFNOSUPPORT)
+			advice =
+				" The unit's sandbox has no IP sockets, see rdmabrokerd.conf(5), EXAMPLES.";
 		log_error("Metrics are not served, cannot listen on %s: %s.%s", listen->text,
-			  strerror(-r),
-			  r == -EADDRINUSE ? " Another program does; once it has ended, reload." :
-					     "");
+			  strerror(-r), advice);
 		return r;
 	}
 	log_info("Metrics are served on %s%s.", listen->text,

@@ -461,7 +461,7 @@ sys.stdout.buffer.write(response.read())' "$1"
 }
 
 case_metrics_over_http() {
-	local path=/run/rdmabroker/metrics.sock
+	local path=/run/rdmabroker/metrics.sock dropin=/run/systemd/system/rdmabrokerd.service.d
 
 	policy <<-END
 		allow session
@@ -471,7 +471,14 @@ case_metrics_over_http() {
 		allow connect
 	END
 	metrics_listen 127.0.0.1:9471
-	reload "Metrics are served on 127.0.0.1:9471/metrics."
+	# The unit has to allow IP sockets.
+	reload "sandbox has no IP sockets, see rdmabrokerd.conf(5)"
+	mkdir -p $dropin
+	printf '[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\n' > $dropin/metrics.conf
+	systemctl daemon-reload
+	mark_journal
+	systemctl restart rdmabrokerd
+	await "journal | grep -qF 'Metrics are served on 127.0.0.1:9471/metrics.'" 20
 	serve server alice $A 7471 -P
 	ping_once bob $A -p 7471
 	# Whoever is here may read it.
@@ -485,6 +492,8 @@ case_metrics_over_http() {
 	# From the start, within the unit's sandbox, and by systemd's own word.
 	metrics_listen $path
 	stop server
+	rm -r $dropin
+	systemctl daemon-reload
 	systemctl restart rdmabrokerd
 	await "[ -S $path ]"
 	assert_eq "$(stat -c '%A %U %G' $path)" "srw-rw---- rdmabroker rdmabroker"
