@@ -143,7 +143,7 @@ static Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece)
 }
 
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-		      bool wait, int timeout_ms)
+		      struct call *call, int timeout_ms)
 {
 	Rdmabroker__Connect m = RDMABROKER__CONNECT__INIT;
 	REQUEST(request, CONNECT, connect, &m);
@@ -161,12 +161,13 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = out_ece(&ece, &id->local_ece);
-	return wait ? wire_call(id->session, "connect", id->handle, &request, timeout_ms, NULL) :
+	return call ? wire_begin(id->session, call, "connect", id->handle, &request, timeout_ms) :
 		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
 }
 
-static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param, bool wait,
-		     int timeout_ms)
+/* The answer to a look-up is all there is: it has no outcome to be waited for. */
+static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		     struct call *call, int timeout_ms)
 {
 	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
 	REQUEST(request, ACCEPT, accept, &m);
@@ -184,8 +185,12 @@ static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = out_ece(&ece, &id->local_ece);
-	r = wait ? wire_call(id->session, "accept", id->handle, &request, timeout_ms, NULL) :
-		   wire_do(id->session, "accept", id->handle, &request, true, NULL);
+	if (!call)
+		r = wire_do(id->session, "accept", id->handle, &request, true, NULL);
+	else if (id_is_datagram(id))
+		r = wire_call(id->session, "accept", id->handle, &request, timeout_ms, NULL);
+	else
+		r = wire_begin(id->session, call, "accept", id->handle, &request, timeout_ms);
 	if (r < 0 && !id_is_datagram(id))
 		qp_to_error(id);
 	return r;
@@ -193,12 +198,12 @@ static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
 {
-	return connect_id(id, param, /* wait= */ false, 0);
+	return connect_id(id, param, NULL, 0);
 }
 
 int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
 {
-	return accept_id(id, param, /* wait= */ false, 0);
+	return accept_id(id, param, NULL, 0);
 }
 
 int rdmabroker_establish(struct rdmabroker_id *id)
@@ -285,7 +290,7 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 	return 0;
 }
 
-static int disconnect_id(struct rdmabroker_id *id, bool wait, int timeout_ms)
+static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
 	REQUEST(request, DISCONNECT, disconnect, &m);
@@ -296,22 +301,25 @@ static int disconnect_id(struct rdmabroker_id *id, bool wait, int timeout_ms)
 	if (!id_is_datagram(id))
 		qp_to_error(id);
 	m.id = id->handle;
-	return wait ? wire_call(id->session, "disconnect", id->handle, &request, timeout_ms, NULL) :
+	return call ? wire_begin(id->session, call, "disconnect", id->handle, &request,
+				 timeout_ms) :
 		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
 }
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)
 {
-	return disconnect_id(id, /* wait= */ false, 0);
+	return disconnect_id(id, NULL, 0);
 }
 
 /* The forms that wait */
 
-int id_await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t bad,
+int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 	     int64_t deadline, struct event **ret_event)
 {
+	const char *name = call->name;
 	struct event *event;
-	int r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, &event);
+	int r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, call,
+			     &event);
 
 	if (r == -EAGAIN)
 		return fail(ETIMEDOUT, "%s: no outcome in time", name);
@@ -351,11 +359,12 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 {
 	struct event *event = NULL;
 	int64_t left = deadline - now_ms();
-	int r = connect_id(id, param, /* wait= */ true, left > 0 ? (int)left : 0);
+	struct call call;
+	int r = connect_id(id, param, &call, left > 0 ? (int)left : 0);
 
 	if (r < 0)
 		return r;
-	r = id_await(id, "connect", BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
+	r = id_await(id, &call, BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
 		     BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline, &event);
 	if (event && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY) {
 		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
@@ -405,29 +414,33 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 			   int timeout_ms)
 {
 	int64_t deadline = now_ms() + timeout_ms;
-	int r = accept_id(id, param, /* wait= */ true, timeout_ms);
+	struct call call;
+	int r = accept_id(id, param, &call, timeout_ms);
 
-	/* The answer to a look-up is all there is. */
-	return r < 0 || id_is_datagram(id) ? r :
-					     id_await(id, "accept", BIT(ESTABLISHED),
-						      BIT(CONNECT_ERROR) | BIT(REJECTED) |
-							      BIT(UNREACHABLE) | BIT(DISCONNECTED),
-						      deadline, NULL);
+	if (r < 0 || id_is_datagram(id))
+		return r;
+	r = id_await(id, &call, BIT(ESTABLISHED),
+		     BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(DISCONNECTED),
+		     deadline, NULL);
+	if (call.refused)
+		qp_to_error(id);
+	return r;
 }
 
 int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 {
 	int64_t deadline = now_ms() + timeout_ms;
-	int r = disconnect_id(id, /* wait= */ true, timeout_ms);
+	struct call call;
+	int r = disconnect_id(id, &call, timeout_ms);
 
-	return r < 0 ? r : id_await(id, "disconnect", BIT(DISCONNECTED), 0, deadline, NULL);
+	return r < 0 ? r : id_await(id, &call, BIT(DISCONNECTED), 0, deadline, NULL);
 }
 
 int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)
 {
 	struct event *event;
 	int r = session_take(listen->session, listen, BIT(CONNECT_REQUEST) | BIT(DEVICE_REMOVAL),
-			     now_ms() + timeout_ms, &event);
+			     now_ms() + timeout_ms, NULL, &event);
 
 	if (r == -EAGAIN)
 		return fail(ETIMEDOUT, "get_request: none in time");

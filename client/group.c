@@ -101,7 +101,7 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 		return r;
 	r = session_take(id->session, id,
 			 BIT(MULTICAST_JOIN) | BIT(MULTICAST_ERROR) | BIT(DEVICE_REMOVAL), deadline,
-			 &event);
+			 NULL, &event);
 	if (r == -EAGAIN)
 		return fail(ETIMEDOUT, "join_multicast: no outcome in time");
 	if (r < 0)

@@ -10,15 +10,32 @@
 
 /* Life */
 
+/* What is answered answers all that was asked before. */
+static void ask_for_an_answer(struct rdmabroker *session)
+{
+	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	struct call like = { .name = "list_devices", .silent = true, .answered = true };
+
+	wire_post(session, &like, &request, session->call_timeout_ms);
+}
+
 /* With all numbers taken, those whose ids were destroyed just now come free with the answer to that. */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
-	bool wait = !(session->flags & RDMABROKER_NONBLOCK);
+	bool wait = !(session->flags & RDMABROKER_NONBLOCK), is_full;
 	int64_t deadline = now_ms() + (wait ? session->call_timeout_ms : 0);
 	int r = wire_check_process(session);
 
 	if (r < 0)
 		return r;
+	pthread_mutex_lock(&session->lock);
+	r = ids_add(&session->ids, id, session->max_ids, &id->handle);
+	is_full = r == -EDQUOT && ids_have_dying(&session->ids);
+	pthread_mutex_unlock(&session->lock);
+	if (!is_full)
+		return r;
+	ask_for_an_answer(session);
 	pthread_mutex_lock(&session->lock);
 	do
 		r = ids_add(&session->ids, id, session->max_ids, &id->handle);
@@ -108,6 +125,7 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	id->handle = handle;
 	id->ps = ps;
 	in_caps(&id->caps, NULL);
+	wire_handle_is_free(session, handle);
 	r = handle < FIRST_REQUEST ? -EPROTO :
 				     ids_add(&session->requests, id, session->max_ids, &n);
 	if (r < 0) {
@@ -338,7 +356,7 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 }
 
 static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
-			const struct sockaddr *dst, int timeout_ms, bool wait)
+			const struct sockaddr *dst, int timeout_ms, struct call *call)
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
@@ -357,12 +375,12 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	address_unpack(&id->src, m.src);
 	m.dst = &to;
 	m.timeout_ms = (uint32_t)timeout_ms;
-	return wait ? wire_call(id->session, "resolve_addr", id->handle, &request, timeout_ms,
-				NULL) :
+	return call ? wire_begin(id->session, call, "resolve_addr", id->handle, &request,
+				 timeout_ms) :
 		      wire_do(id->session, "resolve_addr", id->handle, &request, true, NULL);
 }
 
-static int resolve_route(struct rdmabroker_id *id, int timeout_ms, bool wait)
+static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
 {
 	Rdmabroker__ResolveRoute m = RDMABROKER__RESOLVE_ROUTE__INIT;
 	REQUEST(request, RESOLVE_ROUTE, resolve_route, &m);
@@ -371,39 +389,38 @@ static int resolve_route(struct rdmabroker_id *id, int timeout_ms, bool wait)
 		return fail(EINVAL, "resolve_route: the timeout is not positive");
 	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
-	return wait ? wire_call(id->session, "resolve_route", id->handle, &request, timeout_ms,
-				NULL) :
+	return call ? wire_begin(id->session, call, "resolve_route", id->handle, &request,
+				 timeout_ms) :
 		      wire_do(id->session, "resolve_route", id->handle, &request, true, NULL);
 }
 
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			    const struct sockaddr *dst, int timeout_ms)
 {
-	return resolve_addr(id, src, dst, timeout_ms, /* wait= */ false);
+	return resolve_addr(id, src, dst, timeout_ms, NULL);
 }
 
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
 {
-	return resolve_route(id, timeout_ms, /* wait= */ false);
+	return resolve_route(id, timeout_ms, NULL);
 }
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)
 {
 	int64_t deadline = now_ms() + timeout_ms;
-	int r = resolve_addr(id, src, dst, timeout_ms, /* wait= */ true);
+	struct call call;
+	int r = resolve_addr(id, src, dst, timeout_ms, &call);
 
-	return r < 0 ? r :
-		       id_await(id, "resolve_addr", BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline,
-				NULL);
+	return r < 0 ? r : id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline, NULL);
 }
 
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
 {
 	int64_t deadline = now_ms() + timeout_ms;
-	int r = resolve_route(id, timeout_ms, /* wait= */ true);
+	struct call call;
+	int r = resolve_route(id, timeout_ms, &call);
 
 	return r < 0 ? r :
-		       id_await(id, "resolve_route", BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR),
-				deadline, NULL);
+		       id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
 }

@@ -31,6 +31,15 @@ struct call {
 	bool quiet; /* not waited: no event on success, for the outcome is an event of its own */
 	bool silent; /* not waited: nobody wants to know at all */
 	bool destroys; /* the answer frees HANDLE's number */
+	/*
+	 * Answered only where it fails. That it did not is known from the answer to a call that was sent later,
+	 * or from an event.
+	 */
+	bool unanswered;
+	bool answered; /* not waited: never unanswered */
+	bool refused; /* waited, and failed */
+	bool listed; /* in rdmabroker.calls: no answer came yet */
+	uint64_t order; /* of sending; 0: not sent yet */
 	enum rdmabroker_event_type failure_type; /* not waited: the event that tells of a failure */
 	bool done;
 	Rdmabroker__Frame *frame; /* the reply, once done */
@@ -160,7 +169,9 @@ struct rdmabroker {
 	bool lost_taken;
 
 	uint32_t serial;
+	uint64_t n_sent;
 	TAILQ_HEAD(, call) calls;
+	unsigned n_unanswered; /* of the calls */
 	struct raw_events events;
 	unsigned n_orphans; /* of the events: requests whose listener is gone */
 	bool watching; /* notices are wanted */
@@ -196,6 +207,16 @@ int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
 /* Send; the answer is dealt with as LIKE says. */
 int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__Request *request,
 	      int timeout_ms);
+/*
+ * Send; the outcome is an event, or a failure that wire_end() returns. CALL is the caller's, and is in use
+ * until then.
+ */
+int wire_begin(struct rdmabroker *session, struct call *call, const char *name, uint32_t handle,
+	       Rdmabroker__Request *request, int timeout_ms);
+/* Lock held. 0: no failure has come. */
+int wire_end(struct rdmabroker *session, struct call *call);
+/* The broker has given HANDLE to another id: it was destroyed, if nobody has said so. Lock held. */
+void wire_handle_is_free(struct rdmabroker *session, uint32_t handle);
 /* Receive until DEADLINE or until something came. Lock held. -ETIMEDOUT, or the session's death. */
 int wire_pump(struct rdmabroker *session, int64_t deadline);
 /* -ECONNRESET where the broker is gone, or 0. Lock held. */
@@ -209,6 +230,8 @@ int wire_check_process(const struct rdmabroker *session);
  */
 int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
+/* Of a call that nobody waits for and nobody answers. */
+void session_on_success(struct rdmabroker *session, struct call *call);
 /* That something waits to be taken, or that nothing does any more. */
 void session_set_signal(struct rdmabroker *session);
 void session_clear_signal(struct rdmabroker *session);
@@ -220,9 +243,12 @@ struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmab
 uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved);
 /* Not under the lock. Requests that came for a listener that is gone: the broker is told to reject them. */
 void session_destroy_orphans(struct rdmabroker *session);
-/* Not under the lock. Take the first event of ID that is in TYPES (bits), or any if ID is NULL; wait until DEADLINE. */
+/*
+ * Not under the lock. Take the first event of ID that is in TYPES (bits), or any if ID is NULL; wait until
+ * DEADLINE, or until CALL, of wire_begin(), has failed; it ends here (NULL: there is none).
+ */
 int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
-		 int64_t deadline, struct event **ret);
+		 int64_t deadline, struct call *call, struct event **ret);
 
 /* ids.c: numbers */
 int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *ret);
@@ -232,10 +258,10 @@ struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t hand
 #define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
 
 /*
- * Wait for an outcome: 0 with one of GOOD (bits), else what a BAD one means. Other events of the id stay
- * where they are. RET_EVENT, if not NULL, gets the event where it was a bad one.
+ * Wait for the outcome of CALL: 0 with one of GOOD (bits), else what a BAD one or the call's failure means.
+ * Other events of the id stay where they are. RET_EVENT, if not NULL, gets the event where it was a bad one.
  */
-int id_await(struct rdmabroker_id *id, const char *name, uint64_t good, uint64_t bad,
+int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 	     int64_t deadline, struct event **ret_event);
 
 /* event.c: what a raw event does when it is taken. NULL: out of memory. */

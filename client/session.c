@@ -321,6 +321,13 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 	return 0;
 }
 
+void session_on_success(struct rdmabroker *session, struct call *call)
+{
+	if (call->destroys)
+		*session_find_id(session, call->handle) = NULL;
+	free(call);
+}
+
 int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Reply *reply = frame->reply;
@@ -487,7 +494,7 @@ static int take_lost(struct rdmabroker *session, struct event **ret)
 }
 
 int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
-		 int64_t deadline, struct event **ret)
+		 int64_t deadline, struct call *call, struct event **ret)
 {
 	struct raw_event *raw;
 	bool looked = false;
@@ -503,6 +510,11 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			take_raw(session, raw);
 			raw->id->n_digesting++;
 			break;
+		}
+		if (call && call->done) {
+			r = wire_end(session, call);
+			if (r < 0)
+				break;
 		}
 		if (session->dead) {
 			r = id ? wire_check(session) : take_lost(session, ret);
@@ -521,6 +533,8 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			pthread_mutex_lock(&session->lock);
 		}
 	}
+	if (call)
+		wire_end(session, call);
 	pthread_mutex_unlock(&session->lock);
 	if (!raw)
 		return r;
@@ -541,7 +555,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms)
 {
 	struct event *event;
-	int r = session_take(session, NULL, 0, now_ms() + timeout_ms, &event);
+	int r = session_take(session, NULL, 0, now_ms() + timeout_ms, NULL, &event);
 
 	if (r == 0)
 		*ret = &event->public;

@@ -11,6 +11,8 @@
 #include "client/internal.h"
 #include "proto/packet.h"
 
+#define UNANSWERED_MAX 16 /* calls in a row that nobody answers */
+
 int wire_check_process(const struct rdmabroker *session)
 {
 	if (getpid() != session->pid)
@@ -42,6 +44,46 @@ static void die(struct rdmabroker *session, int r)
 		return; /* the counter is high: it is readable as it is */
 }
 
+static void add_call(struct rdmabroker *session, struct call *call)
+{
+	TAILQ_INSERT_TAIL(&session->calls, call, link);
+	call->listed = true;
+	session->n_unanswered += call->unanswered;
+}
+
+static void remove_call(struct rdmabroker *session, struct call *call)
+{
+	TAILQ_REMOVE(&session->calls, call, link);
+	call->listed = false;
+	session->n_unanswered -= call->unanswered;
+}
+
+/* The broker does one thing after the other: what was sent earlier, and was not answered, went well. */
+static void settle_before(struct rdmabroker *session, uint64_t order)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&session->calls); call && session->n_unanswered > 0; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!call->unanswered || !call->order || call->order >= order)
+			continue;
+		remove_call(session, call);
+		if (!call->waited)
+			session_on_success(session, call);
+	}
+}
+
+void wire_handle_is_free(struct rdmabroker *session, uint32_t handle)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &session->calls, link)
+		if (call->unanswered && call->destroys && call->handle == handle) {
+			settle_before(session, call->order + 1);
+			return;
+		}
+}
+
 static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t len, int *fd)
 {
 	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, len, data);
@@ -67,7 +109,8 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 			if (call->serial == frame->reply->serial || frame->reply->serial == 0)
 				break;
 		if (call) {
-			TAILQ_REMOVE(&session->calls, call, link);
+			settle_before(session, call->order);
+			remove_call(session, call);
 			if (call->ret_fd) {
 				*call->ret_fd = *fd;
 				*fd = -1;
@@ -179,6 +222,7 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 	if (++session->serial == 0)
 		session->serial = 1;
 	request->serial = call->serial = session->serial;
+	request->quiet = call->unanswered;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
 	if (rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
@@ -206,6 +250,7 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 	}
 	if (r < 0)
 		return fail(-r, "%s: sending failed: %s", call->name, strerror(-r));
+	call->order = ++session->n_sent;
 	return 0;
 }
 
@@ -234,7 +279,7 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 
 	if (r < 0)
 		return r;
-	TAILQ_INSERT_TAIL(&session->calls, call, link);
+	add_call(session, call);
 	count_waiting(session, 1);
 	r = send_request(session, call, request, deadline);
 	while (r == 0 && !call->done) {
@@ -245,9 +290,18 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 			pump(session, POLLIN, deadline);
 	}
 	count_waiting(session, -1);
-	if (call->done)
-		return 0;
-	TAILQ_REMOVE(&session->calls, call, link);
+	if (call->listed)
+		remove_call(session, call);
+	return call->done ? 0 : r;
+}
+
+/* FRAME, which is freed, has a failure. */
+static int fail_by_reply(Rdmabroker__Frame *frame)
+{
+	const Rdmabroker__Failure *failure = frame->reply->failure;
+	int r = fail_remote(failure->error, failure->text, failure->rule, failure->retry_after_ms);
+
+	rdmabroker__frame__free_unpacked(frame, NULL);
 	return r;
 }
 
@@ -265,15 +319,46 @@ int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Re
 	if (r < 0)
 		return r;
 	if (call->frame->reply->failure)
-		r = fail_remote(call->frame->reply->failure->error,
-				call->frame->reply->failure->text,
-				call->frame->reply->failure->rule,
-				call->frame->reply->failure->retry_after_ms);
-	if (r == 0 && ret)
+		return fail_by_reply(call->frame);
+	if (ret)
 		*ret = call->frame;
 	else
 		rdmabroker__frame__free_unpacked(call->frame, NULL);
+	return 0;
+}
+
+int wire_begin(struct rdmabroker *session, struct call *call, const char *name, uint32_t handle,
+	       Rdmabroker__Request *request, int timeout_ms)
+{
+	int r = wire_check_process(session);
+
+	if (r < 0)
+		return r;
+	*call = (struct call){ .name = name, .handle = handle, .waited = true, .unanswered = true };
+	pthread_mutex_lock(&session->lock);
+	r = wire_check(session);
+	if (r == 0) {
+		add_call(session, call);
+		r = send_request(session, call, request, now_ms() + timeout_ms);
+		if (r < 0)
+			wire_end(session, call);
+	}
+	pthread_mutex_unlock(&session->lock);
 	return r;
+}
+
+int wire_end(struct rdmabroker *session, struct call *call)
+{
+	if (call->listed)
+		remove_call(session, call);
+	if (!call->done)
+		return 0;
+	call->done = false;
+	call->refused = call->frame->reply->failure != NULL;
+	if (call->refused)
+		return fail_by_reply(call->frame);
+	rdmabroker__frame__free_unpacked(call->frame, NULL);
+	return 0;
 }
 
 int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
@@ -300,10 +385,13 @@ int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__R
 	pthread_mutex_lock(&session->lock);
 	r = wire_check(session);
 	if (r == 0) {
-		TAILQ_INSERT_TAIL(&session->calls, call, link);
+		/* Of some an answer is wanted, which is one for those before it too. */
+		call->unanswered = (call->quiet || call->silent) && !call->answered &&
+				   session->n_unanswered < UNANSWERED_MAX;
+		add_call(session, call);
 		r = send_request(session, call, request, timeout_ms ? now_ms() + timeout_ms : 0);
 		if (r < 0)
-			TAILQ_REMOVE(&session->calls, call, link);
+			remove_call(session, call);
 	}
 	pthread_mutex_unlock(&session->lock);
 	if (r < 0)

@@ -135,25 +135,22 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-/* After every turn of the loop: an idle daemon is never woken for its status. */
-static int on_post(sd_event_source *source, void *userdata)
+/* The status is told a while after it has changed: an idle daemon is never woken for it. */
+static void look_at_status(struct broker *broker)
 {
-	struct broker *broker = userdata;
 	const struct core *core = broker->core;
 	int enabled;
 
-	(void)source;
 	if (core->n_sessions == broker->told.n_sessions &&
 	    core->n_listeners == broker->told.n_listeners &&
 	    core->n_connections == broker->told.n_connections &&
 	    core->draining == broker->told.draining)
-		return 0;
+		return;
 	sd_event_source_get_enabled(broker->status_timer, &enabled);
 	if (enabled == SD_EVENT_OFF) {
 		sd_event_source_set_time_relative(broker->status_timer, STATUS_USEC);
 		sd_event_source_set_enabled(broker->status_timer, SD_EVENT_ONESHOT);
 	}
-	return 0;
 }
 
 /* Signals */
@@ -283,8 +280,6 @@ static int add_status(struct broker *broker)
 				       STATUS_USEC, 0, on_status_timer, broker);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(broker->status_timer, SD_EVENT_OFF);
-	if (r >= 0)
-		r = sd_event_add_post(broker->loop, NULL, on_post, broker);
 	return r < 0 ? r : 0;
 }
 
@@ -371,11 +366,21 @@ struct broker *broker_free(struct broker *broker)
 
 int broker_run(struct broker *broker)
 {
+	int r, code = 0;
+
 	log_info("rdmabrokerd " RDMABROKER_VERSION " serves with %zu rules.",
 		 policy_n_rules(broker->core->policy));
 	sd_notify(0, "READY=1");
 	tell_status(broker);
-	return sd_event_loop(broker->loop);
+	/* Not sd_event_loop() with a post source: each would be a turn of its own, and a system call more. */
+	while (sd_event_get_state(broker->loop) != SD_EVENT_FINISHED) {
+		r = sd_event_run(broker->loop, UINT64_MAX);
+		if (r < 0)
+			return r;
+		look_at_status(broker);
+	}
+	sd_event_get_exit_code(broker->loop, &code);
+	return code;
 }
 
 /* Check */

@@ -88,11 +88,18 @@ static int next_event(struct fabric_channel *channel, struct rdma_cm_event **ret
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct fabric_channel *channel = userdata;
-	bool freed = false;
+	bool freed = false, in_a_row;
+	uint64_t turn = 0;
+	int n;
 
 	(void)fd;
 	(void)events;
-	for (int i = 0; i < BATCH && !freed; i++) {
+	/* One is all there is, mostly: only where they come one after the other is it asked for more. */
+	sd_event_get_iteration(channel->fabric->loop, &turn);
+	in_a_row = turn == channel->turn + 1;
+	channel->turn = turn;
+	n = in_a_row ? BATCH : 1;
+	for (int i = 0; i < n && !freed; i++) {
 		struct rdma_cm_event *event;
 		struct fabric_event copied;
 		int r;

@@ -63,6 +63,7 @@ struct fabric_channel {
 	void *userdata;
 	struct rdma_event_channel *cm;
 	sd_event_source *io;
+	uint64_t turn; /* of the loop, in which it had something */
 	bool *freed; /* set when the channel is freed while it hands up an event */
 };
 

@@ -482,6 +482,8 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 		reply.failure = &failure;
 		reply.result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
 	}
+	if (request->quiet && r == 0 && call.reply_fd < 0)
+		return REQUEST_GO_ON;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
 	send(userdata, &frame, call.reply_fd);

@@ -179,6 +179,43 @@ START_TEST(refusals_have_words)
 }
 END_TEST
 
+/* Nobody answers their destruction, yet their numbers come free: of own ids and of requests. */
+START_TEST(numbers_come_back)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { 0 };
+	struct rdmabroker_id *ids[8], *id;
+	struct rdmabroker_event *event;
+	unsigned max = sizeof(ids) / sizeof(ids[0]);
+
+	ck_assert_uint_eq(harness.core->settings.max_ids_per_session, max);
+	for (int round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < max; i++)
+			ck_assert_int_eq(rdmabroker_create_id(c, &ids[i], NULL, RDMABROKER_PS_TCP),
+					 0);
+		expect_failure(c, rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), EDQUOT,
+			       "the limit");
+		for (unsigned i = 0; i < max; i++)
+			rdmabroker_destroy_id(ids[i]);
+	}
+	start_listening(s, 7471);
+	for (int round = 0; round < 40; round++) {
+		id = resolve(c, 7471);
+		param.qp_num = 100 + (unsigned)round;
+		ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+		event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+		/* Of an id that is no more there is nothing to be told, and the number is another's next. */
+		rdmabroker_destroy_id(event->id);
+		rdmabroker_free_event(event);
+		event = expect(c, RDMABROKER_EVENT_REJECTED);
+		rdmabroker_free_event(event);
+		rdmabroker_destroy_id(id);
+	}
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(attributes_that_are_asked_for)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
@@ -490,6 +527,6 @@ END_TEST
 
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
 	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
-	  attributes_that_are_asked_for, the_server_dies, a_child_stays_out, status_counts,
-	  a_look_up, ece_travels_both_ways, groups, options_are_read_back, an_id_changes_hands,
-	  stale_rejects_are_tried_again)
+	  numbers_come_back, attributes_that_are_asked_for, the_server_dies, a_child_stays_out,
+	  status_counts, a_look_up, ece_travels_both_ways, groups, options_are_read_back,
+	  an_id_changes_hands, stale_rejects_are_tried_again)

@@ -103,6 +103,37 @@ START_TEST(hello_comes_first)
 }
 END_TEST
 
+/* Answered only where it fails; what is asked after it is answered after it. */
+START_TEST(quiet_requests)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__CreateId create = RDMABROKER__CREATE_ID__INIT;
+	Rdmabroker__DestroyId destroy = RDMABROKER__DESTROY_ID__INIT;
+	uint8_t buf[PACKET_MAX];
+	int fd = raw_connect();
+
+	ck_assert_int_eq(packet_send(fd, buf, pack_hello(buf, 1), NULL, 0), 0);
+	ck_assert_int_eq(get_failure(fd), STATUS_OK);
+	create.id = destroy.id = 1;
+	create.port_space = RDMA_PS_TCP;
+	request.quiet = true;
+	request.serial = 2;
+	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
+	request.create_id = &create;
+	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
+	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
+	/* That is the second one's. */
+	ck_assert_int_eq(get_failure(fd), STATUS_BAD_REQUEST);
+	request.op_case = RDMABROKER__REQUEST__OP_DESTROY_ID;
+	request.destroy_id = &destroy;
+	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
+	request.quiet = false;
+	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
+	ck_assert_int_eq(get_failure(fd), STATUS_NO_SUCH_ID);
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_request_that_is_not_in_the_table)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -207,5 +238,6 @@ START_TEST(a_client_that_does_not_read)
 }
 END_TEST
 
-UNIT_MAIN("server", set_up, tear_down, hello_comes_first, a_request_that_is_not_in_the_table,
-	  mutilated_packets, garbage_and_descriptors, a_client_that_does_not_read)
+UNIT_MAIN("server", set_up, tear_down, hello_comes_first, quiet_requests,
+	  a_request_that_is_not_in_the_table, mutilated_packets, garbage_and_descriptors,
+	  a_client_that_does_not_read)
