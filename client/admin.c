@@ -41,7 +41,7 @@ static void rules_free(struct rules *rules)
 	if (!rules)
 		return;
 	for (size_t i = 0; i < rules->n_frames; i++)
-		rdmabroker__frame__free_unpacked(rules->frames[i], NULL);
+		frame_free(rules->frames[i]);
 	free(rules->frames);
 	free(rules);
 }
@@ -60,7 +60,7 @@ static int rules_add(struct rules **rules, Rdmabroker__Frame *frame)
 	*rules = grown ?: *rules;
 	frames = grown ? reallocarray(grown->frames, n_frames + 1, sizeof(*frames)) : NULL;
 	if (!frames) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "get_rules: out of memory");
 	}
 	grown->frames = frames;
@@ -165,7 +165,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 		return r;
 	explanation = calloc(1, sizeof(*explanation));
 	if (!explanation) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "explain: out of memory");
 	}
 	in = frame->reply->explain;
@@ -192,7 +192,7 @@ struct rdmabroker_explanation *rdmabroker_free_explanation(struct rdmabroker_exp
 	struct explanation *explanation = (struct explanation *)public;
 
 	if (explanation) {
-		rdmabroker__frame__free_unpacked(explanation->frame, NULL);
+		frame_free(explanation->frame);
 		free(explanation);
 	}
 	return NULL;
@@ -219,7 +219,7 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 		return r;
 	result = calloc(1, sizeof(*result));
 	if (!result) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "reload: out of memory");
 	}
 	in = frame->reply->reload;
@@ -241,7 +241,7 @@ rdmabroker_free_reload_result(struct rdmabroker_reload_result *public)
 	struct reload_result *result = (struct reload_result *)public;
 
 	if (result) {
-		rdmabroker__frame__free_unpacked(result->frame, NULL);
+		frame_free(result->frame);
 		free(result);
 	}
 	return NULL;

@@ -82,7 +82,7 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 		*ret_name = strdup(frame->reply->open_device->name);
 	else
 		*ret_name = NULL;
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
 }
 
@@ -280,7 +280,7 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 	int r = wire_call(session, "get_devices", 0, &request, session->call_timeout_ms, ret);
 
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
-		rdmabroker__frame__free_unpacked(*ret, NULL);
+		frame_free(*ret);
 		r = fail(EPROTO, "get_devices: the broker's answer has no list");
 	}
 	return r;
@@ -299,14 +299,14 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 	list = frame->reply->list_devices;
 	devices = calloc(list->n_names + 1, sizeof(*devices));
 	if (!devices) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "get_devices: out of memory");
 	}
 	/* One that policy does not give, or that is just going, is no reason to do without the others. */
 	for (size_t i = 0; i < list->n_names; i++)
 		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
 			n++;
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	if (n == 0) {
 		free(devices);
 		return fail(ENODEV, "get_devices: there is none that this user may have");

@@ -72,7 +72,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 		return r;
 	id = like.imported;
 	if (!id) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "import_id: out of memory");
 	}
 	if (frame->reply->import_id->info)
@@ -86,7 +86,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 				id->request->public.conn.responder_resources,
 			id->request_initiator_depth = id->request->public.conn.initiator_depth;
 	}
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	if (r < 0)
 		rdmabroker_destroy_id(id);
 	else

@@ -32,7 +32,7 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	pthread_mutex_lock(&session->lock);
 	r = ids_add(&session->ids, id, session->max_ids, &id->handle);
 	is_full = r == -EDQUOT && ids_have_dying(&session->ids);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!is_full)
 		return r;
 	ask_for_an_answer(session);
@@ -40,7 +40,7 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	do
 		r = ids_add(&session->ids, id, session->max_ids, &id->handle);
 	while (r == -EDQUOT && ids_have_dying(&session->ids) && wire_pump(session, deadline) == 0);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return r;
 }
 
@@ -51,9 +51,9 @@ static void forget_events(struct rdmabroker_id *id)
 	struct rdmabroker_id *request;
 
 	while (id->n_digesting > 0)
-		pthread_cond_wait(&session->cond, &session->lock);
+		session_wait(session);
 	while ((request = session_forget_id(session, id))) {
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 		rdmabroker_destroy_id(request);
 		pthread_mutex_lock(&session->lock);
 	}
@@ -82,8 +82,11 @@ int id_create(struct rdmabroker_id *id)
 		pthread_mutex_lock(&session->lock);
 		forget_events(id);
 		/* Without an answer the broker may have made it, or will. */
-		*session_find_id(session, id->handle) = r == -ETIMEDOUT ? DYING : NULL;
-		pthread_mutex_unlock(&session->lock);
+		if (r == -ETIMEDOUT)
+			*session_find_id(session, id->handle) = DYING;
+		else
+			ids_free(session, id->handle);
+		session_unlock(session);
 		if (r == -ETIMEDOUT)
 			id_give_up_handle(session, id->handle);
 		id->handle = 0;
@@ -169,7 +172,7 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 		wire_pump(session, now_ms());
 	forget_events(id);
 	*session_find_id(session, id->handle) = DYING;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	m.id = like.handle = id->handle;
 	id->handle = 0;
 	/* Requests may be on their way here, whose senders wait for an answer that nobody would give. */
@@ -308,7 +311,7 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 		*ret = frame->reply->get_option->value;
 	else
 		r = fail(EPROTO, "get_option: the broker's answer has no value");
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	return r;
 }
 
@@ -321,7 +324,7 @@ static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__
 	if (frame) {
 		if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 			id_set_info(id, frame->reply->id_info);
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 	}
 	return r;
 }

@@ -29,11 +29,13 @@ static int grow(struct ids *ids, uint32_t min)
 /* *RET is the number wished for, or 0: the lowest that is free. At most MAX. */
 int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *ret)
 {
-	uint32_t i = *ret ? *ret - 1 : 0;
+	uint32_t i = *ret ? *ret - 1 : ids->n_full;
 	int r;
 
 	while (!*ret && i < ids->n && ids->ids[i])
 		i++;
+	if (!*ret)
+		ids->n_full = i;
 	if (i >= max)
 		return -EDQUOT;
 	r = grow(ids, i + 1);
@@ -60,4 +62,11 @@ struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t hand
 	uint32_t i = handle >= FIRST_REQUEST ? handle - FIRST_REQUEST : handle - 1;
 
 	return handle == 0 || i >= ids->n || !ids->ids[i] ? NULL : &ids->ids[i];
+}
+
+void ids_free(struct rdmabroker *session, uint32_t handle)
+{
+	*session_find_id(session, handle) = NULL;
+	if (handle < FIRST_REQUEST && handle - 1 < session->ids.n_full)
+		session->ids.n_full = handle - 1;
 }

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "client/failure.h"
+#include "client/frame.h"
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
@@ -149,6 +150,7 @@ struct ids {
 	/* [number - 1]; NULL: free; DYING: destroyed, not answered yet */
 	struct rdmabroker_id **ids;
 	uint32_t n;
+	uint32_t n_full; /* so many from the beginning are not free */
 };
 
 struct rdmabroker {
@@ -164,6 +166,7 @@ struct rdmabroker {
 
 	int sock;
 	int signal; /* eventfd: readable while events wait */
+	bool signalled;
 	int epoll; /* both: the descriptor that programs see */
 	int dead; /* negative errno: the connection is lost, and why */
 	bool lost_taken;
@@ -232,9 +235,13 @@ int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
 /* Of a call that nobody waits for and nobody answers. */
 void session_on_success(struct rdmabroker *session, struct call *call);
-/* That something waits to be taken, or that nothing does any more. */
-void session_set_signal(struct rdmabroker *session);
-void session_clear_signal(struct rdmabroker *session);
+/*
+ * In the place of pthread's own: whenever the lock is free, the session's descriptor tells whether
+ * something waits to be taken.
+ */
+void session_unlock(struct rdmabroker *session);
+void session_wait(struct rdmabroker *session);
+int session_wait_until(struct rdmabroker *session, const struct timespec *deadline);
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
 /*
  * ID is what MOVED, just imported, stands for: it takes its place in MOVED's session, with its events.
@@ -253,6 +260,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 /* ids.c: numbers */
 int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *ret);
 bool ids_have_dying(const struct ids *ids);
+void ids_free(struct rdmabroker *session, uint32_t handle);
 struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t handle);
 
 #define BIT(type) (1ULL << RDMABROKER_EVENT_##type)

@@ -20,7 +20,7 @@ struct list {
 static void list_free(struct list *list)
 {
 	for (size_t i = 0; i < list->n_pages; i++)
-		rdmabroker__frame__free_unpacked(list->pages[i], NULL);
+		frame_free(list->pages[i]);
 	free(list->pages);
 	free(list->sessions);
 	free(list->ids);
@@ -34,7 +34,7 @@ static int list_add(struct list *list, Rdmabroker__Frame *page)
 	Rdmabroker__Frame **pages = reallocarray(list->pages, list->n_pages + 1, sizeof(*pages));
 
 	if (!pages) {
-		rdmabroker__frame__free_unpacked(page, NULL);
+		frame_free(page);
 		return fail(ENOMEM, "get_list: out of memory");
 	}
 	list->pages = pages;
@@ -219,7 +219,7 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 		more = in->more;
 		m.section = in->next_section;
 		m.index = in->next_index;
-		rdmabroker__frame__free_unpacked(page, NULL);
+		frame_free(page);
 	} while (r == 0 && more);
 	if (r < 0) {
 		free(text);

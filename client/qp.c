@@ -22,7 +22,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	in_qp_attr(ret, frame->reply->result_case == RDMABROKER__REPLY__RESULT_QP_ATTR ?
 				frame->reply->qp_attr :
 				NULL);
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's answer has no attributes");
 }
 

@@ -100,7 +100,7 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 		r = open_fail(EPROTO, "the broker speaks another version of the protocol");
 	else
 		session->max_ids = frame->reply->hello->max_ids;
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	return r;
 }
 
@@ -167,7 +167,7 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 static void free_raw(struct raw_event *raw)
 {
 	if (raw->frame)
-		rdmabroker__frame__free_unpacked(raw->frame, NULL);
+		frame_free(raw->frame);
 	free(raw->text);
 	free(raw);
 }
@@ -221,41 +221,57 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 
 /* What came: lock held */
 
-void session_set_signal(struct rdmabroker *session)
+/*
+ * What a thread receives and takes in one go nobody else has to be told of: the signal is brought up to
+ * date when others can look.
+ */
+static void settle_signal(struct rdmabroker *session)
 {
-	uint64_t one = 1;
+	bool waits = !TAILQ_EMPTY(&session->events) || !TAILQ_EMPTY(&session->notices) ||
+		     session->n_lost_notices > 0 || session->dead;
+	uint64_t count = 1;
 
-	if (write(session->signal, &one, sizeof(one)) < 0)
-		return; /* the counter is high: it is readable as it is */
+	if (waits == session->signalled)
+		return;
+	session->signalled = waits;
+	/* The descriptor does not block, and its counter is 0 or 1. */
+	if ((waits ? write(session->signal, &count, sizeof(count)) :
+		     read(session->signal, &count, sizeof(count))) < 0)
+		return;
 }
 
-void session_clear_signal(struct rdmabroker *session)
+void session_unlock(struct rdmabroker *session)
 {
-	uint64_t count;
+	settle_signal(session);
+	pthread_mutex_unlock(&session->lock);
+}
 
-	if (TAILQ_EMPTY(&session->events) && TAILQ_EMPTY(&session->notices) &&
-	    session->n_lost_notices == 0 && !session->dead &&
-	    read(session->signal, &count, sizeof(count)) < 0)
-		return; /* it was not set: nothing to clear */
+void session_wait(struct rdmabroker *session)
+{
+	settle_signal(session);
+	pthread_cond_wait(&session->cond, &session->lock);
+}
+
+int session_wait_until(struct rdmabroker *session, const struct timespec *deadline)
+{
+	settle_signal(session);
+	return -pthread_cond_clockwait(&session->cond, &session->lock, CLOCK_MONOTONIC, deadline);
 }
 
 static void enqueue(struct rdmabroker *session, struct raw_event *raw)
 {
 	TAILQ_INSERT_TAIL(&session->events, raw, link);
-	session_set_signal(session);
 }
 
 /* As the next one. */
 static void put_back(struct rdmabroker *session, struct raw_event *raw)
 {
 	TAILQ_INSERT_HEAD(&session->events, raw, link);
-	session_set_signal(session);
 }
 
 static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 {
 	TAILQ_REMOVE(&session->events, raw, link);
-	session_clear_signal(session);
 }
 
 static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
@@ -287,7 +303,7 @@ int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 
 	if (!raw) {
 		r = is_sound(event) ? -ENOMEM : -EPROTO;
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return r;
 	}
 	raw->frame = frame;
@@ -324,7 +340,7 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 void session_on_success(struct rdmabroker *session, struct call *call)
 {
 	if (call->destroys)
-		*session_find_id(session, call->handle) = NULL;
+		ids_free(session, call->handle);
 	free(call);
 }
 
@@ -335,7 +351,7 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 	int r = 0;
 
 	if (call->destroys)
-		*session_find_id(session, call->handle) = NULL;
+		ids_free(session, call->handle);
 	if (call->waited) {
 		/* Now, for its events may be right behind. */
 		if (reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
@@ -351,7 +367,7 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 		id_set_info(id, reply->id_info);
 	if (id && !call->silent && (reply->failure || !call->quiet))
 		r = enqueue_outcome(session, id, call, reply->failure);
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	free(call);
 	return r;
 }
@@ -411,12 +427,12 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 
 	pthread_mutex_lock(&session->lock);
 	while (id->n_digesting > 0)
-		pthread_cond_wait(&session->cond, &session->lock);
+		session_wait(session);
 	/* What is in the socket counts as well. */
 	wire_pump(session, now_ms());
 	collect_events(id, &events);
 	*session_find_id(session, handle) = DYING;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 
 	session = moved->session;
 	pthread_mutex_lock(&session->lock);
@@ -430,7 +446,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 		raw->id = id;
 		enqueue(session, raw);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return handle;
 }
 
@@ -468,12 +484,12 @@ void session_destroy_orphans(struct rdmabroker *session)
 	while ((raw = find_orphan(session))) {
 		take_raw(session, raw);
 		session->n_orphans--;
-		pthread_mutex_unlock(&session->lock);
+		session_unlock(session);
 		rdmabroker_destroy_id(raw->request);
 		free_raw(raw);
 		pthread_mutex_lock(&session->lock);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 }
 
 static int take_lost(struct rdmabroker *session, struct event **ret)
@@ -528,14 +544,14 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 		looked = true;
 		wire_pump(session, deadline);
 		if (session->n_orphans > 0) {
-			pthread_mutex_unlock(&session->lock);
+			session_unlock(session);
 			session_destroy_orphans(session);
 			pthread_mutex_lock(&session->lock);
 		}
 	}
 	if (call)
 		wire_end(session, call);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!raw)
 		return r;
 
@@ -545,7 +561,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 		pthread_cond_broadcast(&session->cond);
 	if (!*ret)
 		put_back(session, raw);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (!*ret)
 		return fail(ENOMEM, "out of memory: the event waits for another try");
 	free_raw(raw);

@@ -60,7 +60,7 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_STATUS)
 		status = status_new(frame);
 	if (!status) {
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return fail(ENOMEM, "get_status: out of memory");
 	}
 	*ret = &status->public;
@@ -73,7 +73,7 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *publi
 	struct status *status = (struct status *)public;
 
 	if (status) {
-		rdmabroker__frame__free_unpacked(status->frame, NULL);
+		frame_free(status->frame);
 		free(status);
 	}
 	return NULL;

@@ -59,9 +59,8 @@ void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		/* With those that were lost before it; who does not watch loses nothing. */
 		if (session->watching) {
 			session->n_lost_notices += 1 + frame->notice->lost;
-			session_set_signal(session);
 		}
-		rdmabroker__frame__free_unpacked(frame, NULL);
+		frame_free(frame);
 		return;
 	}
 	fill(&notice->public, frame->notice);
@@ -70,13 +69,12 @@ void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	notice->frame = frame;
 	TAILQ_INSERT_TAIL(&session->notices, notice, link);
 	session->n_notices++;
-	session_set_signal(session);
 }
 
 static void notice_free(struct notice *notice)
 {
 	if (notice->frame)
-		rdmabroker__frame__free_unpacked(notice->frame, NULL);
+		frame_free(notice->frame);
 	free(notice);
 }
 
@@ -121,7 +119,7 @@ static bool set_watching(struct rdmabroker *session, bool watching)
 	pthread_mutex_lock(&session->lock);
 	was = session->watching;
 	session->watching = watching;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return was;
 }
 
@@ -191,7 +189,6 @@ static struct notice *take(struct rdmabroker *session)
 
 	TAILQ_REMOVE(&session->notices, notice, link);
 	session->n_notices--;
-	session_clear_signal(session);
 	return notice;
 }
 
@@ -206,7 +203,7 @@ int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice *
 	r = await_notice(session, now_ms() + timeout_ms);
 	if (r == 0)
 		*ret = &take(session)->public;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return r;
 }
 

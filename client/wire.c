@@ -32,16 +32,12 @@ int wire_check(struct rdmabroker *session)
 
 static void die(struct rdmabroker *session, int r)
 {
-	uint64_t one = 1;
-
 	if (session->dead)
 		return;
+	/* The program is to look, and to find RDMABROKER_EVENT_LOST. */
 	session->dead = r;
 	/* Nobody reads here any more: the broker is to end what the session has, and to tell its peers. */
 	shutdown(session->sock, SHUT_RDWR);
-	/* The program is to look, and to find RDMABROKER_EVENT_LOST. */
-	if (write(session->signal, &one, sizeof(one)) < 0)
-		return; /* the counter is high: it is readable as it is */
 }
 
 static void add_call(struct rdmabroker *session, struct call *call)
@@ -86,7 +82,7 @@ void wire_handle_is_free(struct rdmabroker *session, uint32_t handle)
 
 static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t len, int *fd)
 {
-	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(NULL, len, data);
+	Rdmabroker__Frame *frame = frame_unpack(data, len);
 	struct call *call;
 	int r;
 
@@ -124,7 +120,7 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 	default:
 		break;
 	}
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 }
 
 static void receive(struct rdmabroker *session)
@@ -164,10 +160,7 @@ static int wait_reader(struct rdmabroker *session, int64_t deadline)
 		.tv_nsec = deadline % 1000 * 1000000,
 	};
 
-	return pthread_cond_clockwait(&session->cond, &session->lock, CLOCK_MONOTONIC, &ts) ==
-			       ETIMEDOUT ?
-		       -ETIMEDOUT :
-		       0;
+	return session_wait_until(session, &ts) == -ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
 /* One thread at a time polls for all; the others wait for it to receive something. */
@@ -188,7 +181,7 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 
 	left = deadline - now_ms();
 	session->reading |= reader;
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	n = poll(&p, 1, left > 0 ? (int)left : 0);
 	r = n == 0 || (n < 0 && errno != EINTR) ? -ETIMEDOUT : 0;
 	pthread_mutex_lock(&session->lock);
@@ -301,7 +294,7 @@ static int fail_by_reply(Rdmabroker__Frame *frame)
 	const Rdmabroker__Failure *failure = frame->reply->failure;
 	int r = fail_remote(failure->error, failure->text, failure->rule, failure->retry_after_ms);
 
-	rdmabroker__frame__free_unpacked(frame, NULL);
+	frame_free(frame);
 	return r;
 }
 
@@ -315,7 +308,7 @@ int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Re
 	call->waited = true;
 	pthread_mutex_lock(&session->lock);
 	r = call_locked(session, call, request, now_ms() + timeout_ms);
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (r < 0)
 		return r;
 	if (call->frame->reply->failure)
@@ -323,7 +316,7 @@ int wire_call_like(struct rdmabroker *session, struct call *call, Rdmabroker__Re
 	if (ret)
 		*ret = call->frame;
 	else
-		rdmabroker__frame__free_unpacked(call->frame, NULL);
+		frame_free(call->frame);
 	return 0;
 }
 
@@ -343,7 +336,7 @@ int wire_begin(struct rdmabroker *session, struct call *call, const char *name, 
 		if (r < 0)
 			wire_end(session, call);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	return r;
 }
 
@@ -357,7 +350,7 @@ int wire_end(struct rdmabroker *session, struct call *call)
 	call->refused = call->frame->reply->failure != NULL;
 	if (call->refused)
 		return fail_by_reply(call->frame);
-	rdmabroker__frame__free_unpacked(call->frame, NULL);
+	frame_free(call->frame);
 	return 0;
 }
 
@@ -393,7 +386,7 @@ int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__R
 		if (r < 0)
 			remove_call(session, call);
 	}
-	pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (r < 0)
 		free(call);
 	return r;
@@ -420,7 +413,7 @@ int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Requ
 	int r = wire_call(session, name, 0, request, session->call_timeout_ms, ret);
 
 	if (r == 0 && (*ret)->reply->result_case != result) {
-		rdmabroker__frame__free_unpacked(*ret, NULL);
+		frame_free(*ret);
 		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
 	}
 	return r;

@@ -28,21 +28,19 @@ void wish_to_connect(struct id_wish *ret, struct id *id)
 	ret->wish = (struct wish){
 		.question = { .operation = POLICY_CONNECT, .port_space = id->ps },
 		.what = "connect to",
-		.object = ret->object,
 		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, question);
 	question->port = question->peer ? addr_port(question->peer) : -1;
-	ret->object[0] = 0;
-	if (question->peer)
-		addr_to_string(question->peer, ret->object);
+	ret->wish.addrs[0] = question->peer;
 }
 
 static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 			  const struct sockaddr *dst, struct policy_verdict *ret)
 {
 	struct policy_question *question;
+	char object[WISH_OBJECT_LEN];
 	struct id_wish wish;
 
 	wish_to_connect(&wish, id);
@@ -53,13 +51,13 @@ static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 	if (dst) {
 		question->peer = dst;
 		question->port = addr_port(dst);
-		addr_to_string(dst, wish.object);
+		wish.wish.addrs[0] = dst;
 	}
 	decide(id->session, &wish.wish, ret);
 	if (ret->answer == POLICY_REJECT)
 		return failure_set_denied(&id->session->failure, ret,
 					  "uid %u may not connect to %s", id->session->identity.uid,
-					  wish.object);
+					  wish_object(&wish.wish, object));
 	return 0;
 }
 

@@ -8,6 +8,21 @@
 #include "util/audit.h"
 #include "util/clock.h"
 
+const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN])
+{
+	char from[ADDR_STRLEN], to[ADDR_STRLEN];
+
+	if (wish->object || !wish->addrs[0])
+		return wish->object ?: "";
+	addr_to_string(wish->addrs[0], from);
+	if (wish->addrs[1])
+		snprintf(buf, WISH_OBJECT_LEN, "%s to %s", from,
+			 addr_to_string(wish->addrs[1], to));
+	else
+		snprintf(buf, WISH_OBJECT_LEN, "%s", from);
+	return buf;
+}
+
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
 	wish->question.uid = session->identity.uid;
@@ -52,21 +67,16 @@ static void add_facts(struct audit *audit, const struct policy_question *questio
 		audit_add(audit, "RDMABROKER_DEVICE", "%s", question->device);
 }
 
-void decide_audit(struct session *session, const struct wish *wish,
-		  const struct policy_verdict *verdict, const struct overflow *overflow)
+static void write_down(struct session *session, const struct wish *wish,
+		       const struct policy_verdict *verdict, const struct overflow *overflow)
 {
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
 	bool rejected = verdict->answer == POLICY_REJECT;
-	char by[256] = "default, for no rule matches", why[160] = ".";
+	char by[256] = "default, for no rule matches", why[160] = ".", buf[WISH_OBJECT_LEN];
+	const char *object = wish_object(wish, buf);
 	struct audit audit;
 
-	if (verdict->answer == POLICY_DEFER || (!rejected && wish->question.early))
-		return;
-	if (core_is_watched(session->core))
-		watch_decision(session, wish, verdict, overflow);
-	if (!rejected && !overflow && !rule->log)
-		return;
 	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, rule)))
 		return;
 	if (rule)
@@ -100,25 +110,41 @@ void decide_audit(struct session *session, const struct wish *wish,
 	add_facts(&audit, &wish->question);
 	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s",
 		   (unsigned long long)session->number, identity->uid, identity->pid, wish->what,
-		   wish->object ? " " : "", wish->object ?: "",
+		   *object ? " " : "", object,
 		   overflow ? "refused" :
 		   rejected ? "rejected" :
 			      "allowed",
 		   by, why);
 }
 
+void decide_audit(struct session *session, const struct wish *wish,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
+{
+	bool rejected = verdict->answer == POLICY_REJECT;
+
+	if (verdict->answer == POLICY_DEFER || (!rejected && wish->question.early))
+		return;
+	if (core_is_watched(session->core))
+		watch_decision(session, wish, verdict, overflow);
+	if (rejected || overflow || verdict->rule->log)
+		write_down(session, wish, verdict, overflow);
+}
+
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
 		 struct tally *tally, bool pending, struct admitted *ret)
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
+	char buf[WISH_OBJECT_LEN];
 	struct overflow overflow;
+	const char *object;
 	int r = tally_admit(tally, &rule->settings, clock_ns(), session->identity.uid,
 			    wish->question.peer, pending, ret, &overflow);
 
 	if (r != -EBUSY)
 		return r;
+	object = wish_object(wish, buf);
 	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
 	decide_audit(session, wish, &verdict, &overflow);
 	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
-				wish->object ? " " : "", wish->object ?: "");
+				*object ? " " : "", object);
 }

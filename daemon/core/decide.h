@@ -9,14 +9,20 @@
 #include "core/admission.h"
 #include "core/session.h"
 #include "policy/policy.h"
+#include "proto/addr.h"
 
 /* What is asked for, in words for the journal: "listen on", "10.9.0.1:7471". */
 struct wish {
 	struct policy_question question; /* its identity is filled in here */
 	const char *what;
-	const char *object; /* NULL: none */
+	const char *object; /* NULL: the addresses are it */
+	const struct sockaddr *addrs[2]; /* "A", or "A to B"; NULL: none */
 	const struct id *id; /* that it is about, the listener where a request comes; NULL: none */
 };
+
+/* Made where it is wanted, for most decisions are not written down. BUF may be what is returned. */
+#define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
+const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
 /* The answer, neither counted nor written down. */
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);

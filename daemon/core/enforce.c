@@ -26,13 +26,14 @@ static void tell_end(struct id *id, enum rdma_cm_event_type type)
 static bool is_allowed(struct id *id, struct id_wish *wish)
 {
 	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
 
 	decide_ask(id->session, &wish->wish, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
 		return true;
 	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
 	failure_set_denied(&id->session->failure, &verdict, "%s %s is not allowed any more",
-			   wish->wish.what, wish->object);
+			   wish->wish.what, wish_object(&wish->wish, object));
 	return false;
 }
 

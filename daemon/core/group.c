@@ -45,13 +45,12 @@ void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *add
 	ret->wish = (struct wish){
 		.question = { .operation = POLICY_JOIN, .port = -1, .port_space = id->ps },
 		.what = "join",
-		.object = ret->object,
 		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, &ret->wish.question);
 	ret->wish.question.peer = addr;
-	addr_to_string(addr, ret->object);
+	ret->wish.addrs[0] = addr;
 }
 
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,

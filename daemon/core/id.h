@@ -166,7 +166,6 @@ void id_fill_question(const struct fabric_id_info *info, struct policy_question 
 struct id_wish {
 	struct wish wish;
 	struct fabric_id_info info;
-	char object[2 * ADDR_STRLEN + 4];
 };
 void wish_to_listen(struct id_wish *ret, struct id *id);
 void wish_to_connect(struct id_wish *ret, struct id *id);

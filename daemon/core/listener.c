@@ -64,20 +64,20 @@ void wish_to_listen(struct id_wish *ret, struct id *id)
 	ret->wish = (struct wish){
 		.question = { .operation = POLICY_LISTEN, .port_space = id->ps },
 		.what = "listen on",
-		.object = ret->object,
 		.id = id,
 	};
 	fabric_id_get_info(id->fabric, &ret->info);
 	id_fill_question(&ret->info, question);
 	question->peer = NULL;
 	question->port = addr_port((struct sockaddr *)&ret->info.local);
-	addr_to_string((struct sockaddr *)&ret->info.local, ret->object);
+	ret->wish.addrs[0] = (struct sockaddr *)&ret->info.local;
 }
 
 static int decide_listen(struct id *id, const struct policy_rule **ret)
 {
 	struct core *core = id->session->core;
 	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
 	struct id_wish wish;
 	int r;
 
@@ -86,7 +86,7 @@ static int decide_listen(struct id *id, const struct policy_rule **ret)
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(&id->session->failure, &verdict,
 					  "uid %u may not listen on %s", id->session->identity.uid,
-					  wish.object);
+					  wish_object(&wish.wish, object));
 	r = decide_admit(id->session, &wish.wish, verdict.rule,
 			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
 			 &id->admitted);
@@ -199,12 +199,10 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 		    const struct fabric_event *event)
 {
 	struct policy_question *question = &ret->wish.question;
-	char local[ADDR_STRLEN], peer[ADDR_STRLEN];
 
 	ret->wish = (struct wish){
 		.question = { .operation = POLICY_ACCEPT, .port_space = ps },
 		.what = "request from",
-		.object = ret->object,
 	};
 	fabric_id_get_info(request, &ret->info);
 	id_fill_question(&ret->info, question);
@@ -214,9 +212,8 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 		question->data = event->conn.private_data;
 		question->data_len = event->conn.private_data_len;
 	}
-	snprintf(ret->object, sizeof(ret->object), "%s to %s",
-		 addr_to_string((struct sockaddr *)&ret->info.peer, peer),
-		 addr_to_string((struct sockaddr *)&ret->info.local, local));
+	ret->wish.addrs[0] = (struct sockaddr *)&ret->info.peer;
+	ret->wish.addrs[1] = (struct sockaddr *)&ret->info.local;
 }
 
 /* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or negative. */

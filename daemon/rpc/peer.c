@@ -314,7 +314,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			     n_fds > 0 ? fds[0] : -1, send_frame, peer) == REQUEST_CLOSE)
 		peer_close(peer);
 	else
-		sd_event_source_set_enabled(peer->deadline, SD_EVENT_OFF);
+		peer->deadline = sd_event_source_disable_unref(peer->deadline);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
