@@ -359,7 +359,7 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 }
 
 static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
-			const struct sockaddr *dst, int timeout_ms, struct call *call)
+			const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
@@ -378,6 +378,7 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	address_unpack(&id->src, m.src);
 	m.dst = &to;
 	m.timeout_ms = (uint32_t)timeout_ms;
+	m.route = route;
 	return call ? wire_begin(id->session, call, "resolve_addr", id->handle, &request,
 				 timeout_ms) :
 		      wire_do(id->session, "resolve_addr", id->handle, &request, true, NULL);
@@ -400,7 +401,7 @@ static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			    const struct sockaddr *dst, int timeout_ms)
 {
-	return resolve_addr(id, src, dst, timeout_ms, NULL);
+	return resolve_addr(id, src, dst, timeout_ms, /* route= */ false, NULL);
 }
 
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
@@ -413,9 +414,29 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
 {
 	int64_t deadline = now_ms() + timeout_ms;
 	struct call call;
-	int r = resolve_addr(id, src, dst, timeout_ms, &call);
+	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ false, &call);
 
 	return r < 0 ? r : id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline, NULL);
+}
+
+int rdmabroker_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+		       const struct sockaddr *dst, int timeout_ms)
+{
+	return resolve_addr(id, src, dst, timeout_ms, /* route= */ true, NULL);
+}
+
+int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	struct call call;
+	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ true, &call);
+
+	if (r == 0)
+		r = id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline, NULL);
+	if (r == 0)
+		r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
+	return r;
 }
 
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)

@@ -507,6 +507,20 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
  */
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
+/**
+ * rdmabroker_resolve - Both of them, the address and then the route, with one request to the broker.
+ * @src: As for resolve_addr.
+ * @timeout_ms: As for resolve_addr, for each of the two; _wait gives up after it in all.
+ * Description:
+ *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR the
+ *   route can be tried again by itself. Options that the route depends on (TOS) are to be set before.
+ * Returns:
+ *   As resolve_addr.
+ */
+int rdmabroker_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+		       const struct sockaddr *dst, int timeout_ms);
+int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms);
 
 /**
  * rdmabroker_open_device - Get access to a device, and open it in this process.

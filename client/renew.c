@@ -86,10 +86,8 @@ int id_renew(struct rdmabroker_id *id, int64_t deadline)
 	if (r == 0 && id->bound)
 		r = rdmabroker_bind_addr(id, (struct sockaddr *)&local);
 	if (r == 0)
-		r = rdmabroker_resolve_addr_wait(
+		r = rdmabroker_resolve_wait(
 			id, src.ss_family && !id->bound ? (struct sockaddr *)&src : NULL,
 			(struct sockaddr *)&peer, (int)left(deadline));
-	if (r == 0)
-		r = rdmabroker_resolve_route_wait(id, (int)left(deadline));
 	return r;
 }

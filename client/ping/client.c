@@ -25,7 +25,6 @@ static enum outcome set_options(struct ping *ping, struct conn *conn)
 static enum outcome find_peer(struct ping *ping, struct conn *conn)
 {
 	const struct options *options = ping->options;
-	enum outcome outcome;
 	int r;
 
 	if (options->source.ss_family) {
@@ -34,18 +33,11 @@ static enum outcome find_peer(struct ping *ping, struct conn *conn)
 			return call_failed(ping, r);
 	}
 
-	r = rdmabroker_resolve_addr(conn->id, NULL, (const struct sockaddr *)&options->addr,
-				    options->timeout_ms);
+	r = rdmabroker_resolve(conn->id, NULL, (const struct sockaddr *)&options->addr,
+			       options->timeout_ms);
 	if (r < 0)
 		return call_failed(ping, r);
-	outcome = ping_await(ping, CONN_ADDR_RESOLVED, "resolving the address");
-	if (outcome != OUTCOME_OK)
-		return outcome;
-
-	r = rdmabroker_resolve_route(conn->id, options->timeout_ms);
-	if (r < 0)
-		return call_failed(ping, r);
-	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the route");
+	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the address and the route");
 }
 
 static enum outcome connect_conn(struct ping *ping, struct conn *conn)

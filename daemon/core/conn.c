@@ -81,7 +81,7 @@ bool conn_resolve_on(struct id *id, int status)
 }
 
 int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		    unsigned timeout_ms)
+		    unsigned timeout_ms, bool route)
 {
 	struct policy_verdict verdict;
 	char text[ADDR_STRLEN];
@@ -109,6 +109,7 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "resolve %s",
 					  addr_to_string(dst, text));
+	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
 	id_set_state(id, ID_ADDR_QUERY);
 	return 0;
 }
@@ -219,6 +220,27 @@ int id_resolve_route(struct id *id, unsigned timeout_ms)
 		return failure_set_fabric(&id->session->failure, r, "resolve the route");
 	id_set_state(id, ID_ROUTE_QUERY);
 	return 0;
+}
+
+void conn_go_on(struct id *id)
+{
+	unsigned timeout_ms = id->route_timeout_ms;
+	struct session_event out = { .id = id, .type = RDMA_CM_EVENT_ROUTE_ERROR };
+	struct fabric_event none = { 0 };
+	int r;
+
+	if (timeout_ms == 0 || id->state == ID_ADDR_QUERY)
+		return;
+	id->route_timeout_ms = 0;
+	if (id->state != ID_ADDR_RESOLVED)
+		return;
+	r = id_resolve_route(id, timeout_ms);
+	if (r == 0)
+		return;
+	out.fabric = &none;
+	out.status = r < 0 ? r : -id->session->failure.error;
+	out.failure = r < 0 ? NULL : &id->session->failure;
+	id_tell(id, &out);
 }
 
 /* The kernel would connect anybody's QP; whose it is, is for us to check. */

@@ -318,6 +318,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->qpn = from->qpn;
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
+	id->route_timeout_ms = from->route_timeout_ms;
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
 	id->tos = from->tos;
@@ -470,4 +471,5 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		out.failure = r < 0 ? NULL : &id->session->failure;
 	}
 	id_tell(id, &out);
+	conn_go_on(id);
 }

@@ -93,6 +93,7 @@ struct id {
 	int afonly; /* in force; -1: not set */
 	int ack_timeout; /* likewise */
 	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC; while the address is resolved */
+	unsigned route_timeout_ms; /* of the route that is to be resolved next; 0: none */
 	uint32_t qpn; /* that was offered to the peer; 0: none */
 	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
 	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
@@ -129,8 +130,9 @@ int id_get_option(struct id *id, int option, int *ret);
 int id_bind(struct id *id, const struct sockaddr *addr);
 int id_bind_any(struct id *id); /* to the IPv4 wildcard and a port that is free */
 int id_listen(struct id *id, unsigned backlog);
+/* ROUTE: the route is resolved as soon as the address is. */
 int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		    unsigned timeout_ms);
+		    unsigned timeout_ms, bool route);
 int id_resolve_route(struct id *id, unsigned timeout_ms);
 /* LOCAL_ECE may be NULL: none. */
 int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece);
@@ -197,6 +199,8 @@ struct export *export_free(struct export *export);
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
 /* Address resolution failed with STATUS. True: it goes on, for its time is not over. */
 bool conn_resolve_on(struct id *id, int status);
+/* Once an event was told: what was asked for to come after it. */
+void conn_go_on(struct id *id);
 /* a decision that the ADDR_RESOLVED event makes possible */
 int conn_admit(struct id *id);
 /* What the id's rule gives it, set; nothing where no rule has decided yet. */

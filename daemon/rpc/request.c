@@ -132,7 +132,7 @@ static int do_resolve_addr(struct call *call)
 		r = bad_request(call, wrong);
 	if (r == 0)
 		r = id_resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				    (struct sockaddr *)&dst, m->timeout_ms);
+				    (struct sockaddr *)&dst, m->timeout_ms, m->route);
 	return r;
 }
 

@@ -142,8 +142,9 @@ static struct rdmabroker_id *resolve(struct story *story, struct rdmabroker *ses
 	if (!DID(rdmabroker_create_id(session, &id, NULL, ps)))
 		return NULL;
 	if (DID(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 104)) &&
-	    DID(rdmabroker_resolve_addr_wait(id, NULL, addr(port), T)) &&
-	    DID(rdmabroker_resolve_route_wait(id, T)))
+	    (ps == RDMABROKER_PS_UDP ? DID(rdmabroker_resolve_wait(id, NULL, addr(port), T)) :
+				       DID(rdmabroker_resolve_addr_wait(id, NULL, addr(port), T)) &&
+					       DID(rdmabroker_resolve_route_wait(id, T))))
 		return id;
 	return rdmabroker_destroy_id(id);
 }

@@ -198,6 +198,9 @@ static void step_on_id(uint8_t c)
 	case 'R':
 		rdmabroker_resolve_route_wait(id, T);
 		break;
+	case 'w':
+		rdmabroker_resolve_wait(id, NULL, take_addr(), T);
+		break;
 	case 'q':
 		take_request(id);
 		break;

@@ -117,6 +117,11 @@ int deadline_silent(char **argv)
 	ended(session, "resolve_addr_wait", start,
 	      rdmabroker_resolve_addr_wait(id, NULL, &address.any, CALL_MS));
 	destroyed(id);
+	id = new_id(session, RDMABROKER_PS_TCP);
+	start = now_ms();
+	ended(session, "resolve_wait", start,
+	      rdmabroker_resolve_wait(id, NULL, &address.any, CALL_MS));
+	destroyed(id);
 
 	/* It cannot go on from there. */
 	id = new_id(session, RDMABROKER_PS_TCP);

@@ -174,9 +174,8 @@ struct rdmabroker_id *resolve(struct rdmabroker *session, enum rdmabroker_port_s
 {
 	struct rdmabroker_id *id = new_id(session, ps);
 
-	must(session, "resolve_addr_wait",
-	     rdmabroker_resolve_addr_wait(id, NULL, &address->any, DEADLINE_MS));
-	must(session, "resolve_route_wait", rdmabroker_resolve_route_wait(id, DEADLINE_MS));
+	must(session, "resolve_wait",
+	     rdmabroker_resolve_wait(id, NULL, &address->any, DEADLINE_MS));
 	return id;
 }
 

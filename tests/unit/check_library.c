@@ -216,6 +216,46 @@ START_TEST(numbers_come_back)
 }
 END_TEST
 
+/* With one request; and what fails on the way says where. */
+START_TEST(address_and_route)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0), *n;
+	struct rdmabroker_id *id;
+
+	start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_resolve_wait(id, NULL, addr(7471), T), 0);
+	expect_failure(c, rdmabroker_resolve_route_wait(id, T), EINVAL, "route resolved");
+	rdmabroker_destroy_id(id);
+
+	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ADDR_RESOLVED));
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ROUTE_RESOLVED));
+	rdmabroker_destroy_id(id);
+
+	/* Here and after the address was found. */
+	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
+	expect_failure(c, rdmabroker_resolve_wait(id, NULL, addr(7471), 0), EINVAL, "timeout");
+	fake_fail_next(harness.core->fabric, FAKE_RESOLVE_ROUTE, -ENOMEM);
+	expect_failure(c, rdmabroker_resolve_wait(id, NULL, addr(7471), T), ENOMEM,
+		       "resolve the route");
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
+	rdmabroker_destroy_id(id);
+
+	/* Nothing is waited for. */
+	n = open_session(RDMABROKER_NONBLOCK);
+	ck_assert_int_eq(rdmabroker_create_id(n, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
+	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_DONE));
+	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ADDR_RESOLVED));
+	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ROUTE_RESOLVED));
+	rdmabroker_close(n);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(attributes_that_are_asked_for)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
@@ -527,6 +567,6 @@ END_TEST
 
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
 	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
-	  numbers_come_back, attributes_that_are_asked_for, the_server_dies, a_child_stays_out,
-	  status_counts, a_look_up, ece_travels_both_ways, groups, options_are_read_back,
-	  an_id_changes_hands, stale_rejects_are_tried_again)
+	  numbers_come_back, address_and_route, attributes_that_are_asked_for, the_server_dies,
+	  a_child_stays_out, status_counts, a_look_up, ece_travels_both_ways, groups,
+	  options_are_read_back, an_id_changes_hands, stale_rejects_are_tried_again)

@@ -145,7 +145,7 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(id_resolve_route(id, 100), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
