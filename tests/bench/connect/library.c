@@ -94,14 +94,21 @@ static int library_bind_addr(void *id, struct sockaddr *addr)
 	return rdmabroker_bind_addr(id, addr);
 }
 
+/* Where the library manages all, the route comes with the address: it is awaited, and not asked for. */
+static bool wants_both(void)
+{
+	return worker.shared->config.qps == QPS_MANAGED;
+}
+
 static int library_resolve_addr(void *id, struct sockaddr *addr)
 {
-	return rdmabroker_resolve_addr(id, NULL, addr, RESOLVE_MS);
+	return wants_both() ? rdmabroker_resolve(id, NULL, addr, RESOLVE_MS) :
+			      rdmabroker_resolve_addr(id, NULL, addr, RESOLVE_MS);
 }
 
 static int library_resolve_route(void *id)
 {
-	return rdmabroker_resolve_route(id, RESOLVE_MS);
+	return wants_both() ? 0 : rdmabroker_resolve_route(id, RESOLVE_MS);
 }
 
 static int library_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)

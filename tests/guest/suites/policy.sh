@@ -402,8 +402,8 @@ case_drain() {
 	assert_eq "$(status_field "['draining']")" True
 	assert_contains "$(rdmabrokerctl status)" "NOTHING NEW IS TAKEN"
 	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
-	fails 1 ping_once dave $A -p 7471
-	fails 1 as dave rdmabroker-ping -s -a $A -p 7472
+	fails 3 ping_once dave $A -p 7471
+	fails 3 as dave rdmabroker-ping -s -a $A -p 7472
 	# What exists goes on, until it ends by itself.
 	assert_eq "$(listed --user bob --connections -- state)" established
 	rdmabrokerctl drain --timeout 60 > drained &
