@@ -438,6 +438,7 @@ case_ipv6() {
 
 case_sandbox() {
 	local exposure
+	users_policy
 	exposure=$(systemd-analyze security rdmabrokerd |
 		sed -n 's/.*exposure level for rdmabrokerd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
 	assert test "$exposure" -le 15
