@@ -55,7 +55,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/bench/connect/module.mk tests/guest/module.mk tests/hooks/module.mk \
+	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk conf/module.mk
 
 .PHONY: all
@@ -76,7 +76,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian
-TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc
+TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc valgrind
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -230,6 +230,10 @@ help:
 	@echo '                    ROUNDS=5 CONNECTS=200 CLIENTS="1 8 64"; the report is in $$O/bench'
 	@echo '  bench-build       build rdmabroker-bench, to run it on a host with RDMA'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
+	@echo 'make bench-host     what the broker itself costs, above a fake fabric: requests, connections,'
+	@echo '                    memory, idle sessions; HOST_OPTIONS="--rounds 21 --connections 10000 ..."'
+	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
+	@echo 'make bench-record   write them anew'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * What is counted by callgrind, see tests/bench/count/run: the daemon and the library in one process and one
+ * thread. Where the library would wait the daemon has its turn. Collected is what the argument says: the
+ * "daemon"'s part, the fake fabric with it, or that of the "library" and its program. So that every run takes
+ * the same way
+ *
+ *   - time stands still but for the steps that are made here,
+ *   - the daemon's loop lies armed between its turns, as if it slept, and runs only when there is something.
+ *
+ * Prints, a line for each part, its name, how often it was done, and how often memory was allocated for it.
+ */
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <valgrind/callgrind.h>
+
+#include "tests/bench/host/host.h"
+
+#define WARM_UP 50
+#define TIMES 200 /* of each; connections are open at the same time */
+
+static sd_event *loop;
+static int loop_fd = -1;
+
+/* Time */
+
+/* Later than any host's: real timers are never due. All runs begin at the same time. */
+static struct timespec stopped = { .tv_sec = 1000000000 };
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	(void)clock;
+	*ret = stopped;
+	return 0;
+}
+
+static void step_time(long ms)
+{
+	stopped.tv_nsec += ms * 1000000;
+	stopped.tv_sec += stopped.tv_nsec / 1000000000;
+	stopped.tv_nsec %= 1000000000;
+}
+
+/* Memory: these are the ones that all libraries of the process call. */
+
+static bool in_daemon, collects;
+static unsigned long n_allocations[2]; /* by IN_DAEMON */
+static unsigned long n_fake; /* of the daemon's the fake fabric's, at the part's begin */
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+	n_allocations[in_daemon]++;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	n_allocations[in_daemon]++;
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	n_allocations[in_daemon]++;
+	return __libc_realloc(p, size);
+}
+
+/* The daemon */
+
+static void check(int r, const char *what)
+{
+	if (r < 0)
+		die("%s: errno %d", what, -r);
+}
+
+/* What is due, and then asleep again. */
+static void dispatch(void)
+{
+	int r;
+
+	do
+		check(sd_event_dispatch(loop), "sd_event_dispatch");
+	while ((r = sd_event_prepare(loop)) > 0);
+	check(r, "sd_event_prepare");
+}
+
+static bool is_ready(void)
+{
+	struct pollfd p = { .fd = loop_fd, .events = POLLIN };
+	struct timespec now = { 0 };
+
+	return syscall(SYS_ppoll, &p, 1, &now, NULL, 0) > 0;
+}
+
+static void daemon_turn(void)
+{
+	int r;
+
+	in_daemon = true;
+	if (collects)
+		CALLGRIND_TOGGLE_COLLECT;
+	r = sd_event_wait(loop, 0);
+	check(r, "sd_event_wait");
+	if (r > 0)
+		dispatch();
+	else
+		check(sd_event_prepare(loop), "sd_event_prepare");
+	if (collects)
+		CALLGRIND_TOGGLE_COLLECT;
+	in_daemon = false;
+}
+
+/* The library waits here, and nowhere else; the daemon looks, and does not wait. */
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	struct timespec now = { 0 };
+	int r;
+
+	if (in_daemon && timeout != 0)
+		die("the daemon would wait");
+	do {
+		r = (int)syscall(SYS_ppoll, fds, n, &now, NULL, 0);
+		if (r != 0 || timeout == 0 || in_daemon)
+			return r;
+		if (!is_ready())
+			die("the library waits for something that the daemon does not do");
+		daemon_turn();
+	} while (true);
+}
+
+static void run_daemon(void)
+{
+	while (is_ready())
+		daemon_turn();
+}
+
+/* Parts: what is collected of each is dumped under its name. */
+
+static struct ends ends;
+static struct connection connections[TIMES];
+static bool of_library;
+
+static void begin_part(void)
+{
+	n_allocations[false] = n_allocations[true] = 0;
+	n_fake = fake_get_memory().allocations;
+	CALLGRIND_ZERO_STATS;
+	collects = true;
+	if (of_library)
+		CALLGRIND_TOGGLE_COLLECT;
+}
+
+static void end_part(const char *name)
+{
+	if (of_library)
+		CALLGRIND_TOGGLE_COLLECT;
+	collects = false;
+	CALLGRIND_DUMP_STATS_AT(name);
+	n_fake = fake_get_memory().allocations - n_fake;
+	printf("%s %d %lu\n", name, TIMES,
+	       of_library ? n_allocations[false] : n_allocations[true] - n_fake);
+}
+
+/* Numbers of QPs that had been used are free again: time goes on. */
+static void pass_time(void)
+{
+	step_time(10);
+	daemon_turn();
+}
+
+static void connect_all(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		ends_connect(&ends, &connections[i]);
+	run_daemon();
+}
+
+static void disconnect_all(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		ends_disconnect(&ends, &connections[i]);
+		pass_time();
+	}
+	run_daemon();
+}
+
+static void ask_all(unsigned n)
+{
+	int value;
+
+	for (unsigned i = 0; i < n; i++)
+		must(ends.server,
+		     rdmabroker_get_option(ends.listener, RDMABROKER_OPTION_TOS, &value),
+		     "get_option");
+}
+
+int main(int argc, char **argv)
+{
+	struct place place;
+	struct broker *broker;
+
+	if (argc != 2 || (strcmp(argv[1], "daemon") != 0 && strcmp(argv[1], "library") != 0))
+		die("which part is to be counted: daemon or library?");
+	of_library = strcmp(argv[1], "library") == 0;
+	place_make(&place);
+	broker = place_start_broker(&place);
+	loop = place_get_loop();
+	loop_fd = sd_event_get_fd(loop);
+	check(loop_fd, "sd_event_get_fd");
+	if (sd_event_prepare(loop) > 0)
+		dispatch();
+	ends_open(&ends, place.socket);
+
+	/* Tables have their size, caches are filled. */
+	connect_all(TIMES);
+	disconnect_all(TIMES);
+	ask_all(WARM_UP);
+
+	begin_part();
+	ask_all(TIMES);
+	end_part("rpc");
+	begin_part();
+	connect_all(TIMES);
+	end_part("connect");
+	begin_part();
+	disconnect_all(TIMES);
+	end_part("disconnect");
+	ends.resolves_at_once = true;
+	begin_part();
+	connect_all(TIMES);
+	end_part("connect-resolve");
+	disconnect_all(TIMES);
+
+	ends_close(&ends);
+	run_daemon();
+	broker_free(broker);
+	place_remove(&place);
+	return EXIT_SUCCESS;
+}

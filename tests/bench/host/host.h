@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The daemon above the fake fabric, whole and as main() would start it, and programs of the library against it
+ * over a real socket. What RDMA itself costs is not in what is measured here.
+ */
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdnoreturn.h>
+#include <sys/types.h>
+#include <systemd/sd-event.h>
+
+#include "broker.h"
+#include "client/rdmabroker.h"
+
+#define DEADLINE_MS 30000 /* of every wait: long enough for a machine that is busy */
+#define SERVICE_PORT 7471
+
+noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* R negative: the end, with the library's words for it. */
+void must(struct rdmabroker *session, int r, const char *what);
+
+/* place.c: a directory with what an admin would have written, and the socket */
+struct place {
+	char dir[32];
+	char socket[64], config[64], policy[64], rules[80];
+};
+
+void place_make(struct place *place);
+void place_remove(struct place *place);
+struct broker *place_start_broker(const struct place *place);
+/* The loop of the broker that was started last in this process. */
+sd_event *place_get_loop(void);
+
+/* fakemem.c: what the fake fabric holds itself, which is not the product's */
+struct fake_memory {
+	int64_t bytes;
+	unsigned long allocations; /* so far */
+};
+
+struct fake_memory fake_get_memory(void);
+
+/* daemon.c */
+struct daemon {
+	struct place place;
+	pid_t pid;
+	int control;
+};
+
+struct daemon_memory {
+	int64_t heap; /* bytes in use, the fake's with them */
+	int64_t fake;
+};
+
+struct daemon_work {
+	uint64_t cpu_ns;
+	unsigned long long wakeups; /* voluntary context switches */
+	unsigned long long rss_kb;
+};
+
+void daemon_start(struct daemon *daemon);
+void daemon_stop(struct daemon *daemon);
+/* Asks the daemon, which costs it a turn of its loop. */
+struct daemon_memory daemon_get_memory(const struct daemon *daemon);
+/* Costs the daemon nothing. */
+void daemon_get_work(const struct daemon *daemon, struct daemon_work *ret);
+unsigned daemon_count_fds(const struct daemon *daemon); /* likewise */
+
+/* ends.c: a program that listens and one that connects, with a session each */
+struct ends {
+	struct rdmabroker *server, *client;
+	struct rdmabroker_id *listener;
+	bool resolves_at_once; /* address and route; else one after the other, as with librdmacm */
+	uint32_t last_qpn; /* each connection has one of its own: they rest for a while */
+};
+
+struct connection {
+	struct rdmabroker_id *active, *passive;
+};
+
+struct rdmabroker *open_session(const char *socket);
+void ends_open(struct ends *ends, const char *socket);
+void ends_close(struct ends *ends);
+/* All the calls that a program makes, and all that it waits for, at both ends. */
+void ends_connect(struct ends *ends, struct connection *ret);
+void ends_disconnect(struct ends *ends, const struct connection *connection);
+
+/* wire.c: requests without the library, one session for each socket */
+struct message {
+	uint8_t buf[256];
+	size_t len;
+};
+
+int wire_open(const char *socket); /* hello was said */
+void wire_pack_get_option(struct message *ret, uint32_t serial, uint32_t id);
+void wire_send(int fd, const struct message *request);
+void wire_receive(int fd, struct message *ret);
+void wire_exchange(int fd, const struct message *request, struct message *ret);
+/* Of a reply that it is one, and to this request, and no refusal. */
+void wire_check_reply(const struct message *reply, uint32_t serial);
+/* So that the session has an id to ask about. */
+void wire_create_id(int fd, uint32_t id);
+
+/* result.c: figures by their rounds, the table of targets, the JSON document */
+#define ROUNDS_MAX 1000
+
+struct figure {
+	size_t n;
+	double rounds[ROUNDS_MAX];
+};
+
+struct spread {
+	double low, median, high; /* the quartiles */
+};
+
+uint64_t now_ns(void);
+double median_of(double *values, size_t n); /* sorts them */
+struct spread spread_of(const struct figure *figure);
+/* Round by round. */
+struct spread ratio_of(const struct figure *figure, const struct figure *base);
+
+void result_add(const char *name, const char *unit, double value);
+/* VALUE is to be at most MAX. DETAIL may be NULL. */
+void result_add_target(const char *name, const char *unit, double value, double max,
+		       const char *detail);
+void result_print_targets(void);
+
+struct series {
+	const char *name;
+	double points[8][2];
+	size_t n;
+};
+
+/* One plot of "cost against open connections". */
+void result_add_plot(const char *title, const char *x, const char *y, const char *note,
+		     const struct series *series, size_t n_series);
+void result_write(const char *path);
+
+/* What is measured */
+struct options {
+	unsigned rounds;
+	unsigned connections; /* "many" */
+	unsigned idle_s;
+};
+
+void measure_rpc(const struct options *options);
+void measure_scale(const struct options *options);
+void measure_crowd(const struct options *options);
+void measure_memory(const struct options *options);
+void measure_idle(const struct options *options);

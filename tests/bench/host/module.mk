@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The daemon above the fake fabric, measured on the host. No time makes anything here fail.
+
+# What the fake fabric allocates itself is told apart.
+$(O)/tests/bench/fabric.o: $(call objs,tests/fake/fabric.c)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --redefine-sym calloc=fake_calloc --redefine-sym strdup=fake_strdup \
+		--redefine-sym free=fake_free $< $@
+
+HOST_SHARED := $(call objs,$(addprefix tests/bench/host/,ends.c place.c fakemem.c)) $(O)/tests/bench/fabric.o
+
+$(O)/tests/bench/host: $(call objs,$(wildcard tests/bench/host/*.c))
+$(O)/tests/bench/count: $(call objs,$(wildcard tests/bench/count/*.c))
+$(O)/tests/bench/host $(O)/tests/bench/count: $(HOST_SHARED) $(O)/daemon.a $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=sd_event_new -o $@ $(filter %.o,$^) $(O)/daemon.a \
+		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS)
+
+# HOST_OPTIONS: of the program, see its --help. The JSON's plot goes on the page of `make bench` by BENCH_MORE.
+.PHONY: bench-host
+bench-host: $(O)/tests/bench/host
+	$(Q)mkdir -p $(O)/bench
+	$(Q)$< --json $(O)/bench/host.json $(HOST_OPTIONS)
+	@echo 'As JSON: $(O)/bench/host.json'
+
+# Instructions of a connection, which no other work on the host changes. tests/bench/instructions is in the tree.
+COUNT_PACKAGES := $(BUILD_PACKAGES) python3 valgrind
+count-run = CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' tests/bench/count/run
+
+.PHONY: count-packages bench-check bench-check-run bench-record bench-record-run
+count-packages: NEEDED = $(COUNT_PACKAGES)
+count-packages:
+	$(install-missing)
+
+bench-check bench-record: %: count-packages
+	+$(Q)$(MAKE) --no-print-directory $@-run
+
+bench-check-run: $(O)/tests/bench/count
+	$(Q)$(count-run) $< tests/bench/instructions
+
+bench-record-run: $(O)/tests/bench/count
+	$(Q)$(count-run) --record $< tests/bench/instructions

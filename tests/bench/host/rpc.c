@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/bench/host/host.h"
+
+/*
+ * A request that does nothing, against an echo of as many bytes both ways. Between the two lie the daemon, the
+ * packing, and the library, which are added one by one.
+ */
+
+#define CALLS 300 /* of each way in each round, or as many as there is time for */
+#define TURN_NS 100000000
+#define RPC_TARGET 1.5
+
+enum way {
+	WAY_ECHO,
+	WAY_BYTES, /* to the daemon, the same bytes each time */
+	WAY_WIRE, /* packed and unpacked each time */
+	WAY_LIBRARY,
+	_WAY_MAX,
+};
+
+static const char *const names[] = {
+	[WAY_ECHO] = "a bare echo",
+	[WAY_BYTES] = "the daemon, ready-made bytes",
+	[WAY_WIRE] = "the daemon, packed and unpacked by hand",
+	[WAY_LIBRARY] = "the daemon, by the library",
+};
+
+static struct {
+	int echo, wire;
+	pid_t echo_pid;
+	struct message request, reply;
+	uint32_t serial;
+	struct rdmabroker *session;
+	struct rdmabroker_id *id;
+} rpc;
+
+static noreturn void echo(int fd, size_t reply_len)
+{
+	uint8_t buf[16384];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (recv(fd, buf, sizeof(buf), 0) > 0)
+		if (send(fd, buf, reply_len, MSG_NOSIGNAL) < 0)
+			break;
+	_exit(EXIT_SUCCESS);
+}
+
+static void start_echo(size_t reply_len)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		die("socketpair: %m");
+	fflush(NULL);
+	rpc.echo_pid = fork();
+	if (rpc.echo_pid < 0)
+		die("fork: %m");
+	if (rpc.echo_pid == 0) {
+		close(pair[0]);
+		echo(pair[1], reply_len);
+	}
+	close(pair[1]);
+	rpc.echo = pair[0];
+}
+
+static void ask(enum way way)
+{
+	struct message request, reply;
+	int value;
+
+	switch (way) {
+	case WAY_ECHO:
+		wire_exchange(rpc.echo, &rpc.request, &reply);
+		break;
+	case WAY_BYTES:
+		wire_exchange(rpc.wire, &rpc.request, &reply);
+		break;
+	case WAY_WIRE:
+		wire_pack_get_option(&request, ++rpc.serial, 1);
+		wire_exchange(rpc.wire, &request, &reply);
+		wire_check_reply(&reply, rpc.serial);
+		break;
+	default:
+		must(rpc.session, rdmabroker_get_option(rpc.id, RDMABROKER_OPTION_TOS, &value),
+		     "get_option");
+	}
+}
+
+/* us of a call */
+static double run_turn(enum way way)
+{
+	uint64_t begin = now_ns();
+	double us[CALLS];
+	size_t n = 0;
+
+	for (int i = 0; i < CALLS / 10; i++)
+		ask(way);
+	while (n == 0 || (n < CALLS && now_ns() - begin < TURN_NS)) {
+		uint64_t start = now_ns();
+
+		ask(way);
+		us[n++] = (double)(now_ns() - start) / 1000;
+	}
+	return median_of(us, n);
+}
+
+static void pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(pid, sizeof(set), &set) < 0)
+		die("sched_setaffinity: %m");
+}
+
+/* The first two CPUs that there are for us; -1: there is one. */
+static void find_cpus(const cpu_set_t *all, int ret[2])
+{
+	int n = 0;
+
+	ret[0] = ret[1] = -1;
+	for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
+		if (CPU_ISSET(i, all))
+			ret[n++] = i;
+}
+
+static void run(const struct options *options, const struct daemon *daemon, const int *cpus,
+		const char *where)
+{
+	static struct figure figures[_WAY_MAX];
+	char name[96], detail[64];
+	struct spread ratio;
+
+	pin(0, cpus[0]);
+	pin(daemon->pid, cpus[1]);
+	pin(rpc.echo_pid, cpus[1]);
+	for (int way = 0; way < _WAY_MAX; way++)
+		figures[way].n = 0;
+	for (unsigned round = 0; round < options->rounds; round++)
+		for (int way = 0; way < _WAY_MAX; way++)
+			figures[way].rounds[figures[way].n++] = run_turn((enum way)way);
+
+	printf("A request that does nothing, %s: %zu bytes there, %zu back; us\n", where,
+	       rpc.request.len, rpc.reply.len);
+	for (int way = 0; way < _WAY_MAX; way++) {
+		double us = spread_of(&figures[way]).median;
+
+		ratio = ratio_of(&figures[way], &figures[WAY_ECHO]);
+		printf("  %-42s %8.2f  %5.2f (%.2f-%.2f)\n", names[way], us, ratio.median,
+		       ratio.low, ratio.high);
+		snprintf(name, sizeof(name), "rpc, %s: %s", where, names[way]);
+		result_add(name, "us", us);
+	}
+	printf("\n");
+	fflush(stdout);
+	snprintf(detail, sizeof(detail), "(%.2f-%.2f)", ratio.low, ratio.high);
+	snprintf(name, sizeof(name), "rpc, %s: the library to a bare echo", where);
+	result_add_target(name, "ratio", ratio.median, RPC_TARGET, detail);
+}
+
+void measure_rpc(const struct options *options)
+{
+	struct daemon daemon;
+	cpu_set_t all;
+	int cpus[2], status;
+
+	if (sched_getaffinity(0, sizeof(all), &all) < 0)
+		die("sched_getaffinity: %m");
+	find_cpus(&all, cpus);
+	daemon_start(&daemon);
+	rpc.session = open_session(daemon.place.socket);
+	must(rpc.session, rdmabroker_create_id(rpc.session, &rpc.id, NULL, RDMABROKER_PS_TCP),
+	     "create_id");
+	rpc.wire = wire_open(daemon.place.socket);
+	wire_create_id(rpc.wire, 1);
+	/* Serials of as many bytes as the library's will have. */
+	rpc.serial = 1000;
+	wire_pack_get_option(&rpc.request, rpc.serial, 1);
+	wire_exchange(rpc.wire, &rpc.request, &rpc.reply);
+	wire_check_reply(&rpc.reply, rpc.serial);
+	start_echo(rpc.reply.len);
+
+	run(options, &daemon, (const int[]){ cpus[0], cpus[0] }, "one CPU for both");
+	if (cpus[1] >= 0)
+		run(options, &daemon, cpus, "a CPU for each");
+	else
+		printf("There is one CPU: a CPU for each is not measured.\n\n");
+
+	if (sched_setaffinity(0, sizeof(all), &all) < 0)
+		die("sched_setaffinity: %m");
+	close(rpc.echo);
+	if (waitpid(rpc.echo_pid, &status, 0) < 0)
+		die("waitpid: %m");
+	close(rpc.wire);
+	rdmabroker_close(rpc.session);
+	daemon_stop(&daemon);
+}
