@@ -122,7 +122,7 @@ static int start_timer(struct entry *entry, sd_event *loop)
 {
 	if (entry->timer)
 		return 0;
-	return sd_event_add_time(loop, &entry->timer, CLOCK_MONOTONIC, entry->until_usec, 0,
+	return sd_event_add_time(loop, &entry->timer, CLOCK_MONOTONIC, entry->until_usec, 1,
 				 on_timer, entry);
 }
 

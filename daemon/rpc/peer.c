@@ -34,7 +34,7 @@ static void peer_close(struct peer *peer)
 	if (peer->closing)
 		return;
 	peer->closing = true;
-	sd_event_source_set_enabled(peer->io, SD_EVENT_OFF);
+	server_await(peer->server, peer, 0);
 	sd_event_source_set_enabled(peer->reaper, SD_EVENT_ONESHOT);
 }
 
@@ -58,7 +58,8 @@ static void update_io(struct peer *peer)
 {
 	bool waiting = !list_is_empty(&peer->queue) || peer->n_lost > 0;
 
-	sd_event_source_set_io_events(peer->io, waiting ? EPOLLOUT : EPOLLIN);
+	if (!peer->closing && server_await(peer->server, peer, waiting ? EPOLLOUT : EPOLLIN) < 0)
+		peer_close(peer);
 }
 
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
@@ -317,26 +318,26 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer->deadline = sd_event_source_disable_unref(peer->deadline);
 }
 
-static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+void peer_on_io(struct peer *peer, uint32_t events)
 {
-	struct peer *peer = userdata;
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS];
 	size_t n_fds = 0;
 	ssize_t n;
 	int r;
 
-	(void)source;
+	if (peer->closing)
+		return;
 	if (events & EPOLLOUT) {
 		r = flush(peer);
 		if (r == 0)
 			r = tell_lost(peer);
 		if (r < 0)
 			peer_close(peer);
-		return 0;
+		return;
 	}
 
-	n = packet_recv(fd, buf, fds, &n_fds);
+	n = packet_recv(peer->sock, buf, fds, &n_fds);
 	if (n == -EBADMSG)
 		peer_drop(peer, "it sent more file descriptors than any request takes");
 	else if (n == -EMSGSIZE)
@@ -347,7 +348,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 		peer_close(peer);
 	for (size_t i = 0; i < n_fds; i++)
 		close(fds[i]);
-	return 0;
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
@@ -409,7 +409,9 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, int sock,
 	if (r < 0)
 		return r;
 
-	r = sd_event_add_io(loop, &peer->io, sock, EPOLLIN, on_io, peer);
+	peer->server = server;
+	server_add_peer(server, peer);
+	r = server_await(server, peer, EPOLLIN);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
@@ -419,8 +421,6 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, int sock,
 		r = sd_event_source_set_enabled(peer->reaper, SD_EVENT_OFF);
 	if (r < 0)
 		return r;
-	peer->server = server;
-	server_add_peer(server, peer);
 	peer = NULL;
 	return 0;
 }
@@ -431,7 +431,6 @@ struct peer *peer_free(struct peer *peer)
 
 	if (!peer)
 		return NULL;
-	sd_event_source_disable_unref(peer->io);
 	sd_event_source_disable_unref(peer->deadline);
 	sd_event_source_disable_unref(peer->reaper);
 	session_free(peer->session);

@@ -14,6 +14,7 @@
 #include "util/util.h"
 
 #define PAUSE_USEC (1 * 1000000ULL)
+#define BATCH 64 /* clients a turn */
 
 struct server {
 	sd_event *loop;
@@ -21,6 +22,8 @@ struct server {
 	int fd;
 	sd_event_source *io;
 	sd_event_source *resume; /* ends a pause of accepting */
+	int epoll; /* of all clients, see on_peers() */
+	sd_event_source *peers_io;
 	size_t max_queued_bytes;
 	struct list peers; /* peer.link */
 	const struct server_ops *ops;
@@ -77,6 +80,38 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 	return 0;
 }
 
+/*
+ * The clients are one source of the loop. As a source each, all who are ready would be looked at in each
+ * turn, of which the loop takes one for each of them: with a crowd the turns would be as long as the crowd.
+ * A peer that ends is freed in a turn of its own, and is not looked at any more.
+ */
+static int on_peers(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct epoll_event ready[BATCH];
+	int n;
+
+	(void)source;
+	(void)events;
+	(void)userdata;
+	n = epoll_wait(fd, ready, BATCH, 0);
+	for (int i = 0; i < n; i++)
+		peer_on_io(ready[i].data.ptr, ready[i].events);
+	return 0;
+}
+
+int server_await(struct server *server, struct peer *peer, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = peer };
+	int op = !peer->events ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+
+	if (peer->events == events)
+		return 0;
+	if (epoll_ctl(server->epoll, op, peer->sock, &event) < 0)
+		return -errno;
+	peer->events = events;
+	return 0;
+}
+
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata)
 {
@@ -95,6 +130,12 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->userdata = userdata;
 	list_init(&server->peers);
 
+	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll < 0)
+		return -errno;
+	r = sd_event_add_io(loop, &server->peers_io, server->epoll, EPOLLIN, on_peers, server);
+	if (r < 0)
+		return r;
 	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);
 	if (r < 0)
 		return r;
@@ -116,7 +157,9 @@ struct server *server_free(struct server *server)
 	list_for_each_safe(l, n, &server->peers)
 		peer_free(container_of(l, struct peer, link));
 	sd_event_source_disable_unref(server->io);
+	sd_event_source_disable_unref(server->peers_io);
 	sd_event_source_disable_unref(server->resume);
+	closep(&server->epoll);
 	close(server->fd);
 	sd_event_unref(server->loop);
 	free(server->policy_error);

@@ -36,3 +36,8 @@ uint32_t server_count_fds(void); /* open in this process; 0: could not be found 
 struct peer;
 void server_add_peer(struct server *server, struct peer *peer);
 void server_remove_peer(struct server *server, struct peer *peer);
+/*
+ * Wait for EVENTS of epoll from now on, or not at all (0). 0, or a negative errno, which can be only where
+ * nothing was waited for before.
+ */
+int server_await(struct server *server, struct peer *peer, uint32_t events);

@@ -77,6 +77,12 @@ SYSTEM(DESCRIPTOR, int, chmod, (const char *path, mode_t mode), (path, mode))
 SYSTEM(DESCRIPTOR, int, fstat, (int fd, struct stat *ret), (fd, ret))
 SYSTEM(DESCRIPTOR, ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
 
+SYSTEM(LOOP, int, epoll_create1, (int flags), (flags))
+SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
+       (epoll, op, fd, event))
+SYSTEM(LOOP, int, epoll_wait, (int epoll, struct epoll_event *events, int n, int timeout),
+       (epoll, events, n, timeout))
+
 /* Of the variadic ones the daemon passes a number at most. */
 int daemon_fcntl(int fd, int command, int arg);
 
