@@ -1,149 +1,173 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A client that does not keep to the protocol. Each attack is one connection (or a heap of them), and
- * ends with an answer or with the connection's end: silence is what fails. Whether the daemon lives on,
- * and what it tells others meanwhile, is for the suite to see.
+ *   hostile SOCKET ATTACK [ARG...]
  *
- *   hostile SOCKET [SEED]
+ * Status 1: an attack came through. Each ends with an answer or with the connection's end: silence fails.
  */
 
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "proto/packet.h"
-#include "proto/rdmabroker.pb-c.h"
+#include "tests/guest/hostile.h"
 
-#define DEADLINE_MS 20000
-#define N_FUZZED 400
-#define N_CROWD 600
-#define N_UNREAD 20000
+/* What no wait inside should let happen. */
+#define PROGRAM_SECONDS 170
+/* More of them tell nothing new. */
+#define FAILURES_MAX 20
 
-enum end {
-	END_CLOSED, /* dropped */
-	END_REFUSED, /* a reply with a failure */
-	END_DONE, /* a reply without one */
-	END_SILENCE,
-	END_GARBAGE, /* not something that a daemon sends */
-};
-
-static const char *const end_names[] = {
+static const char *const end_names[N_ENDS] = {
 	[END_CLOSED] = "dropped",  [END_REFUSED] = "refused", [END_DONE] = "answered",
 	[END_SILENCE] = "SILENCE", [END_GARBAGE] = "GARBAGE",
 };
 
 static const char *socket_path;
-static uint64_t random_state;
-static unsigned n_failed;
+static uint64_t random_state = 1;
+static unsigned n_failed, n_judged, n_ended[N_ENDS];
 
-static uint32_t random_next(void)
+void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fputs("FAILED: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	_exit(1);
+}
+
+void failed(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("FAILED: ", stdout);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	if (++n_failed == FAILURES_MAX)
+		die("%u failures are enough", n_failed);
+}
+
+int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+uint32_t random_next(void)
 {
 	random_state = random_state * 6364136223846793005 + 1442695040888963407;
 	return (uint32_t)(random_state >> 33);
 }
 
-static void fill_random(uint8_t *buf, size_t len)
+void fill_random(uint8_t *buf, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		buf[i] = (uint8_t)random_next();
 }
 
-static void die(const char *what)
+unsigned number(const char *text)
 {
-	fprintf(stderr, "hostile: %s: %s\n", what, strerror(errno));
-	exit(2);
+	char *end;
+	unsigned long n;
+
+	if (!text)
+		die("an argument is missing");
+	n = strtoul(text, &end, 10);
+	if (end == text || *end)
+		die("\"%s\" is not a number", text);
+	return (unsigned)n;
 }
 
-static int try_connect(void)
+int try_connect(int flags)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int sock;
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0)
-		die("socket");
+		die("socket: %s", strerror(errno));
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", socket_path);
 	if (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+		int error = errno;
+
 		close(sock);
+		errno = error;
 		return -1;
 	}
 	return sock;
 }
 
-static int must_connect(void)
+int must_connect(void)
 {
-	int sock = try_connect();
+	int sock = try_connect(0);
 
 	if (sock < 0)
-		die("connect");
+		die("connect: %s", strerror(errno));
 	return sock;
 }
 
-/* What the daemon does next. */
-static enum end await_end(int sock, uint32_t serial)
+int greeted_connect(void)
 {
-	struct pollfd p = { .fd = sock, .events = POLLIN };
-	static uint8_t buf[PACKET_MAX];
-	Rdmabroker__Frame *frame;
-	enum end end;
-	ssize_t n;
+	uint8_t buf[PACKET_MAX];
+	int sock = must_connect();
+	struct answer answer;
 
-	if (poll(&p, 1, DEADLINE_MS) == 0)
-		return END_SILENCE;
-	n = recv(sock, buf, sizeof(buf), MSG_TRUNC);
-	if (n <= 0)
-		return END_CLOSED;
-	frame = n <= PACKET_MAX ? rdmabroker__frame__unpack(NULL, (size_t)n, buf) : NULL;
-	if (!frame)
-		return END_GARBAGE;
-	if (frame->body_case != RDMABROKER__FRAME__BODY_REPLY || frame->reply->serial != serial)
-		end = END_GARBAGE;
-	else
-		end = frame->reply->failure ? END_REFUSED : END_DONE;
-	rdmabroker__frame__free_unpacked(frame, NULL);
-	return end;
+	send_bytes(sock, buf, pack_hello(buf, 1));
+	answer = await_answer(sock, DEADLINE_MS);
+	if (answer.end != END_DONE || answer.serial != 1)
+		die("an honest hello: %s, status %u", end_names[answer.end], answer.status);
+	return sock;
 }
 
-#define ALLOW(end) (1u << (end))
-
-static void judge(const char *attack, enum end end, unsigned allowed)
+static bool send_packet(int sock, const void *buf, size_t len, int flags, bool *ret_gone)
 {
-	bool ok = ALLOW(end) & allowed;
-
-	printf("%s %s: %s\n", ok ? "ok" : "FAILED", attack, end_names[end]);
-	if (!ok)
-		n_failed++;
+	*ret_gone = false;
+	if (send(sock, buf, len, MSG_NOSIGNAL | flags) >= 0)
+		return true;
+	if (errno == EPIPE || errno == ECONNRESET)
+		*ret_gone = true;
+	else if (errno != EAGAIN)
+		die("send: %s", strerror(errno));
+	return false;
 }
 
-static void send_bytes(int sock, const void *buf, size_t len)
+bool try_send(int sock, const void *buf, size_t len, bool *ret_gone)
 {
-	if (send(sock, buf, len, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-		die("send");
+	return send_packet(sock, buf, len, MSG_DONTWAIT, ret_gone);
 }
 
-static size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request)
+void send_bytes(int sock, const void *buf, size_t len)
+{
+	bool gone;
+
+	if (!send_packet(sock, buf, len, 0, &gone) && !gone)
+		die("the daemon takes nothing more");
+}
+
+size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
-	if (rdmabroker__frame__get_packed_size(&frame) > PACKET_MAX) {
-		fprintf(stderr, "hostile: a request does not fit into a packet\n");
-		exit(2);
-	}
+	if (rdmabroker__frame__get_packed_size(&frame) > PACKET_MAX)
+		die("a request does not fit into a packet");
 	return rdmabroker__frame__pack(&frame, buf);
 }
 
-static size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
+size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
 	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
@@ -155,409 +179,114 @@ static size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 	return pack_request(buf, &request);
 }
 
-static int greeted_connect(void)
+/* False: it is an event, which comes when it comes. */
+static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 {
-	uint8_t buf[PACKET_MAX];
-	int sock = must_connect();
+	Rdmabroker__Frame *frame =
+		n <= PACKET_MAX ? rdmabroker__frame__unpack(NULL, (size_t)n, buf) : NULL;
+	bool reply = true;
 
-	send_bytes(sock, buf, pack_hello(buf, 1));
-	if (await_end(sock, 1) != END_DONE) {
-		fprintf(stderr, "hostile: the daemon does not answer an honest hello\n");
-		exit(1);
+	*ret = (struct answer){ .end = END_GARBAGE };
+	if (!frame)
+		return true;
+	switch (frame->body_case) {
+	case RDMABROKER__FRAME__BODY_REPLY:
+		ret->end = frame->reply->failure ? END_REFUSED : END_DONE;
+		ret->status = frame->reply->failure ? frame->reply->failure->status : 0;
+		ret->serial = frame->reply->serial;
+		break;
+	case RDMABROKER__FRAME__BODY_EVENT:
+	case RDMABROKER__FRAME__BODY_NOTICE:
+		reply = false;
+		break;
+	default:
+		break;
 	}
-	return sock;
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	return reply;
 }
 
-static void attack_bytes(const char *attack, const void *buf, size_t len, unsigned allowed)
+struct answer await_answer(int sock, int timeout_ms)
 {
-	int sock = must_connect();
+	int64_t deadline = now_ms() + timeout_ms;
+	static uint8_t buf[PACKET_MAX];
+	struct answer answer;
+	bool reset = false;
 
-	send_bytes(sock, buf, len);
-	judge(attack, await_end(sock, 0), allowed);
-	close(sock);
-}
+	for (;;) {
+		struct pollfd p = { .fd = sock, .events = POLLIN };
+		int64_t left = deadline - now_ms();
+		ssize_t n;
 
-static void attack_raw(void)
-{
-	static uint8_t buf[65536];
-	size_t len;
-	int sock;
-
-	attack_bytes("an empty packet", buf, 0, ALLOW(END_CLOSED));
-	fill_random(buf, sizeof(buf));
-	attack_bytes("64 KiB of random bytes", buf, sizeof(buf), ALLOW(END_CLOSED));
-	attack_bytes("16 KiB of random bytes", buf, PACKET_MAX, ALLOW(END_CLOSED));
-	attack_bytes("one byte more than a packet", buf, PACKET_MAX + 1, ALLOW(END_CLOSED));
-	memset(buf, 0, sizeof(buf));
-	attack_bytes("16 KiB of zero bytes", buf, PACKET_MAX, ALLOW(END_CLOSED));
-	/* Nested length-delimited fields, each as long as what is left. */
-	memset(buf, 0x0a, sizeof(buf));
-	attack_bytes("16 KiB of nesting", buf, PACKET_MAX, ALLOW(END_CLOSED));
-
-	len = pack_hello(buf, 1);
-	sock = must_connect();
-	send_bytes(sock, buf, len / 2);
-	close(sock);
-	printf("ok half a hello, then gone\n");
-	sock = must_connect();
-	send_bytes(sock, buf, len);
-	close(sock);
-	printf("ok a hello, then gone before the answer\n");
-	sock = must_connect();
-	close(sock);
-	printf("ok gone without a word\n");
-
-	for (size_t cut = 1; cut < len; cut++) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "a hello cut to %zu bytes", cut);
-		sock = must_connect();
-		send_bytes(sock, buf, cut);
-		judge(name, await_end(sock, 0), ALLOW(END_CLOSED) | ALLOW(END_REFUSED));
-		close(sock);
+		if (poll(&p, 1, left > 0 ? (int)left : 0) == 0)
+			return (struct answer){ .end = END_SILENCE };
+		n = recv(sock, buf, sizeof(buf), MSG_TRUNC | MSG_DONTWAIT);
+		/* Told once, before what was sent ahead of it. */
+		if (n < 0 && errno == ECONNRESET && !reset) {
+			reset = true;
+			continue;
+		}
+		if (n <= 0)
+			return (struct answer){ .end = END_CLOSED };
+		if (read_reply(buf, n, &answer))
+			return answer;
 	}
 }
 
-static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
+enum end await_end(int sock, uint32_t serial)
 {
-	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	union {
-		char buf[CMSG_SPACE(253 * sizeof(int))];
-		struct cmsghdr align;
-	} control = { 0 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		.msg_controllen = CMSG_SPACE(n_fds * sizeof(int)),
-	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	int *fds = (int *)CMSG_DATA(c);
+	struct answer answer = await_answer(sock, DEADLINE_MS);
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-	for (size_t i = 0; i < n_fds; i++)
-		fds[i] = STDERR_FILENO;
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
-		die("sendmsg");
+	if ((answer.end == END_REFUSED || answer.end == END_DONE) && answer.serial != serial)
+		return END_GARBAGE;
+	return answer.end;
 }
 
-static void attack_fds(void)
+void judge(const char *what, enum end end, unsigned allowed)
 {
-	static const size_t counts[] = { 1, PACKET_MAX_FDS, PACKET_MAX_FDS + 1, 253 };
-	uint8_t buf[PACKET_MAX];
-	size_t len = pack_hello(buf, 1);
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		int sock = must_connect();
-		char name[64];
-
-		snprintf(name, sizeof(name), "a hello with %zu descriptors", counts[i]);
-		send_fds(sock, buf, len, counts[i]);
-		judge(name, await_end(sock, 1), ALLOW(END_CLOSED));
-		close(sock);
-
-		snprintf(name, sizeof(name), "%zu descriptors after the hello", counts[i]);
-		sock = greeted_connect();
-		send_fds(sock, buf, len, counts[i]);
-		judge(name, await_end(sock, 1), ALLOW(END_CLOSED));
-		close(sock);
-	}
+	n_judged++;
+	n_ended[end]++;
+	if (!(ALLOW(end) & allowed))
+		failed("%s: %s", what, end_names[end]);
 }
 
-/* One request after an honest hello. It must be refused, and the session must go on. */
-static void attack_request(const char *attack, Rdmabroker__Request *request)
-{
-	uint8_t buf[PACKET_MAX];
-	int sock = greeted_connect();
-
-	request->serial = 2;
-	send_bytes(sock, buf, pack_request(buf, request));
-	judge(attack, await_end(sock, 2), ALLOW(END_REFUSED));
-	close(sock);
-}
-
-static void attack_protocol(void)
-{
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__GetStatus status = RDMABROKER__GET_STATUS__INIT;
-	Rdmabroker__CreateId create = RDMABROKER__CREATE_ID__INIT;
-	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
-	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
-	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
-	uint8_t buf[PACKET_MAX];
-	int sock;
-
-	sock = must_connect();
-	send_bytes(sock, buf, pack_hello(buf, 0));
-	judge("protocol version 0", await_end(sock, 1), ALLOW(END_REFUSED));
-	judge("  and then", await_end(sock, 1), ALLOW(END_CLOSED));
-	close(sock);
-
-	sock = must_connect();
-	request.serial = 7;
-	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
-	request.create_id = &create;
-	send_bytes(sock, buf, pack_request(buf, &request));
-	judge("a request before the hello", await_end(sock, 7), ALLOW(END_REFUSED));
-	judge("  and then", await_end(sock, 7), ALLOW(END_CLOSED));
-	close(sock);
-
-	hello.version = 1;
-	request.op_case = RDMABROKER__REQUEST__OP_HELLO;
-	request.hello = &hello;
-	attack_request("a second hello", &request);
-	request.op_case = RDMABROKER__REQUEST__OP__NOT_SET;
-	attack_request("a request for nothing", &request);
-	request.op_case = RDMABROKER__REQUEST__OP_GET_STATUS;
-	request.get_status = &status;
-	attack_request("status, as nobody special", &request);
-	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
-	request.create_id = &create;
-	create.id = 1;
-	create.port_space = UINT32_MAX;
-	attack_request("an id of port space 0xffffffff", &request);
-	create.port_space = 0x0106;
-	create.id = 0;
-	attack_request("an id without a number", &request);
-	create.id = 0x80000000;
-	attack_request("an id with a number of the daemon's", &request);
-	create.id = UINT32_MAX;
-	attack_request("an id with number 0xffffffff", &request);
-
-	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
-	frame.reply = &reply;
-	sock = greeted_connect();
-	send_bytes(sock, buf, rdmabroker__frame__pack(&frame, buf));
-	judge("a reply to the daemon", await_end(sock, 0), ALLOW(END_CLOSED));
-	close(sock);
-	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
-	frame.event = &event;
-	sock = greeted_connect();
-	send_bytes(sock, buf, rdmabroker__frame__pack(&frame, buf));
-	judge("an event for the daemon", await_end(sock, 0), ALLOW(END_CLOSED));
-	close(sock);
-}
-
-/* Fields out of range, on an id that exists or on one that does not. */
-static void attack_fields(uint32_t id, const char *whose)
-{
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__CreateId create = RDMABROKER__CREATE_ID__INIT;
-	Rdmabroker__DestroyId destroy = RDMABROKER__DESTROY_ID__INIT;
-	Rdmabroker__SetOption option = RDMABROKER__SET_OPTION__INIT;
-	Rdmabroker__BindAddr bind_addr = RDMABROKER__BIND_ADDR__INIT;
-	Rdmabroker__ResolveAddr resolve = RDMABROKER__RESOLVE_ADDR__INIT;
-	Rdmabroker__ResolveRoute route = RDMABROKER__RESOLVE_ROUTE__INIT;
-	Rdmabroker__Listen listen_on = RDMABROKER__LISTEN__INIT;
-	Rdmabroker__Connect connect_to = RDMABROKER__CONNECT__INIT;
-	Rdmabroker__Accept accept_it = RDMABROKER__ACCEPT__INIT;
-	Rdmabroker__Establish establish = RDMABROKER__ESTABLISH__INIT;
-	Rdmabroker__Reject reject = RDMABROKER__REJECT__INIT;
-	Rdmabroker__Disconnect disconnect = RDMABROKER__DISCONNECT__INIT;
-	Rdmabroker__InitQpAttr qp_attr = RDMABROKER__INIT_QP_ATTR__INIT;
-	Rdmabroker__OpenDevice open_device = RDMABROKER__OPEN_DEVICE__INIT;
-	Rdmabroker__Address address = RDMABROKER__ADDRESS__INIT;
-	Rdmabroker__ConnParam param = RDMABROKER__CONN_PARAM__INIT;
-	static uint8_t junk[16000];
-	static char name[16000];
-	uint8_t buf[PACKET_MAX];
-	uint32_t serial = 2;
-	char what[128];
-	int sock;
-
-	memset(name, 'x', sizeof(name) - 1);
-	fill_random(junk, sizeof(junk));
-	param.private_data.data = junk;
-	address.addr.data = junk;
-
-	sock = greeted_connect();
-	create.port_space = 0x0106;
-	create.id = 1;
-	request.serial = serial;
-	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
-	request.create_id = &create;
-	send_bytes(sock, buf, pack_request(buf, &request));
-	if (await_end(sock, serial) != END_DONE) {
-		fprintf(stderr, "hostile: the daemon makes no id\n");
-		exit(1);
-	}
-
-	/* A second time. */
-	request.serial = ++serial;
-	send_bytes(sock, buf, pack_request(buf, &request));
-	judge("an id that is there already", await_end(sock, serial), ALLOW(END_REFUSED));
-
-#define ATTACK(NAME, field, message, text)                                \
-	do {                                                              \
-		request.serial = ++serial;                                \
-		request.op_case = RDMABROKER__REQUEST__OP_##NAME;         \
-		request.field = &(message);                               \
-		(message).id = id;                                        \
-		snprintf(what, sizeof(what), "%s, %s", text, whose);      \
-		send_bytes(sock, buf, pack_request(buf, &request));       \
-		judge(what, await_end(sock, serial), ALLOW(END_REFUSED)); \
-	} while (0)
-
-	option.option = 1000;
-	ATTACK(SET_OPTION, set_option, option, "option 1000");
-	option.option = 0;
-	option.value = 256;
-	ATTACK(SET_OPTION, set_option, option, "TOS 256");
-	option.value = INT32_MIN;
-	ATTACK(SET_OPTION, set_option, option, "TOS INT32_MIN");
-	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to nothing");
-	bind_addr.addr = &address;
-	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to an empty address");
-	address.addr.len = 5;
-	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to an address of 5 bytes");
-	address.addr.len = sizeof(junk);
-	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to an address of 16000 bytes");
-	address.addr.len = 4;
-	address.port = 65536;
-	ATTACK(BIND_ADDR, bind_addr, bind_addr, "bind to port 65536");
-	ATTACK(RESOLVE_ADDR, resolve_addr, resolve, "resolve nothing");
-	ATTACK(RESOLVE_ROUTE, resolve_route, route, "a route before an address");
-	listen_on.backlog = UINT32_MAX;
-	ATTACK(LISTEN, listen, listen_on, "listen before bind");
-	ATTACK(CONNECT, connect, connect_to, "connect before the route, with nothing");
-	connect_to.param = &param;
-	param.private_data.len = 57;
-	ATTACK(CONNECT, connect, connect_to, "connect with 57 bytes");
-	param.private_data.len = 15900;
-	ATTACK(CONNECT, connect, connect_to, "connect with 15900 bytes");
-	ATTACK(ACCEPT, accept, accept_it, "accept where nobody asked, with nothing");
-	accept_it.param = &param;
-	ATTACK(ACCEPT, accept, accept_it, "accept with 15900 bytes");
-	param.private_data.len = 0;
-	param.qp_num = UINT32_MAX;
-	param.retry_count = 8;
-	ATTACK(ACCEPT, accept, accept_it, "accept with QP number 0xffffffff");
-	ATTACK(ESTABLISH, establish, establish, "establish what is not connected");
-	ATTACK(DISCONNECT, disconnect, disconnect, "disconnect what is not connected");
-	reject.private_data.data = junk;
-	reject.private_data.len = 149;
-	ATTACK(REJECT, reject, reject, "reject with 149 bytes");
-	qp_attr.qp_state = 1000;
-	ATTACK(INIT_QP_ATTR, init_qp_attr, qp_attr, "attributes for QP state 1000");
-#undef ATTACK
-
-	request.op_case = RDMABROKER__REQUEST__OP_OPEN_DEVICE;
-	request.open_device = &open_device;
-	open_device.name = name;
-	request.serial = ++serial;
-	send_bytes(sock, buf, pack_request(buf, &request));
-	judge("a device's name of 15999 bytes", await_end(sock, serial), ALLOW(END_REFUSED));
-
-	request.op_case = RDMABROKER__REQUEST__OP_DESTROY_ID;
-	request.destroy_id = &destroy;
-	destroy.id = id == 1 ? UINT32_MAX : id;
-	request.serial = ++serial;
-	send_bytes(sock, buf, pack_request(buf, &request));
-	judge("destroy an id that is not there", await_end(sock, serial), ALLOW(END_REFUSED));
-	close(sock);
-}
-
-/* Requests that are nearly right. Whatever comes of each, the connection must not hang. */
-static void attack_fuzzed(void)
-{
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__BindAddr bind_addr = RDMABROKER__BIND_ADDR__INIT;
-	Rdmabroker__Address address = RDMABROKER__ADDRESS__INIT;
-	static const uint8_t loopback[4] = { 127, 0, 0, 1 };
-	uint8_t valid[PACKET_MAX], buf[PACKET_MAX];
-	unsigned ends[END_GARBAGE + 1] = { 0 };
-	size_t len;
-
-	address.addr.data = (uint8_t *)loopback;
-	address.addr.len = sizeof(loopback);
-	address.port = 7000;
-	bind_addr.id = 1;
-	bind_addr.addr = &address;
-	request.serial = 2;
-	request.op_case = RDMABROKER__REQUEST__OP_BIND_ADDR;
-	request.bind_addr = &bind_addr;
-	len = pack_request(valid, &request);
-
-	for (unsigned i = 0; i < N_FUZZED; i++) {
-		int sock = greeted_connect();
-		enum end end;
-
-		memcpy(buf, valid, len);
-		for (unsigned flips = 1 + random_next() % 4; flips > 0; flips--)
-			buf[random_next() % len] ^= (uint8_t)(1u << random_next() % 8);
-		send_bytes(sock, buf, len);
-		/* The serial may be flipped too: then a good answer looks like garbage. */
-		end = await_end(sock, 2);
-		ends[end]++;
-		close(sock);
-	}
-	printf("%s %d requests with flipped bits: %u dropped, %u answered, %u SILENCE\n",
-	       ends[END_SILENCE] == 0 ? "ok" : "FAILED", N_FUZZED, ends[END_CLOSED],
-	       ends[END_REFUSED] + ends[END_DONE] + ends[END_GARBAGE], ends[END_SILENCE]);
-	if (ends[END_SILENCE] > 0)
-		n_failed++;
-}
-
-/* Asks and asks, and never reads an answer: the daemon must not keep them all. */
-static void attack_unread(void)
-{
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	int sock = greeted_connect();
-	uint8_t buf[PACKET_MAX];
-	size_t len;
-	unsigned i;
-
-	request.serial = 2;
-	len = pack_request(buf, &request);
-	for (i = 0; i < N_UNREAD; i++) {
-		struct pollfd p = { .fd = sock, .events = POLLOUT };
-
-		if (poll(&p, 1, 2000) == 0 || send(sock, buf, len, MSG_NOSIGNAL) < 0)
-			break;
-	}
-	printf("ok %u requests whose answers nobody reads: %s\n", i,
-	       i < N_UNREAD ? "no more are taken" : "all are taken");
-	close(sock);
-}
-
-/* Everybody else must still get in, once they are gone. */
-static void attack_crowd(void)
-{
-	static int socks[N_CROWD];
-	unsigned n;
-
-	for (n = 0; n < N_CROWD; n++) {
-		socks[n] = try_connect();
-		if (socks[n] < 0)
-			break;
-	}
-	printf("ok a crowd of %u that says nothing\n", n);
-	while (n > 0)
-		close(socks[--n]);
-}
+static const struct attack {
+	const char *name;
+	void (*run)(char **argv);
+} attacks[] = {
+	{ "crowd", attack_crowd },
+	{ "cut", attack_cut },
+	{ "fds", attack_fds },
+	{ "fields", attack_fields },
+	{ "flipped", attack_flipped },
+	{ "flood", attack_flood },
+	{ "limits", attack_limits },
+	{ "protocol", attack_protocol },
+	{ "raw", attack_raw },
+	{ "slow", attack_slow },
+	{ "strangers", attack_strangers },
+	{ "unread", attack_unread },
+};
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || argc > 3) {
-		fprintf(stderr, "hostile SOCKET [SEED]\n");
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc < 3) {
+		fprintf(stderr, "hostile SOCKET ATTACK [ARG...]\n");
 		return 2;
 	}
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	socket_path = argv[1];
-	random_state = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-
-	alarm(300);
-	attack_raw();
-	attack_fds();
-	attack_protocol();
-	attack_fields(1, "own id");
-	attack_fields(12345, "id of nobody");
-	attack_fuzzed();
-	attack_unread();
-	attack_crowd();
-	printf("%u attacks went through\n", n_failed);
-	return n_failed > 0;
+	for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+		if (strcmp(attacks[i].name, argv[2]) != 0)
+			continue;
+		alarm(PROGRAM_SECONDS);
+		attacks[i].run(argv + 3);
+		if (n_judged > 0)
+			printf("%s: %u trials: %u dropped, %u refused, %u answered; %u failures\n",
+			       argv[2], n_judged, n_ended[END_CLOSED], n_ended[END_REFUSED],
+			       n_ended[END_DONE], n_failed);
+		return n_failed > 0;
+	}
+	fprintf(stderr, "hostile: unknown attack \"%s\"\n", argv[2]);
+	return 2;
 }

@@ -8,7 +8,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
 
 .PHONY: guest-image guest-dest demo-run demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-smoke
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -18,9 +18,9 @@ $(guest-stamp):
 	$(Q)$(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
-# Programs of the suites; hostile speaks the protocol by itself, api through the library, sidebyside
-# through the library and through librdmacm, dropin through librdmacm or what takes its place.
-guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile sidebyside) \
+# Programs of the suites; hostile speaks the protocol by itself, api, calls and killed through the library,
+# sidebyside through the library and through librdmacm, dropin through librdmacm or what takes its place.
+guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed sidebyside) \
 	$(O)/tests/bench/overload
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
@@ -29,7 +29,15 @@ $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/tests/guest/hostile: $(call objs,$(guest-dir)/hostile.c) $(PROTO_GEN).o
+$(O)/tests/guest/killed: $(call objs,$(guest-dir)/killed.c) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+hostile-sources := $(addprefix $(guest-dir)/hostile,.c -load.c -protocol.c) tests/wire/requests.c
+
+$(O)/tests/guest/hostile: $(call objs,$(hostile-sources)) $(PROTO_GEN).o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
@@ -112,6 +120,10 @@ check-guest-dropin-sidebyside: guest-image guest-dest
 # The same scripts with librdmacm and with librdmabroker.
 check-guest-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/sidebyside.sh $(CASES)
+
+# Clients that do not keep to the protocol, want too much, or are killed.
+check-guest-hostile: guest-image guest-dest
+	$(Q)$(guest-run) suites/hostile.sh $(CASES)
 
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)

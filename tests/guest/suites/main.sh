@@ -269,21 +269,6 @@ case_strangers_qp() {
 	stop client
 }
 
-case_hostile_clients() {
-	local daemon before
-	users_policy
-	daemon=$(daemon_pid)
-	serve server alice $A 7471
-	connect client bob $A 7471
-	before=$(holdings)
-	as dave hostile $SOCKET
-	as carol hostile $SOCKET 2 > /dev/null || [ $? = 1 ]
-	assert_eq "$(daemon_pid)" "$daemon"
-	await "[ \"\$(holdings)\" = '$before' ]" 30
-	stop client
-	finish server
-}
-
 devices() {
 	status_field "['devices']"
 }

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/guest/hostile.h"
+#include "tests/wire/requests.h"
+
+#define SESSIONS_MAX 64
+
+static unsigned number_of_sessions(const char *text)
+{
+	unsigned n = number(text);
+
+	if (n < 1 || n > SESSIONS_MAX)
+		die("%u sessions are not from 1 to %d", n, SESSIONS_MAX);
+	return n;
+}
+
+/* Asks and asks, and never reads an answer: the daemon must not keep them all. */
+
+/* As long as nobody's requests are taken. */
+#define STALLED_MS 2000
+
+/* Until the connection takes no more, for now or for ever. */
+static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
+{
+	uint8_t buf[PACKET_MAX];
+
+	*ret_gone = false;
+	while (*n_sent < n) {
+		size_t len = request_make(2 + *n_sent, OP(LIST_DEVICES), 0, NULL, 0, buf);
+
+		if (!try_send(sock, buf, len, ret_gone))
+			return;
+		++*n_sent;
+	}
+}
+
+/* unread SESSIONS REQUESTS */
+void attack_unread(char **argv)
+{
+	unsigned n_sessions = number_of_sessions(argv[0]), n = number(argv[1]);
+	unsigned n_sent[SESSIONS_MAX] = { 0 };
+	unsigned n_taken = 0, n_stalled = 0, n_dropped = 0;
+	struct pollfd p[SESSIONS_MAX];
+
+	for (unsigned i = 0; i < n_sessions; i++)
+		p[i] = (struct pollfd){ .fd = greeted_connect(), .events = POLLOUT };
+	while (poll(p, n_sessions, STALLED_MS) > 0)
+		for (unsigned i = 0; i < n_sessions; i++) {
+			bool gone;
+
+			if (!p[i].revents)
+				continue;
+			send_unread(p[i].fd, &n_sent[i], n, &gone);
+			if (n_sent[i] == n)
+				failed("session %u: all %u requests are taken", i, n);
+			if (!gone && n_sent[i] < n)
+				continue;
+			n_dropped += gone;
+			close(p[i].fd);
+			p[i].fd = -1;
+		}
+	for (unsigned i = 0; i < n_sessions; i++) {
+		n_taken += n_sent[i];
+		if (p[i].fd < 0)
+			continue;
+		n_stalled++;
+		close(p[i].fd);
+	}
+	printf("unread: %u sessions with %u requests each: %u are taken of all; "
+	       "%u sessions stalled, %u dropped\n",
+	       n_sessions, n, n_taken, n_stalled, n_dropped);
+}
+
+/* Connections that come all at once, and stay as far as they are let. */
+
+#define CROWD_MAX 20000
+#define CROWD_STATUS_MAX 32
+/* As long as nothing comes of those that wait in the socket's queue. */
+#define CROWD_STALLED_MS 1500
+#define CROWD_HOLD_MS 4000
+#define CROWD_SERIAL_ID 2
+
+static struct crowd {
+	int epoll;
+	int socks[CROWD_MAX]; /* -1: gone */
+	unsigned n;
+	unsigned n_open, n_queue_full, n_greeted, n_with_id, n_dropped, n_garbage;
+	unsigned n_refused[CROWD_STATUS_MAX]; /* by status: the connection */
+	unsigned n_without_id;
+} crowd;
+
+static void crowd_lose(unsigned i)
+{
+	close(crowd.socks[i]);
+	crowd.socks[i] = -1;
+	crowd.n_open--;
+}
+
+static void crowd_read(unsigned i)
+{
+	struct answer answer = await_answer(crowd.socks[i], 0);
+
+	switch (answer.end) {
+	case END_SILENCE:
+		return;
+	case END_CLOSED:
+		crowd.n_dropped++;
+		crowd_lose(i);
+		return;
+	case END_DONE:
+		if (answer.serial == CROWD_SERIAL_ID)
+			crowd.n_with_id++;
+		else
+			crowd.n_greeted++;
+		return;
+	case END_REFUSED:
+		if (answer.serial == CROWD_SERIAL_ID) {
+			crowd.n_without_id++;
+			return;
+		}
+		if (answer.status < CROWD_STATUS_MAX) {
+			crowd.n_refused[answer.status]++;
+			crowd_lose(i);
+			return;
+		}
+		break;
+	case END_GARBAGE:
+		break;
+	}
+	crowd.n_garbage++;
+	crowd_lose(i);
+}
+
+/* False: nothing has come within the time. */
+static bool crowd_wait(int timeout_ms)
+{
+	struct epoll_event events[64];
+	int n = epoll_wait(crowd.epoll, events, 64, timeout_ms);
+
+	for (int i = 0; i < n; i++)
+		crowd_read(events[i].data.u32);
+	return n > 0;
+}
+
+/* With hello and a request for an id, which costs the daemon the most descriptors. */
+static bool crowd_add(unsigned i)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
+	int sock = try_connect(SOCK_NONBLOCK);
+	uint8_t buf[PACKET_MAX];
+
+	crowd.socks[i] = sock;
+	if (sock < 0 && errno != EAGAIN)
+		die("connect: %s", strerror(errno));
+	if (sock < 0)
+		return false;
+	crowd.n_open++;
+	send_bytes(sock, buf, pack_hello(buf, 1));
+	send_bytes(sock, buf, request_make(CROWD_SERIAL_ID, OP(CREATE_ID), 1, NULL, 0, buf));
+	if (epoll_ctl(crowd.epoll, EPOLL_CTL_ADD, sock, &event) < 0)
+		die("epoll_ctl: %s", strerror(errno));
+	return true;
+}
+
+/* crowd CONNECTS: says "full" when no more comes of it, and "held" when it has stayed for a while. */
+void attack_crowd(char **argv)
+{
+	unsigned n = number(argv[0]), n_waiting;
+	bool stalled = false;
+	int64_t held;
+
+	if (n > CROWD_MAX)
+		die("%u are too many", n);
+	crowd.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (crowd.epoll < 0)
+		die("epoll_create1: %s", strerror(errno));
+	for (unsigned i = 0; i < n; i++) {
+		while (!crowd_add(i) && !stalled)
+			stalled = !crowd_wait(CROWD_STALLED_MS);
+		if (crowd.socks[i] < 0)
+			crowd.n_queue_full++;
+		if (crowd_wait(0))
+			stalled = false;
+	}
+	while (crowd_wait(CROWD_STALLED_MS))
+		;
+	/* Those in the socket's queue have a connection of which the daemon does not know yet. */
+	n_waiting = crowd.n_open - crowd.n_greeted;
+	printf("full: %u connects: %u are served (%u with an id, %u refused one), %u dropped, %u wait, "
+	       "%u found the queue full",
+	       n, crowd.n_greeted, crowd.n_with_id, crowd.n_without_id, crowd.n_dropped, n_waiting,
+	       crowd.n_queue_full);
+	for (unsigned i = 0; i < CROWD_STATUS_MAX; i++)
+		if (crowd.n_refused[i] > 0)
+			printf(", %u refused with status %u", crowd.n_refused[i], i);
+	printf("\n");
+	if (crowd.n_greeted == 0)
+		failed("nobody is served");
+	if (crowd.n_garbage > 0)
+		failed("%u were told what is no answer", crowd.n_garbage);
+	held = now_ms() + CROWD_HOLD_MS;
+	while (now_ms() < held)
+		crowd_wait((int)(held - now_ms()));
+	printf("held: %u connections are open\n", crowd.n_open);
+}
+
+/* One byte a second, nothing at all, and nothing after hello. */
+
+#define N_SLOW 50
+#define SLOW_SECONDS 12 /* longer than a client has for its hello */
+#define HELLO_MIN_MS 9000
+#define HELLO_MAX_MS 11900
+
+/* Each of those that wait is dropped, and in time. */
+static void judge_silent(struct pollfd silent[N_SLOW], int64_t start, unsigned *n_dropped)
+{
+	int64_t took = now_ms() - start;
+
+	for (unsigned i = 0; i < N_SLOW; i++) {
+		if (!silent[i].revents)
+			continue;
+		judge("a client that says nothing", await_end(silent[i].fd, 0), ALLOW(END_CLOSED));
+		if (took < HELLO_MIN_MS || took > HELLO_MAX_MS)
+			failed("a client that says nothing is dropped after %lld ms",
+			       (long long)took);
+		close(silent[i].fd);
+		silent[i].fd = -1;
+		++*n_dropped;
+	}
+}
+
+void attack_slow(char **argv)
+{
+	static uint8_t hello[PACKET_MAX];
+	size_t len = pack_hello(hello, 1);
+	struct pollfd silent[N_SLOW];
+	int idle[N_SLOW], slow[N_SLOW];
+	unsigned n_silent = 0;
+	int64_t start = now_ms();
+
+	(void)argv;
+	for (unsigned i = 0; i < N_SLOW; i++) {
+		silent[i] = (struct pollfd){ .fd = must_connect(), .events = POLLIN };
+		idle[i] = greeted_connect();
+	}
+	for (int second = 0; second < SLOW_SECONDS; second++) {
+		int64_t next = start + 1000 * (second + 1);
+
+		/* Each byte is a packet of its own, and none of them a request. */
+		for (unsigned i = 0; i < N_SLOW; i++) {
+			slow[i] = must_connect();
+			send_bytes(slow[i], hello + (size_t)second % len, 1);
+		}
+		for (unsigned i = 0; i < N_SLOW; i++) {
+			judge("one byte", await_end(slow[i], 0), ALLOW(END_CLOSED));
+			close(slow[i]);
+		}
+		while (now_ms() < next)
+			if (poll(silent, N_SLOW, (int)(next - now_ms())) > 0)
+				judge_silent(silent, start, &n_silent);
+	}
+	if (n_silent != N_SLOW)
+		failed("%u of %d clients that say nothing are dropped", n_silent, N_SLOW);
+	for (unsigned i = 0; i < N_SLOW; i++) {
+		uint8_t buf[PACKET_MAX];
+
+		send_bytes(idle[i], buf, request_make(2, OP(LIST_DEVICES), 0, NULL, 0, buf));
+		judge("a client that said hello long ago", await_end(idle[i], 2), ALLOW(END_DONE));
+		close(idle[i]);
+	}
+}
+
+/* Requests that do not wait for the answers before them. */
+
+#define FLOOD_IDS 100
+/* As long as nothing is answered. */
+#define FLOOD_STALLED_MS 5000
+
+static const int flood_ops[] = {
+	OP(CREATE_ID),    OP(SET_OPTION),   OP(GET_OPTION), OP(BIND_ADDR),
+	OP(LIST_DEVICES), OP(INIT_QP_ATTR), OP(GET_STATUS), OP(DESTROY_ID),
+};
+#define N_FLOOD_OPS (sizeof(flood_ops) / sizeof(flood_ops[0]))
+
+struct flooder {
+	int sock;
+	unsigned n_sent, n_answered, n_refused;
+};
+
+static size_t flood_request(unsigned i, uint8_t buf[PACKET_MAX])
+{
+	uint32_t id = 1 + i / N_FLOOD_OPS % FLOOD_IDS;
+
+	return request_make(2 + i, flood_ops[i % N_FLOOD_OPS], id, NULL, 0, buf);
+}
+
+static void flood_read(struct flooder *f, unsigned i)
+{
+	struct answer answer = await_answer(f->sock, 0);
+
+	if (answer.end == END_SILENCE)
+		return;
+	if (answer.end != END_DONE && answer.end != END_REFUSED)
+		die("session %u: no answer to request %u", i, f->n_answered);
+	if (answer.serial != 2 + f->n_answered)
+		die("session %u: answer %u comes instead of %u", i, answer.serial,
+		    2 + f->n_answered);
+	/* Which is for admins. */
+	if (flood_ops[f->n_answered % N_FLOOD_OPS] == OP(GET_STATUS) && answer.end != END_REFUSED)
+		failed("session %u: request %u is not refused", i, f->n_answered);
+	f->n_refused += answer.end == END_REFUSED;
+	f->n_answered++;
+}
+
+/* flood SESSIONS REQUESTS */
+void attack_flood(char **argv)
+{
+	unsigned n_sessions = number_of_sessions(argv[0]), n = number(argv[1]);
+	struct flooder flooders[SESSIONS_MAX] = { 0 };
+	unsigned n_open = n_sessions, n_refused = 0;
+	struct pollfd p[SESSIONS_MAX];
+	uint8_t buf[PACKET_MAX];
+	int64_t start;
+
+	for (unsigned i = 0; i < n_sessions; i++) {
+		flooders[i].sock = greeted_connect();
+		p[i] = (struct pollfd){ .fd = flooders[i].sock, .events = POLLIN | POLLOUT };
+	}
+	start = now_ms();
+	while (n_open > 0) {
+		if (poll(p, n_sessions, FLOOD_STALLED_MS) == 0)
+			die("%u sessions wait for their answers", n_open);
+		for (unsigned i = 0; i < n_sessions; i++) {
+			struct flooder *f = &flooders[i];
+			bool gone = false;
+
+			if (p[i].revents & ~POLLOUT)
+				flood_read(f, i);
+			while ((p[i].revents & POLLOUT) && f->n_sent < n &&
+			       try_send(f->sock, buf, flood_request(f->n_sent, buf), &gone))
+				f->n_sent++;
+			if (gone)
+				die("session %u is dropped after %u answers", i, f->n_answered);
+			if (f->n_sent == n)
+				p[i].events = POLLIN;
+			if (p[i].fd < 0 || f->n_answered < n)
+				continue;
+			close(f->sock);
+			p[i].fd = -1;
+			n_refused += f->n_refused;
+			n_open--;
+		}
+	}
+	printf("flood: %u sessions with %u requests each: all are answered, in order, %u refused, "
+	       "within %lld ms\n",
+	       n_sessions, n, n_refused, (long long)(now_ms() - start));
+}

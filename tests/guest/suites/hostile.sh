@@ -1,0 +1,322 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Clients that do not keep to the protocol, that want too much, or that are killed. During each attack
+# another user's connections come and go, and after it everything is as it was before.
+#
+# alice serves, bob pings her, dave attacks; carol may not even have a session.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+# shellcheck disable=SC2034
+case_seconds=300
+
+# What of the daemon's memory may come and go: of what it had to take for the same attack before, some is
+# given back and some is not, as the heap's holes have it. A leak of 64 bytes a request is seen in those
+# attacks that make 4,000 and more.
+RSS_SLACK_KB=256
+
+# witness: bob pings alice again and again, with a session and a connection of its own each time.
+witness() {
+	: > witness
+	(
+		until [ -e enough ]; do
+			begin=${EPOCHREALTIME/./}
+			ping_once bob $A -p 7471 -C 3 > ping 2>&1 || {
+				echo "lost after $(((${EPOCHREALTIME/./} - begin) / 1000)) ms:"
+				cat ping
+				exit 1
+			}
+			echo "round $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
+		done
+	) >> witness 2>&1 &
+	pid[witness]=$!
+	await_line witness round
+}
+
+rounds() {
+	grep -c '^round' witness || true
+}
+
+end_witness() {
+	local result=0
+	touch enough
+	wait "${pid[witness]}" || result=$?
+	rm enough
+	[ $result = 0 ] || fail "another user is disturbed: $(tail -n 5 witness)"
+}
+
+slowest() {
+	sed -n 's/^round \([0-9]*\) ms$/\1/p' witness | sort -n | tail -n 1
+}
+
+rss_kb() {
+	awk '$1 == "VmRSS:" { print $2 }' "/proc/$(daemon_pid)/status"
+}
+
+# The sanitizers' allocator keeps what is freed.
+has_asan() {
+	ldd /usr/sbin/rdmabrokerd | grep -q libasan
+}
+
+# But for the session that asks.
+is_idle() {
+	rdmabrokerctl --json status | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+names = "sessions", "listeners", "connections", "handshakes", "ids", "leases"
+sys.exit([status[name] for name in names] != [1, 0, 0, 0, 0, 0])'
+}
+
+await_holdings() {
+	(await "[ \"\$(holdings)\" = '$1' ]" 30) ||
+		fail "more or less than before: $(diff <(echo "$1") <(holdings))"
+}
+
+# attack NAME [ARG...]: by dave, in the middle of the witness's rounds; at least three whole ones.
+attack() {
+	local daemon before base after begin first n=0 times=0
+	daemon=$(daemon_pid)
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	await "[ \$(status_field \"['sessions']\") = 2 ]"
+	before=$(holdings)
+	# The first time what grows has grown; of what takes long, a part is enough.
+	first=("$@")
+	[ "$1" != limits ] || first=(limits 20)
+	as dave hostile $SOCKET "${first[@]}"
+	await_holdings "$before"
+	base=$(rss_kb)
+
+	witness
+	n=$(rounds)
+	begin=${EPOCHREALTIME/./}
+	until [ $times -gt 0 ] && [ "$(rounds)" -ge $((n + 4)) ]; do
+		as dave hostile $SOCKET "$@" > words || fail "$(cat words)"
+		times=$((times + 1))
+	done
+	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	n=$(($(rounds) - n))
+	end_witness
+	show < words
+	await_holdings "$before"
+	after=$(rss_kb)
+	assert_eq "$(daemon_pid)" "$daemon"
+	echo "$times times in $begin ms; meanwhile $n pings of another user, the slowest $(slowest) ms;" \
+		"the daemon's memory: $base kB, then $after kB" | show
+	has_asan || [ "$after" -le $((base + RSS_SLACK_KB)) ] || fail "the daemon grows: $base kB, $after kB"
+	stop server
+	await is_idle
+}
+
+case_raw() {
+	users_policy
+	attack raw
+	# Who may not have a session gets no further.
+	as carol hostile $SOCKET raw
+	assert_fails_with 1 as carol hostile $SOCKET fields
+}
+
+case_protocol() {
+	users_policy
+	attack protocol
+}
+
+case_fields() {
+	users_policy
+	attack fields
+}
+
+case_flipped_bits() {
+	users_policy
+	attack flipped
+}
+
+case_every_message_cut() {
+	users_policy
+	attack cut
+}
+
+case_every_field_at_its_limits() {
+	users_policy
+	attack limits 1
+}
+
+case_descriptors_everywhere() {
+	users_policy
+	attack fds
+}
+
+case_strangers_ids() {
+	local user
+	users_policy
+	serve owner alice $A 7472 -P
+	connect one bob $A 7472
+	ping_once dave $A -p 7472 -C 7 > two &
+	pid[two]=$!
+	# The owner has a listener, a connection and a request; so has bob an id.
+	await_line owner "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
+	# In another session of her own, and in another user's.
+	for user in alice bob dave; do
+		as $user hostile $SOCKET strangers 20 | show
+	done
+	stop one
+	finish two
+	ping_once bob $A -p 7472
+	stop owner
+}
+
+case_unread() {
+	users_policy
+	attack unread 16 20000
+}
+
+case_slow() {
+	users_policy
+	attack slow
+}
+
+case_flood() {
+	users_policy
+	attack flood 20 1000
+}
+
+CROWD=10000
+NOFILE=/run/systemd/system/rdmabrokerd.service.d/50-test.conf
+LIMITS=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+
+# few_descriptors SESSIONS_PER_USER: what the daemon has, until many_descriptors.
+few_descriptors() {
+	mkdir -p "$(dirname $NOFILE)"
+	printf '[Service]\nLimitNOFILE=256\n' > $NOFILE
+	printf '[Limits]\nSessionsPerUser=%s\nDescriptorsPerUser=100000\n' "$1" > $LIMITS
+	systemctl daemon-reload
+	systemctl restart rdmabrokerd
+	assert grep -q '^Max open files *256 ' "/proc/$(daemon_pid)/limits"
+}
+
+many_descriptors() {
+	rm -f $NOFILE $LIMITS
+	systemctl daemon-reload
+	systemctl restart rdmabrokerd
+}
+
+crowd() {
+	prlimit --nofile=20000:20000 as dave hostile $SOCKET crowd $CROWD
+}
+
+cpu_ticks() {
+	awk '{ print $14 + $15 }' "/proc/$(daemon_pid)/stat"
+}
+
+case_crowd_within_quotas() {
+	local before n
+	users_policy
+	few_descriptors 32
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	await "[ \$(status_field \"['sessions']\") = 2 ]"
+	before=$(holdings)
+	witness
+	n=$(rounds)
+	crowd > words || fail "$(cat words)"
+	n=$(($(rounds) - n))
+	end_witness
+	show < words
+	echo "meanwhile $n pings of another user, the slowest $(slowest) ms" | show
+	assert test "$n" -ge 4
+	assert_contains "$(cat words)" " 32 are served (32 with an id,"
+	await_holdings "$before"
+	stop server
+	await is_idle
+	many_descriptors
+}
+
+# Nobody can be served then, but afterwards all can.
+case_crowd_without_quotas() {
+	local daemon before used calls begin
+	users_policy
+	few_descriptors 100000
+	daemon=$(daemon_pid)
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	await "[ \$(status_field \"['sessions']\") = 2 ]"
+	before=$(holdings)
+	mark_journal
+	crowd > crowd 2>&1 &
+	pid[crowd]=$!
+	await_line crowd "full:"
+	used=$(cpu_ticks)
+	# On a machine that is busy, time says little of how often somebody wakes up; calls do.
+	timeout 3 strace -c -f -p "$daemon" > calls 2>&1 || true
+	calls=$(awk '$NF == "total" { print $4 }' calls)
+	await_line crowd "held:"
+	used=$(($(cpu_ticks) - used))
+	finish crowd
+	show < crowd
+	begin=${EPOCHREALTIME/./}
+	ping_once bob $A -p 7471
+	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
+	echo "the daemon used $((used * 10)) ms of CPU time in 4 s at its limit, and $calls system calls in 3;" \
+		"afterwards the first ping took $begin ms" | show
+	# It tries to accept once a second.
+	assert test "$calls" -le 200
+	assert test $used -le 200
+	assert test $begin -le 10000
+	journal | grep -E "Too many open files" | head -n 3 | show
+	await "journal | grep -q 'Too many open files'"
+	assert_eq "$(daemon_pid)" "$daemon"
+	await_holdings "$before"
+	stop server
+	await is_idle
+	many_descriptors
+}
+
+# ---- kills ----
+
+rdma_resources() {
+	rdma resource show | grep -o '\(qp\|cm_id\|cq\|mr\|pd\) [0-9]*' | paste -sd' '
+}
+
+# kills clients|servers COUNT SPAN_MS
+kills() {
+	local daemon before resources base n
+	daemon=$(daemon_pid)
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	# What librdmacm keeps for each device is there from its first connection on.
+	killed "$1" $A 7400 16 1500 "$RANDOM" alice dave
+	await "[ \$(status_field \"['sessions']\") = 2 ]"
+	before=$(holdings)
+	base=$(rss_kb)
+	resources=$(rdma_resources)
+	witness
+	n=$(rounds)
+	killed "$1" $A 7400 "$2" "$3" "$RANDOM" alice dave > words 2>&1 || fail "$(cat words)"
+	n=$(($(rounds) - n))
+	end_witness
+	show < words
+	await_holdings "$before"
+	(await "[ \"\$(rdma_resources)\" = '$resources' ]" 30) ||
+		fail "$resources before, $(rdma_resources) now"
+	assert_eq "$(daemon_pid)" "$daemon"
+	echo "meanwhile $n pings of another user, the slowest $(slowest) ms; the daemon's memory: $base kB," \
+		"then $(rss_kb) kB; $resources" | show
+	stop server
+	await is_idle
+}
+
+case_killed_clients() {
+	users_policy
+	kills clients 1000 500
+}
+
+case_killed_servers() {
+	users_policy
+	kills servers 25 1000
+}
+
+fabric_up
+install_product
+run_cases "$@"
