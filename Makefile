@@ -33,7 +33,11 @@ CFLAGS ?= -O2 -g
 DEVELOPER ?= 0
 SAN ?=
 ifneq ($(SAN),)
-override CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer
+san-flags := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+# A make below this one may have them already.
+ifeq ($(findstring $(san-flags),$(CFLAGS)),)
+override CFLAGS += $(san-flags)
+endif
 endif
 WARN := -Wall -Wextra
 ifeq ($(DEVELOPER),1)
@@ -58,15 +62,33 @@ include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk test
 	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk conf/module.mk
 
-.PHONY: all
+.PHONY: all FORCE
 all: $(ALL)
 
-$(O)/obj/%.o: %.c $(PROTO_GEN).h
+# What is below $(O) is of one set of flags and of directories, others make it anew: an object with sanitizers
+# is never linked with one without. Warnings make no difference.
+STAMPS := $(O)/stamp-flags $(O)/stamp-dirs
+stamp-flags := $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(filter-out $(WARN),$(OUR_CFLAGS)) $(CFLAGS) $(LDFLAGS)
+stamp-dirs := $(SUBST)
+
+ifneq ($(file <$(O)/stamp-flags),$(stamp-flags))
+$(O)/stamp-flags: FORCE
+endif
+ifneq ($(file <$(O)/stamp-dirs),$(stamp-dirs))
+$(O)/stamp-dirs: FORCE
+endif
+
+$(STAMPS): export STAMP = $($(@F))
+$(STAMPS):
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '%s\n' "$$STAMP" >$@
+
+$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
 
-$(PROTO_GEN).o: $(PROTO_GEN).c
+$(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -w -c -o $@ $<
 

@@ -14,7 +14,7 @@ $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 $(O)/librdmabroker.so: $(LIB)
 	$(Q)ln -sf librdmabroker.so.1 $@
 
-$(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile
+$(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-dirs
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@

@@ -2,7 +2,7 @@
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN))
 
-$(O)/systemd/%: systemd/%.in Makefile
+$(O)/systemd/%: systemd/%.in Makefile $(O)/stamp-dirs
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
