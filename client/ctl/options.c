@@ -11,7 +11,7 @@ enum {
 	COMMON_JSON,
 	COMMON_SOCKET,
 	COMMON_VERSION,
-	_COMMON_MAX,
+	N_COMMON,
 };
 
 const struct verb_option common_options[] = {
@@ -91,7 +91,7 @@ static bool take_own(struct ctl *ctl, int which)
 /* At the end ARGV is what is left. Its first entry stands for a program's name, and is passed over. */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
-	struct option rows[_COMMON_MAX + MAX_OPTIONS + 1] = { 0 }, *row = rows;
+	struct option rows[N_COMMON + MAX_OPTIONS + 1] = { 0 }, *row = rows;
 	int c;
 
 	add_rows(&row, common_options, COMMON);
