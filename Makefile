@@ -124,7 +124,7 @@ build-packages deb-packages test-packages:
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
 	check-man
 check: test-packages
-	+$(Q)O='$(O)' MAKE='$(MAKE)' tests/run
+	+$(Q)O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
 check-unit: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)

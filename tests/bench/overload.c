@@ -101,7 +101,7 @@ static void *serve(void *arg)
 	struct rdmabroker *session = arg;
 	struct rdmabroker_event *event;
 	struct ibv_qp_init_attr attr;
-	struct ibv_cq *cq = NULL;
+	static struct ibv_cq *cq; /* of QPs that are there until the process ends */
 
 	while (!stop) {
 		if (rdmabroker_get_event(session, &event, 200) < 0)
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 {
 	struct outcome alone, pressed, retried;
 	struct pressers pressers;
-	struct rdmabroker *server;
+	static struct rdmabroker *server; /* open until the process ends */
 	pthread_t thread;
 	int status;
 	bool ok;

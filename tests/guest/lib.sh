@@ -9,7 +9,12 @@
 share=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 PATH=$share/bin:$PATH:/usr/sbin:/sbin
 
+# shellcheck source=sanitizers.sh
+. "$share/sanitizers.sh"
+
 # ---- waiting and asserting ----
+
+slower=1 # than the product as it is installed
 
 fail() {
 	echo "FAILED: $*" >&2
@@ -30,7 +35,7 @@ skip() {
 # await CONDITION [SECONDS]: until the shell command CONDITION succeeds. What tells of its own when
 # it is done should be waited for in its own way; this is for what does not.
 await() {
-	local condition=$1 seconds=${2:-10}
+	local condition=$1 seconds=$((${2:-10} * slower))
 	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
 
 	until eval "$condition" > /dev/null 2>&1; do
@@ -194,6 +199,10 @@ install_product() {
 	systemctl daemon-reload
 	udevadm control --reload
 	udevadm trigger --settle --subsystem-match=misc --subsystem-match='infiniband*'
+	if sanitized; then
+		slower=3
+		sanitizers_begin
+	fi
 }
 
 # ---- cases ----
@@ -207,17 +216,18 @@ list_cases() {
 	shopt -s extdebug
 	for name in $(compgen -A function case_); do
 		declare -F "$name"
-	done | sort -s -k3,3 -k2,2n | cut -d' ' -f1
+	done | sort -s -k3,3 -k2,2n | cut -d' ' -f1 | grep -vx case_sanitizers
 	shopt -u extdebug
 }
 
 # A case ends at its first failure, or when its time is over; what it left running ends with it.
 # The outcome is in case_status: set -e has no effect in a function whose status is looked at.
 run_case() {
-	local case_pid watch_pid
+	local case_pid watch_pid seconds=$((case_seconds * slower))
 
 	case_dir=$(mktemp -d)
 	chmod 755 "$case_dir"
+	! sanitized || journal_began=$(journal_cursor)
 	set -m
 	(
 		set -eE -o pipefail
@@ -226,7 +236,7 @@ run_case() {
 		"$1"
 	) > "$case_dir/.log" 2>&1 < /dev/null &
 	case_pid=$!
-	(sleep "$case_seconds" && touch "$case_dir/.late" && kill -KILL -- -$case_pid) &
+	(sleep "$seconds" && touch "$case_dir/.late" && kill -KILL -- -$case_pid) &
 	watch_pid=$!
 	set +m
 
@@ -237,7 +247,13 @@ run_case() {
 		wait $watch_pid
 	} 2> /dev/null
 	[ ! -e "$case_dir/.late" ] ||
-		echo "FAILED: not done within $case_seconds s" >> "$case_dir/.log"
+		echo "FAILED: not done within $seconds s" >> "$case_dir/.log"
+	[ "$1" != case_sanitizers ] || return 0
+	if sanitized && sanitizer_reports "$journal_began" "$case_dir" > /run/sanitizers.found; then
+		echo "FAILED: a sanitizer's report" | cat - /run/sanitizers.found >> "$case_dir/.log"
+		rm -f "$case_dir/.skip"
+		case_status=1
+	fi
 }
 
 # run_cases [NAME...]: all cases, or those that are named, with or without case_.
@@ -249,6 +265,7 @@ run_cases() {
 		names+=("case_${name#case_}")
 	done
 	[ $# -gt 0 ] || mapfile -t names < <(list_cases)
+	! sanitized || names+=(case_sanitizers)
 
 	for name in "${names[@]}"; do
 		number=$((number + 1))

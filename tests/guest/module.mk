@@ -4,7 +4,8 @@
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
 guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
-guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --
+# A product with sanitizers is slower.
+guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share $(if $(SAN),--timeout 2700) --
 
 .PHONY: guest-image guest-dest demo-run demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
@@ -20,7 +21,8 @@ $(guest-stamp):
 
 # Programs of the suites; hostile speaks the protocol by itself, api, calls and killed through the library,
 # sidebyside through the library and through librdmacm, dropin through librdmacm or what takes its place.
-guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed sidebyside) \
+guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
+	sanitizer-probe sidebyside) \
 	$(O)/tests/bench/overload
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
@@ -59,7 +61,7 @@ $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-$(O)/tests/guest/dropin-dlopen: $(call objs,$(guest-dir)/dropin-dlopen.c)
+$(O)/tests/guest/dropin-dlopen $(O)/tests/guest/sanitizer-probe: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
@@ -78,7 +80,8 @@ guest-dest: $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
-	$(Q)cp -r $(guest-dir)/lib.sh $(guest-dir)/broker.sh $(guest-dir)/bin $(guest-dir)/suites $(O)/guest/share/
+	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh bin suites) \
+		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples $(O)/guest/share/
 

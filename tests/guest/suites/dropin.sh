@@ -25,6 +25,8 @@ start_broker() {
 	systemctl restart rdmabrokerd
 }
 
+no_direct="what has sanitizers cannot open librdmacm with RTLD_DEEPBIND"
+
 # side broker USER COMMAND... | side direct USER COMMAND...
 side() {
 	local way=$1 user=$2
@@ -32,7 +34,7 @@ side() {
 	if [ "$way" = direct ]; then
 		"$@"
 	else
-		as "$user" rdmabrokerctl run -- "$@"
+		as "$user" "${through[@]}" "$@"
 	fi
 }
 
@@ -212,6 +214,7 @@ program_mckey() {
 # The server listens twice, first for a talk about the test; a client that is faster than the second time is
 # rejected, and ends with a segmentation fault, with librdmacm too. Then both are tried again.
 program_ib_send_lat-R() {
+	! sanitized || [ "$1$2" != brokerdirect ] || skip "a client without sanitizers is always the faster"
 	for _ in 1 2 3 4; do
 		serve "$1" ib_send_lat -R -n 50 -d rxe0
 		if (connect "$2" ib_send_lat -R -n 50 -d rxe1 $A > attempt); then
@@ -239,6 +242,8 @@ done
 
 # What the program expects is what librdmacm does.
 case_expected() {
+	# It loses an event that it makes for a thread which is cancelled then.
+	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
 	"${CASES[@]:0:1}" $A "${CASES[@]:1}"
 }
 
@@ -247,6 +252,7 @@ case_calls() {
 }
 
 case_valgrind() {
+	! sanitized || skip "valgrind cannot run what has sanitizers"
 	as bob rdmabrokerctl run -- valgrind --error-exitcode=9 --leak-check=full \
 		--errors-for-leak-kinds=definite --num-callers=20 -q \
 		dropin $A id sync migrate external ack-elsewhere > log 2>&1 || {
@@ -274,10 +280,11 @@ case_run() {
 	assert_fails_with 2 rdmabrokerctl run
 	assert_fails_with 127 rdmabrokerctl run -- no-such-program
 	assert_fails_with 126 rdmabrokerctl run -- /etc/passwd
+	[ -z "$asan" ] || export LD_PRELOAD=$asan ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0
 	assert_fails_with 7 rdmabrokerctl run -- sh -c 'exit 7'
-	assert_contains "$(LD_PRELOAD=libc.so.6 rdmabrokerctl run -- printenv LD_PRELOAD)" \
-		"librdmabroker-rdmacm.so:libc.so.6"
 	assert_eq "$(rdmabrokerctl --socket /x run -- printenv RDMABROKER_SOCKET)" /x
+	assert_contains "$(LD_PRELOAD=${asan:-libc.so.6} rdmabrokerctl run -- printenv LD_PRELOAD)" \
+		"librdmabroker-rdmacm.so:${asan:-libc.so.6}"
 }
 
 # told COMMAND...: what it says on stderr goes to the file errors.
@@ -326,13 +333,14 @@ case_fork() {
 
 # Of librdmacm itself nobody knows what it would do.
 case_late() {
-	as bob rdmabrokerctl run -- timeout 30 dropin $A late
+	as bob "${through[@]}" timeout 30 dropin $A late
 }
 
 case_rsockets() {
-	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
+	! sanitized || skip "$no_direct"
+	RDMABROKER_DEBUG=1 "${through[@]}" timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
 	await listening 20
-	RDMABROKER_DEBUG=1 rdmabrokerctl run -- timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
+	RDMABROKER_DEBUG=1 "${through[@]}" timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
 		(show && exit 1)
 	wait $! || (show && exit 1)
 	assert_eq "$(grep -c 'do not go through the broker' client)" 1
@@ -350,12 +358,16 @@ case_no_daemon() {
 	RDMABROKER_QUIET=1 told as bob rdmabrokerctl run -- dropin $A channel
 	assert_eq "$(cat errors)" ""
 
-	# As librdmacm fails: root has it, bob may not.
-	RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
-	RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
-		dropin $A channel | tee said
-	assert_contains "$(cat said)" "channel: EACCES"
-	assert_contains "$(cat errors)" "librdmacm itself is used"
+	if sanitized; then
+		echo "without RDMABROKER_FALLBACK=direct: $no_direct" >> .show
+	else
+		# As librdmacm fails: root has it, bob may not.
+		RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
+		RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
+			dropin $A channel | tee said
+		assert_contains "$(cat said)" "channel: EACCES"
+		assert_contains "$(cat errors)" "librdmacm itself is used"
+	fi
 	systemctl start rdmabrokerd.socket
 	as bob rdmabrokerctl run -- dropin $A channel
 }

@@ -492,7 +492,7 @@ case_metrics_over_http() {
 	# From the start, within the unit's sandbox, and by systemd's own word.
 	metrics_listen $path
 	stop server
-	rm -r $dropin
+	rm $dropin/metrics.conf
 	systemctl daemon-reload
 	systemctl restart rdmabrokerd
 	await "[ -S $path ]"
@@ -534,10 +534,10 @@ case_events() {
 	rdmabrokerctl events > events 2>&1 &
 	watcher=$!
 	await_line events "REASON"
-	as alice rdmabrokerctl run -- rping -s -a $A -p 7471 -C 3 > server 2>&1 &
+	as alice "${through[@]}" rping -s -a $A -p 7471 -C 3 > server 2>&1 &
 	server=$!
 	await_line events " listen "
-	as bob rdmabrokerctl run -- rping -c -a $A -p 7471 -C 3
+	as bob "${through[@]}" rping -c -a $A -p 7471 -C 3
 	wait $server || true
 	fails 3 ping_once dave $A -p 7471
 	await_line events " not dave (reject connect user dave "
@@ -553,7 +553,7 @@ case_events() {
 	assert grep -q "  alice .*  connect-request " events
 	assert grep -q "  bob .*  connect-response .* rxe1 " events
 	assert grep -q "  alice .*  established " events
-	assert grep -q "  bob .*  disconnected " events
+	# rping's client may end before its own comes.
 	assert grep -q "  alice .*  disconnected " events
 	assert grep -q "  dave .*  connect  *rejected .* $RULES:5 .* not dave (reject connect user dave " events
 	# One object a line, and no more than asked for.
