@@ -19,12 +19,26 @@ static struct join *find_join(struct rdmabroker_id *id, const struct sockaddr_st
 	return NULL;
 }
 
-static void join_free(struct rdmabroker_id *id, struct join *join)
+static void join_detach(struct rdmabroker_id *id, struct join *join)
 {
 	if (join->attached && id->qp && wire_check_process(id->session) == 0)
 		ibv_detach_mcast(id->qp, &join->mgid, join->mlid);
+	join->attached = false;
+}
+
+static void join_free(struct rdmabroker_id *id, struct join *join)
+{
+	join_detach(id, join);
 	LIST_REMOVE(join, link);
 	free(join);
+}
+
+void joins_detach(struct rdmabroker_id *id)
+{
+	struct join *join;
+
+	LIST_FOREACH(join, &id->joins, link)
+		join_detach(id, join);
 }
 
 void joins_free(struct rdmabroker_id *id)

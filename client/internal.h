@@ -283,6 +283,7 @@ void watch_drop_all(struct rdmabroker *session);
 /* group.c */
 void join_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in, struct event *event);
 void joins_free(struct rdmabroker_id *id);
+void joins_detach(struct rdmabroker_id *id); /* its QP from their groups */
 
 /* renew.c: a connect that is tried again */
 enum renew {

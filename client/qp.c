@@ -208,6 +208,8 @@ void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 	/* In a child it is the parent's. */
 	if (wire_check_process(id->session) < 0)
 		return;
+	/* What is attached to a group cannot be destroyed. */
+	joins_detach(id);
 	if (id->qp && id->own_qp)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;

@@ -288,6 +288,20 @@ static void tell_datagrams(struct story *story, struct rdmabroker *c, struct rdm
 	rdmabroker_destroy_id(listener);
 }
 
+/* A QP that goes while its id is in a group. */
+static void tell_groups(struct story *story, struct rdmabroker *session)
+{
+	struct rdmabroker_id *id = resolve(story, session, RDMABROKER_PS_UDP, 7473);
+	struct rdmabroker_ud_param ud;
+
+	if (id && make_qp(story, id) &&
+	    DID(rdmabroker_join_multicast_wait(id, group(), 1, &ud, T))) {
+		rdmabroker_destroy_qp(id);
+		make_qp(story, id);
+	}
+	rdmabroker_destroy_id(id);
+}
+
 static void tell_devices(struct story *story, struct rdmabroker *session)
 {
 	struct ibv_context *context, **devices;
@@ -409,8 +423,10 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 		if (w)
 			tell_an_export(story, c, w, listener);
 	}
-	if (c)
+	if (c) {
 		tell_datagrams(story, c, s);
+		tell_groups(story, c);
+	}
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);

@@ -217,6 +217,9 @@ int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 int client_ibv_destroy_qp(struct ibv_qp *qp)
 {
+	/* Groups that it is attached to. */
+	if (qp->handle > 0)
+		return EBUSY;
 	((struct context *)qp->context)->n_qps--;
 	free(qp);
 	return 0;
@@ -240,16 +243,18 @@ int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 
 int client_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)qp;
 	(void)gid;
 	(void)lid;
-	return fails() ? errno : 0;
+	if (fails())
+		return errno;
+	qp->handle++;
+	return 0;
 }
 
 int client_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)qp;
 	(void)gid;
 	(void)lid;
+	qp->handle--;
 	return 0;
 }
