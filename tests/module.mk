@@ -11,7 +11,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 	$(Q)$(AR) rcs $@ $^
 
 # What several of them share.
-HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o wire.o) $(O)/obj/tests/wire/requests.o
+HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 $(UNIT): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so

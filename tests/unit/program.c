@@ -3,8 +3,10 @@
 #include <grp.h>
 #include <pty.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,4 +134,28 @@ void assert_json(const char *expression)
 	ck_assert_ptr_nonnull(python);
 	fputs(got.out, python);
 	ck_assert_msg(pclose(python) == 0, "%s\n%s", expression, got.out);
+}
+
+bool run_as_nobody(void)
+{
+	char command[9000];
+
+	if (geteuid() != 0)
+		return false;
+	snprintf(command, sizeof(command), "cp %s/rdmabrokerctl %s/librdmabroker.so.1 %s",
+		 build_dir(), build_dir(), harness.dir);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(program, sizeof(program), "%s/rdmabrokerctl", harness.dir);
+	setenv("LD_LIBRARY_PATH", harness.dir, 1);
+	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.socket_path, 0666), 0);
+	run_as = 65534;
+	return true;
+}
+
+void end_nobody(void)
+{
+	unlink(program);
+	snprintf(program, sizeof(program), "%s/librdmabroker.so.1", harness.dir);
+	unlink(program);
 }

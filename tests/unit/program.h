@@ -3,6 +3,7 @@
 
 /* The real rdmabrokerctl, against the harness's server over a real socket. */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "tests/unit/harness.h"
@@ -20,6 +21,12 @@ const char *build_dir(void);
 void set_up_ctl(void);
 
 int run(const char *const *argv); /* the exit status */
+/*
+ * As somebody else, from copies that others can read, for the build directory need not be open to them.
+ * False: only root can. PROGRAM is gone afterwards.
+ */
+bool run_as_nobody(void);
+void end_nobody(void);
 #define ctl(...) \
 	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/program.h"
+#include "tests/unit/watch.h"
+
+/* rdmabrokerctl events */
+
+struct child {
+	pid_t pid;
+	FILE *out;
+	char err_path[96];
+};
+
+/* It runs on; what it says can be read as it comes. */
+static void start_ctl(struct child *child, const char *const *argv)
+{
+	int fds[2], err;
+
+	snprintf(child->err_path, sizeof(child->err_path), "%s/err", harness.dir);
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	err = open(child->err_path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+	ck_assert_int_ge(err, 0);
+	child->pid = fork();
+	ck_assert_int_ge(child->pid, 0);
+	if (child->pid == 0) {
+		dup2(fds[1], STDOUT_FILENO);
+		dup2(err, STDERR_FILENO);
+		execv(argv[0], (char *const *)argv);
+		_exit(127);
+	}
+	close(fds[1]);
+	close(err);
+	child->out = fdopen(fds[0], "r");
+	await_watches(1);
+}
+
+#define START(child, ...)                                                                 \
+	start_ctl(child, (const char *const[]){ program, "--socket", harness.socket_path, \
+						"events", __VA_ARGS__, NULL })
+
+static const char *read_line(struct child *child)
+{
+	ck_assert_ptr_nonnull(fgets(got.out, sizeof(got.out), child->out));
+	return got.out;
+}
+
+/* Its exit status; what it said last to its stderr is in got. */
+static int end_ctl(struct child *child)
+{
+	int status;
+	FILE *err;
+
+	ck_assert_int_eq(waitpid(child->pid, &status, 0), child->pid);
+	if (child->out)
+		fclose(child->out);
+	err = fopen(child->err_path, "r");
+	got.err[fread(got.err, 1, sizeof(got.err) - 1, err)] = '\0';
+	fclose(err);
+	unlink(child->err_path);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+START_TEST(ctl_prints_lines)
+{
+	struct rdmabroker *s;
+	struct child child;
+
+	set_policy(watch_rules);
+	s = open_session(0);
+	START(&child, "--operation", "listen", "--count", "3");
+	assert_has(read_line(&child), "TIME ");
+	ck_assert_int_eq(try_to_listen(s, 7471), 0);
+	read_line(&child);
+	assert_has(got.out, " listen            allowed   10.9.0.1:7471 ");
+	assert_has(got.out, " test.rules:2 ");
+	assert_lacks(got.out, "\033");
+	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
+	assert_has(read_line(&child), " rejected ");
+	assert_has(got.out, " not here (reject listen port 7480-7999 reason \"not here\")\n");
+	ck_assert_int_eq(try_to_listen(s, 7471), 0);
+	read_line(&child);
+	ck_assert_ptr_null(fgets(got.out, sizeof(got.out), child.out));
+	ck_assert_int_eq(end_ctl(&child), 0);
+	ck_assert_str_eq(got.err, "");
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(ctl_prints_json)
+{
+	struct rdmabroker *s;
+	struct child child;
+
+	set_policy(watch_rules);
+	s = open_session(0);
+	START(&child, "--json");
+	got.err[0] = '\0';
+	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
+	read_line(&child);
+	assert_json("(d[\"kind\"], d[\"operation\"], d[\"outcome\"], d[\"event\"], d[\"lost\"]) == "
+		    "(\"decision\", \"listen\", \"rejected\", None, 0)");
+	assert_json("d[\"local\"] == \"10.9.0.1:7480\" and d[\"peer\"] is None");
+	assert_json("(d[\"rule\"], d[\"reason\"], d[\"ps\"], d[\"id\"]) == "
+		    "(\"test.rules:3\", \"not here\", \"tcp\", 1)");
+	assert_json("__import__(\"re\").fullmatch(\"20[0-9-]{8}T[0-9:]{8}[.][0-9]{9}Z\", "
+		    "d[\"time\"])");
+	start_listening(s, 7471);
+	read_line(&child);
+	resolve(s, 7471);
+	read_line(&child);
+	read_line(&child);
+	assert_json("(d[\"kind\"], d[\"event\"], d[\"operation\"], d[\"status\"]) == "
+		    "(\"cm\", \"addr-resolved\", None, 0)");
+	ck_assert_int_eq(kill(child.pid, SIGTERM), 0);
+	ck_assert_int_eq(end_ctl(&child), 0);
+	ck_assert_str_eq(got.err, "");
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(ctl_ends)
+{
+	struct rdmabroker *s = open_session(0);
+	struct child child;
+
+	START(&child, "--kind", "cm");
+	read_line(&child);
+	ck_assert_int_eq(kill(child.pid, SIGINT), 0);
+	ck_assert_int_eq(end_ctl(&child), 0);
+	await_watches(0);
+
+	/* Whoever read it has gone: it need not come to writing for that to be seen. */
+	START(&child, "--kind", "cm");
+	read_line(&child);
+	fclose(child.out);
+	child.out = NULL;
+	ck_assert_int_eq(end_ctl(&child), 0);
+	ck_assert_str_eq(got.err, "");
+	await_watches(0);
+
+	START(&child, "--kind", "cm");
+	stop_server();
+	ck_assert_int_eq(end_ctl(&child), 1);
+	ck_assert_str_eq(got.err,
+			 "rdmabrokerctl: the daemon has gone, or has ended this session\n");
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* Interrupted while it waits for a reader that does not read. */
+START_TEST(ctl_ends_in_a_full_pipe)
+{
+	struct rdmabroker *s = open_session(0);
+	struct child child;
+	int size;
+
+	START(&child, "--json");
+	size = fcntl(fileno(child.out), F_SETPIPE_SZ, 4096);
+	ck_assert_int_ge(size, 4096);
+	for (int i = 0; i < 1000; i++)
+		ck_assert_int_eq(try_to_listen(s, 7471), 0);
+	ck_assert_int_eq(kill(child.pid, SIGTERM), 0);
+	ck_assert_int_eq(end_ctl(&child), 0);
+	ck_assert_str_eq(got.err, "");
+	rdmabroker_close(s);
+}
+END_TEST
+
+static atomic_bool enough;
+
+static void *keep_trying(void *arg)
+{
+	while (!enough)
+		try_to_listen(arg, 7480);
+	return NULL;
+}
+
+START_TEST(ctl_has_colours_on_a_terminal)
+{
+	const char *const argv[] = { program,  "--socket",  harness.socket_path,
+				     "events", "--outcome", "rejected",
+				     NULL };
+	struct rdmabroker *s;
+	pthread_t thread;
+
+	set_policy(watch_rules);
+	s = open_session(0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, keep_trying, s), 0);
+	ck_assert_int_eq(run_on_terminal(300, "\033[31mrejected\033[0m ", argv), 0);
+	enough = true;
+	pthread_join(thread, NULL);
+	rdmabroker_close(s);
+}
+END_TEST
+
+START_TEST(ctl_takes_no_nonsense)
+{
+	static const struct {
+		const char *arguments[5], *words;
+	} cases[] = {
+		{ { "--kind", "sesion" }, "unknown kind \"sesion\", did you mean \"session\"?" },
+		{ { "--operation", "any" }, "unknown operation \"any\"" },
+		{ { "--outcome", "alowed" }, "did you mean \"allowed\"?" },
+		{ { "--session", "0" }, "--session takes a number from 1 on, not \"0\"" },
+		{ { "--count", "x" }, "--count takes a number from 1 on, not \"x\"" },
+		{ { "--count", "-1" }, "--count takes a number from 1 on, not \"-1\"" },
+		{ { "--peer", "host" }, "\"host\" is no IPv4 or IPv6 address" },
+		{ { "--port", "65536" }, "a port is a number" },
+		{ { "--kind", "cm", "--outcome", "busy" }, "are of decisions, not of --kind cm" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const *a = cases[i].arguments;
+
+		ck_assert_int_eq(ctl("events", a[0], a[1], a[2], a[3]), 2);
+		assert_has(got.err, cases[i].words);
+	}
+	ck_assert_int_eq(ctl("events", "--user", "nobody-at-all"), 1);
+	ck_assert_int_eq(ctl("events", "more"), 2);
+}
+END_TEST
+
+START_TEST(not_permitted)
+{
+	if (!run_as_nobody())
+		return;
+	set_policy("allow session\nreject admin\n");
+	ck_assert_int_eq(ctl("events"), 1);
+	ck_assert_str_eq(got.out, "");
+	assert_has(got.err, "only root, the broker's own user");
+	assert_has(got.err, "try again as root");
+	end_nobody();
+}
+END_TEST
+
+UNIT_MAIN("events", set_up_ctl, tear_down, ctl_prints_lines, ctl_prints_json, ctl_ends,
+	  ctl_ends_in_a_full_pipe, ctl_has_colours_on_a_terminal, ctl_takes_no_nonsense,
+	  not_permitted)
