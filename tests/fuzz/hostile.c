@@ -241,7 +241,7 @@ struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, un
 		.size = sizeof(options),
 		.socket = "/nowhere",
 		.flags = flags,
-		.call_timeout_ms = 100,
+		.call_timeout_ms = 10000, /* of a clock that a wait in vain sets forward */
 	};
 	struct rdmabroker *session = NULL;
 
