@@ -292,6 +292,7 @@ int many(char **argv)
 	}
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i].thread, NULL);
+	free(threads);
 	printf("%d connections\n", count);
 	return 0;
 }
