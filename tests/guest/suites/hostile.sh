@@ -246,7 +246,7 @@ case_crowd_without_quotas() {
 	mark_journal
 	crowd > crowd 2>&1 &
 	pid[crowd]=$!
-	await_line crowd "full:"
+	(await "grep -q ^full: crowd" 120) || fail "$(cat crowd)"
 	used=$(cpu_ticks)
 	# On a machine that is busy, time says little of how often somebody wakes up; calls do.
 	timeout 3 strace -c -f -p "$daemon" > calls 2>&1 || true
