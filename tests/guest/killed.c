@@ -38,6 +38,7 @@
 #define TOLD_MAX_MS 10000
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
+#define N_EARLY 4 /* every fourth may be killed before it has a session */
 #define CHILDREN_MAX 4096
 #define LINKS_MAX 65536
 #define N_WATCHED 4 /* connections to each server that is killed */
@@ -302,6 +303,8 @@ static void run_client(uint32_t number)
 	struct child *child = &shared->children[number];
 
 	open_session();
+	child->state = STATE_SESSION;
+	ring();
 	for (;;) {
 		struct rdmabroker_conn_param param = conn_param(&number);
 		struct rdmabroker_id *id;
@@ -571,18 +574,26 @@ static void await_end(pid_t pid, const char *who)
 		die("the %s has failed", who);
 }
 
+/* False: the time is over, and nobody has rung. */
+static bool hear_until(int64_t due_ns)
+{
+	struct pollfd p = { .fd = bell_fd, .events = POLLIN };
+	uint64_t n;
+
+	if (poll(&p, 1, ms_until(due_ns)) == 0)
+		return false;
+	if (read(bell_fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		die("eventfd: %s", strerror(errno));
+	return true;
+}
+
 /* Until the condition holds, which somebody rings for. */
-#define AWAIT(condition, what)                                                     \
-	do {                                                                       \
-		int64_t deadline_ = in_ms(DEADLINE_MS);                            \
-		while (!(condition)) {                                             \
-			struct pollfd p_ = { .fd = bell_fd, .events = POLLIN };    \
-			uint64_t n_;                                               \
-			if (poll(&p_, 1, ms_until(deadline_)) == 0)                \
-				die("%s: not within %d ms", what, DEADLINE_MS);    \
-			if (read(bell_fd, &n_, sizeof(n_)) < 0 && errno != EAGAIN) \
-				die("eventfd: %s", strerror(errno));               \
-		}                                                                  \
+#define AWAIT(condition, what)                                                  \
+	do {                                                                    \
+		int64_t deadline_ = in_ms(DEADLINE_MS);                         \
+		while (!(condition))                                            \
+			if (!hear_until(deadline_))                             \
+				die("%s: not within %d ms", what, DEADLINE_MS); \
 	} while (0)
 
 /* The other end reads: this end is given, which nobody inherits. */
@@ -660,6 +671,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
+	bool with_session; /* its time is counted from when it has one */
 	int64_t due_ns;
 };
 
@@ -685,13 +697,22 @@ static int kill_clients(char **argv)
 
 			if (v->pid == 0 && n_started < count) {
 				v->number = n_started++;
-				v->due_ns = in_ms(random_below(span + 1));
+				v->with_session = v->number % N_EARLY != 0;
+				v->due_ns = in_ms(v->with_session ? DEADLINE_MS :
+								    random_below(span + 1));
 				v->pid = start(argv[6], "=connect", v->number, port, -1);
+			}
+			if (v->pid > 0 && v->with_session &&
+			    shared->children[v->number].state >= STATE_SESSION) {
+				v->with_session = false;
+				v->due_ns = in_ms(random_below(span + 1));
 			}
 			if (v->pid > 0 && (!next || v->due_ns < next->due_ns))
 				next = v;
 		}
-		poll(NULL, 0, ms_until(next->due_ns));
+		/* Somebody has a session, or somebody's time has come. */
+		if (hear_until(next->due_ns))
+			continue;
 		kill_now(next->pid, next->number);
 		n_states[shared->children[next->number].state]++;
 		n_done += shared->children[next->number].n_done;
@@ -701,7 +722,7 @@ static int kill_clients(char **argv)
 	}
 	close(end);
 	await_end(server, "server");
-	printf("clients: %u are killed, each within %u ms of its start, seed %u, %d at a time, in "
+	printf("clients: %u are killed, each within %u ms of its start or its session, seed %u, %d at a time, in "
 	       "%lld s:",
 	       n_killed, span, seed, N_AT_A_TIME, (long long)(now_ns() - begin) / 1000000000);
 	for (unsigned i = 0; i < N_STATES; i++)

@@ -309,7 +309,7 @@ kills() {
 
 case_killed_clients() {
 	users_policy
-	kills clients 1000 900
+	kills clients 1000 400
 }
 
 case_killed_servers() {
