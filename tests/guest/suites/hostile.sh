@@ -309,7 +309,7 @@ kills() {
 
 case_killed_clients() {
 	users_policy
-	kills clients 1000 400
+	kills clients 1000 800
 }
 
 case_killed_servers() {
