@@ -272,18 +272,6 @@ END_TEST
 
 /* kick */
 
-static uint64_t number_of(struct rdmabroker *session, size_t i)
-{
-	struct rdmabroker_list *list;
-	uint64_t number;
-
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
-	ck_assert_uint_gt(list->n_sessions, i);
-	number = list->sessions[i].number;
-	rdmabroker_free_list(list);
-	return number;
-}
-
 START_TEST(kick_ends_ids)
 {
 	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);

@@ -69,18 +69,6 @@ static void expect_no_notice(struct rdmabroker *session)
 	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
 }
 
-static uint64_t number_of(struct rdmabroker *session, size_t i)
-{
-	struct rdmabroker_list *list;
-	uint64_t number;
-
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
-	ck_assert_uint_gt(list->n_sessions, i);
-	number = list->sessions[i].number;
-	rdmabroker_free_list(list);
-	return number;
-}
-
 START_TEST(decisions_are_told)
 {
 	struct rdmabroker *w, *s;

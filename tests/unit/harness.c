@@ -277,3 +277,15 @@ struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port)
 	ck_assert_uint_eq(rdmabroker_id_get_peer_port(id), port);
 	return id;
 }
+
+uint64_t number_of(struct rdmabroker *session, size_t i)
+{
+	struct rdmabroker_list *list;
+	uint64_t number;
+
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	ck_assert_uint_gt(list->n_sessions, i);
+	number = list->sessions[i].number;
+	rdmabroker_free_list(list);
+	return number;
+}

@@ -46,3 +46,5 @@ void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(struct rdmabroker *session, int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
+/* Of the I-th session in the list that SESSION, an admin's, is shown. */
+uint64_t number_of(struct rdmabroker *session, size_t i);
