@@ -301,6 +301,8 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 	if (!id_is_datagram(id))
 		qp_to_error(id);
 	m.id = id->handle;
+	if (id->disconnected)
+		return 0;
 	return call ? wire_begin(id->session, call, "disconnect", id->handle, &request,
 				 timeout_ms) :
 		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
@@ -433,7 +435,9 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	struct call call;
 	int r = disconnect_id(id, &call, timeout_ms);
 
-	return r < 0 ? r : id_await(id, &call, BIT(DISCONNECTED), 0, deadline, NULL);
+	if (r < 0 || id->disconnected)
+		return r;
+	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline, NULL);
 }
 
 int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)

@@ -221,6 +221,9 @@ struct event *event_digest(struct raw_event *raw)
 		if (!renews_after(e->id, e))
 			qp_to_error(e->id);
 		break;
+	case RDMABROKER_EVENT_DISCONNECTED:
+		e->id->disconnected = true;
+		break;
 	case RDMABROKER_EVENT_UNREACHABLE:
 		if (id_is_datagram(e->id))
 			explain_lookup(event);

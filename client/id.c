@@ -59,21 +59,25 @@ static void forget_events(struct rdmabroker_id *id)
 	}
 }
 
-/* Under a number of our choice. */
-int id_create(struct rdmabroker_id *id)
+static bool is_port_space(enum rdmabroker_port_space ps)
+{
+	switch (ps) {
+	case RDMABROKER_PS_IPOIB:
+	case RDMABROKER_PS_TCP:
+	case RDMABROKER_PS_UDP:
+	case RDMABROKER_PS_IB:
+		return true;
+	}
+	return false;
+}
+
+/* The program is told of the outcome by an event: so it is asked for now. */
+static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
 	Rdmabroker__CreateId m = RDMABROKER__CREATE_ID__INIT;
 	REQUEST(request, CREATE_ID, create_id, &m);
 	int r;
-
-	id->handle = 0;
-	r = choose_handle(session, id);
-	if (r == -EDQUOT)
-		return fail(EDQUOT, "create_id: the session has %u ids, the limit",
-			    session->max_ids);
-	if (r < 0)
-		return fail(-r, "create_id: %s", strerror(-r));
 
 	m.port_space = id->ps;
 	m.id = id->handle;
@@ -81,17 +85,34 @@ int id_create(struct rdmabroker_id *id)
 	if (r < 0) {
 		pthread_mutex_lock(&session->lock);
 		forget_events(id);
-		/* Without an answer the broker may have made it, or will. */
-		if (r == -ETIMEDOUT)
-			*session_find_id(session, id->handle) = DYING;
-		else
-			ids_free(session, id->handle);
+		ids_free(session, id->handle);
 		session_unlock(session);
-		if (r == -ETIMEDOUT)
-			id_give_up_handle(session, id->handle);
 		id->handle = 0;
 	}
 	return r;
+}
+
+/* Under a number of our choice. */
+int id_create(struct rdmabroker_id *id)
+{
+	struct rdmabroker *session = id->session;
+	int r;
+
+	if (!is_port_space(id->ps))
+		return fail(EINVAL, "create_id: there is no port space 0x%x", id->ps);
+	id->handle = 0;
+	id->disconnected = false;
+	r = choose_handle(session, id);
+	if (r == -EDQUOT)
+		return fail(EDQUOT, "create_id: the session has %u ids, the limit",
+			    session->max_ids);
+	if (r < 0)
+		return fail(-r, "create_id: %s", strerror(-r));
+
+	if (session->flags & RDMABROKER_NONBLOCK)
+		return create_now(id);
+	id->is_new = true;
+	return 0;
 }
 
 int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
@@ -162,6 +183,7 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
 	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
+	bool is_new;
 	int r;
 
 	if (id->handle == 0)
@@ -171,8 +193,17 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	if (id->listening)
 		wire_pump(session, now_ms());
 	forget_events(id);
-	*session_find_id(session, id->handle) = DYING;
+	is_new = id->is_new;
+	if (is_new)
+		ids_free(session, id->handle);
+	else
+		*session_find_id(session, id->handle) = DYING;
 	session_unlock(session);
+	if (is_new) {
+		id->handle = 0;
+		id->is_new = false;
+		return 0;
+	}
 	m.id = like.handle = id->handle;
 	id->handle = 0;
 	/* Requests may be on their way here, whose senders wait for an answer that nobody would give. */

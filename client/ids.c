@@ -64,6 +64,13 @@ struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t hand
 	return handle == 0 || i >= ids->n || !ids->ids[i] ? NULL : &ids->ids[i];
 }
 
+struct rdmabroker_id *ids_find_living(struct rdmabroker *session, uint32_t handle)
+{
+	struct rdmabroker_id **slot = session_find_id(session, handle);
+
+	return slot && *slot != DYING ? *slot : NULL;
+}
+
 void ids_free(struct rdmabroker *session, uint32_t handle)
 {
 	*session_find_id(session, handle) = NULL;

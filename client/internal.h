@@ -39,6 +39,7 @@ struct call {
 	bool unanswered;
 	bool answered; /* not waited: never unanswered */
 	bool refused; /* waited, and failed */
+	bool creates; /* HANDLE's id is made with it, and is not where it fails */
 	bool listed; /* in rdmabroker.calls: no answer came yet */
 	uint64_t order; /* of sending; 0: not sent yet */
 	enum rdmabroker_event_type failure_type; /* not waited: the event that tells of a failure */
@@ -115,6 +116,7 @@ struct device {
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
+	bool is_new; /* the broker has not heard of it: the next request says so; session.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
@@ -129,6 +131,7 @@ struct rdmabroker_id {
 	/* What it takes to make the id anew, see renew.c: */
 	int options[4]; /* by enum rdmabroker_option; -1: not set */
 	bool listening;
+	bool disconnected; /* and the broker has said all there is to say to the peer */
 	unsigned n_digesting; /* threads that work on events of it; session.lock */
 	bool bound; /* to its local address, by the program's wish */
 	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
@@ -262,6 +265,7 @@ int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *r
 bool ids_have_dying(const struct ids *ids);
 void ids_free(struct rdmabroker *session, uint32_t handle);
 struct rdmabroker_id **session_find_id(struct rdmabroker *session, uint32_t handle);
+struct rdmabroker_id *ids_find_living(struct rdmabroker *session, uint32_t handle);
 
 #define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
 

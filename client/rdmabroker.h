@@ -402,9 +402,13 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  * rdmabroker_create_id - Make an id.
  * @context: The program's own, see rdmabroker_id_get_context().
  * @ps: The port space.
+ * Description:
+ *   The broker makes its part with the first call that asks something of the id, in one round trip, and what
+ *   is wrong with that is what that call returns: -EDQUOT at a limit of the broker's, -ENODEV while the
+ *   host has no RDMA device, -ESHUTDOWN while the broker is draining. The next call then tries again. With
+ *   RDMABROKER_NONBLOCK it is asked at once, and an event DONE tells.
  * Returns:
- *   0; -EDQUOT at the limit of ids; -EINVAL: there is no such port space; -ENODEV while the host has
- *   no RDMA device.
+ *   0; -EDQUOT at the session's limit of ids; -EINVAL: there is no such port space.
  * See also:
  *   rdma_create_id
  */
@@ -743,7 +747,8 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  * rdmabroker_disconnect - End a connection.
  * Description:
  *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome:
- *   DISCONNECTED, here and at the peer.
+ *   DISCONNECTED, here and at the peer. Where that has come already nothing more is done: the broker has
+ *   answered the peer, whose own call does not wait for this program.
  * See also:
  *   rdma_disconnect
  */

@@ -274,13 +274,6 @@ static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 	TAILQ_REMOVE(&session->events, raw, link);
 }
 
-static struct rdmabroker_id *living(struct rdmabroker *session, uint32_t handle)
-{
-	struct rdmabroker_id **slot = session_find_id(session, handle);
-
-	return slot && *slot != DYING ? *slot : NULL;
-}
-
 /*
  * A request comes with its id, nothing else does; what the library makes itself comes from nowhere else;
  * and what is negative is an errno.
@@ -308,7 +301,7 @@ int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	}
 	raw->frame = frame;
 	raw->type = (enum rdmabroker_event_type)event->type;
-	raw->id = living(session, event->id);
+	raw->id = ids_find_living(session, event->id);
 	if (event->request_id)
 		r = id_new_request(session, event->request_id,
 				   raw->id ? raw->id->ps : RDMABROKER_PS_TCP, &raw->request);
@@ -352,6 +345,9 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 
 	if (call->destroys)
 		ids_free(session, call->handle);
+	id = call->destroys ? NULL : ids_find_living(session, call->handle);
+	if (id && call->creates && reply->failure)
+		id->is_new = true;
 	if (call->waited) {
 		/* Now, for its events may be right behind. */
 		if (reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
@@ -362,7 +358,6 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 		call->done = true;
 		return 0;
 	}
-	id = call->destroys ? NULL : living(session, call->handle);
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
 	if (id && !call->silent && (reply->failure || !call->quiet))

@@ -204,8 +204,8 @@ int wire_pump(struct rdmabroker *session, int64_t deadline)
 
 /* Sending */
 
-static int send_request(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
-			int64_t deadline)
+static int pack_and_send(struct rdmabroker *session, struct call *call,
+			 Rdmabroker__Request *request, int64_t deadline)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	uint8_t buf[PACKET_MAX];
@@ -245,6 +245,27 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 		return fail(-r, "%s: sending failed: %s", call->name, strerror(-r));
 	call->order = ++session->n_sent;
 	return 0;
+}
+
+/* An id that the broker has not heard of is made with the first request about it. */
+static int send_request(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
+			int64_t deadline)
+{
+	struct rdmabroker_id *id = ids_find_living(session, call->handle);
+	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
+	int r;
+
+	if (!id || !id->is_new)
+		return pack_and_send(session, call, request, deadline);
+	first.id = id->handle;
+	first.port_space = id->ps;
+	request->first = &first;
+	call->creates = true;
+	id->is_new = false;
+	r = pack_and_send(session, call, request, deadline);
+	if (r < 0)
+		id->is_new = true;
+	return r;
 }
 
 /*

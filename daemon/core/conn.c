@@ -431,6 +431,8 @@ int id_disconnect(struct id *id)
 	case ID_MOVED:
 	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect");
+	case ID_DISCONNECTED:
+		return 0; /* both sides have said all there is to say */
 	default:
 		break; /* where there is nothing to disconnect the kernel does nothing, and says yes */
 	}

@@ -420,7 +420,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		.type = event->type,
 		.status = event->status,
 	};
-	bool moved;
+	bool moved, was_ending;
 	int r = 0;
 
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -435,7 +435,11 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && conn_resolve_on(id, event->status))
 		return;
 
+	was_ending = id->state == ID_DISCONNECTING;
 	moved = id_move(id, event->type);
+	/* The peer waits for an answer, and whether it gets one is not to hang on the client. */
+	if (moved && event->type == RDMA_CM_EVENT_DISCONNECTED && !was_ending)
+		fabric_id_disconnect(id->fabric);
 	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
 		log_debug("Session %llu, id %u: %s while %s.",

@@ -68,6 +68,9 @@ static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 		return false;
 	}
 	fabric_id_note_device(request ? ret->request : id);
+	/* What is left to be said then is the kernel's, when the id goes. */
+	if (ret->type == RDMA_CM_EVENT_DISCONNECTED || ret->type == RDMA_CM_EVENT_REJECTED)
+		id->connecting = false;
 	/* The node may have gone before; or it goes next, then udev tells. */
 	if (ret->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		fabric_release_gone_contexts(channel->fabric);

@@ -42,9 +42,8 @@ static int do_hello(struct call *call)
 	return 0;
 }
 
-static int do_create_id(struct call *call)
+static int create_id(struct call *call, const Rdmabroker__CreateId *m)
 {
-	const Rdmabroker__CreateId *m = call->request->create_id;
 	struct id *id;
 
 	switch (m->port_space) {
@@ -60,6 +59,11 @@ static int do_create_id(struct call *call)
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
 	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space);
+}
+
+static int do_create_id(struct call *call)
+{
+	return create_id(call, call->request->create_id);
 }
 
 static int do_destroy_id(struct call *call)
@@ -419,6 +423,27 @@ bool request_takes_fd(const Rdmabroker__Request *request)
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
+/* With the id that the operation is about made first: either both, or neither. */
+static int carry_out_with_first(struct call *call, const struct operation *op)
+{
+	const Rdmabroker__CreateId *first = call->request->first;
+	struct failure failure;
+	struct id *id;
+	int r;
+
+	r = create_id(call, first);
+	if (r != 0)
+		return r;
+	r = op->handler(call);
+	if (r == 0)
+		return 0;
+	failure = call->session->failure;
+	if (session_get_id(call->session, first->id, &id) == 0)
+		id_free(id);
+	call->session->failure = failure;
+	return r;
+}
+
 static int carry_out(struct call *call, bool *greeted)
 {
 	const struct operation *op = find_operation(call->request->op_case);
@@ -444,7 +469,11 @@ static int carry_out(struct call *call, bool *greeted)
 					   "only root, the broker's own user and whom a rule for "
 					   "admin allows may ask" :
 					   "no session rule allows this user to use RDMA");
-	return op->handler(call);
+	if (!call->request->first)
+		return op->handler(call);
+	if (op->permits != SESSION_PERMIT_CLIENT)
+		return failure_set(failure, STATUS_BAD_REQUEST, "%s: is not about an id", op->name);
+	return carry_out_with_first(call, op);
 }
 
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,

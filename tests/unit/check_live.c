@@ -109,14 +109,20 @@ START_TEST(list_has_pages)
 	struct rdmabroker_id *ids[3][40];
 	struct rdmabroker_list *list;
 	size_t n = 0;
+	int tos;
 
 	harness.core->settings.max_ids_per_session = 100;
 	for (int i = 0; i < 3; i++) {
 		sessions[i] = open_session(0);
-		for (int k = 0; k < 40; k++)
+		for (int k = 0; k < 40; k++) {
 			ck_assert_int_eq(rdmabroker_create_id(sessions[i], &ids[i][k], NULL,
 							      RDMABROKER_PS_TCP),
 					 0);
+			/* The broker hears of it with what is asked of it. */
+			ck_assert_int_eq(rdmabroker_get_option(ids[i][k], RDMABROKER_OPTION_TOS,
+							       &tos),
+					 0);
+		}
 	}
 	for (int k = 0; k < 40; k += 2)
 		rdmabroker_destroy_id(ids[0][k]);
@@ -411,8 +417,10 @@ START_TEST(drain_takes_nothing_new)
 
 	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
 	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
-	expect_failure(c, rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), ESHUTDOWN,
-		       "draining");
+	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
+	expect_failure(c, rdmabroker_bind_addr(id, addr(7473)), ESHUTDOWN,
+		       "create_id: the broker is draining");
+	rdmabroker_destroy_id(id);
 	expect_failure(c, rdmabroker_listen(bound, 0), ESHUTDOWN, "listen: the broker is draining");
 	expect_failure(c, rdmabroker_resolve_addr_wait(bound, NULL, addr(7471), T), ESHUTDOWN,
 		       "draining");

@@ -284,4 +284,59 @@ START_TEST(every_request_in_every_state)
 }
 END_TEST
 
-UNIT_MAIN("states", NULL, NULL, every_request_in_every_state)
+/* The request with a field more: the id that it is about is made first. */
+static void ask_with_first(struct wire_client *c, int op, uint32_t id)
+{
+	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
+	uint8_t buf[PACKET_MAX];
+	Rdmabroker__Frame *frame = rdmabroker__frame__unpack(
+		NULL, request_make(++c->serial, op, id, NULL, 0, buf), buf);
+
+	first.port_space = RDMA_PS_TCP;
+	first.id = id;
+	frame->request->first = &first;
+	wire_send(c, buf, rdmabroker__frame__pack(frame, buf), NULL);
+	frame->request->first = NULL;
+	rdmabroker__frame__free_unpacked(frame, NULL);
+	run();
+	ck_assert_msg(c->n_answers == 1, "%s: %u answers", request_name(op), c->n_answers);
+}
+
+static bool is_about_no_id(int op)
+{
+	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
+	       (op >= OP(EXPLAIN) && op <= OP(WATCH));
+}
+
+START_TEST(with_the_id_made_first)
+{
+	unsigned n_done = 0;
+	struct id *made;
+
+	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {
+		bool expected = (allowed[op] & IN(ID_IDLE)) && !is_about_no_id(op);
+
+		set_up(NO_ID);
+		ask_with_first(&client, op, 1);
+		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
+			      request_name(op), client.status, client.error);
+		/* Both or neither. */
+		ck_assert_int_eq(session_get_id(client.session, 1, &made) == 0,
+				 expected && op != OP(DESTROY_ID));
+		n_done += expected;
+		tear_down();
+
+		/* Where there is one already it is left alone. */
+		set_up(ID_BOUND);
+		reach(ID_BOUND, &(uint32_t){ 0 });
+		ask_with_first(&client, op, 1);
+		ck_assert_int_ne(client.status, 0);
+		ck_assert_int_eq(state_of(&client, 1), ID_BOUND);
+		ck_assert_uint_eq(wire.core->n_ids, 1);
+		tear_down();
+	}
+	ck_assert_uint_ge(n_done, 10);
+}
+END_TEST
+
+UNIT_MAIN("states", NULL, NULL, every_request_in_every_state, with_the_id_made_first)
