@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "fabric/internal.h"
+#include "fabric/routes.h"
+#include "util/log.h"
 #include "util/util.h"
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
@@ -52,6 +54,12 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	r = fabric_start_hotplug(fabric);
 	if (r < 0)
 		return r;
+	if (ops->routes_changed) {
+		r = routes_new(&fabric->routes, loop, ops->routes_changed, userdata);
+		if (r < 0)
+			log_warning("Changes of addresses and routes cannot be heard of: %s.",
+				    strerror(-r));
+	}
 	*ret = TAKE_PTR(fabric);
 	return 0;
 }
@@ -63,6 +71,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	if (!fabric)
 		return NULL;
 	assert(fabric->n_channels == 0);
+	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);
 	sd_event_source_disable_unref(fabric->announce);
 	while ((l = list_first(&fabric->devices))) {
@@ -76,6 +85,11 @@ struct fabric *fabric_free(struct fabric *fabric)
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;
+}
+
+bool fabric_knows_routes(const struct fabric *fabric)
+{
+	return fabric->routes && routes_can_tell(fabric->routes);
 }
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device)

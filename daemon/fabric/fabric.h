@@ -43,6 +43,11 @@ struct fabric_ops {
 	void (*device_added)(void *userdata, struct fabric_device *device);
 	/* The device's node is gone; its leases are dead (see fabric_lease_free()). */
 	void (*device_removed)(void *userdata, struct fabric_device *device);
+	/*
+	 * Addresses, routes or neighbours of the host changed: what was resolved before may lead elsewhere
+	 * now. May be NULL. See fabric_knows_routes().
+	 */
+	void (*routes_changed)(void *userdata);
 };
 
 /* A copy of a struct rdma_cm_event that nobody needs to ack. */
@@ -78,6 +83,9 @@ struct fabric_id_info {
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
 struct fabric *fabric_free(struct fabric *fabric); /* all channels and leases must be gone */
+
+/* Whether routes_changed is told at all. When that ends, it is told one last time. */
+bool fabric_knows_routes(const struct fabric *fabric);
 
 /* Devices, in the order they appeared. PREV NULL: the first; NULL returned: no more. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);

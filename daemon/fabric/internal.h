@@ -23,6 +23,7 @@ struct fabric {
 	sd_device_monitor *monitor;
 	sd_event_source *announce; /* tells of devices that are new */
 	struct mnl_socket *netlink; /* NULL until it is needed */
+	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
 	uint32_t serial; /* of the last netlink request */
 	int null_fd; /* /dev/null, see context.c */
 };

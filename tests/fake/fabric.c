@@ -43,6 +43,7 @@ struct fabric {
 	uint32_t stranger;
 	unsigned n_stale;
 	bool holds_events;
+	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;
 	uint16_t last_port;
@@ -124,6 +125,11 @@ static int on_turn(sd_event_source *source, void *userdata)
 			fabric->ops->device_added(fabric->userdata, device);
 		}
 	}
+	if (fabric->routes_change) {
+		fabric->routes_change = false;
+		if (fabric->ops->routes_changed)
+			fabric->ops->routes_changed(fabric->userdata);
+	}
 	while (!fabric->holds_events && (l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
 
@@ -154,6 +160,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->ops = ops;
 	fabric->userdata = userdata;
 	fabric->last_port = 40000;
+	fabric->knows_routes = true;
 	list_init(&fabric->devices);
 	list_init(&fabric->ids);
 	list_init(&fabric->pending);
@@ -162,6 +169,11 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fake_add_device(fabric, "fake0");
 	*ret = fabric;
 	return 0;
+}
+
+bool fabric_knows_routes(const struct fabric *fabric)
+{
+	return fabric->ops->routes_changed && fabric->knows_routes;
 }
 
 /* Devices and leases */
@@ -707,6 +719,17 @@ void fake_hold_events(struct fabric *fabric, bool hold)
 {
 	fabric->holds_events = hold;
 	kick(fabric);
+}
+
+void fake_change_routes(struct fabric *fabric)
+{
+	fabric->routes_change = true;
+	kick(fabric);
+}
+
+void fake_set_knows_routes(struct fabric *fabric, bool knows)
+{
+	fabric->knows_routes = knows;
 }
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,

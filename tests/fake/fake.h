@@ -56,6 +56,11 @@ void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
 
+/* routes_changed is told from the loop, before the events that are on their way, held or not. */
+void fake_change_routes(struct fabric *fabric);
+/* What fabric_knows_routes() says: true from the start. */
+void fake_set_knows_routes(struct fabric *fabric, bool knows);
+
 /* Events wait until this is called with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);
 

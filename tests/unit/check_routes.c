@@ -1,0 +1,849 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/fib_rules.h>
+#include <linux/if.h>
+#include <linux/neighbour.h>
+#include <linux/nexthop.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric/fabric.h"
+#include "fabric/routes.h"
+#include "tests/unit/unit.h"
+
+/*
+ * What counts as a change of the host's routes, asked of the kernel in a network namespace of the test's
+ * own. Its notices are there when the request is answered. What counts for nothing is followed by
+ * nothing, and by a change that is still told.
+ *
+ * The fabric here is the real one.
+ */
+
+#define LO 1 /* the index of lo in every namespace */
+
+union message {
+	struct nlmsghdr header;
+	char bytes[512];
+};
+
+static sd_event *loop;
+static struct mnl_socket *nl; /* the test's own */
+static uint32_t serial;
+static unsigned n_told;
+
+/* libmnl's, watched: the socket that was opened last. */
+static struct mnl_socket *opened;
+static int open_error; /* > 0: the next one of NETLINK_ROUTE fails with it */
+
+struct mnl_socket *mnl_socket_open2(int bus, int flags)
+{
+	static struct mnl_socket *(*real)(int, int);
+
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "mnl_socket_open2");
+	ck_assert_ptr_nonnull(real);
+	if (open_error > 0 && bus == NETLINK_ROUTE) {
+		errno = open_error;
+		open_error = 0;
+		return NULL;
+	}
+	opened = real(bus, flags);
+	return opened;
+}
+
+static void on_changed(void *userdata)
+{
+	ck_assert_ptr_eq(userdata, &n_told);
+	n_told++;
+}
+
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void set_up(void)
+{
+	n_told = 0;
+	ck_assert_int_ge(sd_event_new(&loop), 0);
+}
+
+static void tear_down(void)
+{
+	if (nl)
+		mnl_socket_close(nl);
+	nl = NULL;
+	loop = sd_event_unref(loop);
+}
+
+/* False: it cannot be had here, and the test can show nothing. */
+static bool enter_namespace(void)
+{
+	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
+		printf("no network namespace to change routes in: %s\n", strerror(errno));
+		return false;
+	}
+	nl = mnl_socket_open(NETLINK_ROUTE);
+	ck_assert_ptr_nonnull(nl);
+	ck_assert_int_eq(mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID), 0);
+	return true;
+}
+
+static struct routes *start(void)
+{
+	struct routes *routes;
+
+	ck_assert_int_eq(routes_new(&routes, loop, on_changed, &n_told), 0);
+	return routes;
+}
+
+/* How often it was told of what the kernel has said until now. */
+static unsigned told(void)
+{
+	unsigned before = n_told;
+	int r;
+
+	while ((r = sd_event_run(loop, 0)) > 0)
+		;
+	ck_assert_int_eq(r, 0);
+	return n_told - before;
+}
+
+/* Requests to the kernel */
+
+static void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size)
+{
+	struct nlmsghdr *header;
+
+	memset(buf, 0, sizeof(*buf));
+	header = mnl_nlmsg_put_header(buf->bytes);
+	header->nlmsg_type = type;
+	header->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+	header->nlmsg_seq = ++serial;
+	return mnl_nlmsg_put_extra_header(header, size);
+}
+
+static int send_request(const union message *buf)
+{
+	_Alignas(struct nlmsghdr) char answer[4096];
+	ssize_t n;
+
+	ck_assert_int_ge(mnl_socket_sendto(nl, buf, buf->header.nlmsg_len), 0);
+	n = mnl_socket_recvfrom(nl, answer, sizeof(answer));
+	ck_assert_int_gt(n, 0);
+	return mnl_cb_run(answer, (size_t)n, serial, mnl_socket_get_portid(nl), NULL, NULL) < 0 ?
+		       -errno :
+		       0;
+}
+
+static size_t read_addr(int family, const char *text, uint8_t ret[16])
+{
+	ck_assert_int_eq(inet_pton(family, text, ret), 1);
+	return family == AF_INET ? 4 : 16;
+}
+
+static void put_addr(union message *buf, uint16_t attr, int family, const char *text)
+{
+	uint8_t addr[16];
+	size_t len = read_addr(family, text, addr);
+
+	mnl_attr_put(&buf->header, attr, len, addr);
+}
+
+static int set_lo(bool up)
+{
+	union message buf;
+	struct ifinfomsg *info = begin(&buf, RTM_NEWLINK, 0, sizeof(*info));
+
+	info->ifi_index = LO;
+	info->ifi_change = IFF_UP;
+	info->ifi_flags = up ? IFF_UP : 0;
+	return send_request(&buf);
+}
+
+static int change_address(uint16_t type, int family, const char *text)
+{
+	union message buf;
+	struct ifaddrmsg *addr = begin(
+		&buf, type, type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(*addr));
+
+	addr->ifa_family = (uint8_t)family;
+	addr->ifa_prefixlen = family == AF_INET ? 32 : 128;
+	addr->ifa_flags = IFA_F_NODAD;
+	addr->ifa_index = LO;
+	put_addr(&buf, IFA_LOCAL, family, text);
+	return send_request(&buf);
+}
+
+static int change_route(uint16_t type, int family, const char *text)
+{
+	union message buf;
+	struct rtmsg *route = begin(&buf, type, NLM_F_CREATE, sizeof(*route));
+
+	route->rtm_family = (uint8_t)family;
+	route->rtm_dst_len = family == AF_INET ? 32 : 128;
+	route->rtm_table = RT_TABLE_MAIN;
+	route->rtm_protocol = RTPROT_STATIC;
+	route->rtm_scope = RT_SCOPE_LINK;
+	route->rtm_type = RTN_UNICAST;
+	put_addr(&buf, RTA_DST, family, text);
+	mnl_attr_put_u32(&buf.header, RTA_OIF, LO);
+	return send_request(&buf);
+}
+
+static int change_rule(uint16_t type, int family, const char *text)
+{
+	union message buf;
+	struct fib_rule_hdr *rule = begin(
+		&buf, type, type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(*rule));
+
+	(void)text;
+	rule->family = (uint8_t)family;
+	rule->action = FR_ACT_TO_TBL;
+	rule->table = 100;
+	mnl_attr_put_u32(&buf.header, FRA_PRIORITY, 100);
+	return send_request(&buf);
+}
+
+static int change_nexthop(uint16_t type, int family, const char *text)
+{
+	union message buf;
+	struct nhmsg *hop = begin(
+		&buf, type, type == RTM_NEWNEXTHOP ? NLM_F_CREATE | NLM_F_EXCL : 0, sizeof(*hop));
+
+	(void)text;
+	mnl_attr_put_u32(&buf.header, NHA_ID, 1);
+	if (type == RTM_NEWNEXTHOP) {
+		hop->nh_family = (uint8_t)family;
+		mnl_attr_put_u32(&buf.header, NHA_OIF, LO);
+	}
+	return send_request(&buf);
+}
+
+/* LLADDR 0: without. */
+static void put_neighbour(union message *buf, struct ndmsg *nd, int family, const char *text,
+			  uint16_t state, uint8_t lladdr)
+{
+	const uint8_t mac[6] = { 2, 0, 0, 0, 0, lladdr };
+
+	nd->ndm_family = (uint8_t)family;
+	nd->ndm_ifindex = LO;
+	nd->ndm_state = state;
+	put_addr(buf, NDA_DST, family, text);
+	if (lladdr)
+		mnl_attr_put(&buf->header, NDA_LLADDR, sizeof(mac), mac);
+}
+
+static int set_neighbour(int family, const char *text, uint16_t state, uint8_t lladdr)
+{
+	union message buf;
+	struct ndmsg *nd = begin(&buf, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, sizeof(*nd));
+
+	put_neighbour(&buf, nd, family, text, state, lladdr);
+	return send_request(&buf);
+}
+
+static int delete_neighbour(int family, const char *text)
+{
+	union message buf;
+	struct ndmsg *nd = begin(&buf, RTM_DELNEIGH, 0, sizeof(*nd));
+
+	put_neighbour(&buf, nd, family, text, 0, 0);
+	return send_request(&buf);
+}
+
+/* On lo the kernel has one IPv4 neighbour, of this address. */
+static const struct {
+	int family;
+	const char *addr, *neighbour;
+} families[] = { { AF_INET, "192.0.2.1", "0.0.0.0" }, { AF_INET6, "2001:db8::1", "2001:db8::2" } };
+
+#define N_FAMILIES (sizeof(families) / sizeof(families[0]))
+
+/* False: the kernel has no IPv6, or gives none to a new namespace. */
+static bool has_family(size_t i)
+{
+	int fd = families[i].family == AF_INET6 ?
+			 open("/proc/sys/net/ipv6/conf/lo/disable_ipv6", O_RDONLY | O_CLOEXEC) :
+			 -1;
+	char off = '1';
+
+	if (fd >= 0) {
+		ck_assert_int_eq(read(fd, &off, 1), 1);
+		close(fd);
+	}
+	if (families[i].family == AF_INET || off == '0')
+		return true;
+	printf("no IPv6 on this machine\n");
+	return false;
+}
+
+START_TEST(links_addresses_routes_rules)
+{
+	static const struct {
+		int (*change)(uint16_t type, int family, const char *text);
+		uint16_t add, del;
+	} kinds[] = {
+		{ change_address, RTM_NEWADDR, RTM_DELADDR },
+		{ change_route, RTM_NEWROUTE, RTM_DELROUTE },
+		{ change_rule, RTM_NEWRULE, RTM_DELRULE },
+		{ change_nexthop, RTM_NEWNEXTHOP, RTM_DELNEXTHOP },
+	};
+	struct routes *routes;
+
+	if (!enter_namespace())
+		return;
+	routes = start();
+	ck_assert_uint_eq(told(), 0);
+	ck_assert_int_eq(set_lo(true), 0);
+	ck_assert_uint_eq(told(), 1);
+	for (size_t i = 0; i < N_FAMILIES; i++) {
+		if (!has_family(i))
+			continue;
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+			ck_assert_int_eq(kinds[k].change(kinds[k].add, families[i].family,
+							 families[i].addr),
+					 0);
+			ck_assert_uint_eq(told(), 1);
+			ck_assert_uint_eq(told(), 0);
+			ck_assert_int_eq(kinds[k].change(kinds[k].del, families[i].family,
+							 families[i].addr),
+					 0);
+			ck_assert_uint_eq(told(), 1);
+		}
+	}
+	ck_assert_int_eq(set_lo(false), 0);
+	ck_assert_uint_eq(told(), 1);
+	routes_free(routes);
+}
+END_TEST
+
+/* Each of the groups by itself: of an address alone IPv4 tells by its routes too. */
+START_TEST(hears_all_groups)
+{
+	static const int groups[] = { RTNLGRP_LINK,        RTNLGRP_NEIGH,      RTNLGRP_IPV4_IFADDR,
+				      RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+				      RTNLGRP_IPV4_RULE,   RTNLGRP_IPV6_RULE,  RTNLGRP_NEXTHOP };
+	struct routes *routes = start();
+	uint32_t joined[8] = { 0 };
+	socklen_t len = sizeof(joined);
+
+	ck_assert_int_eq(mnl_socket_getsockopt(opened, NETLINK_LIST_MEMBERSHIPS, joined, &len), 0);
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+		ck_assert_uint_ne(joined[(groups[i] - 1) / 32] & 1U << (groups[i] - 1) % 32, 0);
+	ck_assert_int_ne(fcntl(mnl_socket_get_fd(opened), F_GETFD) & FD_CLOEXEC, 0);
+	ck_assert_int_ne(fcntl(mnl_socket_get_fd(opened), F_GETFL) & O_NONBLOCK, 0);
+	routes_free(routes);
+}
+END_TEST
+
+static void assert_neighbour_told(int family, const char *text)
+{
+	static const struct {
+		uint16_t state;
+		uint8_t lladdr;
+		unsigned n_told;
+	} steps[] = {
+		{ NUD_STALE, 1, 1 }, /* new to us */
+		{ NUD_REACHABLE, 1, 0 }, { NUD_STALE, 1, 0 },     { NUD_PERMANENT, 1, 0 },
+		{ NUD_STALE, 2, 1 }, /* elsewhere */
+		{ NUD_REACHABLE, 2, 0 }, { NUD_REACHABLE, 1, 1 }, { NUD_FAILED, 0, 1 }, /* lost */
+		{ NUD_STALE, 1, 1 }, /* and found */
+		{ NUD_REACHABLE, 1, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		ck_assert_int_eq(set_neighbour(family, text, steps[i].state, steps[i].lladdr), 0);
+		ck_assert_msg(told() == steps[i].n_told, "%s: step %zu", text, i);
+	}
+	ck_assert_int_eq(delete_neighbour(family, text), 0);
+	ck_assert_uint_eq(told(), 1);
+	/* It comes without a link-layer address, and goes again. */
+	ck_assert_int_eq(set_neighbour(family, text, NUD_FAILED, 0), 0);
+	ck_assert_int_eq(delete_neighbour(family, text), 0);
+	ck_assert_uint_eq(told(), 0);
+	ck_assert_int_eq(set_neighbour(family, text, NUD_STALE, 1), 0);
+	ck_assert_uint_eq(told(), 1);
+}
+
+START_TEST(neighbours)
+{
+	struct routes *routes;
+
+	if (!enter_namespace())
+		return;
+	ck_assert_int_eq(set_lo(true), 0);
+	routes = start();
+	for (size_t i = 0; i < N_FAMILIES; i++)
+		if (has_family(i))
+			assert_neighbour_told(families[i].family, families[i].neighbour);
+	routes_free(routes);
+}
+END_TEST
+
+/* Of one turn of the loop only the first is told, and many need several turns. */
+START_TEST(once_a_turn)
+{
+	struct routes *routes;
+
+	if (!enter_namespace())
+		return;
+	ck_assert_int_eq(set_lo(true), 0);
+	routes = start();
+	for (int i = 0; i < 50; i++) {
+		ck_assert_int_eq(change_rule(RTM_NEWRULE, AF_INET, NULL), 0);
+		ck_assert_int_eq(change_rule(RTM_DELRULE, AF_INET, NULL), 0);
+	}
+	ck_assert_int_gt(sd_event_run(loop, 0), 0);
+	ck_assert_uint_eq(n_told, 1);
+	ck_assert_uint_eq(told(), 1);
+	routes_free(routes);
+}
+END_TEST
+
+/* Once it is known, none of these counts by itself. */
+static void use_neighbour(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(set_neighbour(AF_INET, "0.0.0.0", NUD_REACHABLE, 1), 0);
+		ck_assert_int_eq(set_neighbour(AF_INET, "0.0.0.0", NUD_STALE, 1), 0);
+	}
+}
+
+/* More than the socket holds. */
+START_TEST(lost_notices)
+{
+	struct routes *routes;
+	unsigned n_turns = 0;
+	int size = 100000; /* for more than two turns */
+
+	if (!enter_namespace())
+		return;
+	ck_assert_int_eq(set_lo(true), 0);
+	routes = start();
+	ck_assert_int_eq(setsockopt(mnl_socket_get_fd(opened), SOL_SOCKET, SO_RCVBUF, &size,
+				    sizeof(size)),
+			 0);
+	use_neighbour(1);
+	ck_assert_uint_eq(told(), 1);
+	use_neighbour(10);
+	ck_assert_uint_eq(told(), 0);
+	use_neighbour(2000);
+	/* While some may still be lost, what is there to be read proves nothing. */
+	while (sd_event_run(loop, 0) > 0)
+		n_turns++;
+	ck_assert_uint_gt(n_turns, 2);
+	ck_assert_uint_eq(n_told, 1 + n_turns);
+	/* Nor is it remembered. */
+	use_neighbour(1);
+	ck_assert_uint_eq(told(), 1);
+	use_neighbour(10);
+	ck_assert_uint_eq(told(), 0);
+	ck_assert(routes_can_tell(routes));
+	routes_free(routes);
+}
+END_TEST
+
+/* Who may change routes may also send to those who listen, but that is no notice. */
+START_TEST(other_senders)
+{
+	struct sockaddr_nl to = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR };
+	union message buf;
+	struct nlmsghdr *header = &buf.header;
+	struct routes *routes;
+
+	if (!enter_namespace())
+		return;
+	ck_assert_int_eq(set_lo(true), 0);
+	routes = start();
+	begin(&buf, RTM_NEWADDR, 0, sizeof(struct ifaddrmsg));
+	header->nlmsg_flags = 0;
+	ck_assert_int_eq(sendto(mnl_socket_get_fd(nl), &buf, header->nlmsg_len, 0,
+				(struct sockaddr *)&to, sizeof(to)),
+			 (int)header->nlmsg_len);
+	ck_assert_int_gt(sd_event_run(loop, 0), 0);
+	ck_assert_uint_eq(n_told, 0);
+	ck_assert_int_eq(change_address(RTM_NEWADDR, AF_INET, "192.0.2.1"), 0);
+	ck_assert_uint_eq(told(), 1);
+	routes_free(routes);
+}
+END_TEST
+
+/* Something else is in the socket's place when its notice is to be read. */
+START_TEST(the_socket_fails)
+{
+	struct routes *routes;
+	int fd, socket, other;
+
+	if (!enter_namespace())
+		return;
+	routes = start();
+	ck_assert(routes_can_tell(routes));
+	ck_assert_int_eq(set_lo(true), 0);
+	fd = mnl_socket_get_fd(opened);
+	socket = dup(fd);
+	ck_assert_int_ge(socket, 0);
+	other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(other, 0);
+	ck_assert_int_eq(dup2(other, fd), fd);
+	ck_assert_int_gt(sd_event_run(loop, 0), 0);
+	ck_assert_uint_eq(n_told, 1);
+	ck_assert(!routes_can_tell(routes));
+	close(socket);
+	close(other);
+	ck_assert_int_eq(set_lo(false), 0);
+	ck_assert_uint_eq(told(), 0);
+	routes_free(routes);
+}
+END_TEST
+
+static struct routes *freed_when_told;
+
+static void free_it(void *userdata)
+{
+	(void)userdata;
+	n_told++;
+	freed_when_told = routes_free(freed_when_told);
+}
+
+START_TEST(freed)
+{
+	unsigned n_fds;
+	struct routes *routes;
+
+	ck_assert_ptr_null(routes_free(NULL));
+	if (!enter_namespace())
+		return;
+	n_fds = count_fds();
+	routes = start();
+	ck_assert_int_eq(set_lo(true), 0);
+	ck_assert_uint_eq(told(), 1);
+	/* It has not been told of this when it goes. */
+	ck_assert_int_eq(change_address(RTM_NEWADDR, AF_INET, "192.0.2.1"), 0);
+	ck_assert_ptr_null(routes_free(routes));
+	ck_assert_uint_eq(told(), 0);
+	ck_assert_uint_eq(count_fds(), n_fds);
+
+	ck_assert_int_eq(routes_new(&freed_when_told, loop, free_it, NULL), 0);
+	ck_assert_int_eq(set_lo(false), 0);
+	ck_assert_uint_eq(told(), 1);
+	ck_assert_ptr_null(freed_when_told);
+	ck_assert_uint_eq(count_fds(), n_fds);
+}
+END_TEST
+
+START_TEST(no_socket)
+{
+	struct routes *routes = NULL;
+	unsigned n_fds = count_fds();
+
+	open_error = EPROTONOSUPPORT;
+	ck_assert_int_eq(routes_new(&routes, loop, on_changed, &n_told), -EPROTONOSUPPORT);
+	ck_assert_ptr_null(routes);
+	ck_assert_uint_eq(count_fds(), n_fds);
+}
+END_TEST
+
+/* Notices that the kernel would have to be brought to send */
+
+/* A copy that ends where LEN ends, so that reading past it is found. */
+static bool take(struct routes *routes, const void *datagram, size_t len)
+{
+	void *copy = malloc(len ?: 1);
+	bool changed;
+
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, datagram, len);
+	changed = routes_take(routes, copy, len);
+	free(copy);
+	return changed;
+}
+
+static bool take_message(struct routes *routes, const union message *buf)
+{
+	return take(routes, buf, buf->header.nlmsg_len);
+}
+
+static bool take_neighbour(struct routes *routes, uint16_t type, const char *text, uint16_t state,
+			   uint8_t lladdr)
+{
+	union message buf;
+	struct ndmsg *nd = begin(&buf, type, 0, sizeof(*nd));
+
+	put_neighbour(&buf, nd, strchr(text, ':') ? AF_INET6 : AF_INET, text, state, lladdr);
+	return take_message(routes, &buf);
+}
+
+START_TEST(states_of_a_neighbour)
+{
+	static const uint16_t harmless[] = { NUD_STALE,     NUD_DELAY, NUD_PROBE,
+					     NUD_REACHABLE, NUD_NOARP, NUD_PERMANENT };
+	static const uint16_t lost[] = { NUD_INCOMPLETE, NUD_FAILED, NUD_NONE };
+	struct routes *routes = start();
+
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", lost[i], 0));
+		ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_REACHABLE, 1));
+		for (size_t k = 0; k < sizeof(harmless) / sizeof(harmless[0]); k++)
+			ck_assert(
+				!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", harmless[k], 1));
+		ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", lost[i], 0));
+	}
+	/* It is deleted in whatever state it was. */
+	ck_assert(!take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
+	ck_assert(take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
+	ck_assert(!take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
+	routes_free(routes);
+}
+END_TEST
+
+/* By interface, family and address. */
+START_TEST(which_neighbour)
+{
+	union message buf;
+	struct routes *routes = start();
+	struct ndmsg *nd;
+
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.2", NUD_STALE, 1));
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "a00:1::", NUD_STALE, 1));
+	nd = begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 1);
+	ck_assert(!take_message(routes, &buf));
+	nd->ndm_ifindex = LO + 1;
+	ck_assert(take_message(routes, &buf));
+	ck_assert(!take_message(routes, &buf));
+	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
+
+	/* A forwarding entry of a bridge. */
+	nd = begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+	nd->ndm_family = AF_BRIDGE;
+	nd->ndm_state = NUD_REACHABLE;
+	mnl_attr_put(&buf.header, NDA_LLADDR, 6, "\2\0\0\0\0\1");
+	ck_assert(!take_message(routes, &buf));
+	/* The kernel asks for one to be resolved. */
+	ck_assert(!take_neighbour(routes, RTM_GETNEIGH, "10.0.0.3", NUD_STALE, 1));
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.3", NUD_STALE, 1));
+	routes_free(routes);
+}
+END_TEST
+
+/* From none, as on a tunnel, to the 20 bytes of IPoIB and the most that the kernel has. */
+START_TEST(lengths_of_addresses)
+{
+	static const size_t lens[] = { 0, 6, 7, 20, 32 };
+	const uint8_t lladdr[33] = { 0 };
+	struct routes *routes = start();
+	union message buf;
+
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		for (int again = 0; again < 2; again++) {
+			struct ndmsg *nd = begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+
+			put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 0);
+			mnl_attr_put(&buf.header, NDA_LLADDR, lens[i], lladdr);
+			ck_assert(take_message(routes, &buf) == !again);
+		}
+	}
+	routes_free(routes);
+}
+END_TEST
+
+static bool take_number(struct routes *routes, unsigned i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "10.1.%u.%u", i / 256, i % 256);
+	return take_neighbour(routes, RTM_NEWNEIGH, text, NUD_STALE, 1);
+}
+
+START_TEST(too_many_neighbours)
+{
+	struct routes *routes = start();
+
+	for (unsigned i = 0; i < ROUTES_NEIGHBOURS_MAX; i++)
+		ck_assert(take_number(routes, i));
+	for (unsigned i = 0; i < ROUTES_NEIGHBOURS_MAX; i++)
+		ck_assert(!take_number(routes, i));
+	ck_assert(take_number(routes, ROUTES_NEIGHBOURS_MAX));
+	ck_assert(!take_number(routes, ROUTES_NEIGHBOURS_MAX));
+	for (unsigned i = 0; i < ROUTES_NEIGHBOURS_MAX - 1; i++)
+		ck_assert(take_number(routes, i));
+	ck_assert(!take_number(routes, ROUTES_NEIGHBOURS_MAX));
+	routes_free(routes);
+}
+END_TEST
+
+/* It counts, and nothing that was remembered is relied on any more. */
+static void assert_malformed(struct routes *routes, const void *datagram, size_t len)
+{
+	take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.9", NUD_STALE, 1);
+	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.9", NUD_STALE, 1));
+	ck_assert(take(routes, datagram, len));
+	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.9", NUD_STALE, 1));
+}
+
+START_TEST(malformed)
+{
+	const uint8_t lladdr[33] = { 0 };
+	union message buf;
+	struct nlmsghdr *header = &buf.header;
+	struct routes *routes = start();
+	struct ndmsg *nd = begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+	size_t len;
+
+	ck_assert(!take(routes, &buf, 0));
+	put_neighbour(&buf, nd, AF_INET6, "fd00::1", NUD_STALE, 1);
+	len = header->nlmsg_len;
+	ck_assert_uint_gt(len, 4);
+	/* Cut anywhere; the header says more than there is. */
+	for (size_t i = 1; i < len; i++)
+		assert_malformed(routes, &buf, i);
+	/* The header agrees. The last attribute, the link-layer address, may be missing. */
+	for (uint32_t i = 0; i < len; i++) {
+		header->nlmsg_len = i;
+		if (i < NLMSG_LENGTH(sizeof(*nd)) + MNL_ATTR_HDRLEN + 16)
+			assert_malformed(routes, &buf, i ?: 1);
+		else
+			take(routes, &buf, i);
+	}
+	/* Of another length than its family's. */
+	begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 1);
+	nd->ndm_family = AF_INET6;
+	assert_malformed(routes, &buf, header->nlmsg_len);
+	/* Longer than any. */
+	begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 0);
+	mnl_attr_put(header, NDA_LLADDR, sizeof(lladdr), lladdr);
+	assert_malformed(routes, &buf, header->nlmsg_len);
+	/* An attribute that says to be longer than the rest, or than itself can be. */
+	for (uint16_t attr_len = 0; attr_len < 64; attr_len++) {
+		struct nlattr *attr;
+
+		begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
+		attr = mnl_nlmsg_get_payload_tail(header);
+		put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 0);
+		attr->nla_len = attr_len;
+		if (attr_len != MNL_ATTR_HDRLEN + 4)
+			assert_malformed(routes, &buf, header->nlmsg_len);
+	}
+	routes_free(routes);
+}
+END_TEST
+
+/* Several in one datagram: all are read, and one that counts is enough. */
+START_TEST(several_at_once)
+{
+	union message first, second;
+	char both[2 * sizeof(first)];
+	struct routes *routes = start();
+	struct ndmsg *nd;
+	size_t at, len;
+
+	nd = begin(&first, RTM_NEWNEIGH, 0, sizeof(*nd));
+	put_neighbour(&first, nd, AF_INET, "10.0.0.1", NUD_STALE, 1);
+	nd = begin(&second, RTM_NEWNEIGH, 0, sizeof(*nd));
+	put_neighbour(&second, nd, AF_INET, "10.0.0.2", NUD_STALE, 1);
+	at = MNL_ALIGN(first.header.nlmsg_len);
+	len = at + second.header.nlmsg_len;
+	memcpy(both, &first, at);
+	memcpy(both + at, &second, second.header.nlmsg_len);
+	ck_assert(take(routes, both, len));
+	ck_assert(!take(routes, both, len));
+	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
+	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.2", NUD_STALE, 1));
+	/* One of netlink's own says nothing, one of a link does. */
+	second.header.nlmsg_type = NLMSG_DONE;
+	memcpy(both + at, &second, second.header.nlmsg_len);
+	ck_assert(!take(routes, both, len));
+	second.header.nlmsg_type = RTM_NEWLINK;
+	memcpy(both + at, &second, second.header.nlmsg_len);
+	ck_assert(take(routes, both, len));
+	routes_free(routes);
+}
+END_TEST
+
+/* The fabric above */
+
+static void on_device(void *userdata, struct fabric_device *device)
+{
+	(void)userdata;
+	(void)device;
+}
+
+static struct fabric *start_fabric(void (*changed)(void *userdata))
+{
+	static struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
+	struct fabric *fabric;
+
+	ops.routes_changed = changed;
+	ck_assert_int_eq(fabric_new(&fabric, loop, FABRIC_ACCESS_OPEN, &ops, &n_told), 0);
+	return fabric;
+}
+
+START_TEST(told_by_the_fabric)
+{
+	struct fabric *fabric;
+	unsigned n_fds;
+
+	if (!enter_namespace())
+		return;
+	n_fds = count_fds();
+	fabric = start_fabric(on_changed);
+	ck_assert(fabric_knows_routes(fabric));
+	ck_assert_uint_eq(told(), 0);
+	ck_assert_int_eq(set_lo(true), 0);
+	ck_assert_uint_eq(told(), 1);
+	fabric_free(fabric);
+	ck_assert_int_eq(set_lo(false), 0);
+	ck_assert_uint_eq(told(), 0);
+	ck_assert_uint_eq(count_fds(), n_fds);
+}
+END_TEST
+
+START_TEST(nobody_asks_the_fabric)
+{
+	struct fabric *fabric;
+
+	opened = NULL;
+	fabric = start_fabric(NULL);
+	ck_assert(!fabric_knows_routes(fabric));
+	ck_assert_ptr_null(opened);
+	fabric_free(fabric);
+}
+END_TEST
+
+START_TEST(a_fabric_that_cannot_know)
+{
+	struct fabric *fabric;
+
+	open_error = EPROTONOSUPPORT;
+	fabric = start_fabric(on_changed);
+	ck_assert_int_eq(open_error, 0);
+	ck_assert(!fabric_knows_routes(fabric));
+	fabric_free(fabric);
+}
+END_TEST
+
+UNIT_MAIN("routes", set_up, tear_down, links_addresses_routes_rules, hears_all_groups, neighbours,
+	  once_a_turn, lost_notices, other_senders, the_socket_fails, freed, no_socket,
+	  states_of_a_neighbour, which_neighbour, lengths_of_addresses, too_many_neighbours,
+	  malformed, several_at_once, told_by_the_fabric, nobody_asks_the_fabric,
+	  a_fabric_that_cannot_know)
