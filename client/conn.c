@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "client/internal.h"
@@ -142,14 +141,10 @@ static Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece)
 	return ret;
 }
 
-static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-		      struct call *call, int timeout_ms)
+int conn_fill_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		      struct connect_message *ret)
 {
-	Rdmabroker__Connect m = RDMABROKER__CONNECT__INIT;
-	REQUEST(request, CONNECT, connect, &m);
 	struct rdmabroker_conn_param p;
-	Rdmabroker__ConnParam out;
-	Rdmabroker__Ece ece;
 	int r = prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX,
 			RDMABROKER_LOOKUP_DATA_MAX, &p);
 
@@ -157,12 +152,12 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 		r = qp_query_ece(id, &id->local_ece);
 	if (r < 0)
 		return r;
-	out_conn_param(&out, &p);
-	m.id = id->handle;
-	m.param = &out;
-	m.local_ece = out_ece(&ece, &id->local_ece);
-	return call ? wire_begin(id->session, call, "connect", id->handle, &request, timeout_ms) :
-		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
+	rdmabroker__connect__init(&ret->connect);
+	out_conn_param(&ret->param, &p);
+	ret->connect.id = id->handle;
+	ret->connect.param = &ret->param;
+	ret->connect.local_ece = out_ece(&ret->ece, &id->local_ece);
+	return 0;
 }
 
 /* The answer to a look-up is all there is: it has no outcome to be waited for. */
@@ -194,11 +189,6 @@ static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 	if (r < 0 && !id_is_datagram(id))
 		qp_to_error(id);
 	return r;
-}
-
-int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
-{
-	return connect_id(id, param, NULL, 0);
 }
 
 int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
@@ -315,8 +305,8 @@ int rdmabroker_disconnect(struct rdmabroker_id *id)
 
 /* The forms that wait */
 
-int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
-	     int64_t deadline, struct event **ret_event)
+int id_await_one(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
+		 int64_t deadline, enum rdmabroker_event_type *ret_type, struct event **ret_event)
 {
 	const char *name = call->name;
 	struct event *event;
@@ -327,6 +317,8 @@ int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_
 		return fail(ETIMEDOUT, "%s: no outcome in time", name);
 	if (r < 0)
 		return r;
+	if (ret_type)
+		*ret_type = event->public.type;
 	if (!(good & (1ULL << event->public.type))) {
 		switch (event->public.type) {
 		case RDMABROKER_EVENT_REJECTED:
@@ -356,55 +348,10 @@ int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_
 	return r;
 }
 
-static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			int64_t deadline)
+int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
+	     int64_t deadline, struct event **ret_event)
 {
-	struct event *event = NULL;
-	int64_t left = deadline - now_ms();
-	struct call call;
-	int r = connect_id(id, param, &call, left > 0 ? (int)left : 0);
-
-	if (r < 0)
-		return r;
-	r = id_await(id, &call, BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
-		     BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline, &event);
-	if (event && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY) {
-		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
-		id->reject = event;
-	} else if (event) {
-		rdmabroker_free_event(&event->public);
-	}
-	return r;
-}
-
-/* In this try a reject that will be tried again leaves the QP as it is. */
-int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			    int timeout_ms)
-{
-	int64_t deadline = now_ms() + timeout_ms;
-	unsigned stale_tries = 0;
-	int r, delay_ms;
-
-	for (;;) {
-		id->renews = renews_allowed(id, stale_tries);
-		r = connect_once(id, param, deadline);
-		delay_ms = r < 0 ? renew_delay_ms(id, r, &stale_tries) : -1;
-		id->renews = 0;
-		if (delay_ms < 0)
-			return r;
-		if (now_ms() + delay_ms >= deadline)
-			break;
-		poll(NULL, 0, delay_ms);
-		/* Refused by our own broker, the id is as it was. */
-		if (r == -EBUSY)
-			continue;
-		r = id_renew(id, deadline);
-		if (r < 0)
-			break;
-	}
-	if (r != -EBUSY)
-		qp_to_error(id);
-	return r;
+	return id_await_one(id, call, good, bad, deadline, NULL, ret_event);
 }
 
 const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id)

@@ -389,26 +389,37 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 	return r;
 }
 
+int id_fill_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+		    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
+		    struct resolve_message *ret)
+{
+	int r;
+
+	if (timeout_ms <= 0)
+		return fail(EINVAL, "resolve_addr: the timeout is not positive");
+	r = out_address(&ret->dst, dst);
+	if (r == 0 && src)
+		r = out_address(&ret->src, src);
+	if (r < 0)
+		return r;
+	m->id = id->handle;
+	m->src = src ? &ret->src : NULL;
+	address_unpack(&id->src, m->src);
+	m->dst = &ret->dst;
+	m->timeout_ms = (uint32_t)timeout_ms;
+	return 0;
+}
+
 static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
-	Rdmabroker__Address from, to;
-	int r;
+	struct resolve_message to;
+	int r = id_fill_resolve(id, src, dst, timeout_ms, &m, &to);
 
-	if (timeout_ms <= 0)
-		return fail(EINVAL, "resolve_addr: the timeout is not positive");
-	r = out_address(&to, dst);
-	if (r == 0 && src)
-		r = out_address(&from, src);
 	if (r < 0)
 		return r;
-	m.id = id->handle;
-	m.src = src ? &from : NULL;
-	address_unpack(&id->src, m.src);
-	m.dst = &to;
-	m.timeout_ms = (uint32_t)timeout_ms;
 	m.route = route;
 	return call ? wire_begin(id->session, call, "resolve_addr", id->handle, &request,
 				 timeout_ms) :

@@ -111,6 +111,7 @@ struct device {
 	unsigned n_opens; /* by the program, and by ids of the session */
 	unsigned n_guests; /* by ids that were the session's */
 	int max_responder_resources, max_initiator_depth; /* -1: not asked for yet */
+	struct qp_attr init; /* of the last QP that was made there; mask 0: none was */
 };
 
 struct rdmabroker_id {
@@ -275,6 +276,25 @@ struct rdmabroker_id *ids_find_living(struct rdmabroker *session, uint32_t handl
  */
 int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 	     int64_t deadline, struct event **ret_event);
+/* The same, and which one it was. */
+int id_await_one(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
+		 int64_t deadline, enum rdmabroker_event_type *ret_type, struct event **ret_event);
+
+/* What is said to connect, and to resolve: the messages with what they point to. */
+struct connect_message {
+	Rdmabroker__Connect connect;
+	Rdmabroker__ConnParam param;
+	Rdmabroker__Ece ece;
+};
+int conn_fill_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		      struct connect_message *ret);
+struct resolve_message {
+	Rdmabroker__Address src, dst;
+};
+/* M points into RET. */
+int id_fill_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+		    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
+		    struct resolve_message *ret);
 
 /* event.c: what a raw event does when it is taken. NULL: out of memory. */
 struct event *event_digest(struct raw_event *raw);
@@ -300,6 +320,8 @@ bool renews_after(const struct rdmabroker_id *id, const struct rdmabroker_event 
 int renew_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries);
 /* The id, as it was before connect, with another id of the broker's. */
 int id_renew(struct rdmabroker_id *id, int64_t deadline);
+/* The id, as it was when it was made, with its options and nothing else. Returns R, with its failure. */
+int id_start_over(struct rdmabroker_id *id, int r);
 
 /* id.c */
 int id_create(struct rdmabroker_id *id);
@@ -322,6 +344,11 @@ void in_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
 
 /* device.c */
 int device_get(struct rdmabroker *session, const char *name, struct device **ret);
+/* What QPs of DEVICE need for INIT, as one of them was told. */
+void device_learn_init(struct device *device, const struct qp_attr *init);
+/* The device of CONTEXT, opened once more, if that is known of it; else NULL. */
+struct device *device_get_learned(struct rdmabroker *session, const struct ibv_context *context,
+				  struct qp_attr *ret);
 /* By an id or a program of SESSION. */
 void device_put(struct rdmabroker *session, struct device *device);
 /* An id that has the device open is TO's now. */
@@ -329,6 +356,7 @@ void device_move(struct device *device, struct rdmabroker *from, struct rdmabrok
 void devices_free(struct rdmabroker *session);
 
 /* qp.c */
+int qp_to_init(struct rdmabroker_id *id);
 int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth);
 /* ECE of a QP that the library knows. A device that has none leaves them at vendor_id 0. */
 int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);

@@ -61,12 +61,16 @@ static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
 	return r == 0 ? 0 : fail(r, "move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
 }
 
-static int to_init(struct rdmabroker_id *id)
+int qp_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
 	int r = get_attr(id, IBV_QPS_INIT, &qp);
 
-	return r < 0 ? r : move(id, &qp, "INIT");
+	if (r == 0)
+		r = move(id, &qp, "INIT");
+	if (r == 0 && id->device)
+		device_learn_init(id->device, &qp);
+	return r;
 }
 
 /* Negative numbers: as the connection manager says. INIT again, for it is only now that the access
@@ -76,7 +80,7 @@ int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_d
 	struct qp_attr rtr, rts;
 	int r;
 
-	r = to_init(id);
+	r = qp_to_init(id);
 	if (r == 0)
 		r = get_attr(id, IBV_QPS_RTR, &rtr);
 	if (r == 0)
@@ -149,7 +153,7 @@ static int make_ready(struct rdmabroker_id *id)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
 	struct qp_attr rts = { .attr.qp_state = IBV_QPS_RTS, .mask = IBV_QP_STATE | IBV_QP_SQ_PSN };
-	int r = to_init(id);
+	int r = qp_to_init(id);
 
 	if (r < 0 || !id_is_datagram(id))
 		return r;

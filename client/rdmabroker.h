@@ -608,6 +608,36 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			    int timeout_ms);
+
+/**
+ * rdmabroker_connect_to_wait - Resolve address and route, make a QP, and connect, in one go.
+ * @id: One that nothing was done with yet, but for setting options. Not for datagrams.
+ * @src: The local address, or NULL: the host's routes choose.
+ * @dst: The peer's address and port.
+ * @pd: Of the QP; NULL: the one that the session's ids share.
+ * @attr: Of the QP. The device that its send_cq is of is the one that the way is believed to lead through.
+ * @param: As with rdmabroker_connect().
+ * @timeout_ms: For all of it; more than 0.
+ * Description:
+ *   One request to the broker where resolve, create_qp and connect take three or four, and four events.
+ *   Where somebody of this host connected to @dst in the last 10 s the broker mostly has an address and a
+ *   route for it already (SpareIds= in rdmabrokerd.conf(5)), and nothing is resolved. Policy decides as it
+ *   does over rdmabroker_resolve_addr() and rdmabroker_connect(); what is tried again is the same.
+ *
+ *   It takes part in that from the second QP of a device in a session on; before it does the steps one by
+ *   one. The first CQ of a session needs its device's context: rdmabroker_open_device(), or
+ *   rdmabroker_get_verbs() of an id that has resolved an address.
+ * Returns:
+ *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the way leads through
+ *   another device. What rdmabroker_resolve_addr(), rdmabroker_create_qp() and rdmabroker_connect_wait()
+ *   return. After a failure there is no QP, and the id can be used again as if it had just been made.
+ * See also:
+ *   rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
+ */
+int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			       const struct sockaddr *dst, struct ibv_pd *pd,
+			       struct ibv_qp_init_attr *attr,
+			       const struct rdmabroker_conn_param *param, int timeout_ms);
 /** rdmabroker_establish - Confirm a connection of a QP that the library does not know. */
 int rdmabroker_establish(struct rdmabroker_id *id);
 /**

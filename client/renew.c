@@ -74,6 +74,25 @@ static int set_options(struct rdmabroker_id *id)
 	return r;
 }
 
+int id_start_over(struct rdmabroker_id *id, int r)
+{
+	int again;
+
+	rdmabroker_destroy_qp(id);
+	id_give_up(id, 0);
+	if (id->device)
+		device_put(id->session, id->device);
+	id->device = NULL;
+	id->device_name[0] = 0;
+	id->local.ss_family = id->peer.ss_family = AF_UNSPEC;
+	id->init.mask = id->rtr.mask = id->rts.mask = 0;
+	id->bound = false;
+	again = id_create(id);
+	if (again == 0)
+		again = set_options(id);
+	return again < 0 ? again : r;
+}
+
 int id_renew(struct rdmabroker_id *id, int64_t deadline)
 {
 	struct sockaddr_storage local = id->local, peer = id->peer, src = id->src;

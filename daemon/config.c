@@ -85,6 +85,8 @@ static const struct key keys[] = {
 	  "16777216", 65536, 4294967295, NULL },
 	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
 	  "1048576", 65536, 1073741824, NULL },
+	{ "Limits", "SpareIds", parse_number, FIELD(max_spare_ids),
+	  "64", 0, 1024, NULL },
 	{ "Defaults", "Backlog", parse_number, FIELD(backlog),
 	  "1024", 1, 65535, NULL },
 	{ "Defaults", "TOS", parse_tos, FIELD(tos),

@@ -53,6 +53,7 @@ struct config {
 	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
 	/* [Limits] QueuedBytesPerSession= : replies and events not yet read */
 	unsigned max_queued_bytes;
+	unsigned max_spare_ids; /* [Limits] SpareIds= */
 
 	unsigned backlog; /* [Defaults] Backlog= : where neither client nor rule says */
 	int tos; /* [Defaults] TOS= 0..255 or none (-1): where neither client nor rule says */

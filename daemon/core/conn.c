@@ -6,20 +6,7 @@
 #include "proto/addr.h"
 #include "util/clock.h"
 
-/* Connections: the active side from the look-up on, the passive side from the request on. */
-
-/*
- * The kernel can miss the answer to a neighbour request that comes between its look at the neighbour and
- * its going to sleep, and then sleeps until its timeout. So it is given no more than this at once.
- */
-#define RESOLVE_SLICE_MS 1000
-
-static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
-{
-	unsigned cap = id->session->core->settings.resolve_timeout_ms;
-
-	return timeout_ms == 0 || timeout_ms > cap ? cap : timeout_ms;
-}
+/* Connections: the active side from the decision over it on, the passive side from the request on. */
 
 void wish_to_connect(struct id_wish *ret, struct id *id)
 {
@@ -36,8 +23,8 @@ void wish_to_connect(struct id_wish *ret, struct id *id)
 	ret->wish.addrs[0] = question->peer;
 }
 
-static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
-			  const struct sockaddr *dst, struct policy_verdict *ret)
+int conn_decide(struct id *id, bool early, const struct sockaddr *src, const struct sockaddr *dst,
+		struct policy_verdict *ret)
 {
 	struct policy_question *question;
 	char object[WISH_OBJECT_LEN];
@@ -61,62 +48,9 @@ static int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 	return 0;
 }
 
-static int resolve_slice(struct id *id, const struct sockaddr *src, const struct sockaddr *dst)
+int conn_choose_tos(const struct id *id, const struct policy_rule *rule)
 {
-	uint64_t left = id->resolve_until_ms - clock_ms();
-
-	return fabric_id_resolve_addr(id->fabric, src, dst,
-				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
-}
-
-bool conn_resolve_on(struct id *id, int status)
-{
-	struct fabric_id_info info;
-
-	if (id->state != ID_ADDR_QUERY || status != -ETIMEDOUT ||
-	    clock_ms() >= id->resolve_until_ms)
-		return false;
-	fabric_id_get_info(id->fabric, &info);
-	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
-}
-
-int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		    unsigned timeout_ms, bool route)
-{
-	struct policy_verdict verdict;
-	char text[ADDR_STRLEN];
-	int r;
-
-	if (id->state != ID_IDLE && id->state != ID_BOUND)
-		return id_refuse_state(id, "resolve_addr");
-	r = session_take_new(id->session, "resolve_addr");
-	if (r != 0)
-		return r;
-	/* As the kernel does: bound it is, and stays. */
-	if (id->state == ID_BOUND)
-		src = NULL;
-	r = decide_connect(id, true, src, dst, &verdict);
-	if (r != 0)
-		return r;
-	if (src && addr_port(src) > 0) {
-		r = id_bind(id, src);
-		if (r != 0)
-			return r;
-		src = NULL;
-	}
-	id->resolve_until_ms = clock_ms() + cap_timeout(id, timeout_ms);
-	r = resolve_slice(id, src, dst);
-	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "resolve %s",
-					  addr_to_string(dst, text));
-	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
-	id_set_state(id, ID_ADDR_QUERY);
-	return 0;
-}
-
-static int choose_tos(const struct id *id)
-{
-	const struct policy_settings *settings = &id->rule->settings;
+	const struct policy_settings *settings = &rule->settings;
 
 	if (settings->tos >= 0)
 		return settings->tos;
@@ -127,9 +61,10 @@ static int choose_tos(const struct id *id)
 
 static int apply_tos(struct id *id)
 {
-	int tos = choose_tos(id), r;
+	int tos = conn_choose_tos(id, id->rule), r;
 
-	if (tos < 0)
+	/* The route of a spare was resolved with it. */
+	if (tos < 0 || tos == id->tos)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
 	if (r < 0)
@@ -186,61 +121,23 @@ static void cap_param(const struct id *id, struct rdma_conn_param *param)
 #undef CAP
 }
 
-int conn_admit(struct id *id)
+int conn_admit(struct id *id, const struct policy_verdict *verdict)
 {
-	struct policy_verdict verdict;
 	int r;
 
-	r = decide_connect(id, false, NULL, NULL, &verdict);
-	if (r != 0)
-		return r;
-	if (id->reuseaddr && verdict.rule->settings.reuseaddr == POLICY_REUSEADDR_NO)
+	if (id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO)
 		return failure_set(&id->session->failure, STATUS_DENIED,
 				   "id %u is bound with REUSEADDR, which %s:%u does not allow",
-				   id->handle, verdict.rule->file, verdict.rule->line);
-	if (!id->reuseaddr && verdict.rule->settings.reuseaddr == POLICY_REUSEADDR_YES) {
+				   id->handle, verdict->rule->file, verdict->rule->line);
+	if (!id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_YES) {
 		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, 1);
 		if (r < 0)
 			return failure_set_fabric(&id->session->failure, r, "set REUSEADDR");
 		id->reuseaddr = true;
 	}
-	id_set_rule(id, verdict.rule);
+	id_set_rule(id, verdict->rule);
 	/* Before the route is resolved: there the traffic class goes into the path. */
 	return conn_apply_settings(id);
-}
-
-int id_resolve_route(struct id *id, unsigned timeout_ms)
-{
-	int r;
-
-	if (id->state != ID_ADDR_RESOLVED)
-		return id_refuse_state(id, "resolve_route");
-	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
-	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "resolve the route");
-	id_set_state(id, ID_ROUTE_QUERY);
-	return 0;
-}
-
-void conn_go_on(struct id *id)
-{
-	unsigned timeout_ms = id->route_timeout_ms;
-	struct session_event out = { .id = id, .type = RDMA_CM_EVENT_ROUTE_ERROR };
-	struct fabric_event none = { 0 };
-	int r;
-
-	if (timeout_ms == 0 || id->state == ID_ADDR_QUERY)
-		return;
-	id->route_timeout_ms = 0;
-	if (id->state != ID_ADDR_RESOLVED)
-		return;
-	r = id_resolve_route(id, timeout_ms);
-	if (r == 0)
-		return;
-	out.fabric = &none;
-	out.status = r < 0 ? r : -id->session->failure.error;
-	out.failure = r < 0 ? NULL : &id->session->failure;
-	id_tell(id, &out);
 }
 
 /* The kernel would connect anybody's QP; whose it is, is for us to check. */

@@ -24,11 +24,20 @@ static void on_device_removed(void *userdata, struct fabric_device *device)
 	list_for_each(l, &core->sessions)
 		session_forget_device(container_of(l, struct session, link),
 				      fabric_device_name(device));
+	pool_flush(core->pool);
+}
+
+static void on_routes_changed(void *userdata)
+{
+	struct core *core = userdata;
+
+	pool_flush(core->pool);
 }
 
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
+	.routes_changed = on_routes_changed,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)
@@ -53,6 +62,9 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	r = fabric_new(&core->fabric, loop, access, &fabric_ops, core);
 	if (r < 0)
 		return r;
+	r = pool_new(&core->pool, core);
+	if (r < 0)
+		return r;
 	*ret = TAKE_PTR(core);
 	return 0;
 }
@@ -65,6 +77,7 @@ struct core *core_free(struct core *core)
 	assert(list_is_empty(&core->exports));
 	assert(list_is_empty(&core->watches));
 	timewaits_done(&core->timewaits);
+	pool_free(core->pool);
 	fabric_free(core->fabric);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);

@@ -12,6 +12,7 @@
 
 #include "core/admission.h"
 #include "core/metrics.h"
+#include "core/pool.h"
 #include "core/timewait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
@@ -42,6 +43,7 @@ struct core {
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
+	struct pool *pool;
 	bool draining; /* nothing new is taken */
 	uint64_t last_session; /* number given to the youngest */
 

@@ -189,10 +189,17 @@ const struct policy_settings *id_get_caps(const struct id *id)
 
 void id_tell(struct id *id, struct session_event *event)
 {
-	if ((unsigned)event->type < METRICS_N_EVENTS)
-		id->session->core->metrics.events[event->type]++;
 	event->id = id;
-	id->session->ops->event(id->session->userdata, event);
+	if (!event->quiet) {
+		if ((unsigned)event->type < METRICS_N_EVENTS)
+			id->session->core->metrics.events[event->type]++;
+		if (id->untold) {
+			event->with_info = true;
+			event->caps = id_get_caps(id);
+			id->untold = false;
+		}
+		id->session->ops->event(id->session->userdata, event);
+	}
 	if (core_is_watched(id->session->core))
 		watch_cm(event);
 }
@@ -244,7 +251,15 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 
 DEFINE_CLEANUP(struct id *, id_free)
 
-int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps)
+int id_make(struct id *id)
+{
+	int r = fabric_id_new(&id->fabric, id->session->channel, id->ps, id);
+
+	return r < 0 ? failure_set_fabric(&id->session->failure, r, "create an id") : 0;
+}
+
+int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+	   bool bare)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
 	struct fabric_channel *channel;
@@ -258,9 +273,11 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 	r = id_alloc(&id, session, handle, ps, ID_IDLE);
 	if (r != 0)
 		return r;
-	r = fabric_id_new(&id->fabric, channel, ps, id);
-	if (r < 0)
-		return failure_set_fabric(&session->failure, r, "create an id");
+	if (!bare) {
+		r = id_make(id);
+		if (r != 0)
+			return r;
+	}
 	*ret = TAKE_PTR(id);
 	return 0;
 }
@@ -319,6 +336,8 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
 	id->route_timeout_ms = from->route_timeout_ms;
+	id->plan = TAKE_PTR(from->plan);
+	id->untold = from->untold;
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
 	id->tos = from->tos;
@@ -356,6 +375,7 @@ struct id *id_free(struct id *id)
 	session_remove_id(id->session, id->handle);
 	id->session->core->n_ids--;
 	charge_done(&id->charge);
+	free(id->plan);
 	free(id);
 	return NULL;
 }
@@ -420,6 +440,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		.type = event->type,
 		.status = event->status,
 	};
+	struct policy_verdict verdict;
 	bool moved, was_ending;
 	int r = 0;
 
@@ -453,10 +474,16 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 
 	/* Where it does not belong it is passed on, and nothing more. */
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
-		r = conn_admit(id);
+		r = conn_decide(id, /* early= */ false, NULL, NULL, &verdict);
+		if (r == 0)
+			r = conn_admit(id, &verdict);
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
 		out.caps = id_get_caps(id);
+		out.with_info = true;
+		out.quiet = id->untold = r == 0 && conn_keeps_plan(id, &out.init.attr);
+	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+		out.quiet = id->plan != NULL;
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
 		if (r == 0)

@@ -31,7 +31,8 @@
  * A request in a state that does not allow it is refused and leaves the id as it was. So does an event:
  * the kernel's word is passed on to the client in any case, but it moves the id only along this picture.
  * The files: id.c (life and events), option.c, bind.c (local addresses), listener.c (the passive side),
- * conn.c (connections), group.c (multicast), export.c (ids that change hands).
+ * resolve.c (the way to the peer), conn.c (connections), group.c (multicast), export.c (ids that change
+ * hands).
  */
 
 #include <rdma/rdma_cma.h>
@@ -69,6 +70,21 @@ struct entry;
 struct held;
 struct listener;
 
+/*
+ * What an id does by itself once its way is known: it connects, with a QP that the client has made already
+ * for where it believes the way to lead.
+ */
+struct plan {
+	struct rdma_conn_param param; /* private_data points into the field below, or is NULL */
+	uint8_t private_data[56];
+	struct ibv_ece local_ece;
+	char device[64];
+	uint8_t port_num;
+	uint16_t pkey_index;
+	bool has_key; /* the next one who goes this way may have it from the pool */
+	struct pool_key key;
+};
+
 struct id {
 	struct session *session;
 	uint32_t handle;
@@ -94,6 +110,8 @@ struct id {
 	int ack_timeout; /* likewise */
 	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC; while the address is resolved */
 	unsigned route_timeout_ms; /* of the route that is to be resolved next; 0: none */
+	struct plan *plan; /* what comes after that; NULL: it is the client's turn */
+	bool untold; /* what the id is bound to was not told: the next event brings it */
 	uint32_t qpn; /* that was offered to the peer; 0: none */
 	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
 	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
@@ -115,8 +133,12 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
 }
 
-/* HANDLE is the client's choice, from 1 on. */
-int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps);
+/*
+ * HANDLE is the client's choice, from 1 on. BARE: without the fabric's id; all that may be asked of it is to
+ * resolve an address, and if that is refused to be freed.
+ */
+int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+	   bool bare);
 /* EVENT's request becomes an id of SESSION; on failure it stays the caller's. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps);
@@ -130,9 +152,9 @@ int id_get_option(struct id *id, int option, int *ret);
 int id_bind(struct id *id, const struct sockaddr *addr);
 int id_bind_any(struct id *id); /* to the IPv4 wildcard and a port that is free */
 int id_listen(struct id *id, unsigned backlog);
-/* ROUTE: the route is resolved as soon as the address is. */
+/* ROUTE: the route is resolved as soon as the address is. PLAN: what is done then; NULL: nothing. */
 int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		    unsigned timeout_ms, bool route);
+		    unsigned timeout_ms, bool route, const struct plan *plan);
 int id_resolve_route(struct id *id, unsigned timeout_ms);
 /* LOCAL_ECE may be NULL: none. */
 int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece);
@@ -160,6 +182,7 @@ const char *id_event_to_word(enum rdma_cm_event_type type);
 
 /* Among the files of ids: */
 int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */
+int id_make(struct id *id); /* the fabric's id, of one that was made bare */
 void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
@@ -197,12 +220,21 @@ const struct sockaddr *group_addr(const struct fabric_join *join);
 struct export *export_free(struct export *export);
 /* conn.c: what was held back goes out */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
-/* Address resolution failed with STATUS. True: it goes on, for its time is not over. */
+/* resolve.c: address resolution failed with STATUS. True: it goes on, for its time is not over. */
 bool conn_resolve_on(struct id *id, int status);
 /* Once an event was told: what was asked for to come after it. */
 void conn_go_on(struct id *id);
-/* a decision that the ADDR_RESOLVED event makes possible */
-int conn_admit(struct id *id);
+/* The way leads where the plan says, by INIT, which is what the QP needs; or else there is no plan any more. */
+bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init);
+/*
+ * What policy says to it. EARLY: with what is known before the address is resolved, which may not be enough.
+ * SRC and DST, where they are not NULL, are what the id does not know yet.
+ */
+int conn_decide(struct id *id, bool early, const struct sockaddr *src, const struct sockaddr *dst,
+		struct policy_verdict *ret);
+int conn_choose_tos(const struct id *id, const struct policy_rule *rule); /* -1: the kernel's */
+/* VERDICT, which allows it, is all there is to decide: its settings are applied. */
+int conn_admit(struct id *id, const struct policy_verdict *verdict);
 /* What the id's rule gives it, set; nothing where no rule has decided yet. */
 int conn_apply_settings(struct id *id);
 /* What caps the client's wishes: NULL: nothing does. */

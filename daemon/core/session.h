@@ -47,6 +47,8 @@ struct session_event {
 	const struct failure *failure; /* where the broker refused, else NULL */
 	const struct sockaddr *group; /* MULTICAST_JOIN, MULTICAST_ERROR; else NULL */
 	const struct policy_settings *caps; /* of what the client may ask for; NULL: none */
+	bool quiet; /* the client is not told: it has asked for what comes next */
+	bool with_info; /* what the id is bound to goes with it */
 };
 
 struct session_ops {

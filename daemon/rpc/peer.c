@@ -192,7 +192,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	out.request_id = event->request ? event->request->handle : 0;
 	out_conn_param(&conn, &event->fabric->conn);
 	out.conn = &conn;
-	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED || event->request) {
+	if (event->with_info || event->request) {
 		out_id_info(&info, event->request ? event->request : event->id);
 		out.info = &info.info;
 	}

@@ -42,7 +42,7 @@ static int do_hello(struct call *call)
 	return 0;
 }
 
-static int create_id(struct call *call, const Rdmabroker__CreateId *m)
+static int create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare)
 {
 	struct id *id;
 
@@ -58,12 +58,12 @@ static int create_id(struct call *call, const Rdmabroker__CreateId *m)
 	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
-	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space);
+	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, bare);
 }
 
 static int do_create_id(struct call *call)
 {
-	return create_id(call, call->request->create_id);
+	return create_id(call, call->request->create_id, /* bare= */ false);
 }
 
 static int do_destroy_id(struct call *call)
@@ -117,11 +117,32 @@ static int do_listen(struct call *call)
 	return r;
 }
 
+static const char *in_plan(struct plan *ret, const Rdmabroker__ResolveAddr *m)
+{
+	const char *wrong = in_ece(&ret->local_ece, m->connect->local_ece);
+
+	if (!wrong)
+		wrong = in_conn_param(&ret->param, m->connect->param, sizeof(ret->private_data));
+	if (wrong)
+		return wrong;
+	if (!m->route)
+		return "to connect at once needs the route";
+	if (strlen(m->device) >= sizeof(ret->device))
+		return "the device's name is longer than 63 bytes";
+	if (m->port_num > UINT8_MAX || m->pkey_index > UINT16_MAX)
+		return "there is no such port or pkey index";
+	strcpy(ret->device, m->device);
+	ret->port_num = (uint8_t)m->port_num;
+	ret->pkey_index = (uint16_t)m->pkey_index;
+	return NULL;
+}
+
 static int do_resolve_addr(struct call *call)
 {
 	const Rdmabroker__ResolveAddr *m = call->request->resolve_addr;
 	struct sockaddr_storage src, dst;
 	const char *wrong = NULL;
+	struct plan plan;
 	struct id *id;
 	int r;
 
@@ -131,12 +152,17 @@ static int do_resolve_addr(struct call *call)
 		wrong = address_unpack(&dst, m->dst);
 	if (!wrong && m->src && src.ss_family != dst.ss_family)
 		wrong = "source and destination are not of one address family";
+	if (!wrong && m->connect)
+		wrong = in_plan(&plan, m);
 	r = get_id(call, m->id, &id);
+	if (r == 0 && !wrong && m->connect && id_is_datagram(id))
+		wrong = "to connect at once is for connections, not for look-ups";
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)
 		r = id_resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				    (struct sockaddr *)&dst, m->timeout_ms, m->route);
+				    (struct sockaddr *)&dst, m->timeout_ms, m->route,
+				    m->connect ? &plan : NULL);
 	return r;
 }
 
@@ -431,7 +457,7 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	struct id *id;
 	int r;
 
-	r = create_id(call, first);
+	r = create_id(call, first, op->op == RDMABROKER__REQUEST__OP_RESOLVE_ADDR);
 	if (r != 0)
 		return r;
 	r = op->handler(call);

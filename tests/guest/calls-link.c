@@ -48,10 +48,17 @@ void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode)
 {
 	struct rdmabroker *session = rdmabroker_id_get_session(id);
 	struct ibv_context *verbs;
+	struct ibv_pd *pd;
 
-	*link = (struct link){ .id = id, .mode = mode };
 	must(session, "get_verbs", rdmabroker_get_verbs(id, &verbs));
-	must(session, "get_pd", rdmabroker_get_pd(id, &link->pd));
+	must(session, "get_pd", rdmabroker_get_pd(id, &pd));
+	link_init_on(link, id, mode, verbs, pd);
+}
+
+void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mode,
+		  struct ibv_context *verbs, struct ibv_pd *pd)
+{
+	*link = (struct link){ .id = id, .mode = mode, .pd = pd };
 	link->channel = ibv_create_comp_channel(verbs);
 	if (!link->channel || fcntl(link->channel->fd, F_SETFL, O_NONBLOCK) < 0)
 		die("no completion channel: %s", strerror(errno));
@@ -86,11 +93,9 @@ void link_move(struct link *link, enum ibv_qp_state state)
 		die("the QP cannot be moved to state %d: %s", state, strerror(r));
 }
 
-void link_make_qp(struct link *link, enum ibv_qp_type type)
+struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type type)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
-	struct ibv_srq_init_attr srq = { .attr = { .max_wr = LINK_RECEIVES, .max_sge = 1 } };
-	struct ibv_qp_init_attr attr = {
+	return (struct ibv_qp_init_attr){
 		.send_cq = link->cq,
 		.recv_cq = link->cq,
 		.qp_type = type,
@@ -101,6 +106,20 @@ void link_make_qp(struct link *link, enum ibv_qp_type type)
 			.max_recv_sge = 1,
 		},
 	};
+}
+
+void link_take_qp(struct link *link)
+{
+	link->qp = rdmabroker_get_qp(link->id);
+	for (unsigned i = 0; i < LINK_RECEIVES; i++)
+		link_post_receive(link, i);
+}
+
+void link_make_qp(struct link *link, enum ibv_qp_type type)
+{
+	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = LINK_RECEIVES, .max_sge = 1 } };
+	struct ibv_qp_init_attr attr = link_qp_attr(link, type);
 
 	if (link->mode == LINK_SRQ) {
 		link->srq = ibv_create_srq(link->pd, &srq);

@@ -203,6 +203,8 @@ static const struct command {
 	{ "deadline-disconnect", 2, deadline_disconnect },
 	{ "serve", 3, serve },
 	{ "client", 4, client },
+	{ "connect-to", 4, connect_to },
+	{ "connect-to-refused", 5, connect_to_refused },
 	{ "client-reset", 2, client_reset },
 	{ "removal-server", 2, removal_server },
 	{ "removal-client", 2, removal_client },

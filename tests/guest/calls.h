@@ -101,6 +101,12 @@ struct link {
 
 enum link_mode link_mode(const char *name);
 void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode);
+/* The same before the id has a device, on VERBS and with a PD of it. */
+void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mode,
+		  struct ibv_context *verbs, struct ibv_pd *pd);
+struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type type);
+/* That the library has made meanwhile, with receives. */
+void link_take_qp(struct link *link);
 /* The QP, whose receives are posted. */
 void link_make_qp(struct link *link, enum ibv_qp_type type);
 /* A QP of LINK_EXTERNAL and LINK_RESET, which the library does not know. */
@@ -186,6 +192,8 @@ int deadline_disconnect(char **argv);
 int serve(char **argv);
 int client(char **argv);
 int client_reset(char **argv);
+int connect_to(char **argv);
+int connect_to_refused(char **argv);
 int removal_server(char **argv);
 int removal_client(char **argv);
 int threads_waiting(char **argv);

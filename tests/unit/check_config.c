@@ -111,6 +111,7 @@ static void assert_defaults(void)
 	ck_assert_uint_eq(config.max_ids_per_session, 16384);
 	ck_assert_uint_eq(config.max_ids_per_user, 65536);
 	ck_assert_uint_eq(config.max_queued_bytes, 1048576);
+	ck_assert_uint_eq(config.max_spare_ids, 64);
 	ck_assert_uint_eq(config.backlog, 1024);
 	ck_assert_int_eq(config.tos, -1);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 10000);
@@ -129,7 +130,7 @@ START_TEST(every_key_is_read)
 			"MetricsListen=127.0.0.1:9471\n"
 			"[Devices]\nAccess=open\n"
 			"[Limits]\nSessions=1\nSessionsPerUser=2\nIdsPerSession=3\nIdsPerUser=4\n"
-			"QueuedBytesPerSession=65536\n"
+			"QueuedBytesPerSession=65536\nSpareIds=0\n"
 			"[Defaults]\nBacklog=6\nTOS=104\nResolveTimeoutMSec=600000");
 	assert_loads();
 	ck_assert_str_eq(config.socket_path, "/s");
@@ -141,6 +142,7 @@ START_TEST(every_key_is_read)
 	ck_assert_uint_eq(config.max_sessions_per_user, 2);
 	ck_assert_uint_eq(config.max_ids_per_session, 3);
 	ck_assert_uint_eq(config.max_ids_per_user, 4);
+	ck_assert_uint_eq(config.max_spare_ids, 0);
 	ck_assert_uint_eq(config.max_queued_bytes, 65536);
 	ck_assert_uint_eq(config.backlog, 6);
 	ck_assert_int_eq(config.tos, 104);
@@ -412,7 +414,7 @@ START_TEST(the_shipped_file_says_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 17);
+	ck_assert_int_eq(n, 18);
 }
 END_TEST
 

@@ -74,7 +74,8 @@ START_TEST(verbs_and_states)
 			client.session->failure.error = 0;
 			r = v == 0 ? id_bind(id, pair_addr("10.9.0.1", 5000)) :
 			    v == 1 ? id_listen(id, 1) :
-			    v == 2 ? id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false) :
+			    v == 2 ? id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
+						     NULL) :
 			    v == 3 ? id_resolve_route(id, 1) :
 			    v == 4 ? id_connect(id, &p, NULL) :
 			    v == 5 ? id_accept(id, &p, NULL) :
@@ -165,14 +166,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* Certain at once, before anything goes out: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false),
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL),
 			 STATUS_DENIED);
 	ck_assert_int_eq(client.session->failure.error, EACCES);
 	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* Only when the device is known: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -190,7 +191,8 @@ START_TEST(tos_by_policy)
 	id = make(&client, 2);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 256), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 200), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL),
+			 0);
 	run_loop();
 	ck_assert_int_eq(id->tos, 32);
 	active = pair_resolve(1, 7471);
@@ -247,10 +249,10 @@ START_TEST(reuseaddr_is_decided_again)
 	id = make(&client, 1);
 	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
 	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
@@ -261,18 +263,21 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
+			 0);
 	id->resolve_until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -357,14 +362,14 @@ START_TEST(ids_are_limited)
 	core->settings.max_ids_per_session = 2;
 	make(&client, 1);
 	make(&client, 2);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_QUOTA);
 	ck_assert_int_eq(client.session->failure.error, EDQUOT);
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false), STATUS_QUOTA);
 	core->settings.max_ids_per_session = 100;
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP), STATUS_BAD_REQUEST);
-	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP, false), STATUS_BAD_REQUEST);
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false), STATUS_QUOTA);
 	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "IdsPerUser="));
 	ck_assert_uint_eq(core->n_ids, 2);
 }
@@ -422,7 +427,7 @@ START_TEST(a_device_goes_and_comes)
 	ck_assert_uint_eq(core->n_leases, 0);
 	ck_assert_uint_eq(core->n_listeners, 0);
 	ck_assert_int_eq(session_open_device(server.session, "", &device), STATUS_NO_DEVICE);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP), STATUS_NO_DEVICE);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_NO_DEVICE);
 	ck_assert_int_eq(client.session->failure.error, ENODEV);
 
 	fake_add_device(core->fabric, "fake0");
@@ -440,9 +445,9 @@ START_TEST(calls_that_fail)
 	struct id *listener, *active, *request;
 
 	fake_fail_next(core->fabric, FAKE_CHANNEL_NEW, -EMFILE);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP), -EMFILE);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), -EMFILE);
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP), STATUS_FABRIC);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), STATUS_FABRIC);
 	ck_assert_uint_eq(core->n_ids, 0);
 	listener = make(&server, 1);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
@@ -455,12 +460,14 @@ START_TEST(calls_that_fail)
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false),
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
 			 STATUS_FABRIC);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false), 0);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+			 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false), 0);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
 	ck_assert_int_eq(id_resolve_route(active, 1), STATUS_FABRIC);

@@ -119,9 +119,8 @@ START_TEST(list_has_pages)
 							      RDMABROKER_PS_TCP),
 					 0);
 			/* The broker hears of it with what is asked of it. */
-			ck_assert_int_eq(rdmabroker_get_option(ids[i][k], RDMABROKER_OPTION_TOS,
-							       &tos),
-					 0);
+			ck_assert_int_eq(
+				rdmabroker_get_option(ids[i][k], RDMABROKER_OPTION_TOS, &tos), 0);
 		}
 	}
 	for (int k = 0; k < 40; k += 2)

@@ -23,6 +23,7 @@ static void on_event(void *userdata, const struct session_event *event)
 		.id = event->id->handle,
 		.request = event->request ? event->request->handle : 0,
 		.conn = event->fabric->conn,
+		.with_info = event->with_info,
 		.traffic_class = event->rtr.mask & IBV_QP_AV ?
 					 event->rtr.attr.ah_attr.grh.traffic_class :
 					 -1,
@@ -95,6 +96,7 @@ void pair_tear_down(void)
 	ck_assert_uint_eq(core->n_listeners, 0);
 	ck_assert_uint_eq(core->n_connections, 0);
 	ck_assert_uint_eq(core->n_leases, 0);
+	pool_flush(core->pool);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), 0);
 	core_free(core);
 	sd_event_unref(loop);
@@ -117,7 +119,7 @@ struct id *make(struct record *record, uint32_t handle)
 {
 	struct id *id;
 
-	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP), 0);
+	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP, false), 0);
 	ck_assert_uint_eq(id->handle, handle);
 	return id;
 }
@@ -145,7 +147,8 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL),
+			 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(id_resolve_route(id, 100), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);

@@ -26,6 +26,7 @@ struct record {
 		struct rdma_conn_param conn;
 		uint8_t data[256];
 		int traffic_class; /* of the RTR attributes; -1: none came */
+		bool with_info; /* what the id is bound to came with it */
 		char text[256];
 	} events[64];
 };

@@ -24,14 +24,9 @@ users_policy() {
 	END
 }
 
-# What has to be the same before programs come and after they are gone.
+# Devices that go take their nodes with them, and come back with other ones.
 holdings() {
-	rdmabrokerctl --json status | python3 -c '
-import json, sys
-status = json.load(sys.stdin)
-for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
-	print(name, status[name])'
-	echo "open files $(find "/proc/$(daemon_pid)/fd" -type l | wc -l)"
+	counted_holdings
 }
 
 remember_holdings() {
@@ -95,6 +90,106 @@ rounds_pass() {
 	await_line check_server listening
 	run bob client $A 7499 own 10
 	finish check_server
+}
+
+# ---- in one go ----
+
+# spares taken: what the daemon counts.
+spares() {
+	if [ "$1" = ready ]; then
+		rdmabrokerctl metrics | sed -n 's/^rdmabroker_spares //p'
+	else
+		rdmabrokerctl metrics |
+			sed -n "s/^rdmabroker_spare_uses_total{outcome=\"$1\"} //p"
+	fi
+}
+
+case_connect_to() {
+	local taken missed
+	users_policy
+	remember_holdings
+	taken=$(spares taken)
+	missed=$(spares missed)
+	start server alice serve $A 7471 own 30
+	await_line server listening
+	# The first QP of the session teaches the library; the second connection misses its spare.
+	run bob connect-to $A 7471 rxe1 30
+	finish server
+	taken=$(($(spares taken) - taken))
+	missed=$(($(spares missed) - missed))
+	echo "$taken spares taken, $missed missed"
+	assert [ $taken -ge 15 ]
+	assert_eq $((taken + missed)) 29
+	# They go when nobody comes for them: their sockets and ids with them.
+	await '[ "$(spares ready)" = 0 ]' 30
+	holdings_are_back
+}
+
+# Without spares it is the same but for what is counted.
+case_connect_to_without_spares() {
+	local taken
+	mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
+	printf '[Limits]\nSpareIds=0\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	# This and the rules are read together.
+	users_policy
+	remember_holdings
+	taken=$(spares taken)
+	start server alice serve $A 7471 own 10
+	await_line server listening
+	run bob connect-to $A 7471 rxe1 10
+	finish server
+	assert_eq "$(spares taken)" "$taken"
+	assert_eq "$(spares ready)" 0
+	holdings_are_back
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	users_policy
+}
+
+# What was resolved may be wrong now: each of these ends the spares.
+case_connect_to_when_routes_change() {
+	local n=1 change
+	users_policy
+	start server alice serve $A 7471 own 5
+	await_line server listening
+	start client bob connect-to $A 7471 rxe1 5 steps
+	await_line client "connected 1"
+	for change in "ip route add 10.77.0.0/16 dev lo" "ip addr add 10.77.0.1/32 dev lo" \
+		"ip neigh replace 10.9.0.77 lladdr 02:00:00:00:00:77 dev d1 nud permanent" \
+		"ip link set d1 mtu 1400"; do
+		go client
+		await_line client "connected $((n += 1))"
+		await '[ "$(spares ready)" -gt 0 ]'
+		$change
+		await '[ "$(spares ready)" = 0 ]'
+	done
+	go client
+	finish client
+	finish server
+	ip link set d1 mtu 1500
+	ip neigh del 10.9.0.77 dev d1
+	ip addr del 10.77.0.1/32 dev lo
+	ip route del 10.77.0.0/16 dev lo
+}
+
+case_connect_to_refused() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own 5
+	await_line server listening
+	start client bob connect-to-refused $A 7471 rxe1 rxe0 $A
+	await_line client "connected, now policy closes"
+	policy <<-END
+		allow  session user alice,bob
+		allow  device  user alice,bob
+		reject connect user bob reason "closed for today"
+	END
+	go client
+	await_line client "refused, now policy opens"
+	users_policy
+	go client
+	finish client
+	finish server
+	holdings_are_back
 }
 
 # ---- datagrams ----

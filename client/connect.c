@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "client/internal.h"
+
+/*
+ * Connecting: on a way that was resolved, or in one go with resolving it. In the latter the QP is made first,
+ * for the device that the program expects the way to lead through; where it leads elsewhere the broker says
+ * so instead of connecting.
+ */
+
+struct way {
+	const struct sockaddr *src, *dst;
+};
+
+static const char elsewhere[] = "connect_to: the way leads through %s, and the CQs are of %s";
+
+static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		      struct call *call, int timeout_ms)
+{
+	struct connect_message m;
+	REQUEST(request, CONNECT, connect, &m.connect);
+	int r = conn_fill_connect(id, param, &m);
+
+	if (r < 0)
+		return r;
+	return call ? wire_begin(id->session, call, "connect", id->handle, &request, timeout_ms) :
+		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
+}
+
+int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
+{
+	return connect_id(id, param, NULL, 0);
+}
+
+static int left(int64_t deadline)
+{
+	int64_t ms = deadline - now_ms();
+
+	return ms > 0 ? (int)ms : 0;
+}
+
+static int await_outcome(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
+			 int64_t deadline, enum rdmabroker_event_type *ret)
+{
+	struct event *event = NULL;
+	int r = id_await_one(id, call, good | BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
+			     bad | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline,
+			     ret, &event);
+
+	if (event && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY) {
+		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
+		id->reject = event;
+	} else if (event) {
+		rdmabroker_free_event(&event->public);
+	}
+	return r;
+}
+
+static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			int64_t deadline)
+{
+	struct call call;
+	int r = connect_id(id, param, &call, left(deadline));
+
+	return r < 0 ? r : await_outcome(id, &call, 0, 0, deadline, NULL);
+}
+
+/* The way led elsewhere, and was resolved that far: on from there, as far as the QP goes. */
+static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			     int64_t deadline)
+{
+	struct call call = { .name = "resolve_route" };
+	int r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
+
+	if (r == 0 && strcmp(id->device_name, id->device->name) != 0)
+		r = fail(EXDEV, elsewhere, id->device_name, id->device->name);
+	if (r == 0)
+		r = qp_to_init(id);
+	return r < 0 ? r : connect_once(id, param, deadline);
+}
+
+static int connect_over(struct rdmabroker_id *id, const struct way *way,
+			const struct rdmabroker_conn_param *param, int64_t deadline)
+{
+	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
+	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
+	enum rdmabroker_event_type type = RDMABROKER_EVENT_CONNECT_ERROR;
+	struct resolve_message to;
+	struct connect_message connect;
+	struct call call;
+	int r = conn_fill_connect(id, param, &connect);
+
+	if (r == 0)
+		r = id_fill_resolve(id, way->src, way->dst, left(deadline), &m, &to);
+	if (r < 0)
+		return r;
+	m.route = true;
+	m.connect = &connect.connect;
+	m.device = id->device->name;
+	m.port_num = id->init.attr.port_num;
+	m.pkey_index = id->init.attr.pkey_index;
+	r = wire_begin(id->session, &call, "connect_to", id->handle, &request, left(deadline));
+	if (r == 0)
+		r = await_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR) | BIT(ROUTE_ERROR),
+				  deadline, &type);
+	return r == 0 && type == RDMABROKER_EVENT_ADDR_RESOLVED ?
+		       connect_elsewhere(id, param, deadline) :
+		       r;
+}
+
+/*
+ * In this try a reject that will be tried again leaves the QP as it is. WAY NULL: the id's is resolved; it is
+ * too, where the broker refused after that.
+ */
+static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
+			      const struct rdmabroker_conn_param *param, int64_t deadline)
+{
+	unsigned stale_tries = 0;
+	int r, delay_ms;
+
+	for (;;) {
+		id->renews = renews_allowed(id, stale_tries);
+		r = way ? connect_over(id, way, param, deadline) :
+			  connect_once(id, param, deadline);
+		delay_ms = r < 0 ? renew_delay_ms(id, r, &stale_tries) : -1;
+		id->renews = 0;
+		if (delay_ms < 0)
+			return r;
+		if (now_ms() + delay_ms >= deadline)
+			break;
+		poll(NULL, 0, delay_ms);
+		if (!id->is_new)
+			way = NULL;
+		/* Refused by our own broker, the id is as it was. */
+		if (r == -EBUSY)
+			continue;
+		r = id_renew(id, deadline);
+		if (r < 0)
+			break;
+	}
+	if (r != -EBUSY)
+		qp_to_error(id);
+	return r;
+}
+
+int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			    int timeout_ms)
+{
+	return connect_repeatedly(id, NULL, param, now_ms() + timeout_ms);
+}
+
+/* In the order in which the broker needs it, where nothing is known of the device yet. */
+static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
+				struct ibv_qp_init_attr *attr,
+				const struct rdmabroker_conn_param *param, int64_t deadline)
+{
+	const char *device = ibv_get_device_name(attr->send_cq->context->device);
+	int r = rdmabroker_resolve_wait(id, way->src, way->dst, left(deadline));
+
+	if (r == 0 && strcmp(id->device_name, device) != 0)
+		r = fail(EXDEV, elsewhere, id->device_name, device);
+	if (r == 0)
+		r = rdmabroker_create_qp(id, pd, attr);
+	return r < 0 ? r : connect_repeatedly(id, NULL, param, deadline);
+}
+
+int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			       const struct sockaddr *dst, struct ibv_pd *pd,
+			       struct ibv_qp_init_attr *attr,
+			       const struct rdmabroker_conn_param *param, int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms;
+	struct way way = { .src = src, .dst = dst };
+	int r = wire_check_process(id->session);
+
+	if (r < 0)
+		return r;
+	if (id_is_datagram(id))
+		return fail(EINVAL, "connect_to: the id is one for datagrams");
+	if (id->qp)
+		return fail(EINVAL, "connect_to: the id has a QP already");
+	if (!attr->send_cq)
+		return fail(EINVAL, "connect_to: there is no CQ, which says what device is meant");
+	if (!id->device_name[0])
+		id->device = device_get_learned(id->session, attr->send_cq->context, &id->init);
+	if (id->device) {
+		strcpy(id->device_name, id->device->name);
+		r = rdmabroker_create_qp(id, pd, attr);
+		if (r == 0)
+			r = connect_repeatedly(id, &way, param, deadline);
+	} else {
+		r = connect_step_by_step(id, &way, pd, attr, param, deadline);
+	}
+	return r < 0 ? id_start_over(id, r) : 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/id.h"
+#include "core/pool.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+/*
+ * The way to the peer: address and route, and what was asked for to be done once it is known. Who comes with
+ * a plan finds its way in the pool, if it was gone lately.
+ */
+
+/*
+ * The kernel can miss the answer to a neighbour request that comes between its look at the neighbour and
+ * its going to sleep, and then sleeps until its timeout. So it is given no more than this at once.
+ */
+#define RESOLVE_SLICE_MS 1000
+
+static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
+{
+	unsigned cap = id->session->core->settings.resolve_timeout_ms;
+
+	return timeout_ms == 0 || timeout_ms > cap ? cap : timeout_ms;
+}
+
+static int resolve_slice(struct id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	uint64_t left = id->resolve_until_ms - clock_ms();
+
+	return fabric_id_resolve_addr(id->fabric, src, dst,
+				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
+}
+
+bool conn_resolve_on(struct id *id, int status)
+{
+	struct fabric_id_info info;
+
+	if (id->state != ID_ADDR_QUERY || status != -ETIMEDOUT ||
+	    clock_ms() >= id->resolve_until_ms)
+		return false;
+	fabric_id_get_info(id->fabric, &info);
+	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
+}
+
+static struct plan *free_plan(struct plan *plan)
+{
+	free(plan);
+	return NULL;
+}
+
+/* Of what was begun in the client's name, with R. */
+static void tell_failure(struct id *id, enum rdma_cm_event_type type, int r)
+{
+	struct session_event out = { .id = id, .type = type };
+	struct fabric_event none = { 0 };
+
+	out.fabric = &none;
+	out.status = r < 0 ? r : -id->session->failure.error;
+	out.failure = r < 0 ? NULL : &id->session->failure;
+	id_tell(id, &out);
+}
+
+static bool leads_to(const struct plan *plan, const struct fabric_id_info *info,
+		     const struct ibv_qp_attr *init)
+{
+	return info->device && strcmp(plan->device, info->device) == 0 &&
+	       plan->port_num == info->port_num && plan->pkey_index == init->pkey_index;
+}
+
+bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init)
+{
+	struct fabric_id_info info;
+
+	if (!id->plan)
+		return false;
+	fabric_id_get_info(id->fabric, &info);
+	if (leads_to(id->plan, &info, init))
+		return true;
+	id->plan = free_plan(id->plan);
+	return false;
+}
+
+static int make_plan(struct id *id, const struct plan *plan, const struct pool_key *key)
+{
+	id->plan = malloc(sizeof(*id->plan));
+	if (!id->plan)
+		return -ENOMEM;
+	*id->plan = *plan;
+	if (plan->param.private_data) {
+		memcpy(id->plan->private_data, plan->param.private_data,
+		       plan->param.private_data_len);
+		id->plan->param.private_data = id->plan->private_data;
+	}
+	id->plan->has_key = key != NULL;
+	if (key)
+		id->plan->key = *key;
+	return 0;
+}
+
+static void follow_plan(struct id *id)
+{
+	struct plan *plan = TAKE_PTR(id->plan);
+	int r = id_connect(id, &plan->param, &plan->local_ece);
+
+	if (r == 0 && plan->has_key)
+		pool_miss(id->session->core->pool, &plan->key, id->tos);
+	free(plan);
+	if (r != 0)
+		tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+}
+
+/* The spare is asked about as if it were ours already: who may not have it leaves it where it is. */
+static int decide_over_spare(struct id *id, const struct spare *spare, const struct plan *plan,
+			     struct policy_verdict *ret_verdict, bool *ret_suits)
+{
+	struct fabric_id_info info;
+	struct id_wish wish;
+	int r = 0;
+
+	id->fabric = spare_get_fabric(spare);
+	fabric_id_get_info(id->fabric, &info);
+	wish_to_connect(&wish, id);
+	decide_ask(id->session, &wish.wish, ret_verdict);
+	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
+		     (ret_verdict->answer != POLICY_ALLOW ||
+		      conn_choose_tos(id, ret_verdict->rule) == spare_get_tos(spare));
+	if (*ret_suits)
+		r = conn_decide(id, /* early= */ false, NULL, NULL, ret_verdict);
+	id->fabric = NULL;
+	return r;
+}
+
+/* *RET: there was one, and what is returned is the end of it. */
+static int connect_spare(struct id *id, const struct pool_key *key, const struct plan *plan,
+			 bool *ret)
+{
+	struct pool *pool = id->session->core->pool;
+	struct spare *spare = pool_find(pool, key);
+	struct policy_verdict verdict;
+	int r;
+
+	*ret = false;
+	if (!spare)
+		return 0;
+	r = decide_over_spare(id, spare, plan, &verdict, ret);
+	if (r != 0 || !*ret)
+		return r;
+	id->tos = spare_get_tos(spare);
+	r = pool_take(pool, spare, id->session->channel, id, &id->fabric);
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r, "take over an id");
+	id_set_state(id, ID_ROUTE_RESOLVED);
+	id->untold = true;
+	r = conn_admit(id, &verdict);
+	return r != 0 ? r : id_connect(id, &plan->param, &plan->local_ece);
+}
+
+static bool make_key(struct pool_key *ret, const struct id *id, const struct sockaddr *src,
+		     const struct sockaddr *dst)
+{
+	*ret = (struct pool_key){ .ps = id->ps };
+	memcpy(&ret->dst, dst, addr_len(dst));
+	if (src)
+		memcpy(&ret->src, src, addr_len(src));
+	return !src || addr_port(src) == 0;
+}
+
+int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		    unsigned timeout_ms, bool route, const struct plan *plan)
+{
+	struct policy_verdict verdict;
+	struct pool_key key;
+	bool has_key = false, done = false;
+	char text[ADDR_STRLEN];
+	int r;
+
+	if (id->state != ID_IDLE && id->state != ID_BOUND)
+		return id_refuse_state(id, "resolve_addr");
+	r = session_take_new(id->session, "resolve_addr");
+	if (r == 0 && !id->fabric) {
+		has_key = plan && make_key(&key, id, src, dst);
+		if (has_key)
+			r = connect_spare(id, &key, plan, &done);
+		if (r == 0 && !done)
+			r = id_make(id);
+	}
+	if (r != 0 || done)
+		return r;
+	/* As the kernel does: bound it is, and stays. */
+	if (id->state == ID_BOUND)
+		src = NULL;
+	r = conn_decide(id, true, src, dst, &verdict);
+	if (r != 0)
+		return r;
+	if (src && addr_port(src) > 0) {
+		r = id_bind(id, src);
+		if (r != 0)
+			return r;
+		src = NULL;
+	}
+	if (plan) {
+		r = make_plan(id, plan, has_key ? &key : NULL);
+		if (r < 0)
+			return r;
+	}
+	id->resolve_until_ms = clock_ms() + cap_timeout(id, timeout_ms);
+	r = resolve_slice(id, src, dst);
+	if (r < 0) {
+		id->plan = free_plan(id->plan);
+		return failure_set_fabric(&id->session->failure, r, "resolve %s",
+					  addr_to_string(dst, text));
+	}
+	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
+	id_set_state(id, ID_ADDR_QUERY);
+	return 0;
+}
+
+int id_resolve_route(struct id *id, unsigned timeout_ms)
+{
+	int r;
+
+	if (id->state != ID_ADDR_RESOLVED)
+		return id_refuse_state(id, "resolve_route");
+	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
+	if (r < 0)
+		return failure_set_fabric(&id->session->failure, r, "resolve the route");
+	id_set_state(id, ID_ROUTE_QUERY);
+	return 0;
+}
+
+void conn_go_on(struct id *id)
+{
+	unsigned timeout_ms = id->route_timeout_ms;
+	int r;
+
+	if (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY)
+		return;
+	id->route_timeout_ms = 0;
+	if (id->state == ID_ADDR_RESOLVED && timeout_ms > 0) {
+		r = id_resolve_route(id, timeout_ms);
+		if (r == 0)
+			return;
+		tell_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
+	}
+	if (id->state == ID_ROUTE_RESOLVED && id->plan)
+		follow_plan(id);
+	id->plan = free_plan(id->plan);
+}

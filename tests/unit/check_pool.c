@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/pool.h"
+#include "tests/unit/pair.h"
+
+/* Connecting in one go with resolving, and the spare ids that are there for it. */
+
+#define KEEP_MS 200
+
+static void set_up(void)
+{
+	pair_set_up();
+	pool_set_limits(core->pool, 64, KEEP_MS);
+}
+
+/* As long as it takes, which is not known: a timer of the loop's ends it. */
+static void run_until(unsigned n_ready)
+{
+	struct pool_counts counts;
+
+	for (int i = 0; i < 1000; i++) {
+		run_loop();
+		pool_get_counts(core->pool, &counts);
+		if (counts.n_ready == n_ready)
+			return;
+		ck_assert_int_ge(sd_event_run(loop, 1000 * 1000), 0);
+	}
+	ck_abort_msg("%u spares instead of %u", counts.n_ready, n_ready);
+}
+
+static struct pool_counts counts(void)
+{
+	struct pool_counts ret;
+
+	run_loop();
+	pool_get_counts(core->pool, &ret);
+	return ret;
+}
+
+static struct plan plan(const char *device)
+{
+	struct plan ret = {
+		.param = { .qp_num = QPN, .private_data = "hi", .private_data_len = 2 },
+		.port_num = 1,
+	};
+
+	strcpy(ret.device, device);
+	return ret;
+}
+
+/* In one request, as rpc does it: where it fails the id goes. */
+static int connect_with(const struct plan *plan, uint32_t handle, const struct sockaddr *src,
+			const struct sockaddr *dst, struct id **ret)
+{
+	struct id *id;
+	int r;
+
+	ck_assert_int_eq(id_new(&id, client.session, handle, RDMA_PS_TCP, /* bare= */ true), 0);
+	r = id_resolve_addr(id, src, dst, 100, /* route= */ true, plan);
+	if (r != 0)
+		id = id_free(id);
+	if (ret)
+		*ret = id;
+	return r;
+}
+
+static int connect_to(uint32_t handle, uint16_t port, struct id **ret)
+{
+	struct plan p = plan("fake0");
+
+	return connect_with(&p, handle, NULL, pair_addr("10.9.0.1", port), ret);
+}
+
+/* One that is refused by the listener is as good as any. */
+static void connect_n(uint32_t first, unsigned n, uint16_t port)
+{
+	for (uint32_t i = first; i < first + n; i++)
+		ck_assert_int_eq(connect_to(i, port, NULL), 0);
+	run_loop();
+}
+
+static void accept_last(void)
+{
+	struct rdma_conn_param p = param("yes");
+	struct id *passive;
+	uint32_t handle = server.events[server.n - 1].request;
+
+	ck_assert_int_eq(server.events[server.n - 1].type, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ck_assert_mem_eq(server.events[server.n - 1].data, "hi", 2);
+	ck_assert_int_eq(session_get_id(server.session, handle, &passive), 0);
+	ck_assert_int_eq(id_accept(passive, &p, NULL), 0);
+}
+
+START_TEST(the_first_resolves_the_second_does_not)
+{
+	unsigned n_addr, n_route;
+	struct id *id;
+
+	pair_start_listening(7471);
+	ck_assert_int_eq(connect_to(1, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
+	run_loop();
+	accept_last();
+	/* The only event: what was on the way there is told with it. */
+	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_uint_eq(client.n, 1);
+	ck_assert(client.events[0].with_info);
+	ck_assert_int_eq(id_establish(id), 0);
+	ck_assert_uint_eq(counts().n_missed, 1);
+	ck_assert_uint_eq(counts().n_ready, 1);
+
+	n_addr = fake_count(core->fabric, FAKE_RESOLVE_ADDR);
+	n_route = fake_count(core->fabric, FAKE_RESOLVE_ROUTE);
+	ck_assert_int_eq(connect_to(2, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_CONNECTING);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), n_addr);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), n_route);
+	run_loop();
+	accept_last();
+	pair_expect(&client, 1, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_uint_eq(client.n, 2);
+	ck_assert(client.events[1].with_info);
+	ck_assert_int_eq(id_establish(id), 0);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_ESTABLISHED);
+	ck_assert_uint_eq(core->n_connections, 4);
+	/* Its place is taken by another. */
+	ck_assert_uint_eq(counts().n_taken, 1);
+	ck_assert_uint_eq(counts().n_missed, 1);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), n_addr + 1);
+}
+END_TEST
+
+START_TEST(policy_decides_over_spares)
+{
+	uint64_t rejected = core->metrics.decisions[POLICY_CONNECT][DECISION_REJECTED];
+
+	connect_n(1, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	pair_set_policy("allow session\nreject connect device fake* reason \"closed\"\n");
+	ck_assert_int_eq(connect_to(2, 7471, NULL), STATUS_DENIED);
+	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
+	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "10.9.0.1:7471"));
+	ck_assert_uint_eq(core->metrics.decisions[POLICY_CONNECT][DECISION_REJECTED], rejected + 1);
+	/* Who may not have it does not cost anybody else the spare. */
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_uint_eq(core->n_ids, 1);
+
+	pair_set_policy("allow session\nallow connect rate 1/s burst 1\n");
+	ck_assert_int_eq(connect_to(2, 7471, NULL), 0);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_int_eq(connect_to(3, 7471, NULL), STATUS_BUSY);
+	ck_assert_uint_gt(client.session->failure.retry_after_ms, 0);
+	ck_assert_uint_eq(core->n_ids, 2);
+}
+END_TEST
+
+/* The route was resolved with another traffic class: that spare is for others. */
+START_TEST(the_traffic_class_has_to_be_the_same)
+{
+	struct id *id;
+
+	connect_n(1, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	pair_set_policy("allow session\nallow connect tos 104\n");
+	ck_assert_int_eq(connect_to(2, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
+	run_loop();
+	ck_assert_int_eq(id->tos, 104);
+	ck_assert_uint_eq(counts().n_taken, 0);
+	ck_assert_uint_eq(counts().n_missed, 2);
+	/* Once nobody wants the old one any more there is one with the new class. */
+	run_until(0);
+	connect_n(3, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_int_eq(connect_to(4, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_CONNECTING);
+	ck_assert_int_eq(id->tos, 104);
+	ck_assert_uint_eq(counts().n_taken, 1);
+}
+END_TEST
+
+/* The QP was made for another place: the client hears of that, and goes on by itself. */
+START_TEST(a_way_that_leads_elsewhere)
+{
+	struct plan wrong_device = plan("fake9"), wrong_port = plan("fake0"),
+		    wrong_pkey = plan("fake0");
+	const struct plan *plans[] = { &wrong_device, &wrong_port, &wrong_pkey };
+	struct id *id;
+
+	wrong_port.port_num = 2;
+	wrong_pkey.pkey_index = 7;
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(
+			connect_with(plans[i], i + 1, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
+		pair_expect(&client, 2 * i, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		ck_assert(client.events[2 * i].with_info);
+		pair_expect(&client, 2 * i + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+		ck_assert_uint_eq(client.n, 2 * i + 2);
+		ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+		ck_assert_ptr_null(id->plan);
+	}
+	/* Nor is a spare of the wrong place given out. */
+	connect_n(4, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_int_eq(connect_with(&wrong_port, 5, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
+	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_uint_eq(counts().n_taken, 0);
+}
+END_TEST
+
+/* What is refused after the route is known is an event, and the id is ready for another try. */
+START_TEST(a_refusal_on_the_way)
+{
+	struct plan p = plan("fake0");
+	struct id *id;
+
+	fake_estrange_qp(core->fabric, STRANGER);
+	p.param.qp_num = STRANGER;
+	ck_assert_int_eq(connect_with(&p, 1, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_ERROR, -EPERM);
+	ck_assert_uint_eq(client.n, 1);
+	ck_assert(client.events[0].with_info);
+	ck_assert_ptr_nonnull(strstr(client.events[0].text, "does not belong"));
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_ptr_null(id->plan);
+	ck_assert_uint_eq(counts().n_missed, 0);
+
+	/* With a spare it is known at once. */
+	connect_n(2, 1, 7471);
+	ck_assert_int_eq(connect_with(&p, 3, NULL, pair_addr("10.9.0.1", 7471), NULL),
+			 STATUS_NOT_OWNER);
+	ck_assert_uint_eq(core->n_ids, 2);
+
+	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
+	ck_assert_int_eq(connect_to(4, 7472, &id), 0);
+	run_loop();
+	ck_assert_int_eq(client.events[client.n - 1].type, RDMA_CM_EVENT_ADDR_ERROR);
+	ck_assert_int_eq(id->state, ID_BOUND);
+	ck_assert_ptr_null(id->plan);
+
+	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
+	ck_assert_int_eq(connect_to(5, 7473, &id), 0);
+	run_loop();
+	ck_assert_int_eq(client.events[client.n - 1].type, RDMA_CM_EVENT_ROUTE_ERROR);
+	ck_assert(client.events[client.n - 1].with_info);
+	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
+	ck_assert_ptr_null(id->plan);
+}
+END_TEST
+
+START_TEST(what_changes_ends_them)
+{
+	connect_n(1, 2, 7471);
+	ck_assert_uint_eq(counts().n_ready, 2);
+	fake_change_routes(core->fabric);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	ck_assert_uint_eq(counts().n_dropped, 2);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), 2);
+	/* From anew, for who comes after that. */
+	connect_n(3, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+
+	/* While they are made. */
+	fake_hold_events(core->fabric, true);
+	connect_n(4, 1, 7471);
+	fake_change_routes(core->fabric);
+	fake_hold_events(core->fabric, false);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	connect_n(5, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+
+	fake_remove_device(core->fabric, "fake0");
+	ck_assert_uint_eq(counts().n_ready, 0);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids);
+}
+END_TEST
+
+START_TEST(age_ends_them)
+{
+	connect_n(1, 3, 7471);
+	ck_assert_uint_eq(counts().n_ready, 3);
+	run_until(0);
+	ck_assert_uint_eq(counts().n_dropped, 3);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), 3);
+	/* Nothing is left to be done: the loop sleeps. */
+	ck_assert_int_eq(sd_event_run(loop, 2 * KEEP_MS * 1000), 0);
+}
+END_TEST
+
+START_TEST(there_are_so_many_and_no_more)
+{
+	connect_n(1, POOL_DEPTH + 10, 7471);
+	ck_assert_uint_eq(counts().n_ready, POOL_DEPTH);
+	pool_set_limits(core->pool, POOL_DEPTH + 4, KEEP_MS);
+	connect_n(50, 10, 7472);
+	ck_assert_uint_le(counts().n_ready, POOL_DEPTH + 4);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids + counts().n_ready);
+	pool_set_limits(core->pool, 2, KEEP_MS);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	connect_n(70, 5, 7473);
+	ck_assert_uint_le(counts().n_ready, 2);
+	pool_set_limits(core->pool, 0, KEEP_MS);
+	connect_n(80, 5, 7473);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids);
+	/* Destinations without end take each other's places. */
+	pool_set_limits(core->pool, 64, KEEP_MS);
+	core->settings.max_ids_per_session = 2000;
+	for (unsigned i = 0; i < 1000; i++)
+		ck_assert_int_eq(connect_to(100 + i, (uint16_t)(8000 + i), NULL), 0);
+	ck_assert_uint_le(counts().n_ready, 64);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids + counts().n_ready);
+}
+END_TEST
+
+/* Who does not hear of changes, or takes nothing new, has none. */
+START_TEST(none_are_made_blindly)
+{
+	fake_set_knows_routes(core->fabric, false);
+	pool_set_limits(core->pool, 64, KEEP_MS);
+	connect_n(1, 3, 7471);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	fake_set_knows_routes(core->fabric, true);
+	pool_set_limits(core->pool, 64, KEEP_MS);
+	connect_n(4, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	/* One that was under way when draining began is the last. */
+	pool_flush(core->pool);
+	fake_hold_events(core->fabric, true);
+	ck_assert_int_eq(connect_to(5, 7471, NULL), 0);
+	core->draining = true;
+	fake_hold_events(core->fabric, false);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	core->draining = false;
+}
+END_TEST
+
+/* A source that names its port is the client's alone; of others it has to be the same. */
+START_TEST(the_source_counts)
+{
+	struct plan p = plan("fake0");
+	struct id *id;
+
+	ck_assert_int_eq(connect_with(&p, 1, pair_addr("10.9.0.1", 5000),
+				      pair_addr("10.9.0.1", 7471), NULL),
+			 0);
+	ck_assert_uint_eq(counts().n_missed, 0);
+	ck_assert_int_eq(connect_with(&p, 2, pair_addr("10.9.0.1", 0), pair_addr("10.9.0.1", 7471),
+				      NULL),
+			 0);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_int_eq(connect_to(3, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
+	ck_assert_int_eq(
+		connect_with(&p, 4, pair_addr("10.9.0.1", 0), pair_addr("10.9.0.1", 7471), &id), 0);
+	ck_assert_int_eq(id->state, ID_CONNECTING);
+}
+END_TEST
+
+START_TEST(what_fails_is_given_back)
+{
+	const enum fake_call making[] = { FAKE_ID_NEW, FAKE_RESOLVE_ADDR, FAKE_RESOLVE_ROUTE,
+					  FAKE_QP_ATTR, FAKE_SET_OPTION };
+	struct id *id;
+
+	pair_set_policy("allow session\nallow connect tos 8\n");
+	for (unsigned i = 0; i < 5; i++) {
+		uint16_t port = (uint16_t)(7471 + i);
+
+		/* The client's own calls come first; the next of the kind is the spare's. */
+		fake_hold_events(core->fabric, true);
+		ck_assert_int_eq(connect_to(10 + i, port, &id), 0);
+		fake_hold_events(core->fabric, false);
+		while (id->state != ID_CONNECTING && id->state != ID_FAILED)
+			ck_assert_int_gt(sd_event_run(loop, 0), 0);
+		fake_fail_next(core->fabric, making[i], -EIO);
+		ck_assert_uint_eq(counts().n_ready, 0);
+		ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids);
+	}
+	/* Taking it fails: the client is told, the spare is gone, the next one is fine. */
+	connect_n(20, 1, 7480);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	fake_fail_next(core->fabric, FAKE_MIGRATE, -EIO);
+	ck_assert_int_eq(connect_to(21, 7480, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(client.session->failure.error, EIO);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_int_eq(connect_to(21, 7480, &id), 0);
+	ck_assert_int_eq(id->state, ID_CONNECTING);
+}
+END_TEST
+
+/* Another session has the id before its way is known: the QP is not of its process. */
+START_TEST(a_plan_moves_with_its_id)
+{
+	struct id *id, *moved;
+	int fd;
+
+	fake_hold_events(core->fabric, true);
+	ck_assert_int_eq(connect_to(1, 7471, &id), 0);
+	ck_assert_int_eq(id_export(id, &fd), 0);
+	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
+	close(fd);
+	ck_assert_ptr_null(id->plan);
+	ck_assert_ptr_nonnull(moved->plan);
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	ck_assert_uint_eq(client.n, 0);
+	ck_assert_ptr_null(moved->plan);
+}
+END_TEST
+
+UNIT_MAIN("pool", set_up, pair_tear_down, the_first_resolves_the_second_does_not,
+	  policy_decides_over_spares, the_traffic_class_has_to_be_the_same,
+	  a_way_that_leads_elsewhere, a_refusal_on_the_way, what_changes_ends_them, age_ends_them,
+	  there_are_so_many_and_no_more, none_are_made_blindly, the_source_counts,
+	  what_fails_is_given_back, a_plan_moves_with_its_id)
