@@ -140,9 +140,10 @@ static bool run(const struct plan *plan, unsigned n)
 		story.broken = true;
 		printf("  %u waits that only the deadline ended\n", story.n_deadlines);
 	}
-	if (!met && story.n_failed > 1) {
+	if (!met && story.n_failed > STORY_N_REFUSED) {
 		story.broken = true;
-		printf("  without a fault %u calls fail, not one\n", story.n_failed);
+		printf("  without a fault %u calls fail, not %u\n", story.n_failed,
+		       STORY_N_REFUSED);
 	}
 	if (story.broken) {
 		n_failed++;

@@ -243,6 +243,26 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 	rdmabroker_destroy_id(active);
 }
 
+/*
+ * In one go, to where nobody listens: step by step if no QP was made there yet, then resolved by the broker,
+ * then with an id that it had ready. What fails leaves the id for another try.
+ */
+static void tell_in_one_go(struct story *story, struct rdmabroker *session)
+{
+	struct rdmabroker_id *id = NULL;
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct ibv_cq cq = { 0 };
+
+	if (!DID(rdmabroker_open_device(session, "fake0", &cq.context)))
+		return;
+	attr.send_cq = attr.recv_cq = &cq;
+	if (DID(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP)))
+		for (int i = 0; i < 3; i++)
+			DID(rdmabroker_connect_to_wait(id, NULL, addr(7998), NULL, &attr, NULL, T));
+	rdmabroker_destroy_id(id);
+	rdmabroker_close_device(session, cq.context);
+}
+
 /* A worker is handed the request. */
 static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdmabroker *w,
 			   struct rdmabroker_id *listener)
@@ -420,6 +440,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	if (listener && c) {
 		tell_a_connection(story, c, s, w, listener);
 		tell_a_reject(story, c, listener);
+		tell_in_one_go(story, c);
 		if (w)
 			tell_an_export(story, c, w, listener);
 	}

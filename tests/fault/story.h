@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#define STORY_N_REFUSED 4u /* calls that go to where nobody listens */
+
 struct story {
 	const char *dir; /* of configuration, rules and socket */
 	unsigned n_done, n_failed; /* calls */
