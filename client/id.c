@@ -191,7 +191,7 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	pthread_mutex_lock(&session->lock);
 	/* Requests that are here, but were not read yet, are to be rejected now, not when somebody reads. */
 	if (id->listening)
-		wire_pump(session, now_ms());
+		wire_drain(session);
 	forget_events(id);
 	is_new = id->is_new;
 	if (is_new)

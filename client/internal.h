@@ -172,6 +172,7 @@ struct rdmabroker {
 	int signal; /* eventfd: readable while events wait */
 	bool signalled;
 	int epoll; /* both: the descriptor that programs see */
+	bool polled; /* a program has it: till then it need not tell the truth */
 	int dead; /* negative errno: the connection is lost, and why */
 	bool lost_taken;
 
@@ -224,8 +225,12 @@ int wire_begin(struct rdmabroker *session, struct call *call, const char *name, 
 int wire_end(struct rdmabroker *session, struct call *call);
 /* The broker has given HANDLE to another id: it was destroyed, if nobody has said so. Lock held. */
 void wire_handle_is_free(struct rdmabroker *session, uint32_t handle);
-/* Receive until DEADLINE or until something came. Lock held. -ETIMEDOUT, or the session's death. */
+/* Receive the next packet, or wait for one until DEADLINE. Lock held. -ETIMEDOUT, or the session's death. */
 int wire_pump(struct rdmabroker *session, int64_t deadline);
+/* All that is here already. Lock held. */
+void wire_drain(struct rdmabroker *session);
+/* The program polls the session's descriptor from now on. Lock held. */
+void wire_be_polled(struct rdmabroker *session);
 /* -ECONNRESET where the broker is gone, or 0. Lock held. */
 int wire_check(struct rdmabroker *session);
 /* -EPERM in a child of the process that opened the session: before the lock, whose state it inherited. */
@@ -241,7 +246,7 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 void session_on_success(struct rdmabroker *session, struct call *call);
 /*
  * In the place of pthread's own: whenever the lock is free, the session's descriptor tells whether
- * something waits to be taken.
+ * something waits to be taken, once a program has it.
  */
 void session_unlock(struct rdmabroker *session);
 void session_wait(struct rdmabroker *session);

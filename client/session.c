@@ -216,7 +216,14 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 
 int rdmabroker_get_fd(const struct rdmabroker *session)
 {
-	return session->epoll;
+	struct rdmabroker *s = (struct rdmabroker *)session;
+
+	if (wire_check_process(s) == 0) {
+		pthread_mutex_lock(&s->lock);
+		wire_be_polled(s);
+		session_unlock(s);
+	}
+	return s->epoll;
 }
 
 /* What came: lock held */
@@ -231,7 +238,7 @@ static void settle_signal(struct rdmabroker *session)
 		     session->n_lost_notices > 0 || session->dead;
 	uint64_t count = 1;
 
-	if (waits == session->signalled)
+	if (waits == session->signalled || !session->polled)
 		return;
 	session->signalled = waits;
 	/* The descriptor does not block, and its counter is 0 or 1. */
@@ -424,7 +431,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	while (id->n_digesting > 0)
 		session_wait(session);
 	/* What is in the socket counts as well. */
-	wire_pump(session, now_ms());
+	wire_drain(session);
 	collect_events(id, &events);
 	*session_find_id(session, handle) = DYING;
 	session_unlock(session);
@@ -531,13 +538,12 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			r = id ? wire_check(session) : take_lost(session, ret);
 			break;
 		}
-		/* Once even without time: what is in the socket has not been seen yet. */
+		/* Even without time: what is in the socket has not been seen yet. */
 		if (looked && now_ms() >= deadline) {
 			r = fail(EAGAIN, "no event");
 			break;
 		}
-		looked = true;
-		wire_pump(session, deadline);
+		looked = wire_pump(session, deadline) == -ETIMEDOUT;
 		if (session->n_orphans > 0) {
 			session_unlock(session);
 			session_destroy_orphans(session);

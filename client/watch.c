@@ -174,11 +174,10 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 		r = wire_check(session);
 		if (r < 0)
 			return r;
-		/* Once even without time: what is in the socket has not been seen yet. */
+		/* Even without time: what is in the socket has not been seen yet. */
 		if (looked && now_ms() >= deadline)
 			return fail(EAGAIN, "get_notice: none");
-		looked = true;
-		wire_pump(session, deadline);
+		looked = wire_pump(session, deadline) == -ETIMEDOUT;
 	}
 	return 0;
 }

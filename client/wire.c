@@ -123,34 +123,39 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 	frame_free(frame);
 }
 
-static void receive(struct rdmabroker *session)
+/* One packet. False: there is none, and none will be if the session is dead. */
+static bool receive(struct rdmabroker *session)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS] = { -1 };
-	bool reset = false;
+	size_t n_fds = 0;
+	ssize_t n;
 
-	while (!session->dead) {
-		size_t n_fds = 0;
-		ssize_t n = packet_recv(session->sock, buf, fds, &n_fds);
-
-		if (n == -EAGAIN)
-			return;
-		/* Told once, before what was sent ahead of it: the reason why is still to be read. */
-		if (n == -ECONNRESET && !reset) {
-			reset = true;
-			continue;
-		}
-		if (n < 0) {
-			die(session, (int)n);
-			return;
-		}
-		if (n_fds == 0)
-			fds[0] = -1;
-		on_packet(session, buf, (size_t)n, &fds[0]);
-		for (size_t i = 0; i < n_fds; i++)
-			if (fds[i] >= 0)
-				close(fds[i]);
+	if (session->dead)
+		return false;
+	n = packet_recv(session->sock, buf, fds, &n_fds);
+	/* Told once, before what was sent ahead of it: the reason why is still to be read. */
+	if (n == -ECONNRESET)
+		n = packet_recv(session->sock, buf, fds, &n_fds);
+	if (n == -EAGAIN)
+		return false;
+	if (n < 0) {
+		die(session, (int)n);
+		return false;
 	}
+	if (n_fds == 0)
+		fds[0] = -1;
+	on_packet(session, buf, (size_t)n, &fds[0]);
+	for (size_t i = 0; i < n_fds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return true;
+}
+
+static void receive_all(struct rdmabroker *session)
+{
+	while (receive(session))
+		;
 }
 
 static int wait_reader(struct rdmabroker *session, int64_t deadline)
@@ -202,6 +207,13 @@ int wire_pump(struct rdmabroker *session, int64_t deadline)
 	return r < 0 ? r : pump(session, POLLIN, deadline);
 }
 
+void wire_drain(struct rdmabroker *session)
+{
+	/* A thread that polls will find the rest; it has no lock while it does. */
+	receive_all(session);
+	pthread_cond_broadcast(&session->cond);
+}
+
 /* Sending */
 
 static int pack_and_send(struct rdmabroker *session, struct call *call,
@@ -237,7 +249,7 @@ static int pack_and_send(struct rdmabroker *session, struct call *call,
 	}
 	if (r == -ECONNRESET) {
 		/* A last word may be there to be read, as to why. */
-		receive(session);
+		receive_all(session);
 		die(session, r);
 		return wire_check(session);
 	}
@@ -268,6 +280,13 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
 	return r;
 }
 
+static void look_at_socket(struct rdmabroker *session, bool look)
+{
+	struct epoll_event event = { .events = look ? EPOLLIN : 0 };
+
+	epoll_ctl(session->epoll, EPOLL_CTL_MOD, session->sock, &event);
+}
+
 /*
  * What comes while a call waits is read by whoever waits, who makes the session's descriptor readable where
  * it was an event. A program that polls the descriptor is not to be woken by answers, which are none of its
@@ -275,15 +294,19 @@ static int send_request(struct rdmabroker *session, struct call *call, Rdmabroke
  */
 static void count_waiting(struct rdmabroker *session, int n)
 {
-	struct epoll_event event = { .events = EPOLLIN };
 	bool was = session->n_waiting > 0, is;
 
 	session->n_waiting += (unsigned)n;
 	is = session->n_waiting > 0;
-	if (is)
-		event.events = 0;
-	if (was != is)
-		epoll_ctl(session->epoll, EPOLL_CTL_MOD, session->sock, &event);
+	if (was != is && session->polled)
+		look_at_socket(session, !is);
+}
+
+void wire_be_polled(struct rdmabroker *session)
+{
+	if (!session->polled && session->n_waiting > 0)
+		look_at_socket(session, false);
+	session->polled = true;
 }
 
 static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
