@@ -355,6 +355,8 @@ static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__
 	if (frame) {
 		if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 			id_set_info(id, frame->reply->id_info);
+		if (frame->reply->init)
+			in_qp_attr(&id->init, frame->reply->init);
 		frame_free(frame);
 	}
 	return r;

@@ -367,6 +367,8 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 	}
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
+	if (id && reply->init)
+		in_qp_attr(&id->init, reply->init);
 	if (id && !call->silent && (reply->failure || !call->quiet))
 		r = enqueue_outcome(session, id, call, reply->failure);
 	frame_free(frame);

@@ -150,7 +150,10 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	if (id->handle) {
 		channel = to_channel(public->channel);
 		pthread_mutex_lock(&channel->lock);
-		BROKER(rdmabroker_destroy_id_wait(id->handle, RDMABROKER_TIMEOUT_DEFAULT));
+		if (id->has_port)
+			BROKER(rdmabroker_destroy_id_wait(id->handle, RDMABROKER_TIMEOUT_DEFAULT));
+		else
+			BROKER(rdmabroker_destroy_id(id->handle));
 		id->handle = NULL;
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);
@@ -229,6 +232,13 @@ int id_learn(struct id *id)
 	return 0;
 }
 
+/* Chosen by the program; any other one nobody waits for. */
+static bool has_port(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port != 0 :
+					     ((const struct sockaddr_in *)addr)->sin_port != 0;
+}
+
 int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 {
 	struct id *id = to_id(public);
@@ -240,6 +250,7 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 	if (addr_size(addr) == 0)
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
+	id->has_port |= r == 0 && has_port(addr);
 	return result("rdma_bind_addr", r < 0 ? r : id_learn(id));
 }
 
@@ -252,6 +263,7 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 	if (!id->handle)
 		return fail(EBADF);
 	r = BROKER(rdmabroker_listen(id->handle, backlog));
+	id->has_port |= r == 0;
 	return result("rdma_listen", r < 0 ? r : id_learn(id));
 }
 
@@ -270,6 +282,7 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
 					   timeout_ms > 0 ? timeout_ms : 1));
 	if (r < 0)
 		return result("rdma_resolve_addr", r);
+	id->has_port |= src_addr && has_port(src_addr);
 	memcpy(&public->route.addr.dst_storage, dst_addr, addr_size(dst_addr));
 	return id_complete(id);
 }

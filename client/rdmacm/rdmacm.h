@@ -85,6 +85,7 @@ struct id {
 	bool sync; /* the channel is its own, and each call waits for its outcome */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	bool connect_error; /* CONNECT_ERROR was reported: what follows from it is not */
+	bool has_port; /* that somebody may want as soon as it is destroyed, which is waited for then */
 	bool told_lost; /* its last event, when the broker was gone, was reported */
 	uint8_t responder_resources, initiator_depth;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */

@@ -45,7 +45,10 @@ struct call {
 	/* What the reply may point to. */
 	union {
 		Rdmabroker__HelloResult hello;
-		struct out_id_info id_info;
+		struct {
+			struct out_id_info id_info;
+			struct out_qp_attr bound_init;
+		};
 		struct out_qp_attr qp_attr;
 		Rdmabroker__OpenDeviceResult open_device;
 		Rdmabroker__GetOptionResult get_option;

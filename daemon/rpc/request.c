@@ -90,6 +90,7 @@ static int do_bind_addr(struct call *call)
 	const Rdmabroker__BindAddr *m = call->request->bind_addr;
 	struct sockaddr_storage addr;
 	const char *wrong = address_unpack(&addr, m->addr);
+	struct qp_attr qp;
 	struct id *id;
 	int r;
 
@@ -98,9 +99,15 @@ static int do_bind_addr(struct call *call)
 		r = bad_request(call, wrong);
 	if (r == 0)
 		r = id_bind(id, (struct sockaddr *)&addr);
-	if (r == 0)
-		reply_id_info(call, id);
-	return r;
+	if (r != 0)
+		return r;
+	reply_id_info(call, id);
+	/* Without them the client asks again when it needs them. */
+	if (call->space.id_info.from.device && id_qp_attr(id, IBV_QPS_INIT, &qp) == 0) {
+		out_qp_attr(&call->space.bound_init, &qp);
+		call->reply->init = &call->space.bound_init.attr;
+	}
+	return 0;
 }
 
 static int do_listen(struct call *call)
