@@ -49,8 +49,9 @@ static void destroyed(struct rdmabroker_id *id)
 int deadline_broker(char **argv)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .call_timeout_ms = CALL_MS };
-	union address address = make_address(argv[0], argv[1]);
+	union address address = make_address(argv[0], argv[1]), any = make_address(argv[0], "0");
 	struct rdmabroker_id *fresh, *found, *ready, *id;
+	struct ibv_qp_init_attr attr;
 	struct rdmabroker *session, *second;
 	struct rdmabroker_status *status;
 	struct link link, idle;
@@ -67,6 +68,7 @@ int deadline_broker(char **argv)
 	link_make_qp(&idle, IBV_QPT_RC);
 	client_connect(&link, session, &address, LINK_OWN);
 	client_round(&link);
+	attr = link_qp_attr(&link, IBV_QPT_RC);
 	step("the broker is to be stopped");
 
 	start = now_ms();
@@ -78,8 +80,17 @@ int deadline_broker(char **argv)
 	start = now_ms();
 	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
-	timed_out(session, "create_id", start,
-		  rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP));
+	/* The broker is asked for it with the first call. */
+	id = new_id(session, RDMABROKER_PS_TCP);
+	timed_out(session, "bind_addr", start, rdmabroker_bind_addr(id, &any.any));
+	start = now_ms();
+	destroyed(id);
+	id = new_id(session, RDMABROKER_PS_TCP);
+	start = now_ms();
+	timed_out(session, "connect_to_wait", start,
+		  rdmabroker_connect_to_wait(id, NULL, &address.any, link.pd, &attr, NULL,
+					     CALL_MS));
+	destroyed(id);
 	start = now_ms();
 	timed_out(session, "get_status", start, rdmabroker_get_status(session, &status));
 	/* Data does not pass by the broker. */
