@@ -186,6 +186,28 @@ int deadline_accept(char **argv)
 	return 0;
 }
 
+/* disconnect-stopped ADDR PORT: the server's program does not look; its broker answers for it. */
+int disconnect_stopped(char **argv)
+{
+	union address address = make_address(argv[0], argv[1]);
+	struct rdmabroker *session = open_session(0);
+	struct link link;
+	int64_t start;
+
+	client_connect(&link, session, &address, LINK_OWN);
+	client_round(&link);
+	step("the server is to be stopped");
+	start = now_ms();
+	must(session, "disconnect_wait", rdmabroker_disconnect_wait(link.id, CALL_MS));
+	printf("disconnect_wait: after %lld ms\n", (long long)(now_ms() - start));
+	/* Nothing is left to be done, nor waited for. */
+	must(session, "disconnect_wait again", rdmabroker_disconnect_wait(link.id, CALL_MS));
+	link_done(&link);
+	destroyed(link.id);
+	rdmabroker_close(session);
+	return 0;
+}
+
 /* deadline-disconnect ADDR PORT: the peer is not reached any more. */
 int deadline_disconnect(char **argv)
 {

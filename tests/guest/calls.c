@@ -201,6 +201,7 @@ static const struct command {
 	{ "deadline-connect", 2, deadline_connect },
 	{ "deadline-accept", 2, deadline_accept },
 	{ "deadline-disconnect", 2, deadline_disconnect },
+	{ "disconnect-stopped", 2, disconnect_stopped },
 	{ "serve", 3, serve },
 	{ "client", 4, client },
 	{ "connect-to", 4, connect_to },

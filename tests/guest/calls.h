@@ -189,6 +189,7 @@ int deadline_silent(char **argv);
 int deadline_connect(char **argv);
 int deadline_accept(char **argv);
 int deadline_disconnect(char **argv);
+int disconnect_stopped(char **argv);
 int serve(char **argv);
 int client(char **argv);
 int client_reset(char **argv);

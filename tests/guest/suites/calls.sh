@@ -402,6 +402,23 @@ case_deadlines_accept() {
 	holdings_are_back 60
 }
 
+case_disconnect_from_a_stopped_server() {
+	users_policy
+	remember_holdings
+	start server alice serve $A 7471 own 1
+	await_line server listening
+	start client bob disconnect-stopped $A 7471
+	await_line client "the server is to be stopped"
+	# The job is what runs the program as alice.
+	pkill -STOP -u alice -x calls
+	go client
+	finish client
+	pkill -CONT -u alice -x calls
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	finish server
+	holdings_are_back
+}
+
 case_deadlines_disconnect() {
 	users_policy
 	remember_holdings
