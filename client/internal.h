@@ -126,6 +126,7 @@ struct rdmabroker_id {
 
 	struct ibv_qp *qp;
 	bool own_qp; /* made by the library */
+	struct qp_attr in_init; /* what the QP was last moved to INIT with; mask 0: it was not */
 	struct qp_attr init, rtr, rts; /* as the last event told them */
 	uint8_t request_responder_resources, request_initiator_depth;
 	struct caps caps;

@@ -61,16 +61,31 @@ static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
 	return r == 0 ? 0 : fail(r, "move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
 }
 
+/* What INIT is about. */
+static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
+{
+	return a->mask == b->mask && a->attr.port_num == b->attr.port_num &&
+	       a->attr.pkey_index == b->attr.pkey_index && a->attr.qkey == b->attr.qkey &&
+	       a->attr.qp_access_flags == b->attr.qp_access_flags;
+}
+
+/* A QP that was made for what it needs now is left as it is. */
 int qp_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
 	int r = get_attr(id, IBV_QPS_INIT, &qp);
 
-	if (r == 0)
-		r = move(id, &qp, "INIT");
-	if (r == 0 && id->device)
+	if (r < 0)
+		return r;
+	if (id->own_qp && id->qp->state == IBV_QPS_INIT && is_same_init(&qp, &id->in_init))
+		return 0;
+	r = move(id, &qp, "INIT");
+	if (r < 0)
+		return r;
+	id->in_init = qp;
+	if (id->device)
 		device_learn_init(id->device, &qp);
-	return r;
+	return 0;
 }
 
 /* Negative numbers: as the connection manager says. INIT again, for it is only now that the access
@@ -218,6 +233,7 @@ void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 	id->own_qp = false;
+	id->in_init.mask = 0;
 }
 
 struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id)
