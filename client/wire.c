@@ -194,8 +194,8 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 		return r;
 	session->reading = false;
 	/* One that failed says nothing of what is there. */
-	if (n < 0 || (p.revents & ~POLLOUT))
-		receive(session);
+	if ((n < 0 || (p.revents & ~POLLOUT)) && receive(session))
+		r = 0;
 	pthread_cond_broadcast(&session->cond);
 	return r;
 }
