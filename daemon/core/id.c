@@ -441,7 +441,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		.status = event->status,
 	};
 	struct policy_verdict verdict;
-	bool moved, was_ending;
+	bool moved, asked;
 	int r = 0;
 
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -456,10 +456,10 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && conn_resolve_on(id, event->status))
 		return;
 
-	was_ending = id->state == ID_DISCONNECTING;
+	asked = id->state == ID_DISCONNECTING;
 	moved = id_move(id, event->type);
 	/* The peer waits for an answer, and whether it gets one is not to hang on the client. */
-	if (moved && event->type == RDMA_CM_EVENT_DISCONNECTED && !was_ending)
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && !asked)
 		fabric_id_disconnect(id->fabric);
 	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
@@ -502,5 +502,8 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		out.failure = r < 0 ? NULL : &id->session->failure;
 	}
 	id_tell(id, &out);
+	/* What was asked before there was a connection had no effect: this may be the peer's question too. */
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
+		fabric_id_disconnect(id->fabric);
 	conn_go_on(id);
 }

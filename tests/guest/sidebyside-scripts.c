@@ -240,10 +240,11 @@ const struct script scripts[] = {
 	{ "connect-two",
 	  CONNECTED ROUTED2 "create-qp active2; "
 			    "connect active2 data=second; event passive passive2; "
-			    "disconnect active; event passive; create-qp passive2; "
+			    "disconnect active; event passive; disconnect passive; "
+			    "event active; create-qp passive2; "
 			    "accept passive2 data=other; event active; event passive; "
-			    "disconnect passive; event active; disconnect passive2; "
-			    "event active" },
+			    "disconnect passive2; event active; disconnect active2; "
+			    "event passive" },
 	{ "connect-as-much-as-can-be",
 	  LISTENING READY "connect active resources=255 depth=255; "
 			  "event passive; create-qp passive; "
@@ -328,11 +329,13 @@ const struct script scripts[] = {
 			  "destroy listener; reject passive data=late; event active" },
 
 	/* Ends */
-	{ "disconnect-active", CONNECTED "disconnect active; event passive; quiet active; "
+	{ "disconnect-active", CONNECTED "disconnect active; event passive; "
 					 "qp-state active; qp-state passive; disconnect passive; "
 					 "event active; qp-state passive" },
-	{ "disconnect-passive", CONNECTED "disconnect passive; event active; quiet passive; "
-					  "disconnect active; event passive" },
+	{ "disconnect-passive",
+	  CONNECTED "disconnect passive; event active; disconnect active; event passive" },
+	{ "disconnect-unanswered", CONNECTED "disconnect active; event passive; quiet active; "
+					     "qp-state passive; destroy active; destroy passive" },
 	{ "disconnect-twice", CONNECTED "disconnect active; disconnect active; "
 					"event passive; disconnect passive; event active; "
 					"disconnect active; disconnect passive; quiet active; "
@@ -549,6 +552,8 @@ const struct script scripts[] = {
 	"the attributes came with the request: that the peer is gone is told by accept"
 #define MOVED_AWAY \
 	"a request that went to the old channel is rejected: directly its peer waits in vain"
+#define ANSWERED "a disconnect is answered by the peer's broker, and not when its program looks"
+#define AS_NEW "where the first thing asked of an id is refused, the next one finds it new"
 #define JOINED_ONCE "an id is in a group once, and to leave it is no question of which time"
 #define KERNEL_NUMBER "524 is the kernel's own ENOTSUPP, which no program knows"
 #define TOO_BIG "E2BIG says what is wrong, and nothing was sent"
@@ -573,6 +578,13 @@ const struct exception exceptions[] = {
 	{ "reuseaddr-listen-shared", "listen other", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS },
 
 	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT },
+
+	{ "bind-in-use", "bind other 10.9.0.2:7471", "ENODEV", "0", AS_NEW },
+
+	{ "disconnect-unanswered", "quiet active", "nothing", "DISCONNECTED active, status 0",
+	  ANSWERED },
+	{ "option-tos-late", "rest of active", "nothing", "DISCONNECTED active, status 0; ",
+	  ANSWERED },
 
 	{ "migrate-with-events", "quiet active", "nothing", "REJECTED active, status 28",
 	  MOVED_AWAY },

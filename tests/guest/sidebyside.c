@@ -97,9 +97,14 @@ static void tell_rest(void)
 			deadline = now_ms() + QUIET_MS;
 		}
 	}
-	for (int side = 0; side < N_SIDES; side++)
-		if (rest[side].n)
-			printf("rest of %s: %s\n", side_names[side], rest[side].buf);
+	for (int side = 0; side < N_SIDES; side++) {
+		const char *outcome = rest[side].n ? rest[side].buf : "nothing";
+		char step[32];
+
+		snprintf(step, sizeof(step), "rest of %s", side_names[side]);
+		if (rest[side].n || find_exception(step, outcome))
+			tell(step, outcome);
+	}
 }
 
 static void run_script(void)

@@ -24,11 +24,11 @@ START_TEST(a_connection_from_end_to_end)
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
-	/* The peer was answered when it came, and once. */
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 2);
+	/* What came was answered, whoever had asked. */
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 	ck_assert_int_eq(id_disconnect(passive), 0);
 	ck_assert_int_eq(id_disconnect(active), 0);
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 2);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 }
 END_TEST
 
