@@ -3,9 +3,10 @@
 
 /*
  * rdmabroker-bench: main.c takes the options, run.c leads the rounds, workers.c starts the workers and talks
- * to them, result.c writes down what they measured. A worker is a process that runs one end of one way:
- * worker.c listens to the leader, client.c and server.c are the two ends, data.c is what they do over an
- * established connection, and direct.c and library.c are the two interfaces that they do it through.
+ * to them, spares.c sets what spare ids the broker keeps, result.c writes down what was measured. A worker is
+ * a process that runs one end of one way: worker.c listens to the leader, client.c and server.c are the two
+ * ends, data.c is what they do over an established connection, and direct.c and library.c are the two
+ * interfaces that they do it through.
  *
  * Leader and workers share a memory file, struct shared, in which the samples are.
  */
@@ -31,10 +32,22 @@ enum way {
 	WAY_DIRECT, /* librdmacm and the kernel's rdma_cm device */
 	WAY_LIBRARY, /* librdmabroker */
 	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before it */
+	WAY_ONE_GO, /* librdmabroker, the client with rdmabroker_connect_to_wait() */
+	WAY_NO_SPARES, /* the same while the broker keeps no spare ids */
 	N_WAYS,
 };
 
 extern const char *const way_names[N_WAYS];
+
+static inline bool way_is_library(enum way way)
+{
+	return way != WAY_DIRECT && way != WAY_DROPIN;
+}
+
+static inline bool way_is_one_go(enum way way)
+{
+	return way == WAY_ONE_GO || way == WAY_NO_SPARES;
+}
 
 /* Who makes the QPs and moves them. */
 enum qps {
@@ -190,6 +203,9 @@ struct backend {
 	int (*destroy_id)(void *id);
 	/* The cheapest request, and its answer; NULL: there is none. */
 	int (*rpc)(void *id);
+	/* All from a new id to an established connection, its QP with it; NULL: there is none. */
+	int (*connect_to)(void *id, const struct sockaddr *src, const struct sockaddr *dst,
+			  struct ibv_qp_init_attr *attr, const struct rdma_conn_param *param);
 	/* For QPS_MANAGED. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
@@ -199,6 +215,7 @@ extern const struct backend direct_backend, library_backend;
 
 /* A QP moved to STATE as the connection manager says; TIMES, if not NULL, gets what the two steps took. */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
+struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
 /* The same by the library, for an id. */
 void give_qp(void *id);
@@ -249,6 +266,7 @@ struct options {
 	const char *user; /* of the broker's ways; NULL: the caller */
 	const char *output; /* NULL: standard output */
 	const char *rdmabrokerctl;
+	const char *spares_command; /* with `off' and `on'; NULL: without WAY_NO_SPARES */
 	int daemon_pid; /* 0: none */
 	bool ways[N_WAYS], qps[N_QPS];
 	unsigned levels[MAX_LEVELS], n_levels; /* clients at a time */
@@ -280,6 +298,17 @@ void ask_server(struct team *team, enum way way, enum order order);
 uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum order order,
 		     unsigned n);
 
+/* spares.c: the broker's spare ids, see SpareIds= in rdmabrokerd.conf(5) */
+struct spare_uses {
+	uint64_t taken, missed;
+};
+
+/* Since the broker's start. */
+struct spare_uses spares_count(const struct options *options);
+void spares_switch(const struct options *options, bool on);
+/* For who gives up: on, where spares_switch() had them off. */
+void spares_restore(void);
+
 /* result.c: one JSON document */
 struct result {
 	unsigned round, place; /* of the way in its round */
@@ -288,6 +317,7 @@ struct result {
 	unsigned n_clients, n_connects; /* N_CONNECTS of each */
 	uint64_t elapsed_ns;
 	uint64_t daemon_ns, server_ns, clients_ns, host_ns; /* CPU time */
+	struct spare_uses spares; /* of the ways that connect in one go */
 };
 
 int result_open(const struct options *options);

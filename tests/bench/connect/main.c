@@ -17,10 +17,13 @@
 static const char help[] =
 	"Usage: rdmabroker-bench [OPTION]... SERVER-ADDRESS CLIENT-ADDRESS\n"
 	"\n"
-	"Measures how long it takes to make an RDMA connection, in three ways that take turns:\n"
-	"  direct   librdmacm on the kernel's rdma_cm device\n"
-	"  library  librdmabroker\n"
-	"  dropin   the program of `direct', as `rdmabrokerctl run' runs it\n"
+	"Measures how long it takes to make an RDMA connection, in ways that take turns:\n"
+	"  direct     librdmacm on the kernel's rdma_cm device\n"
+	"  library    librdmabroker\n"
+	"  dropin     the program of `direct', as `rdmabrokerctl run' runs it\n"
+	"  one-go     librdmabroker; the client connects with rdmabroker_connect_to_wait(), which always\n"
+	"             makes the QP itself and shows no phases\n"
+	"  no-spares  the same while the broker keeps no spare ids; needs --spares-command\n"
 	"Both ends run here: each address is one of this host's RDMA devices. Both ends of a connection\n"
 	"are made in the same way. A JSON document with all results goes to standard output;\n"
 	"tests/bench/report makes tables and plots of it.\n"
@@ -29,13 +32,14 @@ static const char help[] =
 	"  -r, --rounds N            turns of each way, after one that does not count (default: 5)\n"
 	"  -n, --connects N          connections a turn, of all clients together; each makes at\n"
 	"                            least 4 (default: 200)\n"
-	"  -w, --ways LIST           of the three (default: \"direct library dropin\")\n"
+	"  -w, --ways LIST           of these (default: \"direct library dropin one-go\")\n"
 	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
 	"                            phases are seen; managed: by the library (rdma_create_qp)\n"
-	"                            (default: \"program managed\")\n"
-	"  -u, --user NAME           whom the clients and servers of `library' and `dropin' run as\n"
+	"                            (default: \"program managed\"); one-go and no-spares are in\n"
+	"                            the latter only\n"
+	"  -u, --user NAME           whom the clients and servers of all but `direct' run as\n"
 	"                            (default: the caller)\n"
-	"  -p, --port N              first of three ports to listen on (default: 7471)\n"
+	"  -p, --port N              first of five ports to listen on (default: 7471)\n"
 	"      --data-rounds N       turns of the data path, short ones; 0: none (default: 100)\n"
 	"      --pings N             SENDs there and back in each; 0: no data is carried (default: 200)\n"
 	"      --writes N            WRITEs of 64 KiB in each (default: 30)\n"
@@ -43,6 +47,9 @@ static const char help[] =
 	"      --daemon-pid PID      the broker, whose CPU time is told; 0: none\n"
 	"                            (default: the process named rdmabrokerd)\n"
 	"      --rdmabrokerctl FILE  (default: rdmabrokerctl in $PATH)\n"
+	"      --spares-command CMD  run as `CMD off' before each turn of no-spares and as `CMD on' after\n"
+	"                            it: returns when SpareIds= (rdmabrokerd.conf) is 0, or as it was.\n"
+	"                            Where the bench is killed meanwhile nobody runs `CMD on'\n"
 	"      --deadline SECONDS    for each turn (default: 300)\n"
 	"  -o, --output FILE         instead of standard output\n"
 	"  -h, --help\n"
@@ -50,7 +57,8 @@ static const char help[] =
 	"\n"
 	"`direct' runs as the caller, who has to be able to open /dev/infiniband/rdma_cm: root can,\n"
 	"even where it is the broker's. The others need a policy that allows the user sessions,\n"
-	"devices, and to listen, connect and accept.\n"
+	"devices, and to listen, connect and accept. For `one-go' and `no-spares' the caller has to be\n"
+	"an administrator of the broker, who may ask for its metrics.\n"
 	"\n"
 	"Exit status: 0; 1: a connection failed, or something else, which is told; 2: wrong usage.\n"
 	"No time makes it fail.\n";
@@ -62,6 +70,7 @@ enum {
 	OPT_RPCS,
 	OPT_DAEMON_PID,
 	OPT_RDMABROKERCTL,
+	OPT_SPARES_COMMAND,
 	OPT_DEADLINE,
 };
 
@@ -79,6 +88,7 @@ static const struct option long_options[] = {
 	{ "rpcs", required_argument, NULL, OPT_RPCS },
 	{ "daemon-pid", required_argument, NULL, OPT_DAEMON_PID },
 	{ "rdmabrokerctl", required_argument, NULL, OPT_RDMABROKERCTL },
+	{ "spares-command", required_argument, NULL, OPT_SPARES_COMMAND },
 	{ "deadline", required_argument, NULL, OPT_DEADLINE },
 	{ "output", required_argument, NULL, 'o' },
 	{ "help", no_argument, NULL, 'h' },
@@ -97,6 +107,7 @@ void die(const char *fmt, ...)
 	vfprintf(stderr, fmt, args);
 	va_end(args);
 	fprintf(stderr, "\n");
+	spares_restore();
 	result_abandon();
 	/* In a child too: what is buffered is the parent's. */
 	_exit(1);
@@ -169,6 +180,22 @@ static void parse_set(const char *option, char *text, const char *const *names, 
 		misused("%s: the list is empty", option);
 }
 
+/* What was asked for has to be possible, and something has to be left of it. */
+static void check_ways(struct options *options)
+{
+	bool any = false;
+
+	if (options->ways[WAY_NO_SPARES] && !options->spares_command)
+		misused("--ways no-spares: --spares-command is missing");
+	for (enum way way = 0; way < N_WAYS; way++) {
+		if (way_is_one_go(way) && !options->qps[QPS_MANAGED])
+			options->ways[way] = false;
+		any = any || options->ways[way];
+	}
+	if (!any)
+		misused("--ways: one-go and no-spares are nothing without --qps managed");
+}
+
 static void parse_address(const char *text, unsigned port, struct sockaddr_storage *ret)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM };
@@ -180,6 +207,14 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 	freeaddrinfo(info);
 	/* At the same place in both families. */
 	((struct sockaddr_in *)ret)->sin_port = htons((uint16_t)port);
+}
+
+static bool needs_broker(const struct options *options)
+{
+	for (enum way way = 0; way < N_WAYS; way++)
+		if (way != WAY_DIRECT && options->ways[way])
+			return true;
+	return false;
 }
 
 /* The only process of that name; 0: there is none. */
@@ -216,7 +251,7 @@ int main(int argc, char **argv)
 	struct options options = {
 		.rdmabrokerctl = "rdmabrokerctl",
 		.daemon_pid = -1,
-		.ways = { true, true, true },
+		.ways = { true, true, true, true, false },
 		.qps = { true, true },
 		.levels = { 1, 8, 64 },
 		.n_levels = 3,
@@ -275,6 +310,9 @@ int main(int argc, char **argv)
 		case OPT_RDMABROKERCTL:
 			options.rdmabrokerctl = optarg;
 			break;
+		case OPT_SPARES_COMMAND:
+			options.spares_command = optarg;
+			break;
 		case OPT_DEADLINE:
 			options.deadline_s = parse_number("--deadline", optarg, 1, 86400);
 			break;
@@ -292,6 +330,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	check_ways(&options);
 	if (argc - optind != 2)
 		misused("an address of the server's device and one of the client's are needed");
 	parse_address(argv[optind], port, &options.server);
@@ -300,7 +339,7 @@ int main(int argc, char **argv)
 		misused("%s and %s are of two families", argv[optind], argv[optind + 1]);
 	if (options.daemon_pid < 0)
 		options.daemon_pid = find_daemon();
-	if ((options.ways[WAY_LIBRARY] || options.ways[WAY_DROPIN]) && options.daemon_pid == 0)
+	if (needs_broker(&options) && options.daemon_pid == 0)
 		fprintf(stderr, "rdmabroker-bench: no process is named rdmabrokerd: its CPU time "
 				"will be told as 0\n");
 	return run(&options) < 0 ? 1 : 0;

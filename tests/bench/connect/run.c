@@ -5,6 +5,7 @@
  * changes meanwhile on the host changes for all of them.
  */
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,17 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
+/* To connect in one go is to leave the QP to the library. */
+static unsigned choose_ways(const struct options *options, bool with_one_go, enum way ret[N_WAYS])
+{
+	unsigned n = 0;
+
+	for (enum way way = 0; way < N_WAYS; way++)
+		if (options->ways[way] && (with_one_go || !way_is_one_go(way)))
+			ret[n++] = way;
+	return n;
+}
+
 static void measure_connects(const struct options *options, struct result *result)
 {
 	struct team *team = &teams[result->way];
@@ -97,10 +109,32 @@ static void measure_connects(const struct options *options, struct result *resul
 	}
 }
 
+/* How many spares the connections of a turn found, too. */
+static void measure_one_go(const struct options *options, struct result *result)
+{
+	struct spare_uses before, after;
+
+	if (result->way == WAY_NO_SPARES)
+		spares_switch(options, false);
+	before = spares_count(options);
+	measure_connects(options, result);
+	after = spares_count(options);
+	if (result->way == WAY_NO_SPARES)
+		spares_switch(options, true);
+	result->spares.taken = after.taken - before.taken;
+	result->spares.missed = after.missed - before.missed;
+	if (result->way == WAY_NO_SPARES && result->spares.taken > 0)
+		die("%s: %" PRIu64 " spare ids were taken: `%s off' leaves the broker some",
+		    way_names[result->way], result->spares.taken, options->spares_command);
+}
+
 static void take_turn(const struct options *options, struct result *result)
 {
 	result->n_connects = n_connects_each(options, result->round, result->n_clients);
-	measure_connects(options, result);
+	if (way_is_one_go(result->way))
+		measure_one_go(options, result);
+	else
+		measure_connects(options, result);
 	if (result->round == 0)
 		return;
 	result_connects(result);
@@ -112,26 +146,32 @@ static void take_turn(const struct options *options, struct result *result)
 
 /* The first round warms up, and does not count. */
 static void run_round(const struct options *options, unsigned round, unsigned n_clients,
-		      const enum way *ways, unsigned n_ways)
+		      enum qps qps)
 {
-	for (unsigned qps = 0; qps < N_QPS; qps++)
-		for (unsigned place = 0; options->qps[qps] && place < n_ways; place++)
-			take_turn(options, &(struct result){
-						   .round = round,
-						   .place = place,
-						   .way = ways[(place + round) % n_ways],
-						   .qps = (enum qps)qps,
-						   .n_clients = n_clients,
-					   });
+	enum way ways[N_WAYS];
+	unsigned n_ways = choose_ways(options, qps == QPS_MANAGED, ways);
+
+	for (unsigned place = 0; place < n_ways; place++)
+		take_turn(options, &(struct result){
+					   .round = round,
+					   .place = place,
+					   .way = ways[(place + round) % n_ways],
+					   .qps = qps,
+					   .n_clients = n_clients,
+				   });
 }
 
-static void run_level(const struct options *options, unsigned n_clients, const enum way *ways,
-		      unsigned n_ways)
+static void run_level(const struct options *options, unsigned n_clients)
 {
+	enum way ways[N_WAYS];
+	unsigned n_ways = choose_ways(options, true, ways);
+
 	for (unsigned i = 0; i < n_ways; i++)
 		start_team(&teams[ways[i]], options, ways[i], n_clients);
 	for (unsigned round = 0; round <= options->n_rounds; round++)
-		run_round(options, round, n_clients, ways, n_ways);
+		for (enum qps qps = 0; qps < N_QPS; qps++)
+			if (options->qps[qps])
+				run_round(options, round, n_clients, qps);
 	for (unsigned i = 0; i < n_ways; i++)
 		end_team(&teams[ways[i]], ways[i], n_clients);
 }
@@ -158,8 +198,11 @@ static void measure_alone(const struct options *options, const struct result *re
 	}
 }
 
-static void run_alone(const struct options *options, const enum way *ways, unsigned n_ways)
+static void run_alone(const struct options *options)
 {
+	enum way ways[N_WAYS];
+	unsigned n_ways = choose_ways(options, false, ways);
+
 	for (unsigned i = 0; i < n_ways; i++)
 		start_team(&teams[ways[i]], options, ways[i], 1);
 	for (unsigned round = 0; round <= options->n_data_rounds; round++)
@@ -176,13 +219,9 @@ static void run_alone(const struct options *options, const enum way *ways, unsig
 
 int run(const struct options *options)
 {
-	unsigned n_ways = 0, n_clients = 1, n_samples = MIN_CONNECTS;
-	enum way ways[N_WAYS];
+	unsigned n_clients = 1, n_samples = MIN_CONNECTS;
 	int r;
 
-	for (unsigned i = 0; i < N_WAYS; i++)
-		if (options->ways[i])
-			ways[n_ways++] = (enum way)i;
 	for (unsigned i = 0; i < options->n_levels; i++) {
 		unsigned n = n_connects_each(options, 1, options->levels[i]);
 
@@ -201,8 +240,8 @@ int run(const struct options *options)
 		return r;
 	share_memory(options, n_clients, n_samples);
 	for (unsigned i = 0; i < options->n_levels; i++)
-		run_level(options, options->levels[i], ways, n_ways);
+		run_level(options, options->levels[i]);
 	if (options->n_data_rounds > 0)
-		run_alone(options, ways, n_ways);
+		run_alone(options);
 	return result_close();
 }
