@@ -305,53 +305,53 @@ int rdmabroker_disconnect(struct rdmabroker_id *id)
 
 /* The forms that wait */
 
+static int explain_bad(const struct rdmabroker_event *event, const char *name)
+{
+	int error;
+
+	switch (event->type) {
+	case RDMABROKER_EVENT_REJECTED:
+	case RDMABROKER_EVENT_UNREACHABLE:
+		if (event->rejected_by == RDMABROKER_REJECTED_BY_NOBODY)
+			return fail(EHOSTUNREACH, "%s: the peer does not answer", name);
+		return fail(ECONNREFUSED, "%s: rejected%s%s", name, event->text ? ": " : "",
+			    event->text ?: "");
+	case RDMABROKER_EVENT_DEVICE_REMOVAL:
+		return fail(ENODEV, "%s: the device was removed", name);
+	default:
+		error = event->status < 0 ? -event->status : ECONNABORTED;
+		return fail(error, "%s: %s", name, event->text ?: strerror(error));
+	}
+}
+
 int id_await_one(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
-		 int64_t deadline, enum rdmabroker_event_type *ret_type, struct event **ret_event)
+		 int64_t deadline, struct event **ret)
 {
 	const char *name = call->name;
-	struct event *event;
-	int r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, call,
-			     &event);
+	int r;
 
+	*ret = NULL;
+	r = session_take(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, call, ret);
 	if (r == -EAGAIN)
 		return fail(ETIMEDOUT, "%s: no outcome in time", name);
-	if (r < 0)
+	if (r < 0 || good & (1ULL << (*ret)->public.type))
 		return r;
-	if (ret_type)
-		*ret_type = event->public.type;
-	if (!(good & (1ULL << event->public.type))) {
-		switch (event->public.type) {
-		case RDMABROKER_EVENT_REJECTED:
-		case RDMABROKER_EVENT_UNREACHABLE:
-			if (event->public.rejected_by == RDMABROKER_REJECTED_BY_NOBODY) {
-				r = fail(EHOSTUNREACH, "%s: the peer does not answer", name);
-				break;
-			}
-			r = fail(ECONNREFUSED, "%s: rejected%s%s", name,
-				 event->public.text ? ": " : "", event->public.text ?: "");
-			break;
-		case RDMABROKER_EVENT_DEVICE_REMOVAL:
-			r = fail(ENODEV, "%s: the device was removed", name);
-			break;
-		default: {
-			int error = event->public.status < 0 ? -event->public.status : ECONNABORTED;
-
-			r = fail(error, "%s: %s", name, event->public.text ?: strerror(error));
-		}
-		}
-		if (ret_event) {
-			*ret_event = event;
-			return r;
-		}
-	}
-	rdmabroker_free_event(&event->public);
-	return r;
+	return explain_bad(&(*ret)->public, name);
 }
 
 int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
-	     int64_t deadline, struct event **ret_event)
+	     int64_t deadline)
 {
-	return id_await_one(id, call, good, bad, deadline, NULL, ret_event);
+	struct event *event;
+	int r = id_await_one(id, call, good, bad, deadline, &event);
+
+	rdmabroker_free_event(event ? &event->public : NULL);
+	return r;
+}
+
+const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_id *id)
+{
+	return id->response ? &id->response->public : NULL;
 }
 
 const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id)
@@ -370,7 +370,7 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 		return r;
 	r = id_await(id, &call, BIT(ESTABLISHED),
 		     BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(DISCONNECTED),
-		     deadline, NULL);
+		     deadline);
 	if (call.refused)
 		qp_to_error(id);
 	return r;
@@ -384,7 +384,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 
 	if (r < 0 || id->disconnected)
 		return r;
-	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline, NULL);
+	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
 int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)

@@ -42,30 +42,41 @@ static int left(int64_t deadline)
 	return ms > 0 ? (int)ms : 0;
 }
 
+/* The id's, in the place of the last one. */
+static void keep(struct event **place, struct event *event)
+{
+	rdmabroker_free_event(*place ? &(*place)->public : NULL);
+	*place = event;
+}
+
 static int await_outcome(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 			 int64_t deadline, enum rdmabroker_event_type *ret)
 {
-	struct event *event = NULL;
+	struct event *event;
 	int r = id_await_one(id, call, good | BIT(ESTABLISHED) | BIT(CONNECT_RESPONSE),
 			     bad | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(CONNECT_ERROR), deadline,
-			     ret, &event);
+			     &event);
 
-	if (event && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY) {
-		rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
-		id->reject = event;
-	} else if (event) {
+	if (!event)
+		return r;
+	*ret = event->public.type;
+	if (r == 0 && !(good & (1ULL << *ret)))
+		keep(&id->response, event);
+	else if (r < 0 && event->public.rejected_by != RDMABROKER_REJECTED_BY_NOBODY)
+		keep(&id->reject, event);
+	else
 		rdmabroker_free_event(&event->public);
-	}
 	return r;
 }
 
 static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			int64_t deadline)
 {
+	enum rdmabroker_event_type type;
 	struct call call;
 	int r = connect_id(id, param, &call, left(deadline));
 
-	return r < 0 ? r : await_outcome(id, &call, 0, 0, deadline, NULL);
+	return r < 0 ? r : await_outcome(id, &call, 0, 0, deadline, &type);
 }
 
 /* The way led elsewhere, and was resolved that far: on from there, as far as the QP goes. */
@@ -73,7 +84,7 @@ static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_c
 			     int64_t deadline)
 {
 	struct call call = { .name = "resolve_route" };
-	int r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
+	int r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
 
 	if (r == 0 && strcmp(id->device_name, id->device->name) != 0)
 		r = fail(EXDEV, elsewhere, id->device_name, id->device->name);

@@ -253,6 +253,7 @@ void id_free(struct rdmabroker_id *id)
 	if (id->device)
 		device_put(id->session, id->device);
 	rdmabroker_free_event(id->reject ? &id->reject->public : NULL);
+	rdmabroker_free_event(id->response ? &id->response->public : NULL);
 	rdmabroker_free_event(id->request ? &id->request->public : NULL);
 	free(id);
 }
@@ -460,7 +461,7 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
 	struct call call;
 	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ false, &call);
 
-	return r < 0 ? r : id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline, NULL);
+	return r < 0 ? r : id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
 }
 
 int rdmabroker_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
@@ -477,9 +478,9 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
 	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ true, &call);
 
 	if (r == 0)
-		r = id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline, NULL);
+		r = id_await(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
 	if (r == 0)
-		r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
+		r = id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
 	return r;
 }
 
@@ -489,6 +490,5 @@ int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
 	struct call call;
 	int r = resolve_route(id, timeout_ms, &call);
 
-	return r < 0 ? r :
-		       id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline, NULL);
+	return r < 0 ? r : id_await(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
 }

@@ -141,6 +141,7 @@ struct rdmabroker_id {
 		renews; /* enum renew as bits: these rejects are not the end, the QP is left as it is */
 
 	struct event *reject; /* that ended connect_wait */
+	struct event *response; /* with which it succeeded */
 	struct event *request; /* that brought it, by get_request or import */
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
 	LIST_HEAD(, join) joins;
@@ -278,13 +279,13 @@ struct rdmabroker_id *ids_find_living(struct rdmabroker *session, uint32_t handl
 
 /*
  * Wait for the outcome of CALL: 0 with one of GOOD (bits), else what a BAD one or the call's failure means.
- * Other events of the id stay where they are. RET_EVENT, if not NULL, gets the event where it was a bad one.
+ * Other events of the id stay where they are.
  */
 int id_await(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
-	     int64_t deadline, struct event **ret_event);
-/* The same, and which one it was. */
+	     int64_t deadline);
+/* The same; *RET is the event, good or bad, and the caller's; NULL: none came. */
 int id_await_one(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
-		 int64_t deadline, enum rdmabroker_event_type *ret_type, struct event **ret_event);
+		 int64_t deadline, struct event **ret);
 
 /* What is said to connect, and to resolve: the messages with what they point to. */
 struct connect_message {

@@ -671,6 +671,16 @@ const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabro
 const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id);
 
 /**
+ * rdmabroker_get_response - What the peer's program accepted this id's last connection with.
+ * Description:
+ *   Its conn has the private data and what else the peer said. Of rdmabroker_connect_wait() and
+ *   rdmabroker_connect_to_wait() that succeeded; those that do not wait have it in their event.
+ * Returns:
+ *   The event, or NULL; valid while the id lives, until it is connected again.
+ */
+const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_id *id);
+
+/**
  * rdmabroker_accept - Accept a connect request.
  * @param: May be NULL where the library knows the QP.
  * Description:

@@ -46,12 +46,15 @@ static int try_to_connect(struct link *link, const union address *address)
 static void check_id(struct rdmabroker_id *id, const char *device, const union address *address)
 {
 	const struct sockaddr_in *local = (struct sockaddr_in *)rdmabroker_id_get_local_addr(id);
+	const struct rdmabroker_event *response = rdmabroker_get_response(id);
 
 	if (strcmp(rdmabroker_id_get_device(id), device) != 0)
 		die("the id is bound to %s, not %s", rdmabroker_id_get_device(id), device);
 	if (local->sin_family != AF_INET || local->sin_port == 0 ||
 	    rdmabroker_id_get_peer_port(id) != ntohs(address->in.sin_port))
 		die("the id does not know its addresses");
+	if (!response || response->id != id || response->conn.qp_num == 0)
+		die("the id does not know the peer's answer");
 }
 
 /* connect-to ADDR PORT DEVICE COUNT [steps]: one after the other, each used and ended. */
