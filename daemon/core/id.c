@@ -142,6 +142,8 @@ void id_set_state(struct id *id, enum id_state state)
 	measure(id, state);
 	id->state = state;
 	core->n_handshakes += is_handshake(id);
+	if (core->n_handshakes == 0)
+		pool_on_quiet(core->pool);
 	core->n_listeners += id->state == ID_LISTENING;
 	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	if (state == ID_DISCONNECTED)

@@ -35,6 +35,7 @@ struct pool {
 	struct core *core;
 	struct fabric_channel *channel; /* NULL: none was needed yet */
 	sd_event_source *filler; /* runs when there is nothing else to do */
+	bool waits; /* till no connection is being made */
 	sd_event_source
 		*clock; /* runs while there is something to get old, or the channel to be closed */
 	unsigned max;
@@ -172,11 +173,16 @@ static int make_spare(struct pool *pool, struct dest *dest)
 	return r;
 }
 
-/* One at a time: whoever comes meanwhile is not to wait for more. */
+/* One at a time: whoever comes meanwhile is not to wait for more. Nor is who waits for a peer's answer. */
 static int on_idle(sd_event_source *source, void *userdata)
 {
 	struct pool *pool = userdata;
 
+	if (pool->core->n_handshakes > 0) {
+		pool->waits = true;
+		run(source, false);
+		return 0;
+	}
 	for (struct dest *dest = pool->dests; dest < pool->dests + POOL_DESTS; dest++) {
 		if (dest->n_spares >= dest->n_wanted || pool->n_spares >= pool->max)
 			continue;
@@ -346,6 +352,14 @@ void pool_miss(struct pool *pool, const struct pool_key *key, int tos)
 		dest->n_wanted++;
 	run(pool->filler, true);
 	start_clock(pool);
+}
+
+void pool_on_quiet(struct pool *pool)
+{
+	if (!pool->waits)
+		return;
+	pool->waits = false;
+	run(pool->filler, true);
 }
 
 void pool_flush(struct pool *pool)

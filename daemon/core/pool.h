@@ -11,8 +11,8 @@
  * A spare holds what the kernel said of the way there, and nothing of policy: over each connect is decided
  * when it is asked for, as ever. All are dropped when an address, a route, a neighbour or a device changes,
  * and each when it gets old, so that what it says is never much older than what a client would be told.
- * They are made when the daemon has nothing else to do, as many for a destination as were missed there
- * lately. What clients do is bounded by the settings, and costs others nothing but their spares.
+ * They are made when the daemon has nothing else to do and no connection is being made, as many for a
+ * destination as were missed there lately. What clients do is bounded by the settings, and costs others nothing but their spares.
  */
 
 #include <stdbool.h>
@@ -63,6 +63,9 @@ int pool_take(struct pool *pool, struct spare *spare, struct fabric_channel *cha
 	      void *userdata, struct fabric_id **ret);
 /* A connection is made over KEY's way, resolved with TOS, for want of a spare: the next one is to have it. */
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
+
+/* No connection is being made now: there is time to make spares. */
+void pool_on_quiet(struct pool *pool);
 
 /* What was resolved may not be true any more. */
 void pool_flush(struct pool *pool);
