@@ -320,6 +320,9 @@ static int explain_bad(const struct rdmabroker_event *event, const char *name)
 		return fail(ENODEV, "%s: the device was removed", name);
 	default:
 		error = event->status < 0 ? -event->status : ECONNABORTED;
+		if (event->retry_after_ms > 0)
+			return fail_remote(error, event->text ?: "busy", /* rule= */ "",
+					   event->retry_after_ms);
 		return fail(error, "%s: %s", name, event->text ?: strerror(error));
 	}
 }

@@ -39,7 +39,7 @@ static int left(int64_t deadline)
 {
 	int64_t ms = deadline - now_ms();
 
-	return ms > 0 ? (int)ms : 0;
+	return ms > 0 ? (int)ms : 1;
 }
 
 /* The id's, in the place of the last one. */
@@ -191,6 +191,8 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 		return r;
 	if (id_is_datagram(id))
 		return fail(EINVAL, "connect_to: the id is one for datagrams");
+	if (timeout_ms <= 0)
+		return fail(EINVAL, "connect_to: the timeout is not positive");
 	if (id->qp)
 		return fail(EINVAL, "connect_to: the id has a QP already");
 	if (!attr->send_cq)

@@ -194,8 +194,10 @@ struct event *event_digest(struct raw_event *raw)
 
 	e->status = raw->frame->event->status;
 	fill_conn(event, raw->frame->event->conn);
-	if (raw->frame->event->failure)
+	if (raw->frame->event->failure) {
 		event_set_text(event, raw->frame->event->failure->text);
+		e->retry_after_ms = raw->frame->event->failure->retry_after_ms;
+	}
 	if (raw->request) {
 		raw->request->context = raw->id->context;
 		raw->request->ps = raw->id->ps;

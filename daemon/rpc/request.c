@@ -456,15 +456,21 @@ bool request_takes_fd(const Rdmabroker__Request *request)
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
-/* With the id that the operation is about made first: either both, or neither. */
+/*
+ * With the id that the operation is about made first: either both, or neither. What resolves its address may
+ * find it one that is resolved already, and makes the fabric's id itself where it does not.
+ */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
-	const Rdmabroker__CreateId *first = call->request->first;
+	const Rdmabroker__Request *request = call->request;
+	const Rdmabroker__CreateId *first = request->first;
+	bool bare = op->op == RDMABROKER__REQUEST__OP_RESOLVE_ADDR &&
+		    request->resolve_addr->id == first->id;
 	struct failure failure;
 	struct id *id;
 	int r;
 
-	r = create_id(call, first, op->op == RDMABROKER__REQUEST__OP_RESOLVE_ADDR);
+	r = create_id(call, first, bare);
 	if (r != 0)
 		return r;
 	r = op->handler(call);

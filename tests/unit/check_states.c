@@ -284,8 +284,8 @@ START_TEST(every_request_in_every_state)
 }
 END_TEST
 
-/* The request with a field more: the id that it is about is made first. */
-static void ask_with_first(struct wire_client *c, int op, uint32_t id)
+/* The request with a field more: an id is made first, FIRST_ID, which it is about as a rule. */
+static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t first_id)
 {
 	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
 	uint8_t buf[PACKET_MAX];
@@ -293,7 +293,7 @@ static void ask_with_first(struct wire_client *c, int op, uint32_t id)
 		NULL, request_make(++c->serial, op, id, NULL, 0, buf), buf);
 
 	first.port_space = RDMA_PS_TCP;
-	first.id = id;
+	first.id = first_id;
 	frame->request->first = &first;
 	wire_send(c, buf, rdmabroker__frame__pack(frame, buf), NULL);
 	frame->request->first = NULL;
@@ -317,7 +317,7 @@ START_TEST(with_the_id_made_first)
 		bool expected = (allowed[op] & IN(ID_IDLE)) && !is_about_no_id(op);
 
 		set_up(NO_ID);
-		ask_with_first(&client, op, 1);
+		ask_with_first(&client, op, 1, 1);
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
 		/* Both or neither. */
@@ -329,7 +329,7 @@ START_TEST(with_the_id_made_first)
 		/* Where there is one already it is left alone. */
 		set_up(ID_BOUND);
 		reach(ID_BOUND, &(uint32_t){ 0 });
-		ask_with_first(&client, op, 1);
+		ask_with_first(&client, op, 1, 1);
 		ck_assert_int_ne(client.status, 0);
 		ck_assert_int_eq(state_of(&client, 1), ID_BOUND);
 		ck_assert_uint_eq(wire.core->n_ids, 1);
@@ -339,4 +339,29 @@ START_TEST(with_the_id_made_first)
 }
 END_TEST
 
-UNIT_MAIN("states", NULL, NULL, every_request_in_every_state, with_the_id_made_first)
+/* Made first is another one than what the request is about: it is as good as any. */
+START_TEST(with_another_id_made_first)
+{
+	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {
+		struct id *made;
+		bool expected;
+
+		set_up(ID_IDLE);
+		reach(ID_IDLE, &(uint32_t){ 0 });
+		ask_with_first(&client, op, 1, 2);
+		expected = (allowed[op] & IN(ID_IDLE)) && !is_about_no_id(op);
+		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
+			      request_name(op), client.status, client.error);
+		ck_assert_int_eq(session_get_id(client.session, 2, &made) == 0, expected);
+		if (expected) {
+			do_(&client, OP(SET_OPTION), 2);
+			bind_to(&client, 2, 7499);
+			do_(&client, OP(LISTEN), 2);
+		}
+		tear_down();
+	}
+}
+END_TEST
+
+UNIT_MAIN("states", NULL, NULL, every_request_in_every_state, with_the_id_made_first,
+	  with_another_id_made_first)
