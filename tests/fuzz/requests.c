@@ -39,6 +39,7 @@ static struct world {
 	struct client *client; /* whose turn it is */
 	int fds[FDS]; /* that ids were exported as; -1: none */
 	bool enforce, pipelined;
+	Rdmabroker__CreateId first; /* goes with the next request; id 0: none does */
 	unsigned policy;
 } w;
 
@@ -89,6 +90,7 @@ static void start(void)
 	int fd;
 
 	w = (struct world){ .client = &w.clients[0] };
+	rdmabroker__create_id__init(&w.first);
 	for (int i = 0; i < CLIENTS; i++)
 		w.clients[i].sock = -1;
 	for (int i = 0; i < FDS; i++)
@@ -104,6 +106,7 @@ static void start(void)
 		.tos = -1,
 		.resolve_timeout_ms = 1000,
 	};
+	pool_set_limits(w.core->pool, 4, POOL_KEEP_MS);
 	w.core->account.limit_per_user[ACCOUNT_SESSIONS] = CLIENTS - 1;
 	w.core->account.limit_per_user[ACCOUNT_IDS] = 20;
 	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
@@ -173,6 +176,7 @@ static void end(void)
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
 	must(list_is_empty(&w.core->exports));
 	must(list_is_empty(&w.core->watches));
+	pool_flush(w.core->pool);
 	must(fake_n_ids(w.core->fabric) == 0);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
 		must(w.core->account.used[i] == 0);
@@ -259,10 +263,12 @@ static void send_request(Rdmabroker__Request *request, const int *fds, size_t n_
 	uint8_t buf[PACKET_MAX];
 
 	request->serial = ++w.client->serial;
+	request->first = w.first.id ? &w.first : NULL;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
 	if (rdmabroker__frame__get_packed_size(&frame) <= sizeof(buf))
 		send_bytes(buf, rdmabroker__frame__pack(&frame, buf), fds, n_fds);
+	w.first.id = 0;
 }
 
 /* Whatever the protocol has for a request, valid or not. */
@@ -403,10 +409,20 @@ static void ask_connection(struct input *input, uint8_t step)
 
 static void ask_address(struct input *input, uint8_t step)
 {
+	static char *const devices[] = { "fake0", "fake1", "", "no" };
+	Rdmabroker__Connect connect = RDMABROKER__CONNECT__INIT;
 	Rdmabroker__Address address, src;
 	uint8_t space[16], src_space[16];
+	Rdmabroker__ConnParam param;
 
 	switch (step) {
+	case 'y':
+		ASK(RESOLVE_ADDR, resolve_addr, Rdmabroker__ResolveAddr, m.id = take_id(input);
+		    take_address(input, &address, space); m.dst = &address; m.timeout_ms = 1000;
+		    m.route = true; m.device = devices[take_digit(input) & 3];
+		    m.port_num = 1 + take_digit(input); take_param(input, &param);
+		    connect.param = &param; m.connect = &connect);
+		break;
 	case 'b':
 		ASK(BIND_ADDR, bind_addr, Rdmabroker__BindAddr, m.id = take_id(input);
 		    take_address(input, &address, space); m.addr = &address);
@@ -576,6 +592,13 @@ static void step(struct input *input)
 		break;
 	case 'F':
 		arm(input);
+		break;
+	case 'f':
+		w.first.id = take_id(input);
+		w.first.port_space = take(input) & 1 ? RDMA_PS_UDP : RDMA_PS_TCP;
+		break;
+	case 'Y':
+		fake_change_routes(w.core->fabric);
 		break;
 	default:
 		ask_connection(input, c);
