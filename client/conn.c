@@ -280,6 +280,17 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 	return 0;
 }
 
+static bool is_disconnected(struct rdmabroker_id *id)
+{
+	bool ret;
+
+	pthread_mutex_lock(&id->session->lock);
+	ret = id->disconnected;
+	session_unlock(id->session);
+	return ret;
+}
+
+/* 1: there was nothing to be asked for, nor to be waited for. */
 static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
@@ -290,9 +301,9 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 		return r;
 	if (!id_is_datagram(id))
 		qp_to_error(id);
+	if (is_disconnected(id))
+		return 1;
 	m.id = id->handle;
-	if (id->disconnected)
-		return 0;
 	return call ? wire_begin(id->session, call, "disconnect", id->handle, &request,
 				 timeout_ms) :
 		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
@@ -300,7 +311,9 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)
 {
-	return disconnect_id(id, NULL, 0);
+	int r = disconnect_id(id, NULL, 0);
+
+	return r < 0 ? r : 0;
 }
 
 /* The forms that wait */
@@ -385,8 +398,8 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	struct call call;
 	int r = disconnect_id(id, &call, timeout_ms);
 
-	if (r < 0 || id->disconnected)
-		return r;
+	if (r != 0)
+		return r < 0 ? r : 0;
 	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 

@@ -102,8 +102,17 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	struct resolve_message to;
 	struct connect_message connect;
 	struct call call;
-	int r = conn_fill_connect(id, param, &connect);
+	int max_resources, max_depth, r;
 
+	r = conn_fill_connect(id, param, &connect);
+	/* What the rule caps is not known yet: "as many as the device can" is to be the lower of both. */
+	if (r == 0)
+		r = qp_get_limits(id, &max_resources, &max_depth);
+	if (r == 0 && connect.param.responder_resources == 0xff)
+		connect.param.responder_resources =
+			(uint32_t)(max_resources < 0xff ? max_resources : 0xff);
+	if (r == 0 && connect.param.initiator_depth == 0xff)
+		connect.param.initiator_depth = (uint32_t)(max_depth < 0xff ? max_depth : 0xff);
 	if (r == 0)
 		r = id_fill_resolve(id, way->src, way->dst, left(deadline), &m, &to);
 	if (r < 0)

@@ -109,8 +109,6 @@ int id_create(struct rdmabroker_id *id)
 	if (r < 0)
 		return fail(-r, "create_id: %s", strerror(-r));
 
-	if (session->flags & RDMABROKER_NONBLOCK)
-		return create_now(id);
 	id->is_new = true;
 	return 0;
 }
@@ -129,6 +127,10 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
 	in_caps(&id->caps, NULL);
 	memset(id->options, -1, sizeof(id->options));
 	r = id_create(id);
+	if (r == 0 && session->flags & RDMABROKER_NONBLOCK) {
+		id->is_new = false;
+		r = create_now(id);
+	}
 	if (r < 0)
 		free(id);
 	else

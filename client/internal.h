@@ -111,7 +111,8 @@ struct device {
 	unsigned n_opens; /* by the program, and by ids of the session */
 	unsigned n_guests; /* by ids that were the session's */
 	int max_responder_resources, max_initiator_depth; /* -1: not asked for yet */
-	struct qp_attr init; /* of the last QP that was made there; mask 0: none was */
+	struct qp_attr
+		init; /* of the last QP for connections that was made there; mask 0: none was */
 };
 
 struct rdmabroker_id {
@@ -133,7 +134,7 @@ struct rdmabroker_id {
 	/* What it takes to make the id anew, see renew.c: */
 	int options[4]; /* by enum rdmabroker_option; -1: not set */
 	bool listening;
-	bool disconnected; /* and the broker has said all there is to say to the peer */
+	bool disconnected; /* and the broker has said all there is to say to the peer; session.lock */
 	unsigned n_digesting; /* threads that work on events of it; session.lock */
 	bool bound; /* to its local address, by the program's wish */
 	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */

@@ -83,7 +83,7 @@ int qp_to_init(struct rdmabroker_id *id)
 	if (r < 0)
 		return r;
 	id->in_init = qp;
-	if (id->device)
+	if (id->device && !id_is_datagram(id))
 		device_learn_init(id->device, &qp);
 	return 0;
 }

@@ -625,7 +625,8 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  *   does over rdmabroker_resolve_addr() and rdmabroker_connect(); what is tried again is the same.
  *
  *   It takes part in that from the second QP of a device in a session on; before it does the steps one by
- *   one. The first CQ of a session needs its device's context: rdmabroker_open_device(), or
+ *   one. Of an id whose options were set, of a session with RDMABROKER_NONBLOCK, and where a rule sets
+ *   ack-timeout, address and route are resolved each time. The first CQ of a session needs its device's context: rdmabroker_open_device(), or
  *   rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the way leads through

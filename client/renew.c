@@ -87,6 +87,8 @@ int id_start_over(struct rdmabroker_id *id, int r)
 	id->local.ss_family = id->peer.ss_family = AF_UNSPEC;
 	id->init.mask = id->rtr.mask = id->rts.mask = 0;
 	id->bound = false;
+	in_caps(&id->caps, NULL);
+	id->local_ece = id->remote_ece = (struct ibv_ece){ 0 };
 	again = id_create(id);
 	if (again == 0)
 		again = set_options(id);

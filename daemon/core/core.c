@@ -24,14 +24,14 @@ static void on_device_removed(void *userdata, struct fabric_device *device)
 	list_for_each(l, &core->sessions)
 		session_forget_device(container_of(l, struct session, link),
 				      fabric_device_name(device));
-	pool_flush(core->pool);
+	pool_on_change(core->pool);
 }
 
 static void on_routes_changed(void *userdata)
 {
 	struct core *core = userdata;
 
-	pool_flush(core->pool);
+	pool_on_change(core->pool);
 }
 
 static const struct fabric_ops fabric_ops = {

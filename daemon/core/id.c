@@ -338,7 +338,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
 	id->route_timeout_ms = from->route_timeout_ms;
-	id->plan = TAKE_PTR(from->plan);
+	/* Not the plan: its QP is of another process, which the new one knows nothing of. */
 	id->untold = from->untold;
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
@@ -353,6 +353,8 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id_set_state(id, from->state);
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
+	free(from->plan);
+	from->plan = NULL;
 	*ret = TAKE_PTR(id);
 	return 0;
 }

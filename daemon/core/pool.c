@@ -35,7 +35,8 @@ struct pool {
 	struct core *core;
 	struct fabric_channel *channel; /* NULL: none was needed yet */
 	sd_event_source *filler; /* runs when there is nothing else to do */
-	bool waits; /* till no connection is being made */
+	bool waits; /* till no connection is being made, or the clock ticks */
+	bool late; /* it has ticked */
 	sd_event_source
 		*clock; /* runs while there is something to get old, or the channel to be closed */
 	unsigned max;
@@ -178,7 +179,7 @@ static int on_idle(sd_event_source *source, void *userdata)
 {
 	struct pool *pool = userdata;
 
-	if (pool->core->n_handshakes > 0) {
+	if (pool->core->n_handshakes > 0 && !pool->late) {
 		pool->waits = true;
 		run(source, false);
 		return 0;
@@ -190,6 +191,7 @@ static int on_idle(sd_event_source *source, void *userdata)
 			dest->n_wanted = 0;
 		return 0;
 	}
+	pool->late = false;
 	run(source, false);
 	return 0;
 }
@@ -229,6 +231,9 @@ static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 		else
 			is_used = true;
 	}
+	/* Whoever it is that a peer does not answer: others need not wait for that. */
+	pool->late = pool->waits;
+	pool_on_quiet(pool);
 	if (is_used)
 		start_clock(pool);
 	else
@@ -338,7 +343,7 @@ void pool_miss(struct pool *pool, const struct pool_key *key, int tos)
 	uint64_t now = clock_ms();
 
 	pool->counts.n_missed++;
-	if (pool->max == 0 || pool->core->draining)
+	if (pool->max == 0)
 		return;
 	if (dest->used_ms && (!is_same(&dest->key, key) || dest->tos != tos)) {
 		if (now - dest->used_ms < pool->tick_ms)
@@ -360,6 +365,14 @@ void pool_on_quiet(struct pool *pool)
 		return;
 	pool->waits = false;
 	run(pool->filler, true);
+}
+
+void pool_on_change(struct pool *pool)
+{
+	/* This may be the last change that is told. */
+	if (!fabric_knows_routes(pool->core->fabric))
+		pool->max = 0;
+	pool_flush(pool);
 }
 
 void pool_flush(struct pool *pool)

@@ -11,8 +11,9 @@
  * A spare holds what the kernel said of the way there, and nothing of policy: over each connect is decided
  * when it is asked for, as ever. All are dropped when an address, a route, a neighbour or a device changes,
  * and each when it gets old, so that what it says is never much older than what a client would be told.
- * They are made when the daemon has nothing else to do and no connection is being made, as many for a
- * destination as were missed there lately. What clients do is bounded by the settings, and costs others nothing but their spares.
+ * They are made when the daemon has nothing else to do and no connection is being made, or a while after
+ * that, as many for a destination as were missed there lately. What clients do is bounded by the settings,
+ * and costs others nothing but their spares.
  */
 
 #include <stdbool.h>
@@ -45,7 +46,10 @@ struct pool_counts {
 
 int pool_new(struct pool **ret, struct core *core); /* of none, until it is said how many */
 struct pool *pool_free(struct pool *pool);
-/* At most MAX spares at a time; 0: none are made, none are given out. None is given out after KEEP_MS and a tenth. */
+/*
+ * At most MAX spares at a time; 0: none are made, none are given out. They are old after KEEP_MS, which is
+ * looked at each tenth of it.
+ */
 void pool_set_limits(struct pool *pool, unsigned max, unsigned keep_ms);
 
 /* One that is ready, with what it was resolved to; NULL: there is none. It stays the pool's. */
@@ -68,6 +72,7 @@ void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
 void pool_on_quiet(struct pool *pool);
 
 /* What was resolved may not be true any more. */
+void pool_on_change(struct pool *pool);
 void pool_flush(struct pool *pool);
 
 void pool_get_counts(const struct pool *pool, struct pool_counts *ret);

@@ -101,12 +101,18 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 	return 0;
 }
 
+/* What a rule sets goes into the route; of all that only the traffic class is known of a spare's. */
+static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
+{
+	return conn_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
+}
+
 static void follow_plan(struct id *id)
 {
 	struct plan *plan = TAKE_PTR(id->plan);
 	int r = id_connect(id, &plan->param, &plan->local_ece);
 
-	if (r == 0 && plan->has_key)
+	if (r == 0 && plan->has_key && suits_rule(id, id->rule, id->tos))
 		pool_miss(id->session->core->pool, &plan->key, id->tos);
 	free(plan);
 	if (r != 0)
@@ -127,7 +133,7 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	decide_ask(id->session, &wish.wish, ret_verdict);
 	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
 		     (ret_verdict->answer != POLICY_ALLOW ||
-		      conn_choose_tos(id, ret_verdict->rule) == spare_get_tos(spare));
+		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
 	if (*ret_suits)
 		r = conn_decide(id, /* early= */ false, NULL, NULL, ret_verdict);
 	id->fabric = NULL;

@@ -57,6 +57,17 @@ static void check_id(struct rdmabroker_id *id, const char *device, const union a
 		die("the id does not know the peer's answer");
 }
 
+/* What its QP needs for INIT is not what one for connections does. */
+static void make_datagram_qp(struct rdmabroker *session, const union address *address)
+{
+	struct link link;
+
+	link_init(&link, resolve(session, RDMABROKER_PS_UDP, address), LINK_OWN);
+	link_make_qp(&link, IBV_QPT_UD);
+	link_done(&link);
+	rdmabroker_destroy_id(link.id);
+}
+
 /* connect-to ADDR PORT DEVICE COUNT [steps]: one after the other, each used and ended. */
 int connect_to(char **argv)
 {
@@ -68,6 +79,8 @@ int connect_to(char **argv)
 	for (int i = 1; i <= number(argv[3]); i++) {
 		struct link link;
 
+		if (i < 3)
+			make_datagram_qp(session, &address);
 		link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 		must(session, "connect_to_wait", try_to_connect(&link, &address));
 		check_id(link.id, argv[2], &address);

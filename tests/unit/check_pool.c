@@ -320,7 +320,7 @@ START_TEST(there_are_so_many_and_no_more)
 }
 END_TEST
 
-/* Who does not hear of changes, or takes nothing new, has none. */
+/* Who does not hear of changes has none. */
 START_TEST(none_are_made_blindly)
 {
 	fake_set_knows_routes(core->fabric, false);
@@ -331,14 +331,12 @@ START_TEST(none_are_made_blindly)
 	pool_set_limits(core->pool, 64, KEEP_MS);
 	connect_n(4, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
-	/* One that was under way when draining began is the last. */
-	pool_flush(core->pool);
-	fake_hold_events(core->fabric, true);
-	ck_assert_int_eq(connect_to(5, 7471, NULL), 0);
-	core->draining = true;
-	fake_hold_events(core->fabric, false);
+	/* Nor by who does not hear of them any more. */
+	fake_set_knows_routes(core->fabric, false);
+	fake_change_routes(core->fabric);
 	ck_assert_uint_eq(counts().n_ready, 0);
-	core->draining = false;
+	connect_n(5, 3, 7471);
+	ck_assert_uint_eq(counts().n_ready, 0);
 }
 END_TEST
 
@@ -396,8 +394,8 @@ START_TEST(what_fails_is_given_back)
 }
 END_TEST
 
-/* Another session has the id before its way is known: the QP is not of its process. */
-START_TEST(a_plan_moves_with_its_id)
+/* Another session has the id before its way is known: the QP is not of its process, and the plan is off. */
+START_TEST(a_plan_ends_when_its_id_moves)
 {
 	struct id *id, *moved;
 	int fd;
@@ -408,11 +406,46 @@ START_TEST(a_plan_moves_with_its_id)
 	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
 	close(fd);
 	ck_assert_ptr_null(id->plan);
-	ck_assert_ptr_nonnull(moved->plan);
+	ck_assert_ptr_null(moved->plan);
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	ck_assert_uint_eq(client.n, 0);
-	ck_assert_ptr_null(moved->plan);
+	pair_expect(&server, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	pair_expect(&server, 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_uint_eq(server.n, 2);
+	ck_assert(server.events[0].with_info);
+	ck_assert_int_eq(moved->state, ID_ROUTE_RESOLVED);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+}
+END_TEST
+
+/* It goes into the route, as the traffic class does. */
+START_TEST(ack_timeouts_are_for_the_kernel)
+{
+	struct id *id;
+
+	connect_n(1, 1, 7471);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	pair_set_policy("allow session\nallow connect ack-timeout 14\n");
+	ck_assert_int_eq(connect_to(2, 7471, &id), 0);
+	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
+	run_loop();
+	ck_assert_int_eq(id->ack_timeout, 14);
+	ck_assert_uint_eq(counts().n_taken, 0);
+	ck_assert_uint_eq(counts().n_missed, 1);
+}
+END_TEST
+
+/* A peer that does not answer delays spares, and does not end them. */
+START_TEST(spares_come_late_where_a_peer_is_silent)
+{
+	pair_start_listening(7471);
+	ck_assert_int_eq(connect_to(1, 7471, NULL), 0);
+	run_loop();
+	ck_assert_uint_eq(core->n_handshakes, 1);
+	ck_assert_uint_eq(counts().n_ready, 0);
+	run_until(1);
+	ck_assert_uint_eq(core->n_handshakes, 1);
 }
 END_TEST
 
@@ -420,4 +453,5 @@ UNIT_MAIN("pool", set_up, pair_tear_down, the_first_resolves_the_second_does_not
 	  policy_decides_over_spares, the_traffic_class_has_to_be_the_same,
 	  a_way_that_leads_elsewhere, a_refusal_on_the_way, what_changes_ends_them, age_ends_them,
 	  there_are_so_many_and_no_more, none_are_made_blindly, the_source_counts,
-	  what_fails_is_given_back, a_plan_moves_with_its_id)
+	  what_fails_is_given_back, a_plan_ends_when_its_id_moves, ack_timeouts_are_for_the_kernel,
+	  spares_come_late_where_a_peer_is_silent)
