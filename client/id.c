@@ -390,7 +390,10 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 	m.id = id->handle;
 	m.backlog = backlog > 0 ? (uint32_t)backlog : 0;
 	r = do_and_learn(id, "listen", &request);
-	id->listening |= r == 0;
+	if (r < 0)
+		return r;
+	id->listening = true;
+	id->init.mask = 0; /* a listener has no QP */
 	return r;
 }
 
