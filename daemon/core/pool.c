@@ -196,13 +196,17 @@ static int on_idle(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+static void tick_later(struct pool *pool)
+{
+	sd_event_source_set_time_relative(pool->clock, pool->tick_ms * 1000ULL);
+	sd_event_source_set_enabled(pool->clock, SD_EVENT_ONESHOT);
+}
+
 /* As it is, if it runs already: who comes often must not keep it from ever coming to its end. */
 static void start_clock(struct pool *pool)
 {
-	if (sd_event_source_get_enabled(pool->clock, NULL) > 0)
-		return;
-	sd_event_source_set_time_relative(pool->clock, pool->tick_ms * 1000ULL);
-	sd_event_source_set_enabled(pool->clock, SD_EVENT_ONESHOT);
+	if (sd_event_source_get_enabled(pool->clock, NULL) == 0)
+		tick_later(pool);
 }
 
 /* Spares that nobody came for, one less is wanted each time; destinations that nobody goes to any more. */
@@ -285,6 +289,8 @@ void pool_set_limits(struct pool *pool, unsigned max, unsigned keep_ms)
 {
 	pool->keep_ms = keep_ms;
 	pool->tick_ms = keep_ms / 10;
+	if (sd_event_source_get_enabled(pool->clock, NULL) > 0)
+		tick_later(pool);
 	pool->max = fabric_knows_routes(pool->core->fabric) ? max : 0;
 	if (pool->n_spares > pool->max)
 		pool_flush(pool);

@@ -124,6 +124,16 @@ static unsigned told(void)
 	return n_told - before;
 }
 
+/*
+ * The kernel has said all there is to say of a link or an IPv6 address, which it does a while later. Nothing
+ * else tells that than that nothing more comes.
+ */
+static void settle(void)
+{
+	while (sd_event_run(loop, 300 * 1000) > 0)
+		;
+}
+
 /* Requests to the kernel */
 
 static void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size)
@@ -174,6 +184,17 @@ static int set_lo(bool up)
 	info->ifi_change = IFF_UP;
 	info->ifi_flags = up ? IFF_UP : 0;
 	return send_request(&buf);
+}
+
+/* Before anybody listens who would hear the rest of it. */
+static void bring_up_lo(void)
+{
+	struct routes *routes = start();
+
+	ck_assert_int_eq(set_lo(true), 0);
+	settle();
+	routes_free(routes);
+	n_told = 0;
 }
 
 static int change_address(uint16_t type, int family, const char *text)
@@ -311,7 +332,8 @@ START_TEST(links_addresses_routes_rules)
 	routes = start();
 	ck_assert_uint_eq(told(), 0);
 	ck_assert_int_eq(set_lo(true), 0);
-	ck_assert_uint_eq(told(), 1);
+	ck_assert_uint_ge(told(), 1);
+	settle();
 	for (size_t i = 0; i < N_FAMILIES; i++) {
 		if (!has_family(i))
 			continue;
@@ -319,16 +341,17 @@ START_TEST(links_addresses_routes_rules)
 			ck_assert_int_eq(kinds[k].change(kinds[k].add, families[i].family,
 							 families[i].addr),
 					 0);
-			ck_assert_uint_eq(told(), 1);
-			ck_assert_uint_eq(told(), 0);
+			ck_assert_uint_ge(told(), 1);
+			settle();
 			ck_assert_int_eq(kinds[k].change(kinds[k].del, families[i].family,
 							 families[i].addr),
 					 0);
-			ck_assert_uint_eq(told(), 1);
+			ck_assert_uint_ge(told(), 1);
+			settle();
 		}
 	}
 	ck_assert_int_eq(set_lo(false), 0);
-	ck_assert_uint_eq(told(), 1);
+	ck_assert_uint_ge(told(), 1);
 	routes_free(routes);
 }
 END_TEST
@@ -387,7 +410,7 @@ START_TEST(neighbours)
 
 	if (!enter_namespace())
 		return;
-	ck_assert_int_eq(set_lo(true), 0);
+	bring_up_lo();
 	routes = start();
 	for (size_t i = 0; i < N_FAMILIES; i++)
 		if (has_family(i))
@@ -403,7 +426,7 @@ START_TEST(once_a_turn)
 
 	if (!enter_namespace())
 		return;
-	ck_assert_int_eq(set_lo(true), 0);
+	bring_up_lo();
 	routes = start();
 	for (int i = 0; i < 50; i++) {
 		ck_assert_int_eq(change_rule(RTM_NEWRULE, AF_INET, NULL), 0);
@@ -434,7 +457,7 @@ START_TEST(lost_notices)
 
 	if (!enter_namespace())
 		return;
-	ck_assert_int_eq(set_lo(true), 0);
+	bring_up_lo();
 	routes = start();
 	ck_assert_int_eq(setsockopt(mnl_socket_get_fd(opened), SOL_SOCKET, SO_RCVBUF, &size,
 				    sizeof(size)),
@@ -469,7 +492,7 @@ START_TEST(other_senders)
 
 	if (!enter_namespace())
 		return;
-	ck_assert_int_eq(set_lo(true), 0);
+	bring_up_lo();
 	routes = start();
 	begin(&buf, RTM_NEWADDR, 0, sizeof(struct ifaddrmsg));
 	header->nlmsg_flags = 0;
@@ -532,7 +555,8 @@ START_TEST(freed)
 	n_fds = count_fds();
 	routes = start();
 	ck_assert_int_eq(set_lo(true), 0);
-	ck_assert_uint_eq(told(), 1);
+	ck_assert_uint_ge(told(), 1);
+	settle();
 	/* It has not been told of this when it goes. */
 	ck_assert_int_eq(change_address(RTM_NEWADDR, AF_INET, "192.0.2.1"), 0);
 	ck_assert_ptr_null(routes_free(routes));
@@ -810,7 +834,8 @@ START_TEST(told_by_the_fabric)
 	ck_assert(fabric_knows_routes(fabric));
 	ck_assert_uint_eq(told(), 0);
 	ck_assert_int_eq(set_lo(true), 0);
-	ck_assert_uint_eq(told(), 1);
+	ck_assert_uint_ge(told(), 1);
+	settle();
 	fabric_free(fabric);
 	ck_assert_int_eq(set_lo(false), 0);
 	ck_assert_uint_eq(told(), 0);
