@@ -31,7 +31,7 @@ $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/tests/guest/killed: $(call objs,$(guest-dir)/killed.c) $(O)/librdmabroker.so
+$(O)/tests/guest/killed: $(call objs,$(guest-dir)/killed.c $(guest-dir)/killed-roles.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
