@@ -372,7 +372,10 @@ struct id *id_free(struct id *id)
 	id_leave_all(id);
 	listener_free(id->listener);
 	timewait_forget(id);
-	fabric_id_free(id->fabric);
+	if (id->session->ending)
+		fabric_id_abandon(id->fabric);
+	else
+		fabric_id_free(id->fabric);
 	admitted_done(&id->admitted);
 	tally_unref(id->tally);
 	policy_unref(id->policy);

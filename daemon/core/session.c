@@ -121,6 +121,7 @@ struct session *session_free(struct session *session)
 
 	if (!session)
 		return NULL;
+	session->ending = true;
 	session->watch = watch_free(session->watch);
 	/* Who came no further than hello was never told of. */
 	if (session->permits && core_is_watched(session->core))

@@ -46,9 +46,33 @@ static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bo
 		rdma_get_remote_ece(event->id, &ret->remote_ece);
 }
 
+static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
+{
+	if (id->stage == STAGE_NONE)
+		return;
+	switch (type) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		id->stage = STAGE_ANSWERED;
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		id->stage = STAGE_ESTABLISHED;
+		break;
+	/* What is left to be said then is the kernel's, when the id goes. */
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		id->stage = STAGE_NONE;
+		break;
+	default:
+		break;
+	}
+}
+
 /*
  * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked.
- * False: there is nothing to hand up.
+ * False: there is nothing to hand up, and the channel may be gone.
  */
 static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 		 struct fabric_event *ret)
@@ -68,12 +92,14 @@ static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
 		return false;
 	}
 	fabric_id_note_device(request ? ret->request : id);
-	/* What is left to be said then is the kernel's, when the id goes. */
-	if (ret->type == RDMA_CM_EVENT_DISCONNECTED || ret->type == RDMA_CM_EVENT_REJECTED)
-		id->connecting = false;
+	note_stage(id, ret->type);
 	/* The node may have gone before; or it goes next, then udev tells. */
 	if (ret->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		fabric_release_gone_contexts(channel->fabric);
+	if (id->farewell) {
+		fabric_farewell_on_event(id, ret->type);
+		return false;
+	}
 	return true;
 }
 
@@ -115,10 +141,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			sd_event_source_set_enabled(source, SD_EVENT_OFF);
 			break;
 		}
-		if (!take(channel, event, &copied))
-			continue;
 		channel->freed = &freed;
-		channel->ops->event(channel->userdata, &copied);
+		if (take(channel, event, &copied))
+			channel->ops->event(channel->userdata, &copied);
 		if (!freed)
 			channel->freed = NULL;
 	}
@@ -189,6 +214,11 @@ struct fabric_channel *fabric_channel_free(struct fabric_channel *channel)
 		return NULL;
 	if (channel->freed)
 		*channel->freed = true;
+	if (channel->n_leaving > 0) {
+		channel->freed = NULL;
+		channel->is_left = true;
+		return NULL;
+	}
 	sd_event_source_disable_unref(channel->io);
 	if (channel->cm)
 		rdma_destroy_event_channel(channel->cm);

@@ -50,7 +50,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	if (!id)
 		return NULL;
 	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
-	if (id->connecting)
+	if (id->stage != STAGE_NONE)
 		rdma_disconnect(id->cm);
 	rdma_destroy_id(id->cm);
 	free(id);
@@ -146,7 +146,8 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	if (!has_device(id))
 		return -EINVAL;
 	r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
-	id->connecting |= r == 0;
+	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
+		id->stage = STAGE_ASKED;
 	return r;
 }
 
@@ -157,13 +158,18 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 	if (!has_device(id))
 		return -EINVAL;
 	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
-	id->connecting |= r == 0;
+	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
+		id->stage = STAGE_ANSWERED;
 	return r;
 }
 
 int fabric_id_establish(struct fabric_id *id)
 {
-	return result(rdma_establish(id->cm));
+	int r = result(rdma_establish(id->cm));
+
+	if (r == 0)
+		id->stage = STAGE_ESTABLISHED;
+	return r;
 }
 
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)

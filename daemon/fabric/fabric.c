@@ -44,6 +44,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
 	list_init(&fabric->contexts);
+	list_init(&fabric->farewells);
 	fabric->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fabric->null_fd < 0)
 		return -errno;
@@ -70,6 +71,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 
 	if (!fabric)
 		return NULL;
+	fabric_end_farewells(fabric);
 	assert(fabric->n_channels == 0);
 	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);

@@ -110,7 +110,7 @@ int fabric_qp_belongs(struct fabric *fabric, const char *device, uint32_t qpn, p
 
 /*
  * An event channel with an rdma_cm file of its own. -ENODEV where rdma_cm does not exist (yet) or there
- * is no RDMA device at all. Freeing it needs all its ids to be freed before.
+ * is no RDMA device at all. Freeing it needs all its ids to be freed or abandoned before.
  */
 int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
 		       const struct fabric_channel_ops *ops, void *userdata);
@@ -120,6 +120,11 @@ int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum r
 		  void *userdata);
 /* Ends whatever the id is doing: a connection is disconnected, a request not answered is rejected. */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
+/*
+ * The same for an id whose user is gone and will not ask for it again: its peer is told until it has heard, for
+ * some seconds, during which the id keeps its port and its channel's file open. Nothing more is heard of it.
+ */
+void fabric_id_abandon(struct fabric_id *id);
 /* Requests are born with no userdata; set it before the next event can come. */
 void fabric_id_set_userdata(struct fabric_id *id, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);

@@ -18,6 +18,8 @@ struct fabric {
 
 	struct list devices; /* fabric_device.link */
 	struct list contexts; /* context.link, see context.c */
+	struct list farewells; /* fabric_id.leaving, see farewell.c */
+	unsigned n_farewells;
 	unsigned n_channels;
 
 	sd_device_monitor *monitor;
@@ -66,18 +68,33 @@ struct fabric_channel {
 	sd_event_source *io;
 	uint64_t turn; /* of the loop, in which it had something */
 	bool *freed; /* set when the channel is freed while it hands up an event */
+	unsigned n_leaving; /* its ids that fabric_id_abandon() has kept */
+	bool is_left; /* it was freed, and is there for these alone */
 };
 
 /* cmid.c */
+enum stage {
+	STAGE_NONE, /* there is nobody to be told when the id goes; or it is an id for datagrams */
+	STAGE_ASKED, /* the peer may know of us */
+	STAGE_ANSWERED, /* either side has accepted */
+	STAGE_ESTABLISHED,
+};
+
 struct fabric_id {
 	struct fabric_channel *channel;
 	struct rdma_cm_id *cm;
 	void *userdata;
 	char device[64]; /* its name; "": not bound to one */
-	bool connecting; /* the peer may know of us: it is told when the id goes */
+	enum stage stage;
+	struct list leaving; /* fabric.farewells */
+	sd_event_source *farewell; /* runs until it goes; NULL: it has a user */
 };
 
 /* CM, a connect request, gets a fabric_id of its own. On failure it stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, struct rdma_cm_id *cm);
 /* To be called wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
+
+/* farewell.c: ids whose user is gone. An event of one may free it, and its channel. */
+void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
+void fabric_end_farewells(struct fabric *fabric);

@@ -394,6 +394,12 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	return NULL;
 }
 
+/* Nothing is lost here. */
+void fabric_id_abandon(struct fabric_id *id)
+{
+	fabric_id_free(id);
+}
+
 void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
 {
 	id->userdata = userdata;

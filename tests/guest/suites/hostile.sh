@@ -317,6 +317,31 @@ case_killed_servers() {
 	kills servers 25 1000
 }
 
+# What the broker tells the peer of a killed client is lost on the way, and told again.
+case_killed_while_the_wire_is_cut() {
+	local before
+	users_policy
+	# What librdmacm keeps for each device is there from its first connection on.
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+	finish server
+	before=$(holdings)
+	# It would end the connection itself if nothing came for so long.
+	serve server alice $A 7471 -T 120
+	connect client bob $A 7471
+	# From here on it is the server that waits.
+	kill -STOP "${pid[client]}"
+	tc qdisc add dev d1 root netem loss 100%
+	kill -KILL "${pid[client]}"
+	(await "[ \$(status_field \"['sessions']\") = 2 ]") || fail "the session of a dead client goes on"
+	assert_eq "$(status_field "['connections']")" 1
+	tc -s qdisc show dev d1 | grep -q 'dropped [1-9]' || fail "nothing was lost: $(tc -s qdisc show dev d1)"
+	tc qdisc del dev d1 root
+	await_line server "event: RDMABROKER_EVENT_DISCONNECTED"
+	finish server 1
+	await_holdings "$before"
+}
+
 fabric_up
 install_product
 run_cases "$@"
