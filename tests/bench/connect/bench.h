@@ -5,8 +5,8 @@
  * rdmabroker-bench: main.c takes the options, run.c leads the rounds, workers.c starts the workers and talks
  * to them, spares.c sets what spare ids the broker keeps, result.c writes down what was measured. A worker is
  * a process that runs one end of one way: worker.c listens to the leader, client.c and server.c are the two
- * ends, data.c is what they do over an established connection, and direct.c and library.c are the two
- * interfaces that they do it through.
+ * ends, data.c is what they do over an established connection, direct.c and library.c are the two interfaces
+ * that they do it through, and relay.c is direct.c with the messages of a broker.
  *
  * Leader and workers share a memory file, struct shared, in which the samples are.
  */
@@ -34,6 +34,7 @@ enum way {
 	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before it */
 	WAY_ONE_GO, /* librdmabroker, the client with rdmabroker_connect_to_wait() */
 	WAY_NO_SPARES, /* the same while the broker keeps no spare ids */
+	WAY_RELAY, /* WAY_DIRECT, and the messages of WAY_ONE_GO to a process that does nothing else */
 	N_WAYS,
 };
 
@@ -41,7 +42,12 @@ extern const char *const way_names[N_WAYS];
 
 static inline bool way_is_library(enum way way)
 {
-	return way != WAY_DIRECT && way != WAY_DROPIN;
+	return way == WAY_LIBRARY || way == WAY_ONE_GO || way == WAY_NO_SPARES;
+}
+
+static inline bool way_has_broker(enum way way)
+{
+	return way != WAY_DIRECT && way != WAY_RELAY;
 }
 
 static inline bool way_is_one_go(enum way way)
@@ -212,6 +218,7 @@ struct backend {
 };
 
 extern const struct backend direct_backend, library_backend;
+const struct backend *relay_backend(void);
 
 /* A QP moved to STATE as the connection manager says; TIMES, if not NULL, gets what the two steps took. */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);

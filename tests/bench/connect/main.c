@@ -24,6 +24,8 @@ static const char help[] =
 	"  one-go     librdmabroker; the client connects with rdmabroker_connect_to_wait(), which always\n"
 	"             makes the QP itself and shows no phases\n"
 	"  no-spares  the same while the broker keeps no spare ids; needs --spares-command\n"
+	"  relay      what `direct' does, and the messages of `one-go' to a process that does nothing\n"
+	"             with them: how much any broker has to cost here\n"
 	"Both ends run here: each address is one of this host's RDMA devices. Both ends of a connection\n"
 	"are made in the same way. A JSON document with all results goes to standard output;\n"
 	"tests/bench/report makes tables and plots of it.\n"
@@ -32,14 +34,14 @@ static const char help[] =
 	"  -r, --rounds N            turns of each way, after one that does not count (default: 5)\n"
 	"  -n, --connects N          connections a turn, of all clients together; each makes at\n"
 	"                            least 4 (default: 200)\n"
-	"  -w, --ways LIST           of these (default: \"direct library dropin one-go\")\n"
+	"  -w, --ways LIST           of these (default: \"direct library dropin one-go relay\")\n"
 	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
 	"                            phases are seen; managed: by the library (rdma_create_qp)\n"
-	"                            (default: \"program managed\"); one-go and no-spares are in\n"
-	"                            the latter only\n"
-	"  -u, --user NAME           whom the clients and servers of all but `direct' run as\n"
+	"                            (default: \"program managed\"); one-go, no-spares and\n"
+	"                            relay are in the latter only\n"
+	"  -u, --user NAME           whom those who go through the broker run as\n"
 	"                            (default: the caller)\n"
-	"  -p, --port N              first of five ports to listen on (default: 7471)\n"
+	"  -p, --port N              first of six ports to listen on (default: 7471)\n"
 	"      --data-rounds N       turns of the data path, short ones; 0: none (default: 100)\n"
 	"      --pings N             SENDs there and back in each; 0: no data is carried (default: 200)\n"
 	"      --writes N            WRITEs of 64 KiB in each (default: 30)\n"
@@ -55,7 +57,7 @@ static const char help[] =
 	"  -h, --help\n"
 	"  -V, --version\n"
 	"\n"
-	"`direct' runs as the caller, who has to be able to open /dev/infiniband/rdma_cm: root can,\n"
+	"`direct' and `relay' run as the caller, who has to be able to open /dev/infiniband/rdma_cm: root can,\n"
 	"even where it is the broker's. The others need a policy that allows the user sessions,\n"
 	"devices, and to listen, connect and accept. For `one-go' and `no-spares' the caller has to be\n"
 	"an administrator of the broker, who may ask for its metrics.\n"
@@ -188,12 +190,12 @@ static void check_ways(struct options *options)
 	if (options->ways[WAY_NO_SPARES] && !options->spares_command)
 		misused("--ways no-spares: --spares-command is missing");
 	for (enum way way = 0; way < N_WAYS; way++) {
-		if (way_is_one_go(way) && !options->qps[QPS_MANAGED])
+		if ((way_is_one_go(way) || way == WAY_RELAY) && !options->qps[QPS_MANAGED])
 			options->ways[way] = false;
 		any = any || options->ways[way];
 	}
 	if (!any)
-		misused("--ways: one-go and no-spares are nothing without --qps managed");
+		misused("--ways: one-go, no-spares and relay are nothing without --qps managed");
 }
 
 static void parse_address(const char *text, unsigned port, struct sockaddr_storage *ret)
@@ -212,7 +214,7 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 static bool needs_broker(const struct options *options)
 {
 	for (enum way way = 0; way < N_WAYS; way++)
-		if (way != WAY_DIRECT && options->ways[way])
+		if (way_has_broker(way) && options->ways[way])
 			return true;
 	return false;
 }
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
 	struct options options = {
 		.rdmabrokerctl = "rdmabrokerctl",
 		.daemon_pid = -1,
-		.ways = { true, true, true, true, false },
+		.ways = { true, true, true, true, false, true },
 		.qps = { true, true },
 		.levels = { 1, 8, 64 },
 		.n_levels = 3,

@@ -31,7 +31,7 @@ const char *const phase_names[N_PHASES] = {
 
 const char *const way_names[N_WAYS] = {
 	[WAY_DIRECT] = "direct", [WAY_LIBRARY] = "library",     [WAY_DROPIN] = "dropin",
-	[WAY_ONE_GO] = "one-go", [WAY_NO_SPARES] = "no-spares",
+	[WAY_ONE_GO] = "one-go", [WAY_NO_SPARES] = "no-spares", [WAY_RELAY] = "relay",
 };
 
 const char *const qps_names[N_QPS] = {

@@ -72,13 +72,14 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/* To connect in one go is to leave the QP to the library. */
+/* To connect in one go is to leave the QP to the library, and the relay has the messages of that. */
 static unsigned choose_ways(const struct options *options, bool with_one_go, enum way ret[N_WAYS])
 {
 	unsigned n = 0;
 
 	for (enum way way = 0; way < N_WAYS; way++)
-		if (options->ways[way] && (with_one_go || !way_is_one_go(way)))
+		if (options->ways[way] &&
+		    (with_one_go || !(way_is_one_go(way) || way == WAY_RELAY)))
 			ret[n++] = way;
 	return n;
 }

@@ -188,7 +188,10 @@ int worker_main(int argc, char **argv)
 	if (worker.way == N_WAYS)
 		return 2;
 	worker.is_server = strcmp(argv[3], "server") == 0;
-	worker.backend = way_is_library(worker.way) ? &library_backend : &direct_backend;
+	if (worker.way == WAY_RELAY)
+		worker.backend = relay_backend();
+	else
+		worker.backend = way_is_library(worker.way) ? &library_backend : &direct_backend;
 	worker.server = worker.shared->config.server;
 	/* The port is at the same place for both families. */
 	((struct sockaddr_in *)&worker.server)->sin_port = htons(

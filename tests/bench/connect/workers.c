@@ -90,7 +90,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 	hand_over(control, CONTROL_FD);
 	hand_over(barrier_fd, BARRIER_FD);
 	hand_over(shared_fd, SHARED_FD);
-	if (way != WAY_DIRECT && options->user)
+	if (way_has_broker(way) && options->user)
 		become(options->user);
 	/* After the change of user, which takes it back. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

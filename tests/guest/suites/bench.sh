@@ -36,4 +36,4 @@ END
 chmod 755 /usr/local/bin/spares
 
 rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" \
-	--ways "direct library dropin one-go no-spares" --spares-command spares "$@" "$A" "$B"
+	--ways "direct library dropin one-go no-spares relay" --spares-command spares "$@" "$A" "$B"
