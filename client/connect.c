@@ -194,6 +194,7 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 {
 	int64_t deadline = now_ms() + timeout_ms;
 	struct way way = { .src = src, .dst = dst };
+	const char *device;
 	int r = wire_check_process(id->session);
 
 	if (r < 0)
@@ -206,9 +207,12 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 		return fail(EINVAL, "connect_to: the id has a QP already");
 	if (!attr->send_cq)
 		return fail(EINVAL, "connect_to: there is no CQ, which says what device is meant");
+	device = ibv_get_device_name(attr->send_cq->context->device);
 	if (!id->device_name[0])
 		id->device = device_get_learned(id->session, attr->send_cq->context, &id->init);
-	if (id->device) {
+	if (id->device_name[0] && strcmp(id->device_name, device) != 0) {
+		r = fail(EXDEV, elsewhere, id->device_name, device);
+	} else if (id->device) {
 		strcpy(id->device_name, id->device->name);
 		r = rdmabroker_create_qp(id, pd, attr);
 		if (r == 0)

@@ -13,8 +13,8 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 # What several of them share.
 HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
-# This one is about the real fabric, as far as it needs no RDMA.
-UNIT_FABRIC := $(O)/tests/unit/check_routes
+# These are about the real fabric, as far as it needs no RDMA.
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,routes routes_messages)
 
 $(filter-out $(UNIT_FABRIC),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
@@ -24,7 +24,8 @@ $(filter-out $(UNIT_FABRIC),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
-$(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a
+$(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/obj/tests/unit/rtnetlink.o \
+		$(call objs,$(FABRIC_SRC)) $(O)/daemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)

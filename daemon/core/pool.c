@@ -385,6 +385,7 @@ void pool_flush(struct pool *pool)
 {
 	for (struct dest *dest = pool->dests; dest < pool->dests + POOL_DESTS; dest++)
 		dest_clear(dest);
+	pool->waits = pool->late = false;
 	run(pool->filler, false);
 }
 

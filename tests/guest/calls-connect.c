@@ -115,7 +115,7 @@ static void check_spent(struct link *link)
 }
 
 /*
- * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: what fails leaves an id that can be used again. Five
+ * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: what fails leaves an id that can be used again. Six
  * connections are made in the end. Nobody listens on the port above PORT; DEVICE is where the way leads, and
  * OTHER is where it leads from SOURCE.
  */
@@ -185,6 +185,15 @@ int connect_to_refused(char **argv)
 	check_spent(&other);
 	link_done(&other);
 	rdmabroker_destroy_id(other.id);
+
+	/* Bound already, to where the QP cannot be. */
+	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
+	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
+	must_fail(session, "connect_to, bound to another device", try_to_connect(&link, &address),
+		  -EXDEV);
+	check_spent(&link);
+	use(&link, argv[2], &address);
+	client_disconnect(&link);
 
 	/* Options are kept over a failure. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);

@@ -174,7 +174,7 @@ case_connect_to_when_routes_change() {
 case_connect_to_refused() {
 	users_policy
 	remember_holdings
-	start server alice serve $A 7471 own 5
+	start server alice serve $A 7471 own 6
 	await_line server listening
 	start client bob connect-to-refused $A 7471 rxe1 rxe0 $A
 	await_line client "connected, now policy closes"

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Messages of rtnetlink, for what is tested of the host's routes. */
+
+#include <libmnl/libmnl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LO 1 /* the index of lo in every namespace */
+
+union message {
+	struct nlmsghdr header;
+	char bytes[512];
+};
+
+/* Returns the place of the extra header, of SIZE bytes. */
+void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size);
+/* Returns the length. */
+size_t read_addr(int family, const char *text, uint8_t ret[16]);
+void put_addr(union message *buf, uint16_t attr, int family, const char *text);
+/* Of lo. LLADDR 0: without. */
+void put_neighbour(union message *buf, struct ndmsg *nd, int family, const char *text,
+		   uint16_t state, uint8_t lladdr);
