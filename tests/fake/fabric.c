@@ -2,76 +2,14 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fake/fake.h"
-#include "util/list.h"
+#include "tests/fake/internal.h"
 #include "util/util.h"
 
-#define N_OPTIONS 4
-
-struct fabric_device {
-	struct list link; /* fabric.devices */
-	struct fabric *fabric;
-	char *name, *node;
-	unsigned n_leases;
-	unsigned n_refs; /* leases, and the fabric while it is there */
-	bool announced;
-};
-
-struct fabric_lease {
-	struct fabric_device *device;
-};
-
-struct pending {
-	struct list link; /* fabric.pending */
-	struct fabric_id *id; /* NULL: freed meanwhile */
-	struct fabric_event event;
-};
-
-struct fabric {
-	const struct fabric_ops *ops;
-	void *userdata;
-	sd_event_source *source;
-	struct list devices; /* fabric_device.link */
-	struct list ids; /* fabric_id.link */
-	struct list pending; /* pending.link */
-	unsigned n_ids, n_channels;
-	uint32_t stranger;
-	unsigned n_stale;
-	bool holds_events;
-	bool knows_routes, routes_change;
-	unsigned n_addr_errors;
-	int addr_error;
-	uint16_t last_port;
-	int fail[_FAKE_CALL_MAX];
-	unsigned count[_FAKE_CALL_MAX];
-};
-
-struct fabric_channel {
-	struct fabric *fabric;
-	const struct fabric_channel_ops *ops;
-	void *userdata;
-};
-
-struct fabric_id {
-	struct list link; /* fabric.ids */
-	struct fabric *fabric;
-	struct fabric_channel *channel;
-	void *userdata;
-	struct fabric_id_info info;
-	struct fabric_id *peer; /* the other end, once there is one */
-	bool listening, connected, answered;
-	int backlog;
-	int options[N_OPTIONS];
-	struct ibv_ece local_ece;
-	bool is_datagram;
-};
-
-static int call(struct fabric *fabric, enum fake_call which)
+int fake_outcome(struct fabric *fabric, enum fake_call which)
 {
 	int r = fabric->fail[which];
 
@@ -80,20 +18,15 @@ static int call(struct fabric *fabric, enum fake_call which)
 	return r;
 }
 
-static in_port_t *port_of(struct sockaddr_storage *addr)
-{
-	return &((struct sockaddr_in *)addr)->sin_port; /* at the same place in IPv6 */
-}
-
 /* Events */
 
-static void kick(struct fabric *fabric)
+void fake_kick(struct fabric *fabric)
 {
 	sd_event_source_set_enabled(fabric->source, SD_EVENT_ONESHOT);
 }
 
-static void post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
-		 struct fabric_id *request, const struct rdma_conn_param *conn)
+void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
+	       struct fabric_id *request, const struct rdma_conn_param *conn)
 {
 	struct pending *p = calloc(1, sizeof(*p));
 
@@ -108,7 +41,7 @@ static void post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 			memcpy(p->event.private_data, conn->private_data, conn->private_data_len);
 	}
 	list_insert(&id->fabric->pending, &p->link);
-	kick(id->fabric);
+	fake_kick(id->fabric);
 }
 
 static int on_turn(sd_event_source *source, void *userdata)
@@ -197,7 +130,7 @@ void fake_add_device(struct fabric *fabric, const char *name)
 	device->name = strdup(name);
 	assert(device->name && asprintf(&device->node, "/dev/infiniband/%s", name) > 0);
 	list_insert(&fabric->devices, &device->link);
-	kick(fabric);
+	fake_kick(fabric);
 }
 
 void fake_remove_device(struct fabric *fabric, const char *name)
@@ -212,7 +145,7 @@ void fake_remove_device(struct fabric *fabric, const char *name)
 
 		if (id->info.device == device->name) {
 			id->info.device = NULL;
-			post(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, NULL);
+			fake_post(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, NULL);
 		}
 	}
 	fabric->ops->device_removed(fabric->userdata, device);
@@ -276,7 +209,7 @@ unsigned fabric_device_n_leases(const struct fabric_device *device)
 
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid)
 {
-	int r = call(device->fabric, FAKE_LEASE_NEW);
+	int r = fake_outcome(device->fabric, FAKE_LEASE_NEW);
 
 	(void)uid;
 	if (r < 0)
@@ -301,7 +234,7 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 
 int fabric_qp_belongs(struct fabric *fabric, const char *device, uint32_t qpn, pid_t pid)
 {
-	int r = call(fabric, FAKE_QP_BELONGS);
+	int r = fake_outcome(fabric, FAKE_QP_BELONGS);
 
 	(void)pid;
 	if (r < 0)
@@ -311,12 +244,12 @@ int fabric_qp_belongs(struct fabric *fabric, const char *device, uint32_t qpn, p
 	return qpn != fabric->stranger;
 }
 
-/* Channels and ids */
+/* Channels */
 
 int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
 		       const struct fabric_channel_ops *ops, void *userdata)
 {
-	int r = call(fabric, FAKE_CHANNEL_NEW);
+	int r = fake_outcome(fabric, FAKE_CHANNEL_NEW);
 
 	if (r < 0)
 		return r;
@@ -337,352 +270,17 @@ struct fabric_channel *fabric_channel_free(struct fabric_channel *channel)
 	return NULL;
 }
 
-int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
-		  void *userdata)
-{
-	struct fabric_id *id;
-	int r = call(channel->fabric, FAKE_ID_NEW);
-
-	if (r < 0)
-		return r;
-	id = calloc(1, sizeof(*id));
-	assert(id);
-	id->fabric = channel->fabric;
-	id->channel = channel;
-	id->userdata = userdata;
-	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
-	for (int i = 0; i < N_OPTIONS; i++)
-		id->options[i] = -1;
-	list_insert(&id->fabric->ids, &id->link);
-	id->fabric->n_ids++;
-	*ret = id;
-	return 0;
-}
-
-static void part(struct fabric_id *id)
-{
-	struct fabric_id *peer = id->peer;
-
-	if (!peer)
-		return;
-	id->peer = peer->peer = NULL;
-	if (id->connected) {
-		post(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, NULL);
-		post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, NULL);
-	} else {
-		post(peer, RDMA_CM_EVENT_REJECTED, 28, NULL, NULL);
-	}
-	id->connected = peer->connected = false;
-}
-
-struct fabric_id *fabric_id_free(struct fabric_id *id)
-{
-	struct list *l;
-
-	if (!id)
-		return NULL;
-	part(id);
-	list_for_each(l, &id->fabric->pending) {
-		struct pending *p = container_of(l, struct pending, link);
-
-		if (p->id == id)
-			p->id = NULL;
-	}
-	list_remove(&id->link);
-	id->fabric->n_ids--;
-	free(id);
-	return NULL;
-}
-
-/* Nothing is lost here. */
-void fabric_id_abandon(struct fabric_id *id)
-{
-	fabric_id_free(id);
-}
-
-void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
-{
-	id->userdata = userdata;
-}
-
-void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
-{
-	*ret = id->info;
-}
-
-static struct fabric_id *find_port(struct fabric *fabric, in_port_t port, bool listening)
+struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening)
 {
 	struct list *l;
 
 	list_for_each(l, &fabric->ids) {
 		struct fabric_id *id = container_of(l, struct fabric_id, link);
 
-		if (*port_of(&id->info.local) == port && (!listening || id->listening))
+		if (*fake_port(&id->info.local) == port && (!listening || id->listening))
 			return id;
 	}
 	return NULL;
-}
-
-static bool is_any(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET &&
-	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
-}
-
-int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
-{
-	struct fabric_device *device = fabric_next_device(id->fabric, NULL);
-	struct fabric_id *other;
-	in_port_t port = ((const struct sockaddr_in *)addr)->sin_port;
-	int r = call(id->fabric, FAKE_BIND);
-
-	if (r < 0)
-		return r;
-	other = port ? find_port(id->fabric, port, false) : NULL;
-	if (other && !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
-		       id->options[RDMA_OPTION_ID_REUSEADDR] > 0))
-		return -EADDRINUSE;
-	memcpy(&id->info.local, addr,
-	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-					    sizeof(struct sockaddr_in6));
-	if (port == 0)
-		*port_of(&id->info.local) = htons(++id->fabric->last_port);
-	if (!is_any(addr) && device) {
-		id->info.device = device->name;
-		id->info.port_num = 1;
-	}
-	return 0;
-}
-
-int fabric_id_listen(struct fabric_id *id, int backlog)
-{
-	int r = call(id->fabric, FAKE_LISTEN);
-
-	if (r < 0)
-		return r;
-	id->backlog = backlog;
-	id->listening = true;
-	return 0;
-}
-
-int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
-			   const struct sockaddr *dst, int timeout_ms)
-{
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090001) };
-	int r = call(id->fabric, FAKE_RESOLVE_ADDR);
-
-	(void)timeout_ms;
-	if (r == 0 && id->info.local.ss_family == AF_UNSPEC) {
-		id->fabric->count[FAKE_BIND]--;
-		r = fabric_id_bind(id, src ?: (struct sockaddr *)&any);
-	}
-	if (r < 0)
-		return r;
-	memcpy(&id->info.peer, dst,
-	       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-					   sizeof(struct sockaddr_in6));
-	if (id->fabric->n_addr_errors > 0) {
-		id->fabric->n_addr_errors--;
-		post(id, RDMA_CM_EVENT_ADDR_ERROR, id->fabric->addr_error, NULL, NULL);
-		return 0;
-	}
-	post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, NULL);
-	return 0;
-}
-
-int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
-{
-	int r = call(id->fabric, FAKE_RESOLVE_ROUTE);
-
-	(void)timeout_ms;
-	if (r == 0)
-		post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
-	return r;
-}
-
-int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
-{
-	struct fabric_id *listener, *request;
-	int r = call(id->fabric, FAKE_CONNECT);
-
-	if (r < 0)
-		return r;
-	if (id->fabric->n_stale > 0) {
-		id->fabric->n_stale--;
-		post(id, RDMA_CM_EVENT_REJECTED, 10, NULL, NULL);
-		return 0;
-	}
-	listener = find_port(id->fabric, *port_of(&id->info.peer), true);
-	if (!listener) {
-		post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
-		return 0;
-	}
-	id->fabric->count[FAKE_ID_NEW]--;
-	r = fabric_id_new(&request, listener->channel, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
-			  NULL);
-	assert(r == 0);
-	request->info.local = id->info.peer;
-	request->info.peer = id->info.local;
-	request->info.device = id->info.device;
-	request->info.port_num = 1;
-	request->peer = id;
-	id->peer = request;
-	post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, request, param);
-	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
-		id->local_ece;
-	return 0;
-}
-
-int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
-{
-	int r = call(id->fabric, FAKE_ACCEPT);
-
-	if (r < 0)
-		return r;
-	if (!id->peer)
-		return -EINVAL;
-	id->answered = true;
-	post(id->peer, id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE,
-	     0, NULL, param);
-	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
-		id->local_ece;
-	return 0;
-}
-
-int fabric_id_establish(struct fabric_id *id)
-{
-	int r = call(id->fabric, FAKE_ESTABLISH);
-
-	if (r < 0)
-		return r;
-	if (!id->peer)
-		return -EINVAL;
-	id->connected = id->peer->connected = true;
-	post(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL);
-	return 0;
-}
-
-int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
-{
-	struct rdma_conn_param param = { .private_data = data, .private_data_len = len };
-	int r = call(id->fabric, FAKE_REJECT);
-
-	if (r < 0)
-		return r;
-	if (!id->peer)
-		return -EINVAL;
-	post(id->peer, RDMA_CM_EVENT_REJECTED, ece ? 35 : 28, NULL, &param);
-	id->peer->peer = NULL;
-	id->peer = NULL;
-	return 0;
-}
-
-int fabric_id_disconnect(struct fabric_id *id)
-{
-	int r = call(id->fabric, FAKE_DISCONNECT);
-
-	if (r == 0)
-		part(id);
-	return r;
-}
-
-int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
-{
-	(void)id;
-	(void)event;
-	return call(id->fabric, FAKE_NOTIFY);
-}
-
-int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
-{
-	id->local_ece = *ece;
-	return 0;
-}
-
-int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
-{
-	int r = call(id->fabric, FAKE_MIGRATE);
-
-	if (r == 0)
-		id->channel = channel;
-	return r;
-}
-
-/* Multicast */
-
-struct fabric_join {
-	struct fabric_id *id;
-	void *userdata;
-};
-
-int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
-		    uint32_t join_flags, void *userdata)
-{
-	struct fabric_join *join;
-	int r = call(id->fabric, FAKE_JOIN);
-
-	(void)addr;
-	(void)join_flags;
-	if (r < 0)
-		return r;
-	join = calloc(1, sizeof(*join));
-	assert(join);
-	join->id = id;
-	join->userdata = userdata;
-	post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, NULL);
-	container_of(id->fabric->pending.prev, struct pending, link)->event.join = join;
-	container_of(id->fabric->pending.prev, struct pending, link)->event.ud.qkey = 0x1234567;
-	*ret = join;
-	return 0;
-}
-
-struct fabric_join *fabric_join_free(struct fabric_join *join)
-{
-	struct list *l, *n;
-
-	if (!join)
-		return NULL;
-	list_for_each_safe(l, n, &join->id->fabric->pending) {
-		struct pending *p = container_of(l, struct pending, link);
-
-		if (p->event.join == join) {
-			list_remove(&p->link);
-			free(p);
-		}
-	}
-	free(join);
-	return NULL;
-}
-
-void *fabric_join_get_userdata(const struct fabric_join *join)
-{
-	return join->userdata;
-}
-
-int fabric_id_set_option(struct fabric_id *id, int option, int value)
-{
-	int r = call(id->fabric, FAKE_SET_OPTION);
-
-	if (r == 0)
-		id->options[option] = value;
-	return r;
-}
-
-int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
-		      int *ret_mask)
-{
-	int r = call(id->fabric, FAKE_QP_ATTR);
-
-	if (r < 0)
-		return r;
-	*ret_attr = (struct ibv_qp_attr){ .qp_state = state };
-	*ret_mask = IBV_QP_STATE;
-	if (state == IBV_QPS_RTR) {
-		ret_attr->ah_attr.is_global = 1;
-		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
-		*ret_mask |= IBV_QP_AV;
-	}
-	return 0;
 }
 
 /* Scripting */
@@ -715,22 +313,22 @@ void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type, int status)
 {
-	struct fabric_id *id = find_port(fabric, htons(port), false);
+	struct fabric_id *id = fake_find_port(fabric, htons(port), false);
 
 	assert(id);
-	post(id, type, status, NULL, NULL);
+	fake_post(id, type, status, NULL, NULL);
 }
 
 void fake_hold_events(struct fabric *fabric, bool hold)
 {
 	fabric->holds_events = hold;
-	kick(fabric);
+	fake_kick(fabric);
 }
 
 void fake_change_routes(struct fabric *fabric)
 {
 	fabric->routes_change = true;
-	kick(fabric);
+	fake_kick(fabric);
 }
 
 void fake_set_knows_routes(struct fabric *fabric, bool knows)
@@ -742,19 +340,19 @@ void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_c
 			int status)
 {
 	assert(id->fabric == fabric);
-	post(id, type, status, NULL, NULL);
+	fake_post(id, type, status, NULL, NULL);
 }
 
 int fake_get_option(struct fabric *fabric, uint16_t port, int option)
 {
-	struct fabric_id *id = find_port(fabric, htons(port), false);
+	struct fabric_id *id = fake_find_port(fabric, htons(port), false);
 
 	return id ? id->options[option] : -1;
 }
 
 int fake_get_backlog(struct fabric *fabric, uint16_t port)
 {
-	struct fabric_id *id = find_port(fabric, htons(port), true);
+	struct fabric_id *id = fake_find_port(fabric, htons(port), true);
 
 	return id ? id->backlog : -1;
 }

@@ -2,12 +2,14 @@
 # The daemon above the fake fabric, measured on the host. No time makes anything here fail.
 
 # What the fake fabric allocates itself is told apart.
-$(O)/tests/bench/fabric.o: $(call objs,tests/fake/fabric.c)
+HOST_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
+
+$(HOST_FAKE): $(O)/tests/bench/%.o: $(O)/obj/tests/fake/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJCOPY) --redefine-sym calloc=fake_calloc --redefine-sym strdup=fake_strdup \
 		--redefine-sym free=fake_free $< $@
 
-HOST_SHARED := $(call objs,$(addprefix tests/bench/host/,ends.c place.c fakemem.c)) $(O)/tests/bench/fabric.o
+HOST_SHARED := $(call objs,$(addprefix tests/bench/host/,ends.c place.c fakemem.c)) $(HOST_FAKE)
 
 $(O)/tests/bench/host: $(call objs,$(wildcard tests/bench/host/*.c))
 $(O)/tests/bench/count: $(call objs,$(wildcard tests/bench/count/*.c))

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fake/internal.h"
+
+/* The fake fabric's ids, and the groups that they join. */
+
+int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
+		  void *userdata)
+{
+	struct fabric_id *id;
+	int r = fake_outcome(channel->fabric, FAKE_ID_NEW);
+
+	if (r < 0)
+		return r;
+	id = calloc(1, sizeof(*id));
+	assert(id);
+	id->fabric = channel->fabric;
+	id->channel = channel;
+	id->userdata = userdata;
+	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
+	for (int i = 0; i < N_OPTIONS; i++)
+		id->options[i] = -1;
+	list_insert(&id->fabric->ids, &id->link);
+	id->fabric->n_ids++;
+	*ret = id;
+	return 0;
+}
+
+static void part(struct fabric_id *id)
+{
+	struct fabric_id *peer = id->peer;
+
+	if (!peer)
+		return;
+	id->peer = peer->peer = NULL;
+	if (id->connected) {
+		fake_post(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, NULL);
+		fake_post(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, NULL);
+	} else {
+		fake_post(peer, RDMA_CM_EVENT_REJECTED, 28, NULL, NULL);
+	}
+	id->connected = peer->connected = false;
+}
+
+struct fabric_id *fabric_id_free(struct fabric_id *id)
+{
+	struct list *l;
+
+	if (!id)
+		return NULL;
+	part(id);
+	list_for_each(l, &id->fabric->pending) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		if (p->id == id)
+			p->id = NULL;
+	}
+	list_remove(&id->link);
+	id->fabric->n_ids--;
+	free(id);
+	return NULL;
+}
+
+/* Nothing is lost here. */
+void fabric_id_abandon(struct fabric_id *id)
+{
+	fabric_id_free(id);
+}
+
+void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
+{
+	id->userdata = userdata;
+}
+
+void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
+{
+	*ret = id->info;
+}
+
+static bool is_any(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET &&
+	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
+}
+
+int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
+{
+	struct fabric_device *device = fabric_next_device(id->fabric, NULL);
+	struct fabric_id *other;
+	in_port_t port = ((const struct sockaddr_in *)addr)->sin_port;
+	int r = fake_outcome(id->fabric, FAKE_BIND);
+
+	if (r < 0)
+		return r;
+	other = port ? fake_find_port(id->fabric, port, false) : NULL;
+	if (other && !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
+		       id->options[RDMA_OPTION_ID_REUSEADDR] > 0))
+		return -EADDRINUSE;
+	memcpy(&id->info.local, addr,
+	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+					    sizeof(struct sockaddr_in6));
+	if (port == 0)
+		*fake_port(&id->info.local) = htons(++id->fabric->last_port);
+	if (!is_any(addr) && device) {
+		id->info.device = device->name;
+		id->info.port_num = 1;
+	}
+	return 0;
+}
+
+int fabric_id_listen(struct fabric_id *id, int backlog)
+{
+	int r = fake_outcome(id->fabric, FAKE_LISTEN);
+
+	if (r < 0)
+		return r;
+	id->backlog = backlog;
+	id->listening = true;
+	return 0;
+}
+
+int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
+			   const struct sockaddr *dst, int timeout_ms)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090001) };
+	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ADDR);
+
+	(void)timeout_ms;
+	if (r == 0 && id->info.local.ss_family == AF_UNSPEC) {
+		id->fabric->count[FAKE_BIND]--;
+		r = fabric_id_bind(id, src ?: (struct sockaddr *)&any);
+	}
+	if (r < 0)
+		return r;
+	memcpy(&id->info.peer, dst,
+	       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+					   sizeof(struct sockaddr_in6));
+	if (id->fabric->n_addr_errors > 0) {
+		id->fabric->n_addr_errors--;
+		fake_post(id, RDMA_CM_EVENT_ADDR_ERROR, id->fabric->addr_error, NULL, NULL);
+		return 0;
+	}
+	fake_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, NULL);
+	return 0;
+}
+
+int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
+{
+	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ROUTE);
+
+	(void)timeout_ms;
+	if (r == 0)
+		fake_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
+	return r;
+}
+
+int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
+{
+	struct fabric_id *listener, *request;
+	int r = fake_outcome(id->fabric, FAKE_CONNECT);
+
+	if (r < 0)
+		return r;
+	if (id->fabric->n_stale > 0) {
+		id->fabric->n_stale--;
+		fake_post(id, RDMA_CM_EVENT_REJECTED, 10, NULL, NULL);
+		return 0;
+	}
+	listener = fake_find_port(id->fabric, *fake_port(&id->info.peer), true);
+	if (!listener) {
+		fake_post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
+		return 0;
+	}
+	id->fabric->count[FAKE_ID_NEW]--;
+	r = fabric_id_new(&request, listener->channel, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
+			  NULL);
+	assert(r == 0);
+	request->info.local = id->info.peer;
+	request->info.peer = id->info.local;
+	request->info.device = id->info.device;
+	request->info.port_num = 1;
+	request->peer = id;
+	id->peer = request;
+	fake_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, request, param);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
+		id->local_ece;
+	return 0;
+}
+
+int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
+{
+	int r = fake_outcome(id->fabric, FAKE_ACCEPT);
+
+	if (r < 0)
+		return r;
+	if (!id->peer)
+		return -EINVAL;
+	id->answered = true;
+	fake_post(id->peer,
+		  id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
+		  NULL, param);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.remote_ece =
+		id->local_ece;
+	return 0;
+}
+
+int fabric_id_establish(struct fabric_id *id)
+{
+	int r = fake_outcome(id->fabric, FAKE_ESTABLISH);
+
+	if (r < 0)
+		return r;
+	if (!id->peer)
+		return -EINVAL;
+	id->connected = id->peer->connected = true;
+	fake_post(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL);
+	return 0;
+}
+
+int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
+{
+	struct rdma_conn_param param = { .private_data = data, .private_data_len = len };
+	int r = fake_outcome(id->fabric, FAKE_REJECT);
+
+	if (r < 0)
+		return r;
+	if (!id->peer)
+		return -EINVAL;
+	fake_post(id->peer, RDMA_CM_EVENT_REJECTED, ece ? 35 : 28, NULL, &param);
+	id->peer->peer = NULL;
+	id->peer = NULL;
+	return 0;
+}
+
+int fabric_id_disconnect(struct fabric_id *id)
+{
+	int r = fake_outcome(id->fabric, FAKE_DISCONNECT);
+
+	if (r == 0)
+		part(id);
+	return r;
+}
+
+int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
+{
+	(void)id;
+	(void)event;
+	return fake_outcome(id->fabric, FAKE_NOTIFY);
+}
+
+int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
+{
+	id->local_ece = *ece;
+	return 0;
+}
+
+int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
+{
+	int r = fake_outcome(id->fabric, FAKE_MIGRATE);
+
+	if (r == 0)
+		id->channel = channel;
+	return r;
+}
+
+/* Multicast */
+
+struct fabric_join {
+	struct fabric_id *id;
+	void *userdata;
+};
+
+int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+		    uint32_t join_flags, void *userdata)
+{
+	struct fabric_join *join;
+	int r = fake_outcome(id->fabric, FAKE_JOIN);
+
+	(void)addr;
+	(void)join_flags;
+	if (r < 0)
+		return r;
+	join = calloc(1, sizeof(*join));
+	assert(join);
+	join->id = id;
+	join->userdata = userdata;
+	fake_post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, NULL);
+	container_of(id->fabric->pending.prev, struct pending, link)->event.join = join;
+	container_of(id->fabric->pending.prev, struct pending, link)->event.ud.qkey = 0x1234567;
+	*ret = join;
+	return 0;
+}
+
+struct fabric_join *fabric_join_free(struct fabric_join *join)
+{
+	struct list *l, *n;
+
+	if (!join)
+		return NULL;
+	list_for_each_safe(l, n, &join->id->fabric->pending) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		if (p->event.join == join) {
+			list_remove(&p->link);
+			free(p);
+		}
+	}
+	free(join);
+	return NULL;
+}
+
+void *fabric_join_get_userdata(const struct fabric_join *join)
+{
+	return join->userdata;
+}
+
+int fabric_id_set_option(struct fabric_id *id, int option, int value)
+{
+	int r = fake_outcome(id->fabric, FAKE_SET_OPTION);
+
+	if (r == 0)
+		id->options[option] = value;
+	return r;
+}
+
+int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
+		      int *ret_mask)
+{
+	int r = fake_outcome(id->fabric, FAKE_QP_ATTR);
+
+	if (r < 0)
+		return r;
+	*ret_attr = (struct ibv_qp_attr){ .qp_state = state };
+	*ret_mask = IBV_QP_STATE;
+	if (state == IBV_QPS_RTR) {
+		ret_attr->ah_attr.is_global = 1;
+		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
+		*ret_mask |= IBV_QP_AV;
+	}
+	return 0;
+}

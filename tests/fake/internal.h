@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* What the fake fabric's files know of each other. */
+
+#include <netinet/in.h>
+
+#include "tests/fake/fake.h"
+#include "util/list.h"
+
+#define N_OPTIONS 4
+
+struct fabric_device {
+	struct list link; /* fabric.devices */
+	struct fabric *fabric;
+	char *name, *node;
+	unsigned n_leases;
+	unsigned n_refs; /* leases, and the fabric while it is there */
+	bool announced;
+};
+
+struct fabric_lease {
+	struct fabric_device *device;
+};
+
+struct pending {
+	struct list link; /* fabric.pending */
+	struct fabric_id *id; /* NULL: freed meanwhile */
+	struct fabric_event event;
+};
+
+struct fabric {
+	const struct fabric_ops *ops;
+	void *userdata;
+	sd_event_source *source;
+	struct list devices; /* fabric_device.link */
+	struct list ids; /* fabric_id.link */
+	struct list pending; /* pending.link */
+	unsigned n_ids, n_channels;
+	uint32_t stranger;
+	unsigned n_stale;
+	bool holds_events;
+	bool knows_routes, routes_change;
+	unsigned n_addr_errors;
+	int addr_error;
+	uint16_t last_port;
+	int fail[_FAKE_CALL_MAX];
+	unsigned count[_FAKE_CALL_MAX];
+};
+
+struct fabric_channel {
+	struct fabric *fabric;
+	const struct fabric_channel_ops *ops;
+	void *userdata;
+};
+
+struct fabric_id {
+	struct list link; /* fabric.ids */
+	struct fabric *fabric;
+	struct fabric_channel *channel;
+	void *userdata;
+	struct fabric_id_info info;
+	struct fabric_id *peer; /* the other end, once there is one */
+	bool listening, connected, answered;
+	int backlog;
+	int options[N_OPTIONS];
+	struct ibv_ece local_ece;
+	bool is_datagram;
+};
+
+/* Counts the call, and returns what it was told to fail with. */
+int fake_outcome(struct fabric *fabric, enum fake_call which);
+/* Both come with the loop's next turn. */
+void fake_kick(struct fabric *fabric);
+void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
+	       struct fabric_id *request, const struct rdma_conn_param *conn);
+/* NULL: no id, or no listening one, has it. */
+struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
+
+static inline in_port_t *fake_port(struct sockaddr_storage *addr)
+{
+	return &((struct sockaddr_in *)addr)->sin_port; /* at the same place in IPv6 */
+}
