@@ -367,7 +367,8 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 	}
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
-	if (id && reply->init)
+	/* A listener has no QP: where both were asked for at once it is one already. */
+	if (id && reply->init && !id->listening)
 		in_qp_attr(&id->init, reply->init);
 	if (id && !call->silent && (reply->failure || !call->quiet))
 		r = enqueue_outcome(session, id, call, reply->failure);

@@ -90,8 +90,11 @@ END_TEST
 START_TEST(a_session_that_does_not_block)
 {
 	struct rdmabroker *s = open_session(RDMABROKER_NONBLOCK);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *id;
+	unsigned n_asked;
+	int mask;
 
 	/* All at once, without an answer to any: */
 	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
@@ -103,6 +106,10 @@ START_TEST(a_session_that_does_not_block)
 	ck_assert_uint_ne(rdmabroker_id_get_local_port(id), 0);
 	expect_done(s, "listen", 0);
 	expect_done(s, "bind_addr", -EINVAL);
+	/* The kernel is asked, which knows what a listener has none of. */
+	n_asked = fake_count(harness.core->fabric, FAKE_QP_ATTR);
+	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
+	ck_assert_uint_eq(fake_count(harness.core->fabric, FAKE_QP_ATTR), n_asked + 1);
 	rdmabroker_destroy_id(id);
 
 	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
