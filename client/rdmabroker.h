@@ -630,7 +630,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  *   rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the way leads through
- *   another device. What rdmabroker_resolve_addr(), rdmabroker_create_qp() and rdmabroker_connect_wait()
+ *   another device, or the id is bound to another. What rdmabroker_resolve_addr(), rdmabroker_create_qp() and rdmabroker_connect_wait()
  *   return. After a failure there is no QP, and the id can be used again as if it had just been made.
  * See also:
  *   rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect

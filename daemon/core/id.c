@@ -373,7 +373,7 @@ struct id *id_free(struct id *id)
 	listener_free(id->listener);
 	timewait_forget(id);
 	if (id->session->ending)
-		fabric_id_abandon(id->fabric);
+		fabric_id_abandon(id->fabric, id->session->identity.uid);
 	else
 		fabric_id_free(id->fabric);
 	admitted_done(&id->admitted);

@@ -82,7 +82,7 @@ struct session {
 	struct failure failure; /* why the last request was refused */
 	struct watch *watch; /* NULL: it does not watch */
 	char end_reason[96]; /* why it ends; empty: its client has gone */
-	bool ending; /* nobody is left who could ask again */
+	bool ending; /* and its ids with it */
 };
 
 /*

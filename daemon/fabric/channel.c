@@ -63,6 +63,7 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		id->stage = STAGE_NONE;
 		break;
 	default:

@@ -159,7 +159,7 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		return -EINVAL;
 	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
 	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
-		id->stage = STAGE_ANSWERED;
+		id->stage = STAGE_ACCEPTED;
 	return r;
 }
 

@@ -44,7 +44,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
 	list_init(&fabric->contexts);
-	list_init(&fabric->farewells);
+	fabric_init_farewells(fabric);
 	fabric->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fabric->null_fd < 0)
 		return -errno;

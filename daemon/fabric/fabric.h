@@ -121,10 +121,11 @@ int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum r
 /* Ends whatever the id is doing: a connection is disconnected, a request not answered is rejected. */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
- * The same for an id whose user is gone and will not ask for it again: its peer is told until it has heard, for
- * some seconds, during which the id keeps its port and its channel's file open. Nothing more is heard of it.
+ * The same for an id whose user, UID, is gone: its peer is told until it has heard, for some seconds, during which
+ * the id keeps its port and its channel's file open. Each user has a share of ids that are kept so. Nothing
+ * more is heard of it.
  */
-void fabric_id_abandon(struct fabric_id *id);
+void fabric_id_abandon(struct fabric_id *id, uid_t uid);
 /* Requests are born with no userdata; set it before the next event can come. */
 void fabric_id_set_userdata(struct fabric_id *id, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "fabric/internal.h"
@@ -7,29 +8,54 @@
  * Ids whose user is gone, and whose peer has yet to hear of it. When an id is destroyed the kernel tells the
  * peer once, and does not look whether it was heard:
  *
- *   ESTABLISHED  A DREQ that is lost on the way is not repeated, and the peer believes in its connection
- *                for ever. It is repeated for rdma_disconnect(), while the id is there.
- *   ASKED        The peer's kernel handles what arrives on several CPUs. A REJ right behind its REQ may come
- *                first: then it is about nothing that is known, and the peer that accepts afterwards waits
- *                for more than a minute. So the id waits a moment for an answer, and rejects that.
+ *   ESTABLISHED      A DREQ that is lost on the way is not repeated, and the peer believes in its connection
+ *                    for ever. While the id is there the kernel repeats it.
+ *   ASKED, ACCEPTED  The peer's kernel handles what arrives on several CPUs. A REJ right behind the REQ or the REP
+ *                    may be handled before it, and then it is about nothing that is known: a peer that was
+ *                    asked accepts and waits for more than a minute, one that was accepted believes in its
+ *                    connection for ever. So the id waits a moment for what the peer says next, before it is
+ *                    destroyed or, if it is established then, disconnected.
  *
- * In all other states the peer knows of us, and what is lost the peer repeats. How long is waited is limited, and
- * so is for how many: for what is over the limits the kernel's one word has to do.
+ * A REJ that is lost is told nobody again: what the peer would say to that goes to an id that is no more.
+ *
+ * A user has a share of what is kept, and so has everybody's together a limit. For what is over them the
+ * kernel's one word has to do.
  */
 
-#define FAREWELLS_MAX 1024
+#define IDS_MAX 16384
+#define IDS_PER_USER 4096
+#define CHANNELS_MAX 1024 /* each is an open file */
+#define CHANNELS_PER_USER 256
 #define RESPONSE_USEC (300 * 1000ULL)
-#define ANSWER_USEC (10 * 1000000ULL) /* the kernel repeats a DREQ after some 4 s */
+#define ANSWER_USEC (15 * 1000000ULL) /* the kernel repeats a DREQ after 4 to 6 s */
+
+void fabric_init_farewells(struct fabric *fabric)
+{
+	list_init(&fabric->farewells);
+	account_init(&fabric->kept);
+	fabric->kept.limit[ACCOUNT_IDS] = IDS_MAX;
+	fabric->kept.limit_per_user[ACCOUNT_IDS] = IDS_PER_USER;
+	fabric->kept.limit[ACCOUNT_FDS] = CHANNELS_MAX;
+	fabric->kept.limit_per_user[ACCOUNT_FDS] = CHANNELS_PER_USER;
+}
+
+static void give_back(struct fabric_id *id)
+{
+	id->farewell = sd_event_source_disable_unref(id->farewell);
+	charge_done(&id->charge);
+	if (id->channel->n_leaving == 0)
+		charge_done(&id->channel->charge);
+}
 
 static void part(struct fabric_id *id)
 {
 	struct fabric_channel *channel = id->channel;
 
 	list_remove(&id->leaving);
-	channel->fabric->n_farewells--;
-	id->farewell = sd_event_source_disable_unref(id->farewell);
+	channel->n_leaving--;
+	give_back(id);
 	fabric_id_free(id);
-	if (--channel->n_leaving == 0 && channel->is_left)
+	if (channel->n_leaving == 0 && channel->is_left)
 		fabric_channel_free(channel);
 }
 
@@ -45,6 +71,7 @@ static uint64_t patience_usec(const struct fabric_id *id)
 {
 	switch (id->stage) {
 	case STAGE_ASKED:
+	case STAGE_ACCEPTED:
 		return RESPONSE_USEC;
 	case STAGE_ESTABLISHED:
 		return ANSWER_USEC;
@@ -53,32 +80,50 @@ static uint64_t patience_usec(const struct fabric_id *id)
 	}
 }
 
-void fabric_id_abandon(struct fabric_id *id)
+static int keep(struct fabric_id *id, uid_t uid)
 {
-	struct fabric *fabric;
+	struct fabric_channel *channel = id->channel;
+	struct fabric *fabric = channel->fabric;
+	int r = 0;
 
-	if (!id)
-		return;
-	fabric = id->channel->fabric;
-	if (patience_usec(id) == 0 || fabric->n_farewells >= FAREWELLS_MAX ||
-	    sd_event_add_time_relative(fabric->loop, &id->farewell, CLOCK_MONOTONIC,
-				       patience_usec(id), 1000, on_late, id) < 0) {
-		fabric_id_free(id);
-		return;
+	if (channel->n_leaving == 0)
+		r = account_charge(&fabric->kept, &channel->charge, ACCOUNT_FDS, 1, uid);
+	if (r == 0)
+		r = account_charge(&fabric->kept, &id->charge, ACCOUNT_IDS, 1, uid);
+	if (r == 0)
+		r = sd_event_add_time_relative(fabric->loop, &id->farewell, CLOCK_MONOTONIC,
+					       patience_usec(id), 1000, on_late, id);
+	if (r >= 0 && id->stage == STAGE_ESTABLISHED)
+		r = fabric_id_disconnect(id);
+	if (r < 0) {
+		give_back(id);
+		return r;
 	}
 	list_insert(&fabric->farewells, &id->leaving);
-	fabric->n_farewells++;
-	id->channel->n_leaving++;
-	if (id->stage == STAGE_ESTABLISHED)
-		fabric_id_disconnect(id);
+	channel->n_leaving++;
+	return 0;
 }
 
-/* The id's stage is what the event made of it. */
+void fabric_id_abandon(struct fabric_id *id, uid_t uid)
+{
+	if (id && (patience_usec(id) == 0 || keep(id, uid) < 0))
+		fabric_id_free(id);
+}
+
+static int disconnect_now(struct fabric_id *id)
+{
+	int r = fabric_id_disconnect(id);
+
+	return r < 0 ? r : sd_event_source_set_time_relative(id->farewell, ANSWER_USEC);
+}
+
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type)
 {
-	if (type == RDMA_CM_EVENT_CONNECT_RESPONSE)
-		fabric_id_reject(id, NULL, 0, /* ece= */ false);
-	if (patience_usec(id) == 0)
+	int r = patience_usec(id) > 0 ? 0 : -ENOENT;
+
+	if (type == RDMA_CM_EVENT_ESTABLISHED)
+		r = disconnect_now(id);
+	if (r < 0)
 		part(id);
 }
 
@@ -88,4 +133,5 @@ void fabric_end_farewells(struct fabric *fabric)
 
 	while ((l = list_first(&fabric->farewells)))
 		part(container_of(l, struct fabric_id, leaving));
+	account_done(&fabric->kept);
 }

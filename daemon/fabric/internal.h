@@ -8,6 +8,7 @@
 #include <systemd/sd-device.h>
 
 #include "fabric/fabric.h"
+#include "util/account.h"
 #include "util/list.h"
 
 struct fabric {
@@ -19,7 +20,7 @@ struct fabric {
 	struct list devices; /* fabric_device.link */
 	struct list contexts; /* context.link, see context.c */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
-	unsigned n_farewells;
+	struct account kept; /* what these cost, by user: ids, and files of channels */
 	unsigned n_channels;
 
 	sd_device_monitor *monitor;
@@ -69,14 +70,16 @@ struct fabric_channel {
 	uint64_t turn; /* of the loop, in which it had something */
 	bool *freed; /* set when the channel is freed while it hands up an event */
 	unsigned n_leaving; /* its ids that fabric_id_abandon() has kept */
+	struct charge charge; /* while there are such */
 	bool is_left; /* it was freed, and is there for these alone */
 };
 
 /* cmid.c */
 enum stage {
-	STAGE_NONE, /* there is nobody to be told when the id goes; or it is an id for datagrams */
-	STAGE_ASKED, /* the peer may know of us */
-	STAGE_ANSWERED, /* either side has accepted */
+	STAGE_NONE, /* to destroy the id says all there is to say; or it is one for datagrams */
+	STAGE_ASKED, /* the request is under way */
+	STAGE_ANSWERED, /* the peer has accepted it */
+	STAGE_ACCEPTED, /* a request was accepted here, the peer has not confirmed */
 	STAGE_ESTABLISHED,
 };
 
@@ -88,6 +91,7 @@ struct fabric_id {
 	enum stage stage;
 	struct list leaving; /* fabric.farewells */
 	sd_event_source *farewell; /* runs until it goes; NULL: it has a user */
+	struct charge charge; /* of who was its user */
 };
 
 /* CM, a connect request, gets a fabric_id of its own. On failure it stays the caller's. */
@@ -96,5 +100,6 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, stru
 void fabric_id_note_device(struct fabric_id *id);
 
 /* farewell.c: ids whose user is gone. An event of one may free it, and its channel. */
+void fabric_init_farewells(struct fabric *fabric);
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
 void fabric_end_farewells(struct fabric *fabric);

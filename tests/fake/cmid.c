@@ -67,8 +67,9 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 }
 
 /* Nothing is lost here. */
-void fabric_id_abandon(struct fabric_id *id)
+void fabric_id_abandon(struct fabric_id *id, uid_t uid)
 {
+	(void)uid;
 	fabric_id_free(id);
 }
 

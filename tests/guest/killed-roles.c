@@ -119,6 +119,12 @@ static struct rdmabroker_conn_param conn_param(uint32_t *child)
 
 /* The client that is killed: connects, sends and disconnects, for ever. */
 
+static void kill_self(struct child *child)
+{
+	child->killed_ns = now_ns();
+	raise(SIGKILL);
+}
+
 static void send_once(struct rdmabroker_id *id)
 {
 	struct ibv_sge s = sge();
@@ -160,8 +166,7 @@ void run_client(uint32_t number)
 		child->state = STATE_REQUEST;
 		if (number % N_ASKING == 1) {
 			must("connect", rdmabroker_connect(id, &param));
-			child->killed_ns = now_ns();
-			raise(SIGKILL);
+			kill_self(child);
 		}
 		r = rdmabroker_connect_wait(id, &param, DEADLINE_MS);
 		if (r < 0) {
@@ -223,6 +228,7 @@ static bool is_end(const struct rdmabroker_event *event)
 
 static unsigned n_serving; /* links that have not ended */
 static bool is_victim; /* it is this server that is killed */
+static struct child *falls; /* as which it kills itself once it has accepted; NULL: it does not */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
@@ -248,6 +254,8 @@ static void take_request(const struct rdmabroker_event *event, bool accepting)
 	post_receive(event->id);
 	if (rdmabroker_accept(event->id, &param) < 0)
 		end_link(event->id, EVENT_ACCEPT_FAILED);
+	else if (falls)
+		kill_self(falls);
 }
 
 static void serve_event(const struct rdmabroker_event *event, unsigned every)
@@ -267,7 +275,7 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 }
 
 /* Until nobody comes any more, which stdin's end says, and all who came have gone. */
-void run_server(unsigned every)
+void run_server(unsigned every, struct child *falls_as)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
 	struct rdmabroker_event *event;
@@ -276,6 +284,7 @@ void run_server(unsigned every)
 	int r;
 
 	is_victim = every > 1;
+	falls = falls_as;
 	open_session();
 	must("create_id", rdmabroker_create_id(session, &listener, NULL, RDMABROKER_PS_TCP));
 	must("bind_addr", rdmabroker_bind_addr(listener, (struct sockaddr *)&address));

@@ -6,7 +6,8 @@
  *   killed clients ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *   killed servers ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *
- * Every fourth client is killed by itself, right behind its request. Status 1: somebody was not told.
+ * Every fourth client is killed by itself, right behind its request, and every second server once it has
+ * accepted one. Status 1: somebody was not told.
  */
 
 #include <arpa/inet.h>
@@ -35,6 +36,7 @@
 #define N_AT_A_TIME 8
 #define N_EARLY 4 /* every fourth may be killed before it has a session */
 #define N_PORTS 40
+#define EVERY 2 /* of the requests to a server that is killed are taken; the others wait */
 #define N_EVENTS 66
 
 static const char *const state_names[N_STATES] = {
@@ -357,7 +359,9 @@ static int kill_servers(char **argv)
 	close(in);
 	for (unsigned round = 1; round <= count; round++) {
 		unsigned at = port + round % N_PORTS;
-		pid_t server = start(argv[5], "=serve", 2, at, never);
+		bool falls = round % 2 == 0;
+		pid_t server = start(argv[5], falls ? "=fall" : "=serve", falls ? round : EVERY, at,
+				     never);
 		char line[16];
 
 		AWAIT(shared->listening == (int)at, "the server listens");
@@ -402,7 +406,9 @@ static int run_role(char **argv)
 	share();
 	make_address(argv[4], number(argv[5], 65535));
 	if (strcmp(argv[0], "=serve") == 0)
-		run_server(argument);
+		run_server(argument, NULL);
+	else if (strcmp(argv[0], "=fall") == 0)
+		run_server(EVERY, &shared->children[argument]);
 	else if (strcmp(argv[0], "=connect") == 0)
 		run_client(argument);
 	else

@@ -74,8 +74,8 @@ void ring(void); /* whoever has changed what another waits for does */
 
 /* Connects, sends and disconnects, for ever. */
 void run_client(uint32_t number);
-/* Takes every request, or every Nth. */
-void run_server(unsigned every);
+/* Takes every request, or every Nth. FALLS: as which it kills itself once it has accepted one; NULL: it does not. */
+void run_server(unsigned every, struct child *falls);
 /* Has connections to a server that is killed. */
 void run_watcher(void);
 

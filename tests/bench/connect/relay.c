@@ -123,7 +123,8 @@ static int say(bool answered)
 		return -errno;
 	if (!answered)
 		return 0;
-	return recv(sock, answer, sizeof(answer), 0) == sizeof(answer) ? 0 : -(errno ?: EPIPE);
+	errno = EPIPE; /* of its end recv() says nothing */
+	return recv(sock, answer, sizeof(answer), 0) == sizeof(answer) ? 0 : -errno;
 }
 
 static int connect_to_relay(void)
