@@ -18,8 +18,8 @@
  *
  * A REJ that is lost is told nobody again: what the peer would say to that goes to an id that is no more.
  *
- * A user has a share of what is kept, and so has everybody's together a limit. For what is over them the
- * kernel's one word has to do.
+ * What is kept is limited, for each user and for all together. For what is over the limits the kernel's one
+ * word has to do.
  */
 
 #define IDS_MAX 16384
