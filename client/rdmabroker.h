@@ -23,8 +23,8 @@
  *   own, only on failure for the others). Excepted are the _wait forms, create_ep, and the calls that give
  *   something back: open, open_device, get_devices, get_verbs, get_pd, create_qp, set_qp, init_qp_attr,
  *   get_option, get_request, export_id, import_id, migrate_id, destroy_id_wait, and those for admins:
- *   get_status, get_rules, explain, reload, watch. They wait as ever. -EAGAIN: the socket is full, nothing was
- *   sent; take events, then try again.
+ *   get_status, get_rules, explain, reload, watch. They wait as ever. -EAGAIN: the socket is full, nothing
+ *   was sent; take events, then try again.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
  *   broker is gone. After -ECONNRESET the session can only be closed.
@@ -333,7 +333,8 @@ struct rdmabroker_reload_result {
  *   The session is the caller's; close it with rdmabroker_close().
  * Returns:
  *   0; -ECONNREFUSED or -ENOENT where no broker runs; -EACCES where policy refuses the user; -EPROTO
- *   where the broker speaks another version; -EDQUOT at a limit of the user; -EBUSY at a limit of the rule; -ETIMEDOUT.
+ *   where the broker speaks another version; -EDQUOT at a limit of the user; -EBUSY at a limit of the
+ *   rule; -ETIMEDOUT.
  * Notes:
  *   Where it fails there is no session to ask: *@ret is left alone, and rdmabroker_open_error() has the
  *   words.
@@ -626,12 +627,13 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  *
  *   It takes part in that from the second QP of a device in a session on; before it does the steps one by
  *   one. Of an id whose options were set, of a session with RDMABROKER_NONBLOCK, and where a rule sets
- *   ack-timeout, address and route are resolved each time. The first CQ of a session needs its device's context: rdmabroker_open_device(), or
- *   rdmabroker_get_verbs() of an id that has resolved an address.
+ *   ack-timeout, address and route are resolved each time. The first CQ of a session needs its device's
+ *   context: rdmabroker_open_device(), or rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the way leads through
- *   another device, or the id is bound to another. What rdmabroker_resolve_addr(), rdmabroker_create_qp() and rdmabroker_connect_wait()
- *   return. After a failure there is no QP, and the id can be used again as if it had just been made.
+ *   another device, or the id is bound to another. What rdmabroker_resolve_addr(), rdmabroker_create_qp()
+ *   and rdmabroker_connect_wait() return. After a failure there is no QP, and the id can be used again as
+ *   if it had just been made.
  * See also:
  *   rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
  */
