@@ -25,7 +25,7 @@ static const char help[] =
 	"             makes the QP itself and shows no phases\n"
 	"  no-spares  the same while the broker keeps no spare ids; needs --spares-command\n"
 	"  relay      what `direct' does, and the messages of `one-go' to a process that does nothing\n"
-	"             with them: how much any broker has to cost here\n"
+	"             with them: what the messages alone cost here. It resolves, which spares spare\n"
 	"Both ends run here: each address is one of this host's RDMA devices. Both ends of a connection\n"
 	"are made in the same way. A JSON document with all results goes to standard output;\n"
 	"tests/bench/report makes tables and plots of it.\n"
