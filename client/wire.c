@@ -133,23 +133,22 @@ static bool receive(struct rdmabroker *session)
 
 	if (session->dead)
 		return false;
-	n = packet_recv(session->sock, buf, fds, &n_fds);
+	n = packet_recv(session->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 	/* Told once, before what was sent ahead of it: the reason why is still to be read. */
 	if (n == -ECONNRESET)
-		n = packet_recv(session->sock, buf, fds, &n_fds);
+		n = packet_recv(session->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 	if (n == -EAGAIN)
 		return false;
-	if (n < 0) {
-		die(session, (int)n);
-		return false;
-	}
 	if (n_fds == 0)
 		fds[0] = -1;
-	on_packet(session, buf, (size_t)n, &fds[0]);
+	if (n < 0)
+		die(session, (int)n);
+	else
+		on_packet(session, buf, (size_t)n, &fds[0]);
 	for (size_t i = 0; i < n_fds; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	return true;
+	return n >= 0;
 }
 
 static void receive_all(struct rdmabroker *session)

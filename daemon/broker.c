@@ -75,6 +75,27 @@ static int load(const struct broker_options *options, struct config *ret_config,
 	return 0;
 }
 
+/*
+ * Root and the daemon's own user have these places on top of what all may have. A session of theirs has three
+ * descriptors.
+ */
+#define RESERVED_SESSIONS 64
+#define RESERVED_FDS (3 * RESERVED_SESSIONS)
+/* What a packet can bring, which is received whoever it is from, and what the daemon needs for itself. */
+#define OTHER_FDS (256 + 256)
+
+/* All that clients can have the daemon hold open fits under its limit. */
+static uint64_t n_fds_for_clients(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur > RESERVED_FDS + OTHER_FDS ?
+		       limit.rlim_cur - RESERVED_FDS - OTHER_FDS :
+		       0;
+}
+
 /* Limits and defaults; the rest of the configuration is for the next start. */
 static void apply(struct broker *broker)
 {
@@ -95,6 +116,9 @@ static void apply(struct broker *broker)
 	core->account.limit_per_user[ACCOUNT_LISTENERS] = config->max_listeners_per_user;
 	core->account.limit_per_user[ACCOUNT_BYTES] = config->max_queued_bytes_per_user;
 	core->account.limit_per_user[ACCOUNT_FDS] = config->max_fds_per_user;
+	core->account.limit[ACCOUNT_FDS] = n_fds_for_clients();
+	core->account.reserve[ACCOUNT_SESSIONS] = RESERVED_SESSIONS;
+	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
 }
 
 /* Connection set-up matters more than its numbers: where they cannot be served, the daemon goes on. */
@@ -262,7 +286,7 @@ static int add_signals(struct broker *broker)
 
 /* Life */
 
-/* Each session has three descriptors: its socket, its process and its event channel. */
+/* Each session has three: its socket, its process and its event channel. */
 static void raise_nofile(void)
 {
 	struct rlimit limit;

@@ -7,17 +7,20 @@
 
 #include "proto/packet.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* since Linux 6.16, later than the C library's headers */
+#endif
+
 union control {
-	char buf[CMSG_SPACE(sizeof(int) * PACKET_MAX_FDS)];
+	char buf[CMSG_SPACE(sizeof(int) * PACKET_ALL_FDS)];
 	struct cmsghdr align;
 };
 
 /*
- * The kernel installs as many descriptors as fit into the control buffer and cuts the rest: all that came
- * must be found and closed, whatever else is wrong with the packet. CMSG_SPACE rounds up, so one more
- * than PACKET_MAX_FDS can fit.
+ * The kernel installs as many descriptors as fit into the control buffer and cuts the rest. CMSG_SPACE()
+ * rounds up, so the buffer holds exactly an even number of them.
  */
-static size_t collect_fds(struct msghdr *msg, int *fds, size_t max)
+static size_t collect_fds(struct msghdr *msg, int *fds)
 {
 	struct cmsghdr *c;
 	size_t n = 0;
@@ -28,21 +31,13 @@ static size_t collect_fds(struct msghdr *msg, int *fds, size_t max)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		len = c->cmsg_len - CMSG_LEN(0);
-		for (size_t i = 0; i + sizeof(int) <= len; i += sizeof(int)) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i, sizeof(fd));
-			if (n < max)
-				fds[n] = fd;
-			else
-				close(fd);
-			n++;
-		}
+		memcpy(fds + n, CMSG_DATA(c), len);
+		n += len / sizeof(int);
 	}
 	return n;
 }
 
-ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int fds[PACKET_MAX_FDS], size_t *ret_n_fds)
+ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
 	union control control;
@@ -50,39 +45,31 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int fds[PACKET_MAX_FDS], 
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf),
+		.msg_controllen = CMSG_SPACE(sizeof(int) * max_fds),
 	};
-	size_t n_fds;
 	ssize_t len;
-	int r;
 
+	*ret_n_fds = 0;
+	if (max_fds % 2 != 0 || max_fds > PACKET_ALL_FDS)
+		return -EINVAL;
 	do {
 		len = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (len < 0 && errno == EINTR);
 	if (len < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 
-	n_fds = collect_fds(&msg, fds, PACKET_MAX_FDS);
-	if (n_fds > PACKET_MAX_FDS || (msg.msg_flags & MSG_CTRUNC))
-		r = -EBADMSG;
-	else if (msg.msg_flags & MSG_TRUNC)
-		r = -EMSGSIZE;
-	else if (len == 0)
-		r = -ECONNRESET;
-	else {
-		*ret_n_fds = n_fds;
-		return len;
-	}
-
-	for (size_t i = 0; i < n_fds && i < PACKET_MAX_FDS; i++)
-		close(fds[i]);
-	return r;
+	*ret_n_fds = collect_fds(&msg, fds);
+	if (msg.msg_flags & MSG_CTRUNC)
+		return -EBADMSG;
+	if (msg.msg_flags & MSG_TRUNC)
+		return -EMSGSIZE;
+	return len == 0 ? -ECONNRESET : len;
 }
 
 int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	union control control = { 0 };
+	union control control;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
@@ -93,6 +80,7 @@ int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_
 
 		msg.msg_control = control.buf;
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		memset(control.buf, 0, msg.msg_controllen);
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
@@ -106,4 +94,11 @@ int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : errno == EPIPE ? -ECONNRESET : -errno;
 	return 0;
+}
+
+void packet_pass_fds(int sock, bool pass)
+{
+	int value = pass;
+
+	setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value));
 }

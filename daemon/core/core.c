@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "core/session.h"
+#include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -56,6 +57,9 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	timewaits_init(&core->timewaits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
+	r = closer_new(&core->closer, loop, &core->account);
+	if (r < 0)
+		return r;
 	r = admissions_new(&core->admissions, policy, NULL);
 	if (r < 0)
 		return r;
@@ -81,6 +85,7 @@ struct core *core_free(struct core *core)
 	fabric_free(core->fabric);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);
+	closer_free(core->closer);
 	account_done(&core->account);
 	sd_event_unref(core->loop);
 	free(core);

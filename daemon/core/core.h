@@ -29,6 +29,7 @@ struct core_settings {
 	unsigned resolve_timeout_ms; /* the cap */
 };
 
+struct closer;
 struct session;
 
 struct core {
@@ -36,6 +37,7 @@ struct core {
 	struct policy *policy;
 	struct admissions *admissions; /* of policy's rules */
 	struct account account;
+	struct closer *closer; /* of what clients have touched */
 	struct core_settings settings;
 
 	sd_event *loop;

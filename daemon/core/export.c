@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +22,10 @@ struct export
 	struct charge charge;
 };
 
+/*
+ * The one call that is made on a descriptor which a client sent. It takes no lock that its sender could hold, and
+ * of what is no socket it asks nothing.
+ */
 static int get_cookie(int fd, uint64_t *ret)
 {
 	socklen_t len = sizeof(*ret);
@@ -85,10 +88,13 @@ int id_export(struct id *id, int *ret_fd)
 		return -errno;
 	export->sock = pair[0];
 	theirs = pair[1];
+	/* Nothing can be sent to our end from now on: to close it never waits for what a client has put there. */
+	if (shutdown(export->sock, SHUT_RD) < 0)
+		return -errno;
 	r = get_cookie(theirs, &export->cookie);
+	/* Without an event to wait for it is woken for the one it cannot but hear of: the other end is closed. */
 	if (r == 0)
-		r = sd_event_add_io(core->loop, &export->io, export->sock, EPOLLRDHUP, on_end,
-				    export);
+		r = sd_event_add_io(core->loop, &export->io, export->sock, 0, on_end, export);
 	if (r < 0)
 		return r;
 	list_insert(&core->exports, &export->link);

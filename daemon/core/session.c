@@ -49,7 +49,7 @@ static const struct fabric_channel_ops channel_ops = {
 	.event = on_fabric_event,
 };
 
-#define FDS_OF_A_SESSION 3
+#define FDS_OF_A_SESSION 2 /* but for its socket */
 
 int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, const char *what, const char *key)
@@ -69,7 +69,7 @@ int session_charge(struct session *session, struct charge *charge, enum account_
 	return r;
 }
 
-static int charge_session(struct session *session, struct failure *failure)
+static int charge_session(struct session *session)
 {
 	int r = session_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
 			       "SessionsPerUser=");
@@ -77,16 +77,14 @@ static int charge_session(struct session *session, struct failure *failure)
 	if (r == 0)
 		r = session_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
 				   "descriptors", "DescriptorsPerUser=");
-	if (r > 0) {
+	if (r > 0)
 		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
 			    session->failure.text);
-		*failure = session->failure;
-	}
 	return r;
 }
 
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
-		void *userdata, struct failure *failure)
+		void *userdata)
 {
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
 	int r;
@@ -102,9 +100,6 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 
 	r = identity_init(&session->identity, sock);
 	if (r < 0)
-		return r;
-	r = charge_session(session, failure);
-	if (r != 0)
 		return r;
 
 	session->number = ++core->last_session;
@@ -201,6 +196,11 @@ int session_greet(struct session *session)
 {
 	int r = greet(session);
 
+	if (r == 0) {
+		r = charge_session(session);
+		if (r != 0)
+			session->permits = 0;
+	}
 	if (r == 0 && core_is_watched(session->core))
 		watch_session(session, "opened", /* reason= */ NULL);
 	return r;

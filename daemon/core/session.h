@@ -77,7 +77,7 @@ struct session {
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
 	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
 	const struct policy_rule *rule;
-	struct charge fds; /* its socket, its process and its event channel */
+	struct charge fds; /* its process and its event channel; its socket is the caller's */
 	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */
 	struct watch *watch; /* NULL: it does not watch */
@@ -85,16 +85,16 @@ struct session {
 	bool ending; /* and its ids with it */
 };
 
-/*
- * SOCK's peer becomes a session, charged to its user. 0, a negative errno, or STATUS_QUOTA: then
- * FAILURE says which quota.
- */
+/* Of SOCK's peer, who has to be greeted before it may do anything. 0 or a negative errno. */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
-		void *userdata, struct failure *failure);
+		void *userdata);
 /* Ends all its ids and leases. */
 struct session *session_free(struct session *session);
 
-/* Decides what the session may do. 0, STATUS_DENIED or STATUS_BUSY: nothing; or a negative errno. */
+/*
+ * Decides what the session may do, and charges it to its user. 0; STATUS_DENIED, STATUS_BUSY or STATUS_QUOTA:
+ * nothing; or a negative errno.
+ */
 int session_greet(struct session *session);
 struct ratelimit *session_log_limit(struct session *session);
 /* For those who watch: it will be freed, and not because its client has gone. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/address.h"
@@ -12,6 +13,7 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/arena.h"
 #include "rpc/convert.h"
+#include "rpc/flight.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
 #include "rpc/server.h"
@@ -23,6 +25,7 @@
 struct packet {
 	struct list link; /* peer.queue */
 	size_t len;
+	uint64_t serial; /* of the request that it answers; 0: of none */
 	int fd; /* goes with it; -1: none */
 	struct charge charge;
 	uint8_t data[];
@@ -31,18 +34,18 @@ struct packet {
 /* Its owner may be on the stack: the freeing is left to the loop. */
 static void peer_close(struct peer *peer)
 {
-	if (peer->closing)
+	if (peer->ending)
 		return;
-	peer->closing = true;
+	peer->ending = true;
 	server_await(peer->server, peer, 0);
 	sd_event_source_set_enabled(peer->reaper, SD_EVENT_ONESHOT);
 }
 
-static void peer_drop(struct peer *peer, const char *why)
+void peer_drop(struct peer *peer, const char *why)
 {
 	struct session *session = peer->session;
 
-	if (!peer->closing) {
+	if (!peer->ending) {
 		log_limited(session_log_limit(session), LOG_WARNING,
 			    "Session %llu, uid %u, pid %d is dropped: %s.",
 			    (unsigned long long)session->number, session->identity.uid,
@@ -58,11 +61,17 @@ static void update_io(struct peer *peer)
 {
 	bool waiting = !list_is_empty(&peer->queue) || peer->n_lost > 0;
 
-	if (!peer->closing && server_await(peer->server, peer, waiting ? EPOLLOUT : EPOLLIN) < 0)
+	if (!peer->ending && server_await(peer->server, peer, waiting ? EPOLLOUT : EPOLLIN) < 0)
 		peer_close(peer);
 }
 
-static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
+static void count_queued_fds(struct peer *peer, int change)
+{
+	peer->n_queued_fds += (unsigned)change;
+	flight_hold(peer->flight, peer->n_queued_fds > 0);
+}
+
+static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial)
 {
 	struct session *session = peer->session;
 	struct packet *packet;
@@ -74,6 +83,7 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 	if (!packet)
 		return -ENOMEM;
 	packet->len = len;
+	packet->serial = serial;
 	packet->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd >= 0 && packet->fd < 0) {
 		free(packet);
@@ -89,6 +99,8 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd)
 	memcpy(packet->data, data, len);
 	list_insert(&peer->queue, &packet->link);
 	peer->queued_bytes += len;
+	if (packet->fd >= 0)
+		count_queued_fds(peer, 1);
 	update_io(peer);
 	return 0;
 }
@@ -98,8 +110,19 @@ static void dequeue(struct peer *peer, struct packet *packet)
 	list_remove(&packet->link);
 	peer->queued_bytes -= packet->len;
 	charge_done(&packet->charge);
-	closep(&packet->fd);
+	if (packet->fd >= 0)
+		count_queued_fds(peer, -1);
+	closep(&packet->fd); /* one of ours: an end of an export that nobody else has yet */
 	free(packet);
+}
+
+/* The kernel takes no descriptor now: whoever asked for it is told so instead. */
+static int refuse_packet(struct peer *peer, const struct packet *packet)
+{
+	uint8_t buf[1024];
+	size_t len = request_pack_refusal(packet->serial, -ETOOMANYREFS, buf, sizeof(buf));
+
+	return packet_send(peer->sock, buf, len, NULL, 0);
 }
 
 static int flush(struct peer *peer)
@@ -111,6 +134,8 @@ static int flush(struct peer *peer)
 		int r = packet_send(peer->sock, packet->data, packet->len, &packet->fd,
 				    packet->fd >= 0);
 
+		if (r == -ETOOMANYREFS)
+			r = refuse_packet(peer, packet);
 		if (r == -EAGAIN)
 			return 0;
 		if (r < 0)
@@ -133,7 +158,8 @@ static bool has_room_for_notice(const struct peer *peer, size_t len)
 	       account->used[ACCOUNT_BYTES] + len <= account->limit[ACCOUNT_BYTES] / 2;
 }
 
-static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, bool notice)
+static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
+		       bool notice)
 {
 	int r = -EAGAIN;
 
@@ -143,13 +169,11 @@ static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd
 		return r;
 	if (notice && !has_room_for_notice(peer, len))
 		return -EXFULL;
-	return enqueue(peer, buf, len, fd);
+	return enqueue(peer, buf, len, fd, serial);
 }
 
-static void send_or_drop(struct peer *peer, const uint8_t *buf, size_t len, int fd)
+static void send_or_drop(struct peer *peer, int r)
 {
-	int r = send_packed(peer, buf, len, fd, /* notice= */ false);
-
 	if (r == -EXFULL)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
 	else if (r == -EDQUOT)
@@ -161,18 +185,31 @@ static void send_or_drop(struct peer *peer, const uint8_t *buf, size_t len, int 
 		peer_drop(peer, strerror(-r));
 }
 
-static void send_frame(void *userdata, const Rdmabroker__Frame *frame, int fd)
+/* A descriptor that cannot go is the one who asked for it's to hear of; all else ends the session. */
+static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 {
 	struct peer *peer = userdata;
 	uint8_t buf[PACKET_MAX];
+	int r;
 
-	if (peer->closing)
-		return;
+	if (peer->ending)
+		return 0;
 	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
 		peer_drop(peer, "a reply does not fit into a packet");
-		return;
+		return 0;
 	}
-	send_or_drop(peer, buf, rdmabroker__frame__pack(frame, buf), fd);
+	if (fd >= 0) {
+		r = flight_add(&peer->flight, server_get_flights(peer->server), peer->session,
+			       peer->sock);
+		if (r != 0)
+			return r;
+	}
+	r = send_packed(peer, buf, rdmabroker__frame__pack(frame, buf), fd, frame->reply->serial,
+			/* notice= */ false);
+	if (r == -ETOOMANYREFS)
+		return r;
+	send_or_drop(peer, r);
+	return 0;
 }
 
 static void on_session_event(void *userdata, const struct session_event *event)
@@ -190,7 +227,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	Rdmabroker__Ece ece;
 	uint8_t buf[PACKET_MAX];
 
-	if (peer->closing)
+	if (peer->ending)
 		return;
 	out.id = event->id->handle;
 	out.type = event->type;
@@ -231,7 +268,8 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
 	/* Of parts that have their limits it takes an eighth of a packet: it need not be asked how long it is. */
-	send_or_drop(peer, buf, rdmabroker__frame__pack(&frame, buf), /* fd= */ -1);
+	send_or_drop(peer, send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
+				       /* fd= */ -1, /* serial= */ 0, /* notice= */ false));
 }
 
 static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
@@ -247,7 +285,7 @@ static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
 	if (len > sizeof(buf))
 		return -EMSGSIZE;
 	rdmabroker__frame__pack(&frame, buf);
-	return send_packed(peer, buf, len, /* fd= */ -1, /* notice= */ true);
+	return send_packed(peer, buf, len, /* fd= */ -1, /* serial= */ 0, /* notice= */ true);
 }
 
 /* It costs its reader nothing but itself, whatever goes wrong. */
@@ -257,7 +295,7 @@ static void on_session_notice(void *userdata, const struct notice *notice)
 	struct out_notice out;
 	int r;
 
-	if (peer->closing)
+	if (peer->ending)
 		return;
 	out_notice(&out, notice);
 	r = send_notice(peer, &out.notice);
@@ -301,6 +339,20 @@ static const struct session_ops session_ops = {
 
 /* In */
 
+/* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
+static void let_in(struct peer *peer)
+{
+	const struct session *session = peer->session;
+
+	peer->deadline = sd_event_source_disable_unref(peer->deadline);
+	lobby_leave(&peer->place);
+	/* Without memory it stays among the strangers when it is closed. */
+	peer->admitted = closing_bind(peer->closing, session->identity.uid, /* admitted= */ true) ==
+			 0;
+	if (session->permits & SESSION_PERMIT_CLIENT)
+		packet_pass_fds(peer->sock, true);
+}
+
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
 		     size_t n_fds)
 {
@@ -319,21 +371,62 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		return;
 	}
 	if (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request,
-			     n_fds > 0 ? fds[0] : -1, send_frame, peer) == REQUEST_CLOSE)
+			     n_fds > 0 ? fds[0] : -1, send_reply, peer) == REQUEST_CLOSE) {
 		peer_close(peer);
+		return;
+	}
+	if (peer->deadline)
+		let_in(peer);
+}
+
+static void stop_reading(struct peer *peer)
+{
+	peer->paused = server_await(peer->server, peer, 0) == 0;
+}
+
+void peer_resume(struct peer *peer)
+{
+	if (!peer->paused)
+		return;
+	peer->paused = false;
+	update_io(peer);
+}
+
+/* What came with a packet goes again off the loop, whatever became of the packet. */
+static void receive(struct peer *peer, struct closing *room)
+{
+	uid_t uid = peer->session->identity.uid;
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_ALL_FDS];
+	size_t n_fds;
+	ssize_t n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
+
+	if (n_fds > 0) {
+		/* The peer's own closing is bound likewise: this cannot fail. */
+		closing_bind(room, uid, peer->admitted);
+		for (size_t i = 0; i < n_fds; i++)
+			closing_add(room, fds[i]);
+	}
+	if (n == -EBADMSG)
+		peer_drop(peer, "it sent more file descriptors than can be received");
+	else if (n == -EMSGSIZE)
+		peer_drop(peer, "it sent a packet of more than 16384 bytes");
+	else if (n > 0)
+		on_frame(peer, buf, (size_t)n, fds, n_fds);
+	else if (n != -EAGAIN)
+		peer_close(peer);
+	if (n_fds > 0)
+		closing_go(room);
 	else
-		peer->deadline = sd_event_source_disable_unref(peer->deadline);
+		server_put_room(peer->server, room);
 }
 
 void peer_on_io(struct peer *peer, uint32_t events)
 {
-	uint8_t buf[PACKET_MAX];
-	int fds[PACKET_MAX_FDS];
-	size_t n_fds = 0;
-	ssize_t n;
+	struct closing *room;
 	int r;
 
-	if (peer->closing)
+	if (peer->ending)
 		return;
 	if (events & EPOLLOUT) {
 		r = flush(peer);
@@ -343,18 +436,13 @@ void peer_on_io(struct peer *peer, uint32_t events)
 			peer_close(peer);
 		return;
 	}
-
-	n = packet_recv(peer->sock, buf, fds, &n_fds);
-	if (n == -EBADMSG)
-		peer_drop(peer, "it sent more file descriptors than any request takes");
-	else if (n == -EMSGSIZE)
-		peer_drop(peer, "it sent a packet of more than 16384 bytes");
-	else if (n > 0)
-		on_frame(peer, buf, (size_t)n, fds, n_fds);
-	else if (n != -EAGAIN)
-		peer_close(peer);
-	for (size_t i = 0; i < n_fds; i++)
-		close(fds[i]);
+	room = closer_is_behind(peer->session->core->closer, peer->session->identity.uid) ?
+		       NULL :
+		       server_get_room(peer->server);
+	if (room)
+		receive(peer, room);
+	else
+		stop_reading(peer);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
@@ -374,51 +462,37 @@ static int on_reaper(sd_event_source *source, void *userdata)
 
 /* Life */
 
-/* A client that is over a limit is told so, then it is gone: it was never a session. */
-static void refuse(struct peer *peer, const struct failure *failure)
-{
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
-	Rdmabroker__Failure out;
-	uint8_t buf[1024];
-
-	out_failure(&out, failure);
-	reply.failure = &out;
-	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
-	frame.reply = &reply;
-	if (rdmabroker__frame__get_packed_size(&frame) <= sizeof(buf))
-		packet_send(peer->sock, buf, rdmabroker__frame__pack(&frame, buf), NULL, 0);
-}
-
 DEFINE_CLEANUP(struct peer *, peer_free)
 
-int peer_new(struct server *server, sd_event *loop, struct core *core, int sock,
-	     size_t max_queued_bytes)
+int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
+	     int sock, size_t max_queued_bytes)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
-	struct failure failure;
+	uid_t uid;
 	int r;
 
 	if (!peer) {
-		close(sock);
+		server_refuse(closing, sock);
 		return -ENOMEM;
 	}
+	peer->server = server;
 	peer->sock = sock;
+	peer->closing = closing;
 	peer->max_queued_bytes = max_queued_bytes;
 	list_init(&peer->link);
 	list_init(&peer->queue);
 
-	r = session_new(&peer->session, core, sock, &session_ops, peer, &failure);
-	if (r > 0) {
-		refuse(peer, &failure);
-		return 0;
-	}
+	r = session_new(&peer->session, core, sock, &session_ops, peer);
 	if (r < 0)
 		return r;
-
-	peer->server = server;
-	server_add_peer(server, peer);
-	r = server_await(server, peer, EPOLLIN);
+	uid = peer->session->identity.uid;
+	r = closing_bind(closing, uid, /* admitted= */ false);
+	if (r < 0)
+		return r;
+	closing_add(closing, sock);
+	r = server_add_peer(server, peer, uid);
+	if (r >= 0)
+		r = server_await(server, peer, EPOLLIN);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
@@ -443,9 +517,15 @@ struct peer *peer_free(struct peer *peer)
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
-	close(peer->sock);
-	if (peer->server)
-		server_remove_peer(peer->server, peer);
+	server_await(peer->server, peer, 0);
+	server_remove_peer(peer->server, peer);
+	if (closing_is_bound(peer->closing)) {
+		/* The client sees the end now, however long it takes until its socket is closed. */
+		shutdown(peer->sock, SHUT_RDWR);
+		flight_land(peer->flight, peer->closing);
+	} else {
+		server_refuse(peer->closing, peer->sock);
+	}
 	free(peer);
 	return NULL;
 }

@@ -17,30 +17,45 @@
 #include <stddef.h>
 
 #include "core/core.h"
+#include "rpc/lobby.h"
+#include "util/closer.h"
 #include "util/list.h"
 
+struct flight;
 struct server;
 
 struct peer {
 	struct list link; /* server.peers */
 	struct server *server;
 	struct session *session;
-	int sock;
+	int sock; /* CLOSING has it */
+	struct closing *closing;
+	struct flight *flight; /* NULL: no descriptor was sent yet */
+	struct lobby_place place; /* until it is greeted */
 	uint32_t events; /* of epoll, that are waited for; 0: none */
+	bool paused; /* not read until the closer has caught up with its user */
 	sd_event_source *deadline; /* for hello */
 	sd_event_source *reaper; /* frees the peer once nothing of it is on the stack */
 	bool greeted;
-	bool closing;
+	bool admitted; /* CLOSING is among those of who was */
+	bool ending; /* its reaper comes for it */
 
 	struct list queue; /* packet.link: what the socket did not take yet */
 	size_t queued_bytes;
+	unsigned n_queued_fds;
 	size_t max_queued_bytes;
 	uint64_t n_lost; /* notices that were dropped since the last one that was not */
 };
 
-/* SOCK is taken over in any case. A peer frees itself when its client goes. */
-int peer_new(struct server *server, sd_event *loop, struct core *core, int sock,
-	     size_t max_queued_bytes);
+/*
+ * SOCK is taken over in any case: CLOSING, which is bound to nobody yet, closes it. A peer frees itself when its
+ * client goes.
+ */
+int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
+	     int sock, size_t max_queued_bytes);
+void peer_drop(struct peer *peer, const char *why);
+/* It is read again, if it was not. */
+void peer_resume(struct peer *peer);
 /* EVENTS came for it, as epoll has them. */
 void peer_on_io(struct peer *peer, uint32_t events);
 struct peer *peer_free(struct peer *peer);

@@ -515,10 +515,57 @@ static int carry_out(struct call *call, bool *greeted)
 	return carry_out_with_first(call, op);
 }
 
+static void set_internal(struct failure *failure, int r)
+{
+	failure_set(failure, STATUS_INTERNAL, "the broker failed: %s", strerror(-r));
+	failure->error = -r;
+}
+
+/* R, not 0, becomes the reply. */
+static void refuse(struct session *session, int r, Rdmabroker__Reply *reply,
+		   Rdmabroker__Failure *failure)
+{
+	if (r == -ETOOMANYREFS) {
+		failure_set(
+			&session->failure, STATUS_QUOTA,
+			"the kernel sends no more descriptors now: too many wait to be received");
+		session->failure.error = -r;
+		r = STATUS_QUOTA;
+	} else if (r < 0) {
+		log_limited(session_log_limit(session), LOG_ERR,
+			    "Session %llu: a request failed here: %s.",
+			    (unsigned long long)session->number, strerror(-r));
+		set_internal(&session->failure, r);
+	}
+	session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
+	out_failure(failure, &session->failure);
+	reply->failure = failure;
+	reply->result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
+	reply->init = NULL;
+}
+
+size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__Failure out;
+	struct failure failure;
+
+	set_internal(&failure, r);
+	out_failure(&out, &failure);
+	reply.serial = (uint32_t)serial;
+	reply.failure = &out;
+	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+	frame.reply = &reply;
+	return rdmabroker__frame__get_packed_size(&frame) <= size ?
+		       rdmabroker__frame__pack(&frame, buf) :
+		       0;
+}
+
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
 				      const Rdmabroker__Request *request, int fd,
-				      void (*send)(void *userdata, const Rdmabroker__Frame *frame,
-						   int fd),
+				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
+						  int fd),
 				      void *userdata)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
@@ -534,27 +581,20 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	call.fd = fd;
 	call.reply = &reply;
 	call.reply_fd = -1;
-	r = carry_out(&call, greeted);
-	if (r < 0) {
-		log_limited(session_log_limit(session), LOG_ERR,
-			    "Session %llu: a request failed here: %s.",
-			    (unsigned long long)session->number, strerror(-r));
-		failure_set(&session->failure, STATUS_INTERNAL, "the broker failed: %s",
-			    strerror(-r));
-		session->failure.error = -r;
-	}
 	reply.serial = request->serial;
-	if (r != 0) {
-		session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
-		out_failure(&failure, &session->failure);
-		reply.failure = &failure;
-		reply.result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
-	}
-	if (request->quiet && r == 0 && call.reply_fd < 0)
-		return REQUEST_GO_ON;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
-	send(userdata, &frame, call.reply_fd);
+	r = carry_out(&call, greeted);
+	if (r != 0)
+		refuse(session, r, &reply, &failure);
+	else if (request->quiet && call.reply_fd < 0)
+		return REQUEST_GO_ON;
+	r = send(userdata, &frame, call.reply_fd);
+	/* One of ours, and nobody else's yet: closing it takes back what it stands for. */
 	closep(&call.reply_fd);
+	if (r != 0) {
+		refuse(session, r, &reply, &failure);
+		send(userdata, &frame, /* fd= */ -1);
+	}
 	return *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 }

@@ -19,12 +19,15 @@ enum request_outcome {
 /*
  * Carry REQUEST out for SESSION, which GREETED says whether it said Hello (and is updated). FD came with
  * it, or is -1; it stays the caller's. SEND gets the reply, and a descriptor that goes with it or -1; both
- * are valid only during that call.
+ * are valid only during that call. It returns 0; or why the descriptor cannot go, a status with the session's
+ * failure set or a negative errno: then it is called again, with the refusal.
  */
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
 				      const Rdmabroker__Request *request, int fd,
-				      void (*send)(void *userdata, const Rdmabroker__Frame *frame,
-						   int fd),
+				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
+						  int fd),
 				      void *userdata);
 /* Whether REQUEST's operation takes a descriptor. */
 bool request_takes_fd(const Rdmabroker__Request *request);
+/* The reply to the request SERIAL that failed with R, a negative errno. Returns its length, at most SIZE. */
+size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size);

@@ -7,8 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/packet.h"
+#include "rpc/flight.h"
+#include "rpc/lobby.h"
 #include "rpc/peer.h"
 #include "rpc/server.h"
+#include "util/closer.h"
 #include "util/list.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -26,6 +30,12 @@ struct server {
 	sd_event_source *peers_io;
 	size_t max_queued_bytes;
 	struct list peers; /* peer.link */
+	struct lobby lobby; /* peer.place */
+	struct flights flights;
+	struct closing *next; /* will close the client that is accepted next; NULL: not made yet */
+	struct closing *room; /* see server_get_room(); NULL: not made yet */
+	bool has_no_room; /* there was no memory for it: some are not read */
+	struct closing *refused; /* bound to nobody, so that whoever is refused can be likewise */
 	const struct server_ops *ops;
 	void *userdata;
 	char *policy_error;
@@ -42,12 +52,78 @@ static void set_accepting(struct server *server, bool accepting)
 		sd_event_source_set_time_relative(server->resume, PAUSE_USEC);
 }
 
+static void resume_peers(void *userdata)
+{
+	struct server *server = userdata;
+	struct list *l;
+
+	server->has_no_room = false;
+	list_for_each(l, &server->peers)
+		peer_resume(container_of(l, struct peer, link));
+}
+
 static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
 	set_accepting(userdata, true);
+	resume_peers(userdata);
 	return 0;
+}
+
+#define NOBODY ((uid_t)-1)
+
+void server_refuse(struct closing *closing, int sock)
+{
+	/* One is bound so already: this cannot fail. */
+	closing_bind(closing, NOBODY, /* admitted= */ false);
+	closing_add(closing, sock);
+	closing_go(closing);
+}
+
+static int make_closings(struct server *server)
+{
+	int r = 0;
+
+	if (!server->next)
+		r = closing_new(&server->next, server->core->closer, 1);
+	if (r == 0 && !server->room)
+		r = closing_new(&server->room, server->core->closer, PACKET_ALL_FDS);
+	return r;
+}
+
+/* Nothing may be connected that could not be closed again: what that takes is made first. */
+static int accept_client(struct server *server)
+{
+	int sock, r;
+
+	r = make_closings(server);
+	if (r < 0)
+		return r;
+	/* So many are kept free that whatever a packet brings can be received. */
+	if (account_is_full(&server->core->account, ACCOUNT_FDS))
+		return -EMFILE;
+	sock = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return sock < 0 ? -errno : sock;
+}
+
+int server_add_client(struct server *server, int sock)
+{
+	struct lobby_place *surplus;
+	int r = make_closings(server);
+
+	if (r < 0) {
+		close(sock);
+		return r;
+	}
+	r = peer_new(server, server->loop, server->core, TAKE_PTR(server->next), sock,
+		     server->max_queued_bytes);
+	while ((surplus = lobby_surplus(&server->lobby))) {
+		lobby_leave(surplus);
+		peer_drop(container_of(surplus, struct peer, place),
+			  "it has not said hello, and others want to");
+	}
+	return r;
 }
 
 /* One client a dispatch, so that those who are connected have their turns during a flood. */
@@ -57,23 +133,24 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 	int sock, r;
 
 	(void)source;
+	(void)fd;
 	(void)events;
-	sock = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (sock < 0) {
-		switch (errno) {
-		case EAGAIN:
-		case EINTR:
-		case ECONNABORTED:
-			return 0;
-		default:
-			log_limited(&server->log_limit, LOG_WARNING,
-				    "Cannot accept a client: %s. Trying again in a second.",
-				    strerror(errno));
-			set_accepting(server, false);
-			return 0;
-		}
+	sock = accept_client(server);
+	switch (sock) {
+	case -EAGAIN:
+	case -EINTR:
+	case -ECONNABORTED:
+		return 0;
+	default:
+		if (sock >= 0)
+			break;
+		log_limited(&server->log_limit, LOG_WARNING,
+			    "Cannot accept a client: %s. Trying again in a second.",
+			    strerror(-sock));
+		set_accepting(server, false);
+		return 0;
 	}
-	r = peer_new(server, server->loop, server->core, sock, server->max_queued_bytes);
+	r = server_add_client(server, sock);
 	if (r < 0)
 		log_limited(&server->log_limit, LOG_WARNING, "Cannot serve a client: %s.",
 			    strerror(-r));
@@ -125,10 +202,23 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->loop = sd_event_ref(loop);
 	server->core = core;
 	server->fd = fd;
+	server->epoll = -1;
 	server->max_queued_bytes = max_queued_bytes;
 	server->ops = ops;
 	server->userdata = userdata;
 	list_init(&server->peers);
+	lobby_init(&server->lobby);
+	r = flights_init(&server->flights, loop);
+	if (r < 0)
+		return r;
+	r = closing_new(&server->refused, core->closer, 0);
+	if (r == 0)
+		r = closing_bind(server->refused, NOBODY, /* admitted= */ false);
+	if (r < 0)
+		return r;
+	closer_set_caught_up(core->closer, resume_peers, server);
+	/* A client that may import switches this on for its own socket, see peer.c. */
+	packet_pass_fds(fd, false);
 
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (server->epoll < 0)
@@ -154,8 +244,14 @@ struct server *server_free(struct server *server)
 
 	if (!server)
 		return NULL;
+	closer_set_caught_up(server->core->closer, NULL, NULL);
 	list_for_each_safe(l, n, &server->peers)
 		peer_free(container_of(l, struct peer, link));
+	flights_done(&server->flights);
+	lobby_done(&server->lobby);
+	closing_free(server->next);
+	closing_free(server->room);
+	closing_free(server->refused);
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->peers_io);
 	sd_event_source_disable_unref(server->resume);
@@ -167,16 +263,43 @@ struct server *server_free(struct server *server)
 	return NULL;
 }
 
-void server_add_peer(struct server *server, struct peer *peer)
+int server_add_peer(struct server *server, struct peer *peer, uid_t uid)
 {
 	list_insert(&server->peers, &peer->link);
+	return lobby_enter(&server->lobby, &peer->place, uid);
 }
 
 void server_remove_peer(struct server *server, struct peer *peer)
 {
+	lobby_leave(&peer->place);
 	list_remove(&peer->link);
-	/* Its descriptors are free now. */
+	/* Its descriptors and its memory are free now, or will be. */
 	set_accepting(server, true);
+	if (server->has_no_room)
+		resume_peers(server);
+}
+
+struct closing *server_get_room(struct server *server)
+{
+	if (make_closings(server) == 0)
+		return TAKE_PTR(server->room);
+	/* The peer is read again in a second, or when another has gone. */
+	server->has_no_room = true;
+	set_accepting(server, false);
+	return NULL;
+}
+
+void server_put_room(struct server *server, struct closing *room)
+{
+	if (server->room)
+		closing_free(room);
+	else
+		server->room = room;
+}
+
+struct flights *server_get_flights(struct server *server)
+{
+	return &server->flights;
 }
 
 void server_set_policy_error(struct server *server, const char *error)

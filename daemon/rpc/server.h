@@ -32,12 +32,23 @@ int server_reload(struct server *server, struct diag *diag);
 
 uint32_t server_count_fds(void); /* open in this process; 0: could not be found out */
 
+/* A client that has connected; SOCK is taken over in any case. 0 or a negative errno. */
+int server_add_client(struct server *server, int sock);
+
 /* For peer.c: */
+struct closing;
+struct flights;
 struct peer;
-void server_add_peer(struct server *server, struct peer *peer);
+int server_add_peer(struct server *server, struct peer *peer, uid_t uid); /* 0 or -ENOMEM */
 void server_remove_peer(struct server *server, struct peer *peer);
 /*
  * Wait for EVENTS of epoll from now on, or not at all (0). 0, or a negative errno, which can be only where
  * nothing was waited for before.
  */
 int server_await(struct server *server, struct peer *peer, uint32_t events);
+/* With room for all descriptors that a packet can bring, bound to nobody; NULL: there is no memory. */
+struct closing *server_get_room(struct server *server);
+void server_put_room(struct server *server, struct closing *room); /* it was not needed */
+/* SOCK was accepted, and nobody will be served by it. CLOSING closes it, at nobody's cost. */
+void server_refuse(struct closing *closing, int sock);
+struct flights *server_get_flights(struct server *server);

@@ -2,12 +2,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "util/account.h"
 
 void account_init(struct account *account)
 {
-	*account = (struct account){ 0 };
+	*account = (struct account){ .own = geteuid() };
 	list_init(&account->users);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
 		account->limit[i] = account->limit_per_user[i] = UINT64_MAX;
@@ -43,15 +44,18 @@ static bool fits(uint64_t used, uint64_t amount, uint64_t limit)
 	return used <= limit && amount <= limit - used;
 }
 
-int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
-		   uint64_t amount, uid_t uid)
+static uint64_t limit_of_all(const struct account *account, enum account_slot slot, uid_t uid)
 {
-	struct account_user *user = user_find(account, uid);
+	uint64_t limit = account->limit[slot], reserve = account->reserve[slot];
 
-	if (!fits(account->used[slot], amount, account->limit[slot]))
-		return -EUSERS;
-	if (!fits(user ? user->used[slot] : 0, amount, account->limit_per_user[slot]))
-		return -EDQUOT;
+	if (uid != 0 && uid != account->own)
+		return limit;
+	return reserve <= UINT64_MAX - limit ? limit + reserve : UINT64_MAX;
+}
+
+static int add(struct account *account, struct account_user *user, struct charge *charge,
+	       enum account_slot slot, uint64_t amount, uid_t uid)
+{
 	if (!user) {
 		user = calloc(1, sizeof(*user));
 		if (!user)
@@ -60,15 +64,32 @@ int account_charge(struct account *account, struct charge *charge, enum account_
 		list_insert(&account->users, &user->link);
 	}
 	user->n_charges++;
-	user->used[slot] += amount;
-	account->used[slot] += amount;
-	*charge = (struct charge){
-		.account = account,
-		.user = user,
-		.slot = slot,
-		.amount = amount,
-	};
+	*charge = (struct charge){ .account = account, .user = user, .slot = slot };
+	charge_grow(charge, amount);
 	return 0;
+}
+
+int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
+		   uint64_t amount, uid_t uid)
+{
+	struct account_user *user = user_find(account, uid);
+
+	if (!fits(account->used[slot], amount, limit_of_all(account, slot, uid)))
+		return -EUSERS;
+	if (!fits(user ? user->used[slot] : 0, amount, account->limit_per_user[slot]))
+		return -EDQUOT;
+	return add(account, user, charge, slot, amount, uid);
+}
+
+int account_add(struct account *account, struct charge *charge, enum account_slot slot,
+		uint64_t amount, uid_t uid)
+{
+	return add(account, user_find(account, uid), charge, slot, amount, uid);
+}
+
+bool account_is_full(const struct account *account, enum account_slot slot)
+{
+	return account->used[slot] >= limit_of_all(account, slot, account->own);
 }
 
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid)
@@ -82,6 +103,13 @@ uint64_t account_get_used(const struct account *account, enum account_slot slot,
 			return user->used[slot];
 	}
 	return 0;
+}
+
+void charge_grow(struct charge *charge, uint64_t amount)
+{
+	charge->amount += amount;
+	charge->user->used[charge->slot] += amount;
+	charge->account->used[charge->slot] += amount;
 }
 
 void charge_done(struct charge *charge)

@@ -33,6 +33,8 @@ struct account {
 	struct list users; /* account_user.link */
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
 	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* of all users; UINT64_MAX: none */
+	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* on top of LIMIT, for root and for OWN */
+	uid_t own; /* that this process runs as */
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
 
@@ -52,6 +54,12 @@ void account_done(struct account *account);
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
+/* The same past any limit, for what exists already. 0 or -ENOMEM. */
+int account_add(struct account *account, struct charge *charge, enum account_slot slot,
+		uint64_t amount, uid_t uid);
+/* Past the limit of all, with the reserve. */
+bool account_is_full(const struct account *account, enum account_slot slot);
 /* By UID. */
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
+void charge_grow(struct charge *charge, uint64_t amount); /* past any limit */
 void charge_done(struct charge *charge); /* may be called again */

@@ -44,7 +44,7 @@ static void receive(struct hostile *hostile)
 
 	while (hostile->sock >= 0) {
 		size_t n_fds = 0;
-		ssize_t n = packet_recv(hostile->sock, buf, fds, &n_fds);
+		ssize_t n = packet_recv(hostile->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 		Rdmabroker__Frame *frame;
 
 		for (size_t i = 0; i < n_fds; i++)

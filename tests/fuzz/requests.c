@@ -8,7 +8,6 @@
 
 #include "core/id.h"
 #include "proto/packet.h"
-#include "rpc/peer.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"
 #include "tests/fuzz/fuzz.h"
@@ -112,7 +111,7 @@ static void start(void)
 	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
 	w.core->account.limit_per_user[ACCOUNT_FDS] = 12;
 	w.core->account.limit_per_user[ACCOUNT_BYTES] = 40000;
-	/* Nobody connects to it: the clients come by peer_new(). */
+	/* Nobody connects to it: the clients come by server_add_client(). */
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
@@ -127,7 +126,7 @@ static void receive(struct client *client)
 
 	while (client->sock >= 0 && client->reads) {
 		size_t n_fds = 0;
-		ssize_t n = packet_recv(client->sock, buf, fds, &n_fds);
+		ssize_t n = packet_recv(client->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 
 		for (size_t i = 0; i < n_fds; i++) {
 			int *slot = w.fds;
@@ -202,7 +201,7 @@ static void choose_client(struct input *input)
 		return;
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
 	*w.client = (struct client){ .sock = pair[0], .reads = true };
-	peer_new(w.server, w.loop, w.core, pair[1], 32768);
+	server_add_client(w.server, pair[1]);
 }
 
 /* Letters are the client's own numbers from 1 on, digits those of requests. */

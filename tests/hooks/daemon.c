@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "fabric/fabric.h"
@@ -76,6 +78,47 @@ SYSTEM(DESCRIPTOR, int, listen, (int fd, int backlog), (fd, backlog))
 SYSTEM(DESCRIPTOR, int, chmod, (const char *path, mode_t mode), (path, mode))
 SYSTEM(DESCRIPTOR, int, fstat, (int fd, struct stat *ret), (fd, ret))
 SYSTEM(DESCRIPTOR, ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
+
+SYSTEM(DESCRIPTOR, int, eventfd, (unsigned n, int flags), (n, flags))
+
+/*
+ * What the daemon has threads for is done when it asks for one: a thread that finds no more work ends, instead
+ * of waiting for some.
+ */
+int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *arg),
+			  void *arg);
+
+int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *arg),
+			  void *arg)
+{
+	(void)attr;
+	if (hook_fails(HOOK_DAEMON, HOOK_DESCRIPTOR))
+		return errno;
+	*ret = pthread_self();
+	run(arg);
+	return 0;
+}
+
+int daemon_pthread_join(pthread_t thread, void **ret);
+
+int daemon_pthread_join(pthread_t thread, void **ret)
+{
+	(void)thread;
+	(void)ret;
+	return 0;
+}
+
+int daemon_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+				  const struct timespec *deadline);
+
+int daemon_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+				  const struct timespec *deadline)
+{
+	(void)cond;
+	(void)lock;
+	(void)deadline;
+	return ETIMEDOUT;
+}
 
 SYSTEM(LOOP, int, epoll_create1, (int flags), (flags))
 SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),

@@ -56,15 +56,21 @@ static void send_raw(const void *data, size_t len, unsigned n_fds)
 	ck_assert_int_eq(sendmsg(pair[0], &msg, 0), (ssize_t)len);
 }
 
+static void close_all(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 START_TEST(there_and_back)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS], out[2] = { pair[0], pair[1] };
 	size_t n;
 
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), -EAGAIN);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), -EAGAIN);
 	ck_assert_int_eq(packet_send(pair[0], "hello", 5, out, 2), 0);
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), 5);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), 5);
 	ck_assert_mem_eq(buf, "hello", 5);
 	ck_assert_uint_eq(n, 2);
 	for (int i = 0; i < 2; i++) {
@@ -81,7 +87,7 @@ START_TEST(the_other_side_goes)
 	size_t n;
 
 	shutdown(pair[0], SHUT_RDWR);
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), -ECONNRESET);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), -ECONNRESET);
 	ck_assert_int_eq(packet_send(pair[1], "x", 1, NULL, 0), -ECONNRESET);
 }
 END_TEST
@@ -93,16 +99,18 @@ START_TEST(too_long)
 	size_t n;
 
 	send_raw(data, PACKET_MAX, 0);
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), PACKET_MAX);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), PACKET_MAX);
 	send_raw(data, PACKET_MAX + 1, 0);
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), -EMSGSIZE);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), -EMSGSIZE);
 	send_raw(data, sizeof(data), PACKET_MAX_FDS);
-	ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), -EMSGSIZE);
+	ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), -EMSGSIZE);
+	ck_assert_uint_eq(n, PACKET_MAX_FDS);
+	close_all(fds, n);
 	ck_assert_int_eq(packet_send(pair[0], data, PACKET_MAX + 1, NULL, 0), -EINVAL);
 }
 END_TEST
 
-/* However many descriptors come, none stays open. */
+/* What fits is the caller's, the rest the kernel has closed: however many come, none is lost. */
 START_TEST(surplus_descriptors)
 {
 	uint8_t buf[PACKET_MAX];
@@ -112,8 +120,28 @@ START_TEST(surplus_descriptors)
 
 	for (unsigned n_fds = PACKET_MAX_FDS + 1; n_fds <= 253; n_fds++) {
 		send_raw("x", 1, n_fds);
-		ck_assert_int_eq(packet_recv(pair[1], buf, fds, &n), -EBADMSG);
-		ck_assert_uint_eq(count_fds(), before);
+		ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_MAX_FDS, &n), -EBADMSG);
+		ck_assert_uint_eq(n, PACKET_MAX_FDS);
+		ck_assert_uint_eq(count_fds(), before + PACKET_MAX_FDS);
+		close_all(fds, n);
+	}
+}
+END_TEST
+
+/* With room for all that can be sent the kernel closes none. */
+START_TEST(all_descriptors)
+{
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_ALL_FDS];
+	unsigned before = count_fds();
+	size_t n;
+
+	for (unsigned n_fds = 1; n_fds <= 253; n_fds++) {
+		send_raw("x", 1, n_fds);
+		ck_assert_int_eq(packet_recv(pair[1], buf, fds, PACKET_ALL_FDS, &n), 1);
+		ck_assert_uint_eq(n, n_fds);
+		ck_assert_uint_eq(count_fds(), before + n_fds);
+		close_all(fds, n);
 	}
 }
 END_TEST
@@ -131,4 +159,4 @@ START_TEST(a_full_socket)
 END_TEST
 
 UNIT_MAIN("packet", set_up, tear_down, there_and_back, the_other_side_goes, too_long,
-	  surplus_descriptors, a_full_socket)
+	  surplus_descriptors, all_descriptors, a_full_socket)

@@ -64,7 +64,6 @@ void run_loop(void)
 void pair_set_up(void)
 {
 	struct policy *policy = load("allow any\n");
-	struct failure failure;
 
 	ck_assert_int_ge(sd_event_new(&loop), 0);
 	ck_assert_int_eq(core_new(&core, loop, FABRIC_ACCESS_ACL, policy), 0);
@@ -78,10 +77,8 @@ void pair_set_up(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
 	memset(&server, 0, sizeof(server));
 	memset(&client, 0, sizeof(client));
-	ck_assert_int_eq(
-		session_new(&server.session, core, sockets[0], &session_ops, &server, &failure), 0);
-	ck_assert_int_eq(
-		session_new(&client.session, core, sockets[0], &session_ops, &client, &failure), 0);
+	ck_assert_int_eq(session_new(&server.session, core, sockets[0], &session_ops, &server), 0);
+	ck_assert_int_eq(session_new(&client.session, core, sockets[0], &session_ops, &client), 0);
 	ck_assert_int_eq(session_greet(server.session), 0);
 	ck_assert_int_eq(session_greet(client.session), 0);
 	run_loop();

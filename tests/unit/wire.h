@@ -32,6 +32,7 @@ struct wire {
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
+	unsigned n_stuck; /* descriptors that cannot be closed for now: they are not waited for */
 };
 
 extern struct wire wire;

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "util/closer.h"
+#include "util/offload.h"
+#include "util/util.h"
+
+/* An element that finds no memory is left out, and found missing by its caller. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct closer_user {
+	uid_t uid;
+	unsigned n_refs; /* closings bound to it */
+	unsigned n_waiting; /* descriptors that are to be closed */
+	UT_hash_handle hh;
+};
+
+struct closer {
+	struct account *account;
+	void (*caught_up)(void *userdata);
+	void *userdata;
+	struct offload *admitted, *strangers;
+	struct closer_user *users; /* a uthash table, by uid */
+	unsigned n_waiting;
+	struct list busy; /* closing.busy */
+};
+
+struct closing {
+	struct offload_job job;
+	struct list busy; /* closer.busy, from closing_go() until it is done */
+	struct closer *closer;
+	struct closer_user *user; /* NULL: not bound */
+	struct offload *offload; /* that JOB is prepared for */
+	struct charge charge;
+	size_t n, max;
+	int fds[];
+};
+
+DEFINE_CLEANUP(struct closer *, closer_free)
+
+int closer_new(struct closer **ret, sd_event *loop, struct account *account)
+{
+	_cleanup_(closer_freep) struct closer *closer = calloc(1, sizeof(*closer));
+	int r;
+
+	if (!closer)
+		return -ENOMEM;
+	closer->account = account;
+	list_init(&closer->busy);
+	r = offload_new(&closer->admitted, loop, CLOSER_THREADS);
+	if (r == 0)
+		r = offload_new(&closer->strangers, loop, CLOSER_THREADS_FOR_STRANGERS);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(closer);
+	return 0;
+}
+
+void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdata), void *userdata)
+{
+	closer->caught_up = caught_up;
+	closer->userdata = userdata;
+}
+
+struct closer *closer_free(struct closer *closer)
+{
+	struct list *l;
+
+	if (!closer)
+		return NULL;
+	closer->caught_up = NULL;
+	closer->admitted = offload_free(closer->admitted);
+	closer->strangers = offload_free(closer->strangers);
+	/* What a thread is stuck with goes with the process, and with nobody to pay for it. */
+	if (!list_is_empty(&closer->busy)) {
+		list_for_each(l, &closer->busy)
+			charge_done(&container_of(l, struct closing, busy)->charge);
+		return NULL;
+	}
+	assert(!closer->users);
+	free(closer);
+	return NULL;
+}
+
+static struct closer_user *find_user(const struct closer *closer, uid_t uid)
+{
+	struct closer_user *user;
+
+	HASH_FIND(hh, closer->users, &uid, sizeof(uid), user);
+	return user;
+}
+
+static int get_user(struct closer *closer, uid_t uid, struct closer_user **ret)
+{
+	struct closer_user *user = find_user(closer, uid);
+
+	if (!user) {
+		user = calloc(1, sizeof(*user));
+		if (!user)
+			return -ENOMEM;
+		user->uid = uid;
+		HASH_ADD(hh, closer->users, uid, sizeof(user->uid), user);
+		if (!user->hh.tbl) {
+			free(user);
+			return -ENOMEM;
+		}
+	}
+	user->n_refs++;
+	*ret = user;
+	return 0;
+}
+
+static void put_user(struct closer *closer, struct closer_user *user)
+{
+	if (--user->n_refs > 0)
+		return;
+	HASH_DEL(closer->users, user);
+	free(user);
+}
+
+bool closer_is_behind(const struct closer *closer, uid_t uid)
+{
+	const struct closer_user *user = find_user(closer, uid);
+
+	return user && user->n_waiting > CLOSER_MANY;
+}
+
+unsigned closer_n_waiting(const struct closer *closer)
+{
+	return closer->n_waiting;
+}
+
+/* In a thread. */
+static void run(struct offload_job *job)
+{
+	struct closing *closing = container_of(job, struct closing, job);
+
+	for (size_t i = 0; i < closing->n; i++)
+		close(closing->fds[i]);
+}
+
+static void done(struct offload_job *job)
+{
+	struct closing *closing = container_of(job, struct closing, job);
+	struct closer *closer = closing->closer;
+	struct closer_user *user = closing->user;
+	bool was_behind = user->n_waiting > CLOSER_MANY;
+
+	user->n_waiting -= (unsigned)closing->n;
+	closer->n_waiting -= (unsigned)closing->n;
+	was_behind = was_behind && user->n_waiting <= CLOSER_MANY;
+	list_remove(&closing->busy);
+	put_user(closer, user);
+	charge_done(&closing->charge);
+	free(closing);
+	if (was_behind && closer->caught_up)
+		closer->caught_up(closer->userdata);
+}
+
+int closing_new(struct closing **ret, struct closer *closer, size_t max)
+{
+	struct closing *closing = calloc(1, sizeof(*closing) + max * sizeof(closing->fds[0]));
+
+	if (!closing)
+		return -ENOMEM;
+	closing->closer = closer;
+	closing->max = max;
+	closing->job.run = run;
+	closing->job.done = done;
+	*ret = closing;
+	return 0;
+}
+
+int closing_bind(struct closing *closing, uid_t uid, bool admitted)
+{
+	struct closer *closer = closing->closer;
+	struct offload *offload = admitted ? closer->admitted : closer->strangers;
+	struct closer_user *user;
+	struct offload_job job = closing->job;
+	int r;
+
+	r = get_user(closer, uid, &user);
+	if (r < 0)
+		return r;
+	r = offload_prepare(offload, &job, uid);
+	if (r < 0) {
+		put_user(closer, user);
+		return r;
+	}
+	/* What it was bound to before is let go only now: on failure nothing has changed. */
+	offload_release(&closing->job);
+	if (closing->user)
+		put_user(closer, closing->user);
+	closing->job.lane = job.lane;
+	list_init(&closing->job.link);
+	closing->offload = offload;
+	closing->user = user;
+	return 0;
+}
+
+bool closing_is_bound(const struct closing *closing)
+{
+	return closing->user != NULL;
+}
+
+void closing_add(struct closing *closing, int fd)
+{
+	assert(closing->user && closing->n < closing->max);
+	closing->fds[closing->n++] = fd;
+	/* Without memory it is closed all the same, at nobody's cost. */
+	if (closing->charge.account)
+		charge_grow(&closing->charge, 1);
+	else
+		account_add(closing->closer->account, &closing->charge, ACCOUNT_FDS, 1,
+			    closing->user->uid);
+}
+
+struct closing *closing_go(struct closing *closing)
+{
+	closing->user->n_waiting += (unsigned)closing->n;
+	closing->closer->n_waiting += (unsigned)closing->n;
+	list_insert(&closing->closer->busy, &closing->busy);
+	offload_submit(closing->offload, &closing->job);
+	return NULL;
+}
+
+struct closing *closing_free(struct closing *closing)
+{
+	if (!closing)
+		return NULL;
+	assert(closing->n == 0);
+	offload_release(&closing->job);
+	if (closing->user)
+		put_user(closing->closer, closing->user);
+	free(closing);
+	return NULL;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/offload.h"
+#include "util/util.h"
+
+/* An element that finds no memory is left out, and found missing by its caller. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define IDLE_SECONDS 10 /* a thread without work ends after this */
+#define END_SECONDS 2
+#define RETRY_USEC (1 * 1000000ULL)
+#define STACK_SIZE (256 * 1024)
+
+struct offload_lane {
+	struct offload *offload;
+	uint64_t key;
+	unsigned n_jobs; /* prepared or submitted, and not done; the loop's */
+	struct list link; /* offload.ready, while it has jobs and none of them runs */
+	struct list jobs; /* offload_job.link: those that wait */
+	bool runs;
+	UT_hash_handle hh;
+};
+
+struct worker {
+	struct offload *offload;
+	pthread_t thread;
+	bool is_used; /* its thread has to be joined */
+	bool has_ended;
+};
+
+struct offload {
+	/* Of the loop's thread. */
+	sd_event_source *io;
+	struct offload_lane *lanes; /* a uthash table, by key */
+	unsigned n_jobs;
+	int wake; /* an eventfd */
+	sd_event_source *retry; /* runs where there is work and no thread could be made */
+	struct ratelimit log_limit;
+
+	pthread_mutex_t lock; /* of all that follows, and of the lanes' lists */
+	pthread_cond_t work; /* there is some, or it is time to end */
+	pthread_cond_t ended; /* a thread has */
+	struct list ready; /* offload_lane.link */
+	unsigned n_ready;
+	struct list finished; /* offload_job.link */
+	unsigned n_idle; /* threads that wait for work */
+	unsigned n_threads;
+	bool ending;
+	unsigned max_threads;
+	struct worker workers[];
+};
+
+static void deadline_in(struct timespec *ret, unsigned seconds)
+{
+	clock_gettime(CLOCK_MONOTONIC, ret);
+	ret->tv_sec += seconds;
+}
+
+static struct offload_lane *next_lane(struct offload *offload)
+{
+	struct list *l = list_first(&offload->ready);
+
+	if (!l)
+		return NULL;
+	list_remove(l);
+	offload->n_ready--;
+	return container_of(l, struct offload_lane, link);
+}
+
+static void make_ready(struct offload *offload, struct offload_lane *lane)
+{
+	list_insert(&offload->ready, &lane->link);
+	offload->n_ready++;
+}
+
+/* False: there was none for a while, or everything is to end. */
+static bool await_work(struct offload *offload)
+{
+	struct timespec deadline;
+	int r = 0;
+
+	deadline_in(&deadline, IDLE_SECONDS);
+	offload->n_idle++;
+	while (list_is_empty(&offload->ready) && !offload->ending && r == 0)
+		r = pthread_cond_timedwait(&offload->work, &offload->lock, &deadline);
+	offload->n_idle--;
+	return !list_is_empty(&offload->ready);
+}
+
+/* The lock is held, but while the job runs. */
+static void run_job(struct offload *offload, struct offload_lane *lane)
+{
+	struct offload_job *job = container_of(list_first(&lane->jobs), struct offload_job, link);
+	const uint64_t one = 1;
+	ssize_t n;
+
+	list_remove(&job->link);
+	lane->runs = true;
+	pthread_mutex_unlock(&offload->lock);
+	job->run(job);
+	pthread_mutex_lock(&offload->lock);
+	lane->runs = false;
+	if (!list_is_empty(&lane->jobs))
+		make_ready(offload, lane);
+	list_insert(&offload->finished, &job->link);
+	/* It fails only where it has been written 2^64 - 2 times, and then it is readable. */
+	n = write(offload->wake, &one, sizeof(one));
+	(void)n;
+}
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+	struct offload *offload = worker->offload;
+	struct offload_lane *lane;
+
+	pthread_mutex_lock(&offload->lock);
+	for (;;) {
+		lane = next_lane(offload);
+		if (lane)
+			run_job(offload, lane);
+		else if (offload->ending || !await_work(offload))
+			break;
+	}
+	offload->n_threads--;
+	worker->has_ended = true;
+	pthread_cond_signal(&offload->ended);
+	pthread_mutex_unlock(&offload->lock);
+	return NULL;
+}
+
+static int start_thread(struct worker *worker)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int r;
+
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	r = pthread_create(&worker->thread, &attr, work, worker);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -r;
+}
+
+static struct worker *find_place(struct offload *offload)
+{
+	for (unsigned i = 0; i < offload->max_threads; i++) {
+		struct worker *worker = &offload->workers[i];
+		bool has_ended;
+
+		if (!worker->is_used)
+			return worker;
+		pthread_mutex_lock(&offload->lock);
+		has_ended = worker->has_ended;
+		pthread_mutex_unlock(&offload->lock);
+		if (!has_ended)
+			continue;
+		/* It has let go of the lock for the last time, or is just about to. */
+		pthread_join(worker->thread, NULL);
+		*worker = (struct worker){ 0 };
+		return worker;
+	}
+	return NULL;
+}
+
+/* Without a new one the work waits for a thread that is busy, and where there is none for the next try. */
+static void add_thread(struct offload *offload)
+{
+	struct worker *worker = find_place(offload);
+	bool is_last;
+	int r;
+
+	if (!worker)
+		return;
+	worker->offload = offload;
+	worker->is_used = true;
+	pthread_mutex_lock(&offload->lock);
+	offload->n_threads++;
+	pthread_mutex_unlock(&offload->lock);
+	r = start_thread(worker);
+	if (r == 0)
+		return;
+	pthread_mutex_lock(&offload->lock);
+	is_last = --offload->n_threads == 0;
+	pthread_mutex_unlock(&offload->lock);
+	*worker = (struct worker){ 0 };
+	if (is_last) {
+		sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
+		sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
+	}
+	log_limited(&offload->log_limit, LOG_WARNING, "Cannot start a thread: %s.", strerror(-r));
+}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct offload *offload = userdata;
+	bool has_work;
+
+	(void)source;
+	(void)usec;
+	pthread_mutex_lock(&offload->lock);
+	has_work = offload->n_ready > 0;
+	pthread_mutex_unlock(&offload->lock);
+	if (has_work)
+		add_thread(offload);
+	return 0;
+}
+
+static void put_lane(struct offload_lane *lane)
+{
+	if (--lane->n_jobs > 0)
+		return;
+	HASH_DEL(lane->offload->lanes, lane);
+	free(lane);
+}
+
+static void finish(struct offload *offload, struct offload_job *job)
+{
+	put_lane(job->lane);
+	job->lane = NULL;
+	offload->n_jobs--;
+	job->done(job);
+}
+
+/* What done() submits is not waited for here. */
+static void finish_all(struct offload *offload)
+{
+	struct list finished, *l;
+
+	list_init(&finished);
+	pthread_mutex_lock(&offload->lock);
+	while ((l = list_first(&offload->finished))) {
+		list_remove(l);
+		list_insert(&finished, l);
+	}
+	pthread_mutex_unlock(&offload->lock);
+	while ((l = list_first(&finished))) {
+		list_remove(l);
+		finish(offload, container_of(l, struct offload_job, link));
+	}
+}
+
+static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	uint64_t n;
+
+	(void)source;
+	(void)events;
+	if (read(fd, &n, sizeof(n)) == sizeof(n))
+		finish_all(userdata);
+	return 0;
+}
+
+DEFINE_CLEANUP(struct offload *, offload_free)
+
+int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
+{
+	_cleanup_(offload_freep) struct offload *offload =
+		calloc(1, sizeof(*offload) + max_threads * sizeof(offload->workers[0]));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!offload)
+		return -ENOMEM;
+	offload->max_threads = max_threads;
+	offload->wake = -1;
+	pthread_mutex_init(&offload->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&offload->work, &attr);
+	pthread_cond_init(&offload->ended, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&offload->ready);
+	list_init(&offload->finished);
+	offload->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (offload->wake < 0)
+		return -errno;
+	r = sd_event_add_io(loop, &offload->io, offload->wake, EPOLLIN, on_wake, offload);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &offload->retry, CLOCK_MONOTONIC, RETRY_USEC,
+					       0, on_retry, offload);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(offload->retry, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(offload);
+	return 0;
+}
+
+/* False: one of them is stuck. */
+static bool end_threads(struct offload *offload)
+{
+	struct timespec deadline;
+	unsigned n_left;
+	int r = 0;
+
+	deadline_in(&deadline, END_SECONDS);
+	pthread_mutex_lock(&offload->lock);
+	offload->ending = true;
+	pthread_cond_broadcast(&offload->work);
+	while (offload->n_threads > 0 && r == 0)
+		r = pthread_cond_timedwait(&offload->ended, &offload->lock, &deadline);
+	n_left = offload->n_threads;
+	pthread_mutex_unlock(&offload->lock);
+	if (n_left > 0)
+		return false;
+	for (unsigned i = 0; i < offload->max_threads; i++)
+		if (offload->workers[i].is_used)
+			pthread_join(offload->workers[i].thread, NULL);
+	return true;
+}
+
+struct offload *offload_free(struct offload *offload)
+{
+	struct offload_lane *lane;
+
+	if (!offload)
+		return NULL;
+	sd_event_source_disable_unref(offload->io);
+	sd_event_source_disable_unref(offload->retry);
+	if (!end_threads(offload)) {
+		log_warning("A call of the kernel does not return; the process ends without it.");
+		return NULL;
+	}
+	/* What done() submits finds no thread any more. */
+	do {
+		while ((lane = next_lane(offload))) {
+			pthread_mutex_lock(&offload->lock);
+			run_job(offload, lane);
+			pthread_mutex_unlock(&offload->lock);
+		}
+		finish_all(offload);
+	} while (offload->n_jobs > 0);
+	closep(&offload->wake);
+	pthread_cond_destroy(&offload->work);
+	pthread_cond_destroy(&offload->ended);
+	pthread_mutex_destroy(&offload->lock);
+	free(offload);
+	return NULL;
+}
+
+int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key)
+{
+	struct offload_lane *lane;
+
+	HASH_FIND(hh, offload->lanes, &key, sizeof(key), lane);
+	if (!lane) {
+		lane = calloc(1, sizeof(*lane));
+		if (!lane)
+			return -ENOMEM;
+		lane->offload = offload;
+		lane->key = key;
+		list_init(&lane->link);
+		list_init(&lane->jobs);
+		HASH_ADD(hh, offload->lanes, key, sizeof(lane->key), lane);
+		if (!lane->hh.tbl) {
+			free(lane);
+			return -ENOMEM;
+		}
+	}
+	lane->n_jobs++;
+	job->lane = lane;
+	list_init(&job->link);
+	return 0;
+}
+
+void offload_release(struct offload_job *job)
+{
+	if (job->lane)
+		put_lane(job->lane);
+	job->lane = NULL;
+}
+
+void offload_submit(struct offload *offload, struct offload_job *job)
+{
+	struct offload_lane *lane = job->lane;
+	bool wants_thread;
+
+	offload->n_jobs++;
+	pthread_mutex_lock(&offload->lock);
+	if (!lane->runs && list_is_empty(&lane->jobs))
+		make_ready(offload, lane);
+	list_insert(&lane->jobs, &job->link);
+	pthread_cond_signal(&offload->work);
+	/* One that is idle may have been called already: there have to be as many as there is work for. */
+	wants_thread = offload->n_ready > offload->n_idle &&
+		       offload->n_threads < offload->max_threads && !offload->ending;
+	pthread_mutex_unlock(&offload->lock);
+	if (wants_thread)
+		add_thread(offload);
+}
+
+unsigned offload_n_jobs(const struct offload *offload)
+{
+	return offload->n_jobs;
+}

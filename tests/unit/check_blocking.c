@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc/lobby.h"
+#include "tests/unit/unit.h"
+#include "tests/unit/wire.h"
+#include "util/closer.h"
+#include "util/offload.h"
+
+/*
+ * What blocks for as long as a client likes blocks nobody else. The descriptors of these attacks are sockets with
+ * SO_LINGER, with more to send than their peer takes: close() waits, for a minute if it has to.
+ */
+
+#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
+#define LINGER_SECONDS 60
+#define REQUESTS 1000
+
+static struct wire_client attacker, other;
+static int readers[64]; /* the peers of the sockets that linger */
+static unsigned n_readers;
+
+static int lingering_socket(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(in);
+	static char data[65536];
+
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&in, &len), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	ck_assert_int_eq(connect(sock, (struct sockaddr *)&in, sizeof(in)), 0);
+	readers[n_readers] = accept(listener, NULL, NULL);
+	ck_assert_int_ge(readers[n_readers++], 0);
+	close(listener);
+	while (send(sock, data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+	ck_assert_int_eq(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return sock;
+}
+
+/* From now on closing them does not wait any more. */
+static void let_go(void)
+{
+	while (n_readers > 0)
+		close(readers[--n_readers]);
+	wire.n_stuck = 0;
+}
+
+static void set_up(void)
+{
+	wire_start("allow any\n");
+	wire_connect(&other);
+	wire_ask(&other, OP(HELLO), 0);
+	ck_assert_int_eq(other.status, 0);
+	wire_connect(&attacker);
+}
+
+static void tear_down(void)
+{
+	let_go();
+	wire_close(&attacker);
+	wire_close(&other);
+	wire_run(NULL, 0);
+	wire_end();
+}
+
+/* The order is what counts: all this is answered while the attacker's descriptors are still being closed. */
+static void expect_others_served(unsigned n_stuck)
+{
+	wire.n_stuck = n_stuck;
+	for (unsigned i = 0; i < REQUESTS; i++) {
+		wire_ask(&other, OP(LIST_DEVICES), 0);
+		ck_assert_int_eq(other.status, 0);
+	}
+	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), n_stuck);
+	/* Open, and charged. */
+	ck_assert_uint_ge(wire.core->account.used[ACCOUNT_FDS], n_stuck);
+}
+
+static void send_evil(const uint8_t *buf, size_t len)
+{
+	int fd = lingering_socket();
+
+	wire_send(&attacker, buf, len, &fd);
+	close(fd);
+}
+
+START_TEST(before_hello)
+{
+	uint8_t buf[PACKET_MAX];
+
+	send_evil(buf, wire_make(&attacker, OP(HELLO), 0, buf));
+	/* The descriptor, and the socket of the session that was dropped for it. */
+	expect_others_served(2);
+}
+END_TEST
+
+START_TEST(after_hello)
+{
+	uint8_t buf[PACKET_MAX];
+
+	wire_ask(&attacker, OP(HELLO), 0);
+	send_evil(buf, wire_make(&attacker, OP(IMPORT_ID), 0, buf));
+	expect_others_served(1);
+}
+END_TEST
+
+/* It lies in a packet that nobody will read: the kernel closes it when the client's socket is closed. */
+START_TEST(in_a_packet_that_is_not_read)
+{
+	uint8_t buf[PACKET_MAX];
+
+	/* What cannot be decoded ends the session. */
+	wire_send(&attacker, (const uint8_t *)"\xff\xff", 2, NULL);
+	send_evil(buf, wire_make(&attacker, OP(HELLO), 0, buf));
+	expect_others_served(1);
+}
+END_TEST
+
+/* As many as fit into a packet, and in the end all are closed. */
+START_TEST(a_packet_full_of_them)
+{
+	struct iovec iov = { .iov_base = (void *)"x", .iov_len = 1 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 253)] = { 0 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int fd = lingering_socket();
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int) * 253);
+	for (int i = 0; i < 253; i++)
+		memcpy(CMSG_DATA(c) + (size_t)i * sizeof(int), &fd, sizeof(fd));
+	ck_assert_int_eq(sendmsg(attacker.sock, &msg, 0), 1);
+	close(fd);
+	expect_others_served(254);
+}
+END_TEST
+
+/* The attacker's own sessions are not read while much of its is being closed; they are afterwards. */
+START_TEST(who_is_behind_waits)
+{
+	struct wire_client again, *const clients[] = { &again };
+	uint8_t buf[PACKET_MAX];
+
+	ck_assert(!closer_is_behind(wire.core->closer, geteuid()));
+	wire_connect(&again);
+	wire_ask(&again, OP(HELLO), 0);
+	for (unsigned i = 0; i <= CLOSER_MANY; i++) {
+		struct closing *closing;
+
+		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
+		ck_assert_int_eq(closing_bind(closing, geteuid(), true), 0);
+		closing_add(closing, i == 0 ? lingering_socket() : dup(0));
+		closing_go(closing);
+	}
+	wire.n_stuck = CLOSER_MANY + 1;
+	ck_assert(closer_is_behind(wire.core->closer, geteuid()));
+	wire_ask(&again, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(again.n_answers, 0);
+	let_go();
+	wire_run(clients, 1);
+	ck_assert_uint_eq(again.n_answers, 1);
+	wire_send(&again, buf, wire_make(&again, OP(LIST_DEVICES), 0, buf), NULL);
+	wire_run(clients, 1);
+	ck_assert_int_eq(again.status, 0);
+	wire_close(&again);
+}
+END_TEST
+
+/* Nothing can be sent to the broker's end of an export. */
+START_TEST(in_an_export)
+{
+	int fd;
+
+	wire_ask(&attacker, OP(HELLO), 0);
+	wire_ask(&attacker, OP(CREATE_ID), 1);
+	wire_ask(&attacker, OP(EXPORT_ID), 1);
+	ck_assert_int_ge(attacker.fd, 0);
+	fd = lingering_socket();
+	ck_assert_int_eq(packet_send(attacker.fd, "x", 1, &fd, 1), -ECONNRESET);
+	let_go();
+	close(fd);
+	/* It is an export all the same, and ends with its last descriptor. That it has arrived shows in a while. */
+	while (wire.core->account.used[ACCOUNT_FDS] > 3 + 3 + 1)
+		sd_event_run(wire.loop, UINT64_MAX);
+	close(attacker.fd);
+	attacker.fd = -1;
+	wire_ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(wire.core->account.used[ACCOUNT_FDS], 3 + 3);
+}
+END_TEST
+
+/* One user's threads: a single one, so that a stuck close holds up nobody but him. */
+
+struct note {
+	struct offload_job job;
+	int wait_fd; /* read until its end first; -1: not */
+	unsigned order;
+};
+
+static unsigned n_run, n_done;
+
+static void run_note(struct offload_job *job)
+{
+	struct note *note = container_of(job, struct note, job);
+	char c;
+
+	while (note->wait_fd >= 0 && read(note->wait_fd, &c, 1) > 0)
+		;
+	note->order = __atomic_add_fetch(&n_run, 1, __ATOMIC_SEQ_CST);
+}
+
+static void note_done(struct offload_job *job)
+{
+	(void)job;
+	n_done++;
+}
+
+START_TEST(lanes)
+{
+	struct note notes[6] = { 0 };
+	static const uint64_t keys[6] = { 1, 1, 2, 2, 3, 1 };
+	struct offload *offload;
+	int pipes[2];
+
+	n_run = n_done = 0;
+	ck_assert_int_eq(pipe(pipes), 0);
+	ck_assert_int_eq(offload_new(&offload, wire.loop, 2), 0);
+	for (int i = 0; i < 6; i++) {
+		notes[i].job.run = run_note;
+		notes[i].job.done = note_done;
+		notes[i].wait_fd = i == 0 ? pipes[0] : -1;
+		ck_assert_int_eq(offload_prepare(offload, &notes[i].job, keys[i]), 0);
+	}
+	for (int i = 0; i < 6; i++)
+		offload_submit(offload, &notes[i].job);
+	while (n_done < 3)
+		sd_event_run(wire.loop, UINT64_MAX);
+	/* The first of lane 1 is stuck, and with it the others of lane 1 alone. */
+	ck_assert_uint_eq(offload_n_jobs(offload), 3);
+	ck_assert_uint_lt(notes[2].order, notes[3].order);
+	close(pipes[1]);
+	while (n_done < 6)
+		sd_event_run(wire.loop, UINT64_MAX);
+	ck_assert_uint_lt(notes[0].order, notes[1].order);
+	ck_assert_uint_lt(notes[1].order, notes[5].order);
+	ck_assert_uint_eq(offload_n_jobs(offload), 0);
+	offload_free(offload);
+	close(pipes[0]);
+}
+END_TEST
+
+/* Strangers who are stuck use up the threads for strangers, and none of those for who was admitted. */
+START_TEST(strangers_hold_up_strangers_alone)
+{
+	struct closing *closing;
+
+	for (unsigned i = 0; i <= CLOSER_THREADS_FOR_STRANGERS; i++) {
+		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
+		ck_assert_int_eq(closing_bind(closing, 70000 + i, /* admitted= */ false), 0);
+		closing_add(closing, lingering_socket());
+		closing_go(closing);
+	}
+	ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
+	ck_assert_int_eq(closing_bind(closing, 70000, /* admitted= */ true), 0);
+	closing_add(closing, dup(0));
+	closing_go(closing);
+	while (closer_n_waiting(wire.core->closer) > CLOSER_THREADS_FOR_STRANGERS + 1)
+		sd_event_run(wire.loop, UINT64_MAX);
+	let_go();
+}
+END_TEST
+
+/* Places before hello */
+
+START_TEST(the_oldest_of_who_has_most_goes)
+{
+	struct lobby_place places[LOBBY_MAX + 2] = { 0 }, *surplus;
+	struct lobby lobby;
+
+	lobby_init(&lobby);
+	lobby.own = 1;
+	for (unsigned i = 0; i < LOBBY_PER_USER; i++)
+		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 1000), 0);
+	ck_assert_ptr_null(lobby_surplus(&lobby));
+	/* One more of the same user: his oldest goes. */
+	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_PER_USER], 1000), 0);
+	ck_assert_ptr_eq(lobby_surplus(&lobby), &places[0]);
+	lobby_leave(&places[0]);
+	ck_assert_ptr_null(lobby_surplus(&lobby));
+	/* Many users, one place each, until all are taken. */
+	for (unsigned i = LOBBY_PER_USER + 1; i <= LOBBY_MAX; i++)
+		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 2000 + i), 0);
+	ck_assert_uint_eq(lobby.n, LOBBY_MAX);
+	ck_assert_ptr_null(lobby_surplus(&lobby));
+	/* Root and the daemon's own user take nobody's place. */
+	ck_assert_int_eq(lobby_enter(&lobby, &places[0], 0), 0);
+	ck_assert_ptr_null(lobby_surplus(&lobby));
+	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_MAX + 1], 3000), 0);
+	surplus = lobby_surplus(&lobby);
+	ck_assert_ptr_eq(surplus, &places[1]);
+	for (unsigned i = 0; i < LOBBY_MAX + 2; i++)
+		lobby_leave(&places[i]);
+	lobby_done(&lobby);
+}
+END_TEST
+
+/* Silent connections drive out themselves: whoever says hello is let in, however many there are. */
+START_TEST(silent_connections)
+{
+	struct wire_client silent[3 * LOBBY_PER_USER];
+	struct wire_client late;
+	unsigned n_left = 0;
+
+	for (unsigned i = 0; i < 3 * LOBBY_PER_USER; i++)
+		wire_connect(&silent[i]);
+	wire_connect(&late);
+	wire_ask(&late, OP(HELLO), 0);
+	ck_assert_int_eq(late.status, 0);
+	for (unsigned i = 0; i < 3 * LOBBY_PER_USER; i++) {
+		struct pollfd p = { .fd = silent[i].sock };
+
+		poll(&p, 1, 0);
+		n_left += !(p.revents & POLLHUP);
+		wire_close(&silent[i]);
+	}
+	/* One of the places was the late one's, one is the attacker's of set_up(). */
+	ck_assert_uint_eq(n_left, LOBBY_PER_USER - 1);
+	wire_close(&late);
+}
+END_TEST
+
+/* Descriptors on their way to a client that does not receive them */
+
+START_TEST(in_flight)
+{
+	struct account *account = &wire.core->account;
+	uint8_t buf[PACKET_MAX];
+	char c;
+
+	wire_ask(&attacker, OP(HELLO), 0);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3);
+	for (uint32_t id = 1; id <= 2; id++)
+		wire_ask(&attacker, OP(CREATE_ID), id);
+	for (uint32_t id = 1; id <= 2; id++) {
+		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
+		/* The attacker is not among those whose answers are read. */
+		wire_run(NULL, 0);
+	}
+	/* Each is an export, and a descriptor on its way. */
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3 + 2 + 2);
+	/* The ids go, and their exports with them: what is on its way remains. */
+	for (uint32_t id = 1; id <= 2; id++) {
+		wire_send(&attacker, buf, wire_make(&attacker, OP(DESTROY_ID), id, buf), NULL);
+		wire_run(NULL, 0);
+	}
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3 + 2);
+	/* It looks at a packet, and hangs up: the session ends, and its socket and both descriptors remain. */
+	ck_assert_int_eq(recv(attacker.sock, &c, 1, MSG_PEEK), 1);
+	shutdown(attacker.sock, SHUT_RDWR);
+	wire_run(NULL, 0);
+	ck_assert_uint_eq(wire.core->n_sessions, 1);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 1 + 2);
+	/* Not before the packets are gone is it over; that is looked at by the clock. */
+	close(attacker.sock);
+	attacker.sock = -1;
+	while (account->used[ACCOUNT_FDS] > 3)
+		sd_event_run(wire.loop, UINT64_MAX);
+}
+END_TEST
+
+/* Past the limit the request is refused, and nothing else happens. */
+START_TEST(too_many_in_flight)
+{
+	struct wire_client *const clients[] = { &attacker };
+	uint8_t buf[PACKET_MAX];
+
+	wire_ask(&attacker, OP(HELLO), 0);
+	wire.core->account.limit_per_user[ACCOUNT_FDS] = 3 + 3 + 3;
+	for (uint32_t id = 1; id <= 2; id++)
+		wire_ask(&attacker, OP(CREATE_ID), id);
+	for (uint32_t id = 1; id <= 2; id++)
+		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
+	wire_run(clients, 1);
+	/* The answer that came last is the second one's. */
+	ck_assert_int_eq(attacker.error, EDQUOT);
+	ck_assert(!attacker.dropped);
+	/* Both were received: now there is room for it. */
+	wire_ask(&attacker, OP(EXPORT_ID), 2);
+	ck_assert_int_eq(attacker.status, 0);
+}
+END_TEST
+
+UNIT_MAIN("blocking", set_up, tear_down, before_hello, after_hello, in_a_packet_that_is_not_read,
+	  a_packet_full_of_them, who_is_behind_waits, in_an_export, lanes,
+	  strangers_hold_up_strangers_alone, the_oldest_of_who_has_most_goes, silent_connections,
+	  in_flight, too_many_in_flight)
