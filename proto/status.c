@@ -35,6 +35,8 @@ int status_to_errno(enum status status)
 		return EBUSY;
 	case STATUS_DRAINING:
 		return ESHUTDOWN;
+	case _STATUS_MAX:
+		break;
 	}
 	return EIO;
 }

@@ -23,6 +23,7 @@ enum status {
 	STATUS_UNKNOWN_OPERATION = 12,
 	STATUS_BUSY = 13, /* policy says yes, but not now: a limit of the rule is reached */
 	STATUS_DRAINING = 14, /* nothing new is taken: an admin has said so */
+	_STATUS_MAX, /* not a status: one more than the last */
 };
 
 /* The errno that stands for STATUS where nothing more exact is known. */

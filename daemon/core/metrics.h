@@ -32,7 +32,7 @@ enum phase {
 
 struct metrics {
 	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
-	uint64_t refusals[STATUS_DRAINING + 1]; /* of requests, by enum status */
+	uint64_t refusals[_STATUS_MAX]; /* of requests, by enum status */
 	uint64_t events[METRICS_N_EVENTS]; /* told to clients */
 	struct histogram phases[_PHASE_MAX];
 };

@@ -8,6 +8,7 @@
 #include "rpc/call.h"
 #include "rpc/metrics.h"
 #include "rpc/server.h"
+#include "util/util.h"
 
 static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
@@ -36,7 +37,7 @@ static void print_decisions(const struct core *core, struct metrics_text *text, 
 
 static void print_refusals(const struct core *core, struct metrics_text *text, size_t i)
 {
-	static const char *const names[STATUS_DRAINING + 1] = {
+	static const char *const names[] = {
 		[STATUS_INTERNAL] = "internal",   [STATUS_BAD_REQUEST] = "bad-request",
 		[STATUS_BAD_STATE] = "bad-state", [STATUS_NO_SUCH_ID] = "no-such-id",
 		[STATUS_DENIED] = "denied",       [STATUS_NOT_PERMITTED] = "not-permitted",
@@ -47,10 +48,11 @@ static void print_refusals(const struct core *core, struct metrics_text *text, s
 	};
 	const struct metrics *metrics = &core->metrics;
 
+	_Static_assert(ELEMENTS_OF(names) == _STATUS_MAX, "a new status needs a name here");
 	(void)i;
 	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
 		       "Requests of clients that were refused, by what they were told.");
-	for (int s = STATUS_INTERNAL; s <= STATUS_DRAINING; s++)
+	for (int s = STATUS_INTERNAL; s < _STATUS_MAX; s++)
 		metrics_printf(text, "rdmabroker_refusals_total{status=\"%s\"} %" PRIu64 "\n",
 			       names[s], metrics->refusals[s]);
 }

@@ -588,6 +588,36 @@ START_TEST(metrics_count)
 }
 END_TEST
 
+static void do_count_refusals(void *arg)
+{
+	(void)arg;
+	for (unsigned s = 1; s < _STATUS_MAX; s++)
+		harness.core->metrics.refusals[s] = 1000 + s;
+}
+
+/* What is printed for each status is its own word and its own number. */
+START_TEST(metrics_name_every_status)
+{
+	static const char family[] = "\nrdmabroker_refusals_total{";
+	char words[_STATUS_MAX][32];
+	unsigned n, number;
+	const char *line;
+
+	in_server(do_count_refusals, NULL);
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_openmetrics();
+	for (n = 0, line = got.out; (line = strstr(line, family)); n++) {
+		line += strlen(family);
+		ck_assert_uint_lt(n + 1, _STATUS_MAX);
+		ck_assert_int_eq(sscanf(line, "status=\"%31[a-z-]\"} %u\n", words[n], &number), 2);
+		ck_assert_uint_eq(number, 1000 + n + 1);
+		for (unsigned i = 0; i < n; i++)
+			ck_assert_str_ne(words[i], words[n]);
+	}
+	ck_assert_uint_eq(n + 1, _STATUS_MAX);
+}
+END_TEST
+
 /* More than fits on a page. */
 START_TEST(metrics_have_pages)
 {
@@ -609,4 +639,5 @@ END_TEST
 UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
 	  list_takes_no_nonsense, list_is_watched, list_knows_the_states, kick_ends_ids,
 	  kick_ends_sessions, kick_takes_no_nonsense, drain_takes_nothing_new,
-	  drain_rejects_what_comes, drain_waits, metrics_count, metrics_have_pages)
+	  drain_rejects_what_comes, drain_waits, metrics_count, metrics_name_every_status,
+	  metrics_have_pages)

@@ -74,7 +74,7 @@ END_TEST
 
 START_TEST(every_status_has_an_errno)
 {
-	for (int s = STATUS_INTERNAL; s <= STATUS_DRAINING; s++)
+	for (int s = STATUS_INTERNAL; s < _STATUS_MAX; s++)
 		ck_assert_int_gt(status_to_errno((enum status)s), 0);
 	ck_assert_int_eq(status_to_errno(STATUS_OK), 0);
 }
