@@ -16,7 +16,10 @@
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-#define FIRST_SWEEP 64
+/* So many keys of each table every admission looks at, in turn, and drops the dead ones. */
+#define SWEEP_STEP 2
+/* So many it looks at before a new key is refused because the table is full. */
+#define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
 /* Nothing says when an object or a request will go. */
 #define RETRY_OBJECT_MS 500
@@ -53,7 +56,6 @@ static struct tally *tally_new(const char *file, const char *text)
 		return NULL;
 	}
 	tally->n_refs = 1;
-	tally->next_sweep = FIRST_SWEEP;
 	return tally;
 }
 
@@ -207,35 +209,62 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 	return (uint32_t)ms;
 }
 
-/* Keys: a bucket that has filled up is as good as none. */
+/*
+ * Keys. One is dead when its buckets have filled up and nothing of it is counted: it is as good as none. The
+ * dead are found a few at a time, in turn, by those who come. So a table has little more than the living
+ * ones, and nobody who comes has to walk the whole of it.
+ */
+
+#define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)
+
+static void sweep_user(struct tally *tally, uint64_t now)
+{
+	struct tally_user *user = tally->sweep_user ?: tally->users;
+
+	if (!user)
+		return;
+	tally->sweep_user = user->hh.next;
+	if (user->n_now > 0 || user->bucket > now || user->queue > now)
+		return;
+	HASH_DEL(tally->users, user);
+	free(user);
+}
+
+static void sweep_peer(struct tally *tally, uint64_t now)
+{
+	struct tally_peer *peer = tally->sweep_peer ?: tally->peers;
+
+	if (!peer)
+		return;
+	tally->sweep_peer = peer->hh.next;
+	if (peer->bucket > now || peer->queue > now)
+		return;
+	HASH_DEL(tally->peers, peer);
+	free(peer);
+}
 
 static void sweep(struct tally *tally, uint64_t now)
 {
-	struct tally_user *user, *next_user;
-	struct tally_peer *peer, *next_peer;
-	unsigned n;
-
-	HASH_ITER(hh, tally->users, user, next_user)
-	if (user->n_now == 0 && user->bucket <= now && user->queue <= now) {
-		HASH_DEL(tally->users, user);
-		free(user);
+	for (unsigned i = 0; i < SWEEP_STEP; i++) {
+		sweep_user(tally, now);
+		sweep_peer(tally, now);
 	}
-	HASH_ITER(hh, tally->peers, peer, next_peer)
-	if (peer->bucket <= now && peer->queue <= now) {
-		HASH_DEL(tally->peers, peer);
-		free(peer);
-	}
-	n = HASH_COUNT(tally->users) + HASH_COUNT(tally->peers);
-	tally->next_sweep = n * 2 > FIRST_SWEEP ? n * 2 : FIRST_SWEEP;
 }
 
-static int get_user(struct tally *tally, uid_t uid, struct tally_user **ret)
+unsigned tally_count_keys(const struct tally *tally)
+{
+	return HASH_COUNT(tally->users) + HASH_COUNT(tally->peers);
+}
+
+static int get_user(struct tally *tally, uid_t uid, uint64_t now, struct tally_user **ret)
 {
 	struct tally_user *user;
 
 	HASH_FIND(hh, tally->users, &uid, sizeof(uid), user);
 	if (!user) {
-		if (HASH_COUNT(tally->users) >= TALLY_KEYS_MAX)
+		for (unsigned i = 0; i < SWEEP_FULL && IS_FULL(tally->users); i++)
+			sweep_user(tally, now);
+		if (IS_FULL(tally->users))
 			return -EBUSY;
 		user = calloc(1, sizeof(*user));
 		if (!user)
@@ -262,7 +291,8 @@ static void key_of(const struct sockaddr *addr, uint8_t ret[16])
 	}
 }
 
-static int get_peer(struct tally *tally, const struct sockaddr *addr, struct tally_peer **ret)
+static int get_peer(struct tally *tally, const struct sockaddr *addr, uint64_t now,
+		    struct tally_peer **ret)
 {
 	struct tally_peer *peer;
 	uint8_t key[16];
@@ -270,7 +300,9 @@ static int get_peer(struct tally *tally, const struct sockaddr *addr, struct tal
 	key_of(addr, key);
 	HASH_FIND(hh, tally->peers, key, sizeof(key), peer);
 	if (!peer) {
-		if (HASH_COUNT(tally->peers) >= TALLY_KEYS_MAX)
+		for (unsigned i = 0; i < SWEEP_FULL && IS_FULL(tally->peers); i++)
+			sweep_peer(tally, now);
+		if (IS_FULL(tally->peers))
 			return -EBUSY;
 		peer = calloc(1, sizeof(*peer));
 		if (!peer)
@@ -334,12 +366,11 @@ int tally_admit(struct tally *tally, const struct policy_settings *settings, uin
 	struct tally_peer *peer = NULL;
 	int r = 0;
 
-	if (HASH_COUNT(tally->users) + HASH_COUNT(tally->peers) >= tally->next_sweep)
-		sweep(tally, now_ns);
+	sweep(tally, now_ns);
 	if (by_user)
-		r = get_user(tally, uid, &user);
+		r = get_user(tally, uid, now_ns, &user);
 	if (r == 0 && by_peer)
-		r = get_peer(tally, peer_addr, &peer);
+		r = get_peer(tally, peer_addr, now_ns, &peer);
 	if (r == -EBUSY)
 		r = overflow(ret_overflow, RETRY_OBJECT_MS, "%u users or peers at a time",
 			     TALLY_KEYS_MAX);
@@ -378,7 +409,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
 		return;
 	to->user->n_now--;
 	/* Past the limit of keys, or without memory, nobody counts it. */
-	if (get_user(to->tally, uid, &to->user) == 0)
+	if (get_user(to->tally, uid, /* now= */ 0, &to->user) == 0)
 		to->user->n_now++;
 	else
 		to->user = NULL;

@@ -35,7 +35,9 @@ struct tally {
 	uint64_t queue; /* when the last of those told to come again will come */
 	struct tally_user *users; /* a uthash table, by uid */
 	struct tally_peer *peers; /* likewise, by address */
-	unsigned next_sweep; /* keys at which those that mean nothing any more are dropped */
+	/* Where the sweep for dead keys goes on; NULL: at the beginning. */
+	struct tally_user *sweep_user;
+	struct tally_peer *sweep_peer;
 };
 
 /* Embedded in what was admitted. */
@@ -60,6 +62,8 @@ struct tally *admissions_find(const struct admissions *admissions, const struct 
 
 struct tally *tally_ref(struct tally *tally);
 struct tally *tally_unref(struct tally *tally); /* takes NULL; returns NULL */
+/* Users and peers that it keeps buckets for, some dead ones among them. */
+unsigned tally_count_keys(const struct tally *tally);
 
 /*
  * PEER may be NULL: then no limit is by peer. PENDING: it waits for the client's accept from now on.

@@ -141,7 +141,57 @@ START_TEST(users_and_peers_apart)
 		ck_assert_int_eq(admit_at(START + (i + 1) * 1000 * MS, i, i, false, &a), 0);
 		admitted_done(&a);
 	}
-	ck_assert_uint_le(tally(0)->next_sweep, 128);
+	ck_assert_uint_le(tally_count_keys(tally(0)), 8);
+}
+END_TEST
+
+/* All at once, so that none is dead while the table fills up; a second later all are. */
+START_TEST(a_full_table_of_peers_empties)
+{
+	struct admitted a;
+
+	use("allow accept rate-per-peer 1/s");
+	for (unsigned round = 0; round < 2; round++) {
+		uint64_t now = START + round * 1000 * MS;
+
+		for (unsigned i = 0; i < TALLY_KEYS_MAX; i++) {
+			ck_assert_int_eq(admit_at(now, 1, round << 20 | i, false, &a), 0);
+			admitted_done(&a);
+		}
+		ck_assert_int_eq(admit_at(now, 1, 1 << 22, false, &a), -EBUSY);
+		ck_assert_str_eq(overflow.limit, "65536 users or peers at a time");
+		ck_assert_uint_eq(tally_count_keys(tally(0)), TALLY_KEYS_MAX);
+	}
+}
+END_TEST
+
+/* All users but one keep what they have: that one's place is found, and finding it is shared by many. */
+START_TEST(the_only_dead_user_is_found)
+{
+	static struct admitted held[TALLY_KEYS_MAX];
+	struct admitted a;
+	unsigned n_busy = 0;
+
+	use("allow listen max-per-user 2");
+	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
+		ck_assert_int_eq(admit_at(START, i, 1, false, &held[i]), 0);
+	ck_assert_int_eq(admit_at(START, TALLY_KEYS_MAX, 1, false, &a), -EBUSY);
+	ck_assert_str_eq(overflow.limit, "65536 users or peers at a time");
+	/* Who is known is admitted all the same. */
+	ck_assert_int_eq(admit_at(START, 7, 1, false, &a), 0);
+	admitted_done(&a);
+	admitted_done(&held[40000]);
+	while (admit_at(START, TALLY_KEYS_MAX, 1, false, &a) == -EBUSY)
+		ck_assert_uint_lt(++n_busy, TALLY_KEYS_MAX / 256 + 1);
+	admitted_done(&a);
+	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
+		admitted_done(&held[i]);
+	/* They are dead now, and go without anybody being refused. */
+	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++) {
+		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
+		admitted_done(&a);
+	}
+	ck_assert_uint_le(tally_count_keys(tally(0)), 8);
 }
 END_TEST
 
@@ -215,4 +265,5 @@ START_TEST(reloads)
 END_TEST
 
 UNIT_MAIN("admission", set_up, tear_down, rate_and_burst, the_wait_has_an_end,
-	  users_and_peers_apart, objects_at_a_time, pending, reloads)
+	  users_and_peers_apart, a_full_table_of_peers_empties, the_only_dead_user_is_found,
+	  objects_at_a_time, pending, reloads)
