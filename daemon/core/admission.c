@@ -26,6 +26,7 @@
 #define RETRY_PENDING_MS 100
 
 struct admissions {
+	uint64_t last_number; /* given to a tally */
 	size_t n;
 	struct tally *tallies[]; /* by the rules' index; the last is for what no rule matches */
 };
@@ -45,7 +46,7 @@ struct tally_peer {
 
 /* Tallies */
 
-static struct tally *tally_new(const char *file, const char *text)
+static struct tally *tally_new(const char *file, const char *text, uint64_t number)
 {
 	struct tally *tally = calloc(1, sizeof(*tally));
 
@@ -56,6 +57,7 @@ static struct tally *tally_new(const char *file, const char *text)
 		return NULL;
 	}
 	tally->n_refs = 1;
+	tally->number = number;
 	return tally;
 }
 
@@ -114,7 +116,8 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	return table;
 }
 
-static struct tally *take_over(struct known *known, const char *file, const char *text)
+static struct tally *take_over(struct known *known, const char *file, const char *text,
+			       uint64_t *last_number)
 {
 	_cleanup_free_ char *key = NULL;
 	struct known *found = NULL;
@@ -123,7 +126,7 @@ static struct tally *take_over(struct known *known, const char *file, const char
 		return NULL;
 	if (known)
 		HASH_FIND_STR(known, key, found);
-	return found ? tally_ref(found->tally) : tally_new(file, text);
+	return found ? tally_ref(found->tally) : tally_new(file, text, ++*last_number);
 }
 
 int admissions_new(struct admissions **ret, const struct policy *policy,
@@ -141,11 +144,13 @@ int admissions_new(struct admissions **ret, const struct policy *policy,
 		free(array);
 		return -ENOMEM;
 	}
+	admissions->last_number = old ? old->last_number : 0;
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const struct policy_rule *rule = policy_rule_at(policy, i);
 
-		admissions->tallies[i] =
-			take_over(known, rule ? rule->file : "", rule ? rule->text : "");
+		admissions->tallies[i] = take_over(known, rule ? rule->file : "",
+						   rule ? rule->text : "",
+						   &admissions->last_number);
 		if (admissions->tallies[i])
 			admissions->n++;
 		else

@@ -25,6 +25,7 @@ struct tally_peer;
 
 struct tally {
 	unsigned n_refs;
+	uint64_t number; /* stands for it and no other, from 1, also when it is gone */
 	char *key; /* file and text of its rule */
 	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the daemon started */
 	unsigned n_now; /* objects at a time */

@@ -55,6 +55,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	list_init(&core->exports);
 	list_init(&core->watches);
 	timewaits_init(&core->timewaits);
+	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
 	r = closer_new(&core->closer, loop, &core->account);
@@ -81,6 +82,7 @@ struct core *core_free(struct core *core)
 	assert(list_is_empty(&core->exports));
 	assert(list_is_empty(&core->watches));
 	timewaits_done(&core->timewaits);
+	log_limits_done(&core->log_limits);
 	pool_free(core->pool);
 	fabric_free(core->fabric);
 	admissions_free(core->admissions);
@@ -92,11 +94,9 @@ struct core *core_free(struct core *core)
 	return NULL;
 }
 
-struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct policy_rule *rule)
+struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tally *tally)
 {
-	size_t key = (size_t)uid * 31 + (rule ? rule->index + 1 : 0);
-
-	return &core->log_limits[key % CORE_N_LOG_LIMITS];
+	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
 }
 
 int core_set_policy(struct core *core, struct policy *policy)

@@ -11,6 +11,7 @@
 #include <systemd/sd-event.h>
 
 #include "core/admission.h"
+#include "core/loglimit.h"
 #include "core/metrics.h"
 #include "core/pool.h"
 #include "core/timewait.h"
@@ -19,8 +20,6 @@
 #include "util/account.h"
 #include "util/list.h"
 #include "util/log.h"
-
-#define CORE_N_LOG_LIMITS 256
 
 struct core_settings {
 	unsigned max_ids_per_session;
@@ -59,16 +58,18 @@ struct core {
 
 	struct metrics metrics;
 
-	/* Of lines about a user, by uid and rule: reconnecting brings nobody more of them. */
-	struct ratelimit log_limits[CORE_N_LOG_LIMITS];
+	struct log_limits log_limits; /* by uid and rule: reconnecting brings nobody more lines */
 };
 
 /* POLICY is referenced. The account's limits are the caller's to set. */
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
-/* RULE NULL: of lines that no rule asks for. */
-struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct policy_rule *rule);
+/*
+ * For the next line about UID and a decision of the rule that TALLY is of, which may be one of an earlier
+ * policy. TALLY NULL: a line that is about no decision.
+ */
+struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tally *tally);
 
 /* From now on POLICY decides; what exists stays as it is. 0 or -ENOMEM: then nothing has changed. */
 int core_set_policy(struct core *core, struct policy *policy);

@@ -68,7 +68,8 @@ static void add_facts(struct audit *audit, const struct policy_question *questio
 }
 
 static void write_down(struct session *session, const struct wish *wish,
-		       const struct policy_verdict *verdict, const struct overflow *overflow)
+		       const struct policy_verdict *verdict, const struct tally *tally,
+		       const struct overflow *overflow)
 {
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
@@ -77,7 +78,7 @@ static void write_down(struct session *session, const struct wish *wish,
 	const char *object = wish_object(wish, buf);
 	struct audit audit;
 
-	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, rule)))
+	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, tally)))
 		return;
 	if (rule)
 		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
@@ -117,8 +118,10 @@ static void write_down(struct session *session, const struct wish *wish,
 		   by, why);
 }
 
-void decide_audit(struct session *session, const struct wish *wish,
-		  const struct policy_verdict *verdict, const struct overflow *overflow)
+/* TALLY is of the rule of VERDICT, which may be one of an earlier policy. */
+static void tell(struct session *session, const struct wish *wish,
+		 const struct policy_verdict *verdict, const struct tally *tally,
+		 const struct overflow *overflow)
 {
 	bool rejected = verdict->answer == POLICY_REJECT;
 
@@ -127,7 +130,14 @@ void decide_audit(struct session *session, const struct wish *wish,
 	if (core_is_watched(session->core))
 		watch_decision(session, wish, verdict, overflow);
 	if (rejected || overflow || verdict->rule->log)
-		write_down(session, wish, verdict, overflow);
+		write_down(session, wish, verdict, tally, overflow);
+}
+
+void decide_audit(struct session *session, const struct wish *wish,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
+{
+	tell(session, wish, verdict, admissions_find(session->core->admissions, verdict->rule),
+	     overflow);
 }
 
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
@@ -144,7 +154,7 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 		return r;
 	object = wish_object(wish, buf);
 	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
-	decide_audit(session, wish, &verdict, &overflow);
+	tell(session, wish, &verdict, tally, &overflow);
 	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
 				*object ? " " : "", object);
 }

@@ -32,7 +32,10 @@ void decide_ask(struct session *session, struct wish *wish, struct policy_verdic
  * An answer that is deferred is neither.
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
-/* To who watches, and to the journal where it is worth it. OVERFLOW may be NULL. */
+/*
+ * To who watches, and to the journal where it is worth it. VERDICT is of the policy in force. OVERFLOW may
+ * be NULL.
+ */
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*

@@ -213,7 +213,7 @@ void session_set_end_reason(struct session *session, const char *why)
 
 struct ratelimit *session_log_limit(struct session *session)
 {
-	return core_log_limit(session->core, session->identity.uid, /* rule= */ NULL);
+	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
 }
 
 int session_take_new(struct session *session, const char *verb)

@@ -76,14 +76,17 @@ static uint64_t now_usec(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+bool ratelimit_is_over(const struct ratelimit *limit)
+{
+	return limit->n == 0 || now_usec() - limit->begin_usec > 10 * 1000000ULL;
+}
+
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed)
 {
-	uint64_t now = now_usec();
-
 	*ret_suppressed = 0;
-	if (limit->n == 0 || now - limit->begin_usec > 10 * 1000000ULL) {
+	if (ratelimit_is_over(limit)) {
 		*ret_suppressed = limit->n_suppressed;
-		*limit = (struct ratelimit){ .begin_usec = now };
+		*limit = (struct ratelimit){ .begin_usec = now_usec() };
 	}
 	if (limit->n >= RATELIMIT_BURST) {
 		limit->n_suppressed++;

@@ -39,6 +39,8 @@ struct ratelimit {
 #define RATELIMIT_BURST 10
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
+/* Its 10 s are, or have not begun: the next line passes. */
+bool ratelimit_is_over(const struct ratelimit *limit);
 
 #define log_limited(limit, level, fmt, ...)                                                    \
 	do {                                                                                   \

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/loglimit.h"
+#include "tests/unit/pair.h"
+
+/* Who keeps out whose lines: nobody. */
+
+#define WINDOW_USEC (11 * 1000000ULL)
+
+static struct log_limits limits;
+
+static void set_up(void)
+{
+	pair_set_up();
+	log_limits_init(&limits);
+}
+
+static void tear_down(void)
+{
+	log_limits_done(&limits);
+	ck_assert_uint_eq(log_limits_count(&limits), 0);
+	pair_tear_down();
+}
+
+static bool pass(struct ratelimit *limit)
+{
+	unsigned n;
+
+	return ratelimit_pass(limit, &n);
+}
+
+/* Lines until one is left out, and N_MORE after it. */
+static void exhaust(struct ratelimit *limit, unsigned n_more)
+{
+	for (unsigned i = 0; i < RATELIMIT_BURST; i++)
+		ck_assert(pass(limit));
+	for (unsigned i = 0; i <= n_more; i++)
+		ck_assert(!pass(limit));
+}
+
+static struct tally *tally(size_t rule)
+{
+	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
+}
+
+START_TEST(users_apart)
+{
+	for (uid_t uid = 1000; uid < 2000; uid++)
+		exhaust(core_log_limit(core, uid, NULL), 0);
+	ck_assert(!pass(core_log_limit(core, 1000, NULL)));
+}
+END_TEST
+
+START_TEST(rules_apart)
+{
+	pair_set_policy("reject listen\nreject connect\n");
+	exhaust(core_log_limit(core, 1000, NULL), 0);
+	/* The last is of no rule. */
+	for (size_t i = 0; i < 3; i++)
+		exhaust(core_log_limit(core, 1000, tally(i)), 0);
+	ck_assert(!pass(core_log_limit(core, 1000, NULL)));
+}
+END_TEST
+
+/* A rule is what it says, not where it stands. */
+START_TEST(rules_of_another_policy)
+{
+	pair_set_policy("reject listen\nreject connect\n");
+	exhaust(core_log_limit(core, 1000, tally(0)), 0);
+	pair_set_policy("reject join\nreject listen\nreject connect\n");
+	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
+	ck_assert(!pass(core_log_limit(core, 1000, tally(1))));
+	ck_assert(pass(core_log_limit(core, 1000, tally(2))));
+	/* One that was gone is another one when it comes again. */
+	pair_set_policy("reject join\n");
+	for (int i = 0; i < 100; i++)
+		pair_set_policy(i % 2 ? "reject listen\n" : "reject connect\n");
+	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
+}
+END_TEST
+
+/* An id is held to the rule that admitted it, and what is logged of it is about that rule. */
+START_TEST(a_rule_that_is_gone)
+{
+	struct rdma_conn_param p = param("hello"), q = param("hello");
+	uid_t uid = client.session->identity.uid;
+	struct id *a, *b;
+
+	q.qp_num = QPN + 1;
+	pair_set_policy("allow connect rate 1/s\nallow any\n");
+	pair_start_listening(7471);
+	a = pair_resolve(1, 7471);
+	b = pair_resolve(2, 7471);
+	pair_set_policy("reject join\nallow any\n");
+	ck_assert_int_eq(id_connect(a, &p, NULL), 0);
+	ck_assert_int_eq(id_connect(b, &q, NULL), STATUS_BUSY);
+	ck_assert_uint_eq(core_log_limit(core, uid, b->tally)->n, 1);
+	ck_assert_uint_eq(core_log_limit(core, uid, tally(0))->n, 0);
+	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+END_TEST
+
+/* As the time passes: as many pairs as wanted, but none that means nothing any more. */
+START_TEST(pairs_are_dropped)
+{
+	for (uid_t uid = 0; uid < 10000; uid++) {
+		struct ratelimit *limit = log_limits_get(&limits, uid, 1);
+
+		ck_assert(pass(limit));
+		limit->begin_usec -= WINDOW_USEC;
+		ck_assert_uint_le(log_limits_count(&limits), 1);
+	}
+}
+END_TEST
+
+START_TEST(what_was_left_out_is_told)
+{
+	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
+	unsigned n;
+
+	exhaust(limit, 4);
+	limit->begin_usec -= WINDOW_USEC;
+	for (uid_t uid = 0; uid < 900; uid++)
+		ck_assert(pass(log_limits_get(&limits, uid, 1)));
+	limit = log_limits_get(&limits, 1000, 1);
+	ck_assert(ratelimit_pass(limit, &n));
+	ck_assert_uint_eq(n, 5);
+	/* It is limited again, and was not counted twice. */
+	for (unsigned i = 1; i < RATELIMIT_BURST; i++)
+		ck_assert(pass(log_limits_get(&limits, 1000, 1)));
+	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
+	ck_assert_uint_eq(log_limits_count(&limits), 901);
+}
+END_TEST
+
+/* One with a range of uids, and a few rules for each. */
+START_TEST(many_users_cost_little)
+{
+	log_set_level(LOG_WARNING);
+	for (uid_t uid = 0; uid < 8192; uid++)
+		for (uint64_t rule = 0; rule < 3; rule++) {
+			exhaust(log_limits_get(&limits, uid, rule), 0);
+			ck_assert_uint_le(log_limits_count(&limits), LOG_LIMITS_MAX);
+		}
+}
+END_TEST
+
+/* Who has most makes room, with the oldest of what is his. */
+START_TEST(many_rules_cost_their_own_user)
+{
+	exhaust(log_limits_get(&limits, 1000, 1), 0);
+	exhaust(log_limits_get(&limits, 1000, 2), 0);
+	for (uint64_t rule = 1; rule <= 5 * LOG_LIMITS_MAX; rule++)
+		ck_assert(pass(log_limits_get(&limits, 1001, rule)));
+	ck_assert_uint_eq(log_limits_count(&limits), LOG_LIMITS_MAX);
+	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
+	ck_assert(!pass(log_limits_get(&limits, 1000, 2)));
+	ck_assert_uint_eq(log_limits_get(&limits, 1001, 5 * LOG_LIMITS_MAX)->n, 1);
+	ck_assert_uint_eq(log_limits_get(&limits, 1001, 4 * LOG_LIMITS_MAX + 10)->n, 1);
+	ck_assert_uint_eq(log_limits_get(&limits, 1001, 1)->n, 0);
+}
+END_TEST
+
+/* Before somebody who is limited now is forgotten, those go that only have something to tell. */
+START_TEST(what_makes_room_is_told)
+{
+	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
+	FILE *log = tmpfile();
+	char said[256] = "";
+
+	exhaust(limit, 6);
+	limit->begin_usec -= WINDOW_USEC;
+	exhaust(log_limits_get(&limits, 1001, 1), 0);
+	ck_assert_ptr_nonnull(log);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	for (uint64_t rule = 2; rule < LOG_LIMITS_MAX; rule++)
+		ck_assert(pass(log_limits_get(&limits, 1001, rule)));
+	ck_assert_int_eq(fseek(log, 0, SEEK_END), 0);
+	ck_assert_int_eq(ftell(log), 0);
+	ck_assert(pass(log_limits_get(&limits, 1002, 1)));
+	rewind(log);
+	ck_assert_uint_gt(fread(said, 1, sizeof(said) - 1, log), 0);
+	ck_assert_str_eq(said, "(7 entries about uid 1000 were left out)\n");
+	ck_assert(!pass(log_limits_get(&limits, 1001, 1)));
+	fclose(log);
+}
+END_TEST
+
+UNIT_MAIN("loglimit", set_up, tear_down, users_apart, rules_apart, rules_of_another_policy,
+	  a_rule_that_is_gone, pairs_are_dropped, what_was_left_out_is_told, many_users_cost_little,
+	  many_rules_cost_their_own_user, what_makes_room_is_told)
