@@ -81,8 +81,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
 	fabric_forget_contexts(fabric);
-	if (fabric->netlink)
-		mnl_socket_close(fabric->netlink);
+	nldev_free(fabric->nldev);
 	closep(&fabric->null_fd);
 	sd_event_unref(fabric->loop);
 	free(fabric);

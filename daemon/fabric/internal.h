@@ -3,11 +3,11 @@
 
 /* What the fabric's files know of each other. */
 
-#include <libmnl/libmnl.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>
 
 #include "fabric/fabric.h"
+#include "fabric/nldev.h"
 #include "util/account.h"
 #include "util/list.h"
 
@@ -25,9 +25,8 @@ struct fabric {
 
 	sd_device_monitor *monitor;
 	sd_event_source *announce; /* tells of devices that are new */
-	struct mnl_socket *netlink; /* NULL until it is needed */
+	struct nldev *nldev; /* NULL until it is needed */
 	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
-	uint32_t serial; /* of the last netlink request */
 	int null_fd; /* /dev/null, see context.c */
 };
 
@@ -38,8 +37,7 @@ struct fabric_device {
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
 	bool gone;
-	uint32_t index; /* the kernel's number of the device, never used twice; see qpowner.c */
-	uint32_t n_ports; /* 0: neither is known yet */
+	struct nldev_device nldev; /* see qpowner.c */
 	struct list grants; /* grant.link, see lease.c */
 	unsigned n_leases;
 	unsigned n_refs; /* leases, and the fabric while the device is there */

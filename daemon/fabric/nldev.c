@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <rdma/rdma_netlink.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/nldev.h"
+#include "util/util.h"
+
+struct nldev {
+	struct mnl_socket *socket;
+	uint32_t serial; /* of the last request */
+};
+
+DEFINE_CLEANUP(struct nldev *, nldev_free)
+
+int nldev_new(struct nldev **ret)
+{
+	_cleanup_(nldev_freep) struct nldev *nl = calloc(1, sizeof(*nl));
+
+	if (!nl)
+		return -ENOMEM;
+	nl->socket = mnl_socket_open2(NETLINK_RDMA, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (!nl->socket)
+		return -errno;
+	if (mnl_socket_bind(nl->socket, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	*ret = TAKE_PTR(nl);
+	return 0;
+}
+
+struct nldev *nldev_free(struct nldev *nl)
+{
+	if (!nl)
+		return NULL;
+	if (nl->socket)
+		mnl_socket_close(nl->socket);
+	free(nl);
+	return NULL;
+}
+
+struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags)
+{
+	struct nlmsghdr *header = mnl_nlmsg_put_header(buf);
+
+	header->nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command);
+	header->nlmsg_flags = NLM_F_REQUEST | flags;
+	return header;
+}
+
+int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
+{
+	uint32_t portid = mnl_socket_get_portid(nl->socket);
+	char buf[8192];
+	int r;
+
+	header->nlmsg_seq = ++nl->serial;
+	if (mnl_socket_sendto(nl->socket, header, header->nlmsg_len) < 0)
+		return -errno;
+	do {
+		ssize_t n = mnl_socket_recvfrom(nl->socket, buf, sizeof(buf));
+
+		if (n < 0)
+			return errno == EAGAIN ? -EIO : -errno;
+		r = mnl_cb_run(buf, (size_t)n, nl->serial, portid, on_answer, data);
+		/* ESRCH: what is left of an earlier exchange that failed halfway. */
+		if (r < 0 && errno != ESRCH)
+			return -errno;
+	} while (r < 0 || (r > MNL_CB_STOP && (header->nlmsg_flags & NLM_F_DUMP)));
+	return 0;
+}
+
+struct lookup {
+	const char *name;
+	struct nldev_device *device;
+	bool found;
+};
+
+static int on_device_attr(const struct nlattr *attr, void *data)
+{
+	const struct nlattr **attrs = data;
+
+	switch (mnl_attr_get_type(attr)) {
+	case RDMA_NLDEV_ATTR_DEV_NAME:
+		if (mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) >= 0)
+			attrs[RDMA_NLDEV_ATTR_DEV_NAME] = attr;
+		break;
+	case RDMA_NLDEV_ATTR_DEV_INDEX:
+	case RDMA_NLDEV_ATTR_PORT_INDEX:
+		if (mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			attrs[mnl_attr_get_type(attr)] = attr;
+		break;
+	}
+	return MNL_CB_OK;
+}
+
+static int on_device(const struct nlmsghdr *header, void *data)
+{
+	const struct nlattr *attrs[RDMA_NLDEV_ATTR_PORT_INDEX + 1] = { 0 };
+	const struct nlattr *name, *index, *ports;
+	struct lookup *lookup = data;
+
+	if (mnl_attr_parse(header, 0, on_device_attr, attrs) < 0)
+		return MNL_CB_ERROR;
+	name = attrs[RDMA_NLDEV_ATTR_DEV_NAME];
+	index = attrs[RDMA_NLDEV_ATTR_DEV_INDEX];
+	ports = attrs[RDMA_NLDEV_ATTR_PORT_INDEX];
+	if (name && index && ports && strcmp(mnl_attr_get_str(name), lookup->name) == 0) {
+		lookup->device->index = mnl_attr_get_u32(index);
+		lookup->device->n_ports = mnl_attr_get_u32(ports);
+		lookup->found = true;
+	}
+	return MNL_CB_OK;
+}
+
+int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret)
+{
+	struct lookup lookup = { .name = name, .device = ret };
+	char buf[256];
+	int r;
+
+	r = nldev_exchange(nl, nldev_request(buf, RDMA_NLDEV_CMD_GET, NLM_F_DUMP), on_device,
+			   &lookup);
+	if (r < 0)
+		return r;
+	return lookup.found ? 0 : -ENODEV;
+}
