@@ -22,6 +22,7 @@ MANDIR ?= $(PREFIX)/share/man
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+MODULESLOADDIR ?= $(PREFIX)/lib/modules-load.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
 CATALOGDIR ?= $(PREFIX)/lib/systemd/catalog
 DOCDIR ?= $(PREFIX)/share/doc/rdmabroker
@@ -177,8 +178,8 @@ to = $(DESTDIR)$(1)
 .PHONY: install uninstall
 install: all
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
-		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(UDEVDIR) $(CATALOGDIR) \
-		$(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
+		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
+		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
@@ -194,6 +195,8 @@ install: all
 		$(call to,$(UNITDIR))
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.sysusers $(call to,$(SYSUSERSDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
+	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
+		$(call to,$(MODULESLOADDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
 	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*.rules) $(call to,$(DOCDIR))/examples
@@ -213,6 +216,7 @@ uninstall:
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
+		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
 		$(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)rm -rf $(call to,$(DOCDIR))/examples

@@ -28,6 +28,18 @@ case_start() {
 	assert_eq "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(daemon_pid)/status")" 0000000000000400
 }
 
+# What boot does, before anybody can log in.
+case_module_is_loaded_at_boot() {
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	modprobe -r rdma_ucm
+	assert test ! -e /dev/infiniband/rdma_cm
+	systemctl restart systemd-modules-load
+	assert test -e /sys/class/misc/rdma_cm
+	udevadm settle
+	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
+	systemctl start rdmabrokerd.socket rdmabrokerd.service
+}
+
 case_thousand_rounds() {
 	users_policy
 	serve server alice $A 7471
