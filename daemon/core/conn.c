@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/id.h"
@@ -136,8 +137,8 @@ int conn_admit(struct id *id, const struct policy_verdict *verdict)
 		id->reuseaddr = true;
 	}
 	id_set_rule(id, verdict->rule);
-	/* Before the route is resolved: there the traffic class goes into the path. */
-	return conn_apply_settings(id);
+	/* The traffic class goes into the path when the route is resolved: after that it stays what it is. */
+	return id->state == ID_ADDR_RESOLVED ? conn_apply_settings(id) : apply_ack_timeout(id);
 }
 
 /* The kernel would connect anybody's QP; whose it is, is for us to check. */
@@ -198,6 +199,8 @@ int id_connect(struct id *id, const struct rdma_conn_param *param, const struct 
 		r = check_qp(id, param->qp_num);
 	if (r == 0)
 		r = set_local_ece(id, local_ece);
+	if (r == 0)
+		r = id_renew_connect(id);
 	if (r != 0)
 		return r;
 	wish_to_connect(&wish, id);
@@ -233,13 +236,15 @@ int id_accept(struct id *id, const struct rdma_conn_param *param, const struct i
 	r = session_take_new(id->session, "accept");
 	if (r != 0) {
 		/* The peer need not wait for what the program makes of that. */
-		listener_turn_away(id, REFUSAL_DRAINING, "draining");
+		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
 		id_set_state(id, ID_FAILED);
 		return r;
 	}
 	r = check_qp(id, param->qp_num);
 	if (r == 0)
 		r = set_local_ece(id, local_ece);
+	if (r == 0)
+		r = id_renew_accept(id);
 	if (r != 0)
 		return r;
 	cap_param(id, &capped);
@@ -258,18 +263,27 @@ int id_accept(struct id *id, const struct rdma_conn_param *param, const struct i
 
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept)
 {
-	struct fabric_event event = { .type = RDMA_CM_EVENT_CONNECT_ERROR, .id_userdata = id };
+	struct rdma_conn_param capped = *param;
+	int r;
 
 	/* The same number may rest after more than one connection. */
-	event.status = timewait_hold(id, param, accept);
-	if (event.status > 0)
+	r = timewait_hold(id, param, accept);
+	if (r > 0)
 		return;
-	if (event.status == 0)
-		event.status = accept ? fabric_id_accept(id->fabric, param) :
-					fabric_id_connect(id->fabric, param);
+	if (r == 0)
+		r = accept ? id_renew_accept(id) : id_renew_connect(id);
+	if (r == 0) {
+		cap_param(id, &capped);
+		r = accept ? fabric_id_accept(id->fabric, &capped) :
+			     fabric_id_connect(id->fabric, &capped);
+	}
+	free(id->request);
+	id->request = NULL;
 	/* The client was told yes when it asked: now it hears of the failure as an event. */
-	if (event.status < 0)
-		id_dispatch(id, &event);
+	if (r != 0) {
+		id_set_state(id, ID_FAILED);
+		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+	}
 }
 
 int id_notify(struct id *id, enum ibv_event_type event)

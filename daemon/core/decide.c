@@ -140,15 +140,16 @@ void decide_audit(struct session *session, const struct wish *wish,
 	     overflow);
 }
 
-int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 struct tally *tally, bool pending, struct admitted *ret)
+int decide_admit_within(struct session *session, const struct wish *wish,
+			const struct policy_rule *rule, const struct policy_settings *settings,
+			struct tally *tally, bool pending, struct admitted *ret)
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
 	char buf[WISH_OBJECT_LEN];
 	struct overflow overflow;
 	const char *object;
-	int r = tally_admit(tally, &rule->settings, clock_ns(), session->identity.uid,
-			    wish->question.peer, pending, ret, &overflow);
+	int r = tally_admit(tally, settings, clock_ns(), session->identity.uid, wish->question.peer,
+			    pending, ret, &overflow);
 
 	if (r != -EBUSY)
 		return r;
@@ -157,4 +158,10 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 	tell(session, wish, &verdict, tally, &overflow);
 	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
 				*object ? " " : "", object);
+}
+
+int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
+		 struct tally *tally, bool pending, struct admitted *ret)
+{
+	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret);
 }

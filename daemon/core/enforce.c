@@ -54,7 +54,7 @@ static void end_connection(struct id *id, const char *text)
 {
 	switch (id->state) {
 	case ID_REQUEST:
-		listener_turn_away(id, REFUSAL_DENIED, text);
+		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
 		break;
 	case ID_CONNECTING:
 	case ID_RESPONDED:

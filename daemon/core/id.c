@@ -236,7 +236,7 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->state = state;
 	id->state_since_ns = clock_ns();
 	id->since_ms = id->state_since_ns / 1000000;
-	id->tos_asked = id->tos = id->afonly = id->ack_timeout = -1;
+	id->tos_asked = id->tos = id->route_tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
 	r = id_charge(id, &id->charge);
 	if (r == 0)
@@ -343,6 +343,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
 	id->tos = from->tos;
+	id->route_tos = from->route_tos;
 	id->reuseaddr_asked = from->reuseaddr_asked;
 	id->reuseaddr = from->reuseaddr;
 	id->afonly = from->afonly;

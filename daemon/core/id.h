@@ -31,8 +31,8 @@
  * A request in a state that does not allow it is refused and leaves the id as it was. So does an event:
  * the kernel's word is passed on to the client in any case, but it moves the id only along this picture.
  * The files: id.c (life and events), option.c, bind.c (local addresses), listener.c (the passive side),
- * resolve.c (the way to the peer), conn.c (connections), group.c (multicast), export.c (ids that change
- * hands).
+ * resolve.c (the way to the peer), conn.c (connections), renew.c (what an earlier policy decided), group.c
+ * (multicast), export.c (ids that change hands).
  */
 
 #include <rdma/rdma_cma.h>
@@ -104,6 +104,7 @@ struct id {
 
 	int tos_asked; /* -1: not */
 	int tos; /* in force; -1: the kernel's */
+	int route_tos; /* that the route was resolved with; -1: the kernel's */
 	bool reuseaddr_asked;
 	bool reuseaddr; /* in force */
 	int afonly; /* in force; -1: not set */
@@ -207,8 +208,9 @@ struct listener *listener_free(struct listener *listener);
 /* The listener is ID's now, and CHARGE is what its user pays for it. */
 void listener_set_id(struct listener *listener, struct id *id, struct charge *charge);
 int listener_charge(struct session *session, struct charge *charge);
-/* A request that was not answered. The id is spent. */
-void listener_turn_away(struct id *request, enum refusal_code code, const char *text);
+/* A request that was not answered. The id is spent. RETRY_AFTER_MS: of a busy one, else 0. */
+void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
+			const char *text);
 /* What its owner will want to know of a request, for the event that tells of it. */
 int listener_fill_request(struct id *request, struct session_event *event);
 /* group.c */
@@ -218,12 +220,14 @@ void id_enforce_groups(struct id *id); /* those that policy does not allow any m
 const struct sockaddr *group_addr(const struct fabric_join *join);
 /* export.c */
 struct export *export_free(struct export *export);
-/* conn.c: what was held back goes out */
+/* conn.c: what was held back goes out. Of one that accepts ID.request is set, and is not afterwards. */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
 /* resolve.c: address resolution failed with STATUS. True: it goes on, for its time is not over. */
 bool conn_resolve_on(struct id *id, int status);
 /* Once an event was told: what was asked for to come after it. */
 void conn_go_on(struct id *id);
+/* Of what was begun in the client's name: R is a status, with session.failure set, or a negative errno. */
+void conn_tell_failure(struct id *id, enum rdma_cm_event_type type, int r);
 /* The way leads where the plan says, by INIT, which is what the QP needs; or else there is no plan any more. */
 bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init);
 /*
@@ -233,9 +237,17 @@ bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init);
 int conn_decide(struct id *id, bool early, const struct sockaddr *src, const struct sockaddr *dst,
 		struct policy_verdict *ret);
 int conn_choose_tos(const struct id *id, const struct policy_rule *rule); /* -1: the kernel's */
-/* VERDICT, which allows it, is all there is to decide: its settings are applied. */
+/* VERDICT, which allows it, is all there is to decide: its settings are applied, as far as they still can. */
 int conn_admit(struct id *id, const struct policy_verdict *verdict);
 /* What the id's rule gives it, set; nothing where no rule has decided yet. */
 int conn_apply_settings(struct id *id);
+/*
+ * renew.c: an id that an earlier policy has decided over is decided over by the one in force, and gets its
+ * rule; nothing where that was the one. Returns 0, a status or a negative errno.
+ */
+int id_renew(struct id *id); /* before its route is resolved */
+int id_renew_connect(struct id *id); /* the route too has to be what the rule allows */
+/* A request. Unless 0 is returned its peer was turned away, and it has failed. */
+int id_renew_accept(struct id *id);
 /* What caps the client's wishes: NULL: nothing does. */
 const struct policy_settings *id_get_caps(const struct id *id);

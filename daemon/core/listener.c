@@ -172,11 +172,12 @@ static void turn_away(const struct listener *listener, struct fabric_id *request
 	fabric_id_free(request);
 }
 
-void listener_turn_away(struct id *request, enum refusal_code code, const char *text)
+void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
+			const char *text)
 {
 	uint8_t data[REFUSAL_MAX];
 	size_t max = id_is_datagram(request) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
-	size_t len = refusal_pack(data, max, code, /* retry_after_ms= */ 0, text);
+	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
 
 	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
 }

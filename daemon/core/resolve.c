@@ -52,8 +52,7 @@ static struct plan *free_plan(struct plan *plan)
 	return NULL;
 }
 
-/* Of what was begun in the client's name, with R. */
-static void tell_failure(struct id *id, enum rdma_cm_event_type type, int r)
+void conn_tell_failure(struct id *id, enum rdma_cm_event_type type, int r)
 {
 	struct session_event out = { .id = id, .type = type };
 	struct fabric_event none = { 0 };
@@ -116,7 +115,7 @@ static void follow_plan(struct id *id)
 		pool_miss(id->session->core->pool, &plan->key, id->tos);
 	free(plan);
 	if (r != 0)
-		tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
 }
 
 /* The spare is asked about as if it were ours already: who may not have it leaves it where it is. */
@@ -155,7 +154,7 @@ static int connect_spare(struct id *id, const struct pool_key *key, const struct
 	r = decide_over_spare(id, spare, plan, &verdict, ret);
 	if (r != 0 || !*ret)
 		return r;
-	id->tos = spare_get_tos(spare);
+	id->tos = id->route_tos = spare_get_tos(spare);
 	r = pool_take(pool, spare, id->session->channel, id, &id->fabric);
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "take over an id");
@@ -231,9 +230,13 @@ int id_resolve_route(struct id *id, unsigned timeout_ms)
 
 	if (id->state != ID_ADDR_RESOLVED)
 		return id_refuse_state(id, "resolve_route");
+	r = id_renew(id);
+	if (r != 0)
+		return r;
 	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
 	if (r < 0)
 		return failure_set_fabric(&id->session->failure, r, "resolve the route");
+	id->route_tos = id->tos;
 	id_set_state(id, ID_ROUTE_QUERY);
 	return 0;
 }
@@ -250,7 +253,7 @@ void conn_go_on(struct id *id)
 		r = id_resolve_route(id, timeout_ms);
 		if (r == 0)
 			return;
-		tell_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
+		conn_tell_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
 	}
 	if (id->state == ID_ROUTE_RESOLVED && id->plan)
 		follow_plan(id);

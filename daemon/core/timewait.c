@@ -25,6 +25,7 @@ struct held {
 	struct list link; /* entry.held */
 	struct id *id;
 	bool accept;
+	struct fabric_event *request; /* that is accepted: policy may have to look at it again */
 	struct rdma_conn_param param;
 	uint8_t private_data[256];
 };
@@ -81,6 +82,7 @@ static void drop_held(struct held *held)
 {
 	list_remove(&held->link);
 	held->id->held = NULL;
+	free(held->request);
 	free(held);
 }
 
@@ -105,6 +107,7 @@ static void release(struct entry *entry)
 		memcpy(data, held->private_data, sizeof(data));
 		if (param.private_data)
 			param.private_data = data;
+		id->request = TAKE_PTR(held->request);
 		drop_held(held);
 		conn_resume(id, &param, accept);
 	}
@@ -214,6 +217,7 @@ int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accep
 		return -ENOMEM;
 	held->id = id;
 	held->accept = accept;
+	held->request = TAKE_PTR(id->request);
 	held->param = *param;
 	if (param->private_data) {
 		memcpy(held->private_data, param->private_data, param->private_data_len);

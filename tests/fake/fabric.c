@@ -63,10 +63,12 @@ static int on_turn(sd_event_source *source, void *userdata)
 		if (fabric->ops->routes_changed)
 			fabric->ops->routes_changed(fabric->userdata);
 	}
-	while (!fabric->holds_events && (l = list_first(&fabric->pending))) {
+	while ((!fabric->holds_events || fabric->n_released > 0) &&
+	       (l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
 
 		list_remove(&p->link);
+		fabric->n_released -= fabric->n_released > 0;
 		if (p->id) {
 			if (p->event.conn.private_data_len > 0)
 				p->event.conn.private_data = p->event.private_data;
@@ -322,6 +324,12 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
 void fake_hold_events(struct fabric *fabric, bool hold)
 {
 	fabric->holds_events = hold;
+	fake_kick(fabric);
+}
+
+void fake_release_events(struct fabric *fabric, unsigned n)
+{
+	fabric->n_released = n;
 	fake_kick(fabric);
 }
 

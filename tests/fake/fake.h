@@ -63,6 +63,8 @@ void fake_set_knows_routes(struct fabric *fabric, bool knows);
 
 /* Events wait until this is called with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);
+/* N of those that wait come nevertheless. */
+void fake_release_events(struct fabric *fabric, unsigned n);
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
 			int status);

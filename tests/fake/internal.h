@@ -40,6 +40,7 @@ struct fabric {
 	uint32_t stranger;
 	unsigned n_stale;
 	bool holds_events;
+	unsigned n_released; /* of those that are held */
 	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;

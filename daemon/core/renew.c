@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/id.h"
+
+/*
+ * A connection that is not made yet does not exist, and what exists is all that OnReload=keep keeps. So an
+ * id whose address was resolved, or whose request came, before the policy was replaced is decided over once
+ * more when it connects or accepts. It gets the rule that decides then, with its limits and settings. What
+ * of these cannot be changed any more has to be as the rule wants it.
+ */
+
+/* There is nothing to wait for. */
+#define RETRY_MS 100
+
+static bool is_decided(const struct id *id)
+{
+	return id->policy == id->session->core->policy;
+}
+
+/* What was admitted already, by another rule: a connection that is held back, or a request. */
+static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule)
+{
+	struct core *core = id->session->core;
+	struct tally *tally = admissions_find(core->admissions, rule);
+	struct policy_settings settings = rule->settings;
+	struct admitted admitted;
+	int r;
+
+	if (!id->admitted.tally || id->admitted.tally == tally)
+		return 0;
+	/* It is just being answered. */
+	settings.pending = 0;
+	r = decide_admit_within(id->session, wish, rule, &settings, tally, id->admitted.pending,
+				&admitted);
+	if (r != 0)
+		return r;
+	admitted_done(&id->admitted);
+	id->admitted = admitted;
+	return 0;
+}
+
+/* RULE could have given ID the traffic class TOS. */
+static bool allows_tos(const struct id *id, const struct policy_rule *rule, int tos)
+{
+	const struct policy_settings *settings = &rule->settings;
+
+	if (settings->tos >= 0)
+		return tos == settings->tos;
+	return settings->tos_max < 0 || tos <= settings->tos_max ||
+	       tos == conn_choose_tos(id, rule);
+}
+
+int id_renew(struct id *id)
+{
+	struct policy_verdict verdict;
+	struct id_wish wish;
+	int r;
+
+	if (is_decided(id))
+		return 0;
+	r = conn_decide(id, /* early= */ false, NULL, NULL, &verdict);
+	if (r != 0)
+		return r;
+	wish_to_connect(&wish, id);
+	r = admit_again(id, &wish.wish, verdict.rule);
+	return r != 0 ? r : conn_admit(id, &verdict);
+}
+
+int id_renew_connect(struct id *id)
+{
+	struct failure *failure = &id->session->failure;
+	int r = id_renew(id);
+
+	if (r != 0 || allows_tos(id, id->rule, id->route_tos))
+		return r;
+	r = failure_set(failure, STATUS_BAD_STATE,
+			"connect: the route of id %u was resolved with a traffic class that %s:%u "
+			"does not allow: resolve again, with a new id",
+			id->handle, id->rule->file, id->rule->line);
+	failure->error = ESTALE;
+	return r;
+}
+
+static bool allows_cap(int told, int cap)
+{
+	return cap < 0 || (told >= 0 && told <= cap);
+}
+
+/* The program has set its QP up already, by what it was told with the request. */
+static bool allows_what_was_told(const struct id *id, const struct policy_rule *rule)
+{
+	const struct policy_settings *told = &id->rule->settings, *now = &rule->settings;
+
+	return allows_tos(id, rule, id->tos) &&
+	       (now->ack_timeout < 0 || now->ack_timeout == id->ack_timeout) &&
+	       allows_cap(told->responder_resources, now->responder_resources) &&
+	       allows_cap(told->initiator_depth, now->initiator_depth) &&
+	       allows_cap(told->retry_count, now->retry_count) &&
+	       allows_cap(told->rnr_retry_count, now->rnr_retry_count);
+}
+
+static int renew_accept(struct id *id)
+{
+	struct failure *failure = &id->session->failure;
+	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
+	struct id_wish wish;
+	int r;
+
+	wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	wish.wish.id = id;
+	decide(id->session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW) {
+		listener_turn_away(id, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,
+				   /* retry_after_ms= */ 0, verdict.reason);
+		return failure_set_denied(failure, &verdict, "uid %u may not accept the %s %s",
+					  id->session->identity.uid, wish.wish.what,
+					  wish_object(&wish.wish, object));
+	}
+	if (!id_is_datagram(id) && !allows_what_was_told(id, verdict.rule)) {
+		listener_turn_away(id, REFUSAL_BUSY, RETRY_MS, "policy has changed");
+		r = failure_set(failure, STATUS_BAD_STATE,
+				"accept: id %u came with settings that %s:%u does not allow: its "
+				"peer is told to come again",
+				id->handle, verdict.rule->file, verdict.rule->line);
+		failure->error = ESTALE;
+		return r;
+	}
+	r = admit_again(id, &wish.wish, verdict.rule);
+	if (r != 0)
+		listener_turn_away(id, REFUSAL_BUSY, r > 0 ? failure->retry_after_ms : 1000,
+				   "busy");
+	else
+		id_set_rule(id, verdict.rule);
+	return r;
+}
+
+int id_renew_accept(struct id *id)
+{
+	int r = is_decided(id) ? 0 : renew_accept(id);
+
+	if (r != 0)
+		id_set_state(id, ID_FAILED);
+	return r;
+}

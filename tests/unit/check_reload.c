@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/timewait.h"
+#include "tests/unit/pair.h"
+
+/*
+ * OnReload=keep keeps what exists. A connection that was not made does not exist: whatever was resolved, asked
+ * or held back under an earlier policy, the one in force decides when it is made.
+ */
+
+static uint64_t n_decided(enum policy_operation operation, enum decision decision)
+{
+	return core->metrics.decisions[operation][decision];
+}
+
+static const struct tally *tally_of(size_t rule)
+{
+	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
+}
+
+/* The server's, of the client's id ACTIVE, which asks with "hello". */
+static struct id *request_of(struct id *active)
+{
+	struct rdma_conn_param p = param("hello");
+	unsigned n = server.n;
+	struct id *request;
+
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request), 0);
+	return request;
+}
+
+/* What the client's last event says: the broker at the other end has refused. */
+static struct refusal last_refusal(void)
+{
+	struct refusal refusal;
+
+	run_loop();
+	ck_assert_int_eq(client.events[(client.n - 1) % 64].type, RDMA_CM_EVENT_REJECTED);
+	ck_assert(refusal_unpack(&refusal, client.events[(client.n - 1) % 64].data, REFUSAL_MAX));
+	return refusal;
+}
+
+START_TEST(connect_is_decided_by_the_policy_in_force)
+{
+	uint64_t n_rejected = n_decided(POLICY_CONNECT, DECISION_REJECTED), n_allowed;
+	struct rdma_conn_param p = param("");
+	struct id *id;
+
+	pair_start_listening(7471);
+	id = pair_resolve(1, 7471);
+	pair_set_policy("allow session\nreject connect peer 10.9.0.1 reason \"closed\"\n");
+	ck_assert_int_eq(id_connect(id, &p, NULL), STATUS_DENIED);
+	ck_assert_int_eq(client.session->failure.error, EACCES);
+	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
+	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "closed"));
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_REJECTED), n_rejected + 1);
+	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
+
+	/* Where it is allowed again, by the rule that does so now: its limits, and its count. */
+	pair_set_policy("allow session\nallow connect max 1\n");
+	n_allowed = n_decided(POLICY_CONNECT, DECISION_ALLOWED);
+	ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_ALLOWED), n_allowed + 1);
+	ck_assert_uint_eq(tally_of(1)->n_now, 1);
+	ck_assert_uint_eq(id->rule->line, 2);
+	run_loop();
+}
+END_TEST
+
+START_TEST(the_limits_are_those_of_the_rule_in_force)
+{
+	struct rdma_conn_param p = param("");
+	struct id *ids[3];
+
+	pair_start_listening(7471);
+	for (uint32_t i = 0; i < 3; i++)
+		ids[i] = pair_resolve(i + 1, 7471);
+	pair_set_policy("allow session\nallow connect max 1\nallow any\n");
+	ck_assert_int_eq(id_connect(ids[0], &p, NULL), 0);
+	ck_assert_int_eq(id_connect(ids[1], &p, NULL), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "max 1"));
+	pair_set_policy("allow session\nallow connect rate 1/s burst 1\nallow any\n");
+	ck_assert_int_eq(id_connect(ids[1], &p, NULL), 0);
+	ck_assert_int_eq(id_connect(ids[2], &p, NULL), STATUS_BUSY);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 2);
+	run_loop();
+}
+END_TEST
+
+START_TEST(a_route_is_decided_over_too)
+{
+	struct rdma_conn_param p = param("");
+	struct id *id = make(&client, 1);
+
+	pair_start_listening(7471);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL),
+			 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	pair_set_policy("allow session\n");
+	ck_assert_int_eq(id_resolve_route(id, 100), STATUS_DENIED);
+	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 0);
+
+	/* Before the route is resolved all settings of the rule can still act. */
+	pair_set_policy("allow session\nallow connect tos 104 ack-timeout 14 reuseaddr yes\n"
+			"allow any\n");
+	ck_assert_int_eq(id_resolve_route(id, 100), 0);
+	pair_expect(&client, 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_TOS), 104);
+	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_ACK_TIMEOUT), 14);
+	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_REUSEADDR), 1);
+	ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+	run_loop();
+}
+END_TEST
+
+/* The kernel has taken the traffic class into the path: with another one the route has to be resolved again. */
+START_TEST(the_traffic_class_of_a_route)
+{
+	struct rdma_conn_param p = param("");
+	struct id *id;
+
+	pair_start_listening(7471);
+	id = pair_resolve(1, 7471);
+	pair_set_policy("allow session\nallow connect tos 104\n");
+	ck_assert_int_eq(id_connect(id, &p, NULL), STATUS_BAD_STATE);
+	ck_assert_int_eq(client.session->failure.error, ESTALE);
+	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "test.rules:2"));
+	/* Nor by asking for it now, which comes too late. */
+	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 104), 0);
+	ck_assert_int_eq(id_connect(id, &p, NULL), STATUS_BAD_STATE);
+	ck_assert_int_eq(client.session->failure.error, ESTALE);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+	/* Resolved again it has the right one. */
+	id = pair_resolve(2, 7471);
+	ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+
+	/* A cap is as good as a class that is forced, and what is below it stays. */
+	pair_set_policy("allow any\n");
+	id = make(&client, 3);
+	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 40), 0);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL),
+			 0);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	pair_set_policy("allow session\nallow connect tos-max 32\n");
+	ck_assert_int_eq(id_connect(id, &p, NULL), STATUS_BAD_STATE);
+	ck_assert_int_eq(client.session->failure.error, ESTALE);
+	pair_set_policy("allow session\nallow connect tos-max 48\n");
+	ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(id->tos, 40);
+	run_loop();
+}
+END_TEST
+
+START_TEST(caps_ack_timeout_and_reuseaddr_of_the_new_rule)
+{
+	struct rdma_conn_param p = param("");
+	struct id *id;
+	unsigned n;
+
+	pair_start_listening(7471);
+	pair_set_policy("allow session\nallow connect reuseaddr yes\nallow any\n");
+	id = pair_resolve(1, 7471);
+	ck_assert(id->reuseaddr);
+	pair_set_policy("allow any\n");
+	ck_assert_int_eq(id_connect(id, &p, NULL), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "REUSEADDR"));
+
+	id = pair_resolve(2, 7471);
+	p.initiator_depth = p.responder_resources = 16;
+	p.retry_count = p.rnr_retry_count = 7;
+	pair_set_policy("allow session\n"
+			"allow connect ack-timeout 14 initiator-depth 4 responder-resources 5 \\\n"
+			"	retry-count 3 rnr-retry-count 2 reuseaddr yes\nallow any\n");
+	n = server.n;
+	ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ck_assert_uint_eq(server.events[n].conn.initiator_depth, 4);
+	ck_assert_uint_eq(server.events[n].conn.responder_resources, 5);
+	ck_assert_uint_eq(server.events[n].conn.retry_count, 3);
+	ck_assert_uint_eq(server.events[n].conn.rnr_retry_count, 2);
+	ck_assert_int_eq(id->ack_timeout, 14);
+	ck_assert(id->reuseaddr);
+}
+END_TEST
+
+START_TEST(accept_is_decided_by_the_policy_in_force)
+{
+	struct rdma_conn_param p = param("");
+	struct id *active, *request;
+	struct refusal refusal;
+
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
+	request = request_of(active);
+	pair_set_policy("allow session\nallow connect\n"
+			"reject accept peer 10.9.0.0/24 reason \"not a storage host\"\n");
+	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_DENIED);
+	ck_assert_int_eq(server.session->failure.error, EACCES);
+	ck_assert_str_eq(server.session->failure.rule, "test.rules:3");
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
+	ck_assert_int_eq(request->state, ID_FAILED);
+	refusal = last_refusal();
+	ck_assert_int_eq(refusal.code, REFUSAL_DENIED);
+	ck_assert_str_eq(refusal.text, "not a storage host");
+	ck_assert_uint_eq(tally_of(2)->n_rejected, 1);
+	ck_assert_int_eq(active->state, ID_FAILED);
+
+	/* The listener exists, and stays; what comes to it is decided over by the new policy, as ever. */
+	pair_set_policy("allow session\nallow connect\nallow accept\n");
+	request = request_of(pair_resolve(2, 7471));
+	pair_set_policy("allow session\nallow connect\n");
+	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_DENIED);
+	refusal = last_refusal();
+	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
+	ck_assert_uint_eq(core->n_listeners, 1);
+}
+END_TEST
+
+/* What the request said first is not forgotten until it is answered. */
+START_TEST(accept_is_decided_with_the_requests_data)
+{
+	struct rdma_conn_param p = param("");
+	struct id *request;
+
+	pair_start_listening(7471);
+	request = request_of(pair_resolve(1, 7471));
+	pair_set_policy("allow session\nallow accept data \"hello\" max 1\nallow connect\n");
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(1)->n_now, 1);
+	ck_assert_uint_eq(tally_of(1)->n_pending, 0);
+	pair_set_policy("allow any\n");
+	run_loop();
+	request = request_of(pair_resolve(2, 7471));
+	pair_set_policy("allow session\nreject accept data \"hello\"\nallow any\n");
+	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_DENIED);
+}
+END_TEST
+
+START_TEST(a_request_past_the_new_rules_limit)
+{
+	struct rdma_conn_param p = param("");
+	struct id *requests[3];
+	struct refusal refusal;
+
+	pair_start_listening(7471);
+	for (uint32_t i = 0; i < 3; i++)
+		requests[i] = request_of(pair_resolve(i + 1, 7471));
+	/* Whoever waited already is not to wait for others that do. */
+	pair_set_policy("allow session\nallow accept max 1 pending 1\n");
+	ck_assert_int_eq(id_accept(requests[0], &p, NULL), 0);
+	ck_assert_int_eq(id_accept(requests[1], &p, NULL), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "max 1"));
+	ck_assert_int_eq(requests[1]->state, ID_FAILED);
+	refusal = last_refusal();
+	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
+	ck_assert_uint_gt(refusal.retry_after_ms, 0);
+	/* A rule that has stayed the same goes on with what it has counted, and counts nothing twice. */
+	pair_set_policy(
+		"reject listen\nallow session\nallow accept max 1 pending 1\nallow accept\n");
+	ck_assert_uint_eq(tally_of(2)->n_now, 1);
+	pair_set_policy("allow session\nallow any max 4\n");
+	ck_assert_int_eq(id_accept(requests[2], &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(1)->n_now, 1);
+}
+END_TEST
+
+START_TEST(a_rule_that_stays_counts_once)
+{
+	struct rdma_conn_param p = param("");
+	struct id *active, *request;
+
+	pair_set_policy("allow session\nallow listen\nallow connect\nallow accept max 1\n");
+	pair_start_listening(7471);
+	active = pair_resolve(1, 7471);
+	request = request_of(active);
+	pair_set_policy("allow session\nallow accept max 1\n");
+	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(1)->n_now, 1);
+	ck_assert_uint_eq(tally_of(1)->n_pending, 0);
+	id_free(request);
+	ck_assert_uint_eq(tally_of(1)->n_now, 0);
+}
+END_TEST
+
+/* The program has set up its QP by what came with the request, which no event takes back. */
+START_TEST(a_request_told_with_other_settings)
+{
+	static const char *const rules[] = {
+		"allow accept tos 104\n",           "allow accept ack-timeout 14\n",
+		"allow accept retry-count 3\n",     "allow accept rnr-retry-count 3\n",
+		"allow accept initiator-depth 3\n", "allow accept responder-resources 3\n",
+	};
+	struct rdma_conn_param p = param("");
+	struct refusal refusal;
+	struct id *request;
+
+	pair_start_listening(7471);
+	for (uint32_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		pair_set_policy("allow any\n");
+		request = request_of(pair_resolve(i + 1, 7471));
+		pair_set_policy(rules[i]);
+		ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_BAD_STATE);
+		ck_assert_int_eq(server.session->failure.error, ESTALE);
+		ck_assert_int_eq(request->state, ID_FAILED);
+		refusal = last_refusal();
+		ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
+		ck_assert_uint_gt(refusal.retry_after_ms, 0);
+	}
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
+	/* What the new rule allows too is no reason. */
+	pair_set_policy("allow session\nallow connect\n"
+			"allow accept tos 104 ack-timeout 14 retry-count 3\n");
+	request = request_of(pair_resolve(20, 7471));
+	pair_set_policy("allow accept tos-max 104 ack-timeout 14 retry-count 4\n");
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+}
+END_TEST
+
+/* Both QP numbers of a connection that has ended rest; what offers one of them is held back. */
+static void rest(struct id **ret_active, struct id **ret_passive)
+{
+	establish(ret_active, ret_passive);
+	ck_assert_int_eq(id_disconnect(*ret_active), 0);
+	run_loop();
+	(*ret_active)->qp_timeout = 31;
+}
+
+static void end_rest(struct id *active, struct id *passive)
+{
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+}
+
+START_TEST(a_connect_that_was_held_back)
+{
+	struct id *active, *passive, *allowed, *denied, *moved;
+	struct rdma_conn_param p = param("");
+	unsigned n, n_connects;
+
+	rest(&active, &passive);
+	denied = pair_resolve(2, 7471);
+	n_connects = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(id_connect(denied, &p, NULL), 0);
+	pair_set_policy("allow session\nreject connect reason \"closed\"\nallow any\n");
+	n = client.n;
+	end_rest(active, passive);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n_connects);
+	pair_expect(&client, n + 1, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+	ck_assert_uint_eq(client.events[n + 1].id, 2);
+	ck_assert_ptr_nonnull(strstr(client.events[n + 1].text, "closed"));
+	ck_assert_int_eq(denied->state, ID_FAILED);
+	ck_assert_ptr_null(denied->held);
+
+	/* With a route that the rule would not have let be resolved so: likewise. And where it may go it goes. */
+	pair_set_policy("allow any\n");
+	timewait_enter(active);
+	active->qp_timeout = 31;
+	allowed = pair_resolve(3, 7471);
+	moved = pair_resolve(4, 7472);
+	ck_assert_int_eq(id_connect(allowed, &p, NULL), 0);
+	ck_assert_int_eq(id_connect(moved, &p, NULL), 0);
+	pair_set_policy("allow session\nallow connect port 7471 max 1\nallow connect tos 104\n"
+			"allow any\n");
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n_connects + 1);
+	ck_assert_int_eq(allowed->state, ID_CONNECTING);
+	ck_assert_uint_eq(tally_of(1)->n_now, 1);
+	ck_assert_int_eq(moved->state, ID_FAILED);
+	pair_expect(&client, client.n - 2, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
+}
+END_TEST
+
+/* The data of its request is known until it has gone out. */
+START_TEST(an_accept_that_was_held_back)
+{
+	static const struct {
+		const char *rules;
+		bool goes_out;
+	} table[] = {
+		{ "allow session\nallow accept data \"hello\"\n", true },
+		{ "allow session\nreject accept data \"hello\"\nallow any\n", false },
+	};
+	struct id *active, *passive, *request, *asking;
+	struct rdma_conn_param p = param("");
+	unsigned n, n_accepts;
+
+	rest(&active, &passive);
+	for (uint32_t i = 0; i < 2; i++) {
+		pair_set_policy("allow any\n");
+		timewait_enter(active);
+		active->qp_timeout = 31;
+		p.qp_num = QPN + 1; /* the other side's is not to rest */
+		asking = pair_resolve(2 + i, 7471);
+		p.private_data = "hello";
+		p.private_data_len = 5;
+		n = server.n;
+		ck_assert_int_eq(id_connect(asking, &p, NULL), 0);
+		pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request),
+				 0);
+		n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
+		p = param("");
+		ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+		ck_assert_ptr_nonnull(request->held);
+		ck_assert_ptr_null(request->request);
+		pair_set_policy(table[i].rules);
+		n = server.n;
+		fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		if (i == 0)
+			fake_send_event_to(core->fabric, passive->fabric,
+					   RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		run_loop();
+		ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT),
+				  n_accepts + table[i].goes_out);
+		ck_assert_int_eq(request->state, table[i].goes_out ? ID_ACCEPTED : ID_FAILED);
+		ck_assert_ptr_null(request->request);
+		if (table[i].goes_out)
+			continue;
+		pair_expect(&server, server.n - 1, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+		ck_assert_int_eq(last_refusal().code, REFUSAL_DENIED);
+	}
+}
+END_TEST
+
+/* Resolved and connected in one go: the last step is the policy's that is in force then. */
+START_TEST(a_plan_that_a_reload_overtakes)
+{
+	struct plan plan = { .param = { .qp_num = QPN }, .device = "fake0", .port_num = 1 };
+	struct id *id = make(&client, 1);
+
+	pair_start_listening(7471);
+	fake_hold_events(core->fabric, true);
+	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &plan),
+			 0);
+	fake_release_events(core->fabric, 1);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_ROUTE_QUERY);
+	pair_set_policy("allow session\nreject connect reason \"closed\"\n");
+	fake_hold_events(core->fabric, false);
+	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+	ck_assert_ptr_nonnull(strstr(client.events[0].text, "closed"));
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+}
+END_TEST
+
+UNIT_MAIN("reload", pair_set_up, pair_tear_down, connect_is_decided_by_the_policy_in_force,
+	  the_limits_are_those_of_the_rule_in_force, a_route_is_decided_over_too,
+	  the_traffic_class_of_a_route, caps_ack_timeout_and_reuseaddr_of_the_new_rule,
+	  accept_is_decided_by_the_policy_in_force, accept_is_decided_with_the_requests_data,
+	  a_request_past_the_new_rules_limit, a_rule_that_stays_counts_once,
+	  a_request_told_with_other_settings, a_connect_that_was_held_back,
+	  an_accept_that_was_held_back, a_plan_that_a_reload_overtakes)
