@@ -13,16 +13,19 @@ struct purposes {
 	struct policy_verdict connect;
 };
 
-static int check_privileged(struct id *id, const struct sockaddr *addr, const char *text)
+int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
+		    const char *verb)
 {
-	struct session *session = id->session;
 	struct wish wish = {
 		.question = { .operation = POLICY_LISTEN,
 			      .local = addr,
 			      .port = addr_port(addr),
-			      .port_space = id->ps },
+			      .port_space = ps },
+		.what = verb,
+		.addrs[0] = addr,
 	};
 	struct policy_verdict verdict;
+	char text[ADDR_STRLEN];
 
 	/* Peers trust these ports, and the kernel cannot tell the broker from its clients. */
 	if (wish.question.port == 0 || wish.question.port >= 1024)
@@ -30,11 +33,14 @@ static int check_privileged(struct id *id, const struct sockaddr *addr, const ch
 	decide_ask(session, &wish, &verdict);
 	if (verdict.answer == POLICY_ALLOW && verdict.rule->names_port)
 		return 0;
-	return failure_set(
-		&session->failure, STATUS_DENIED,
-		"bind %s: a port below 1024 needs a rule that allows to listen and names "
-		"the port",
-		text);
+	if (verdict.answer == POLICY_ALLOW)
+		verdict.reason = "a port below 1024 needs a rule that names it";
+	verdict.answer = POLICY_REJECT;
+	decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+	return failure_set(&session->failure, STATUS_DENIED,
+			   "%s %s: a port below 1024 needs a rule that allows to listen and names "
+			   "the port",
+			   verb, addr_to_string(addr, text));
 }
 
 static int decide_purposes(struct id *id, const struct sockaddr *addr, const char *text,
@@ -139,7 +145,7 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 	if (id->state != ID_IDLE)
 		return id_refuse_state(id, "bind");
 	addr_to_string(addr, text);
-	r = check_privileged(id, addr, text);
+	r = bind_check_port(id->session, id->ps, addr, "bind");
 	if (r == 0)
 		r = decide_purposes(id, addr, text, &purposes);
 	if (r == 0)

@@ -202,6 +202,9 @@ void id_tell(struct id *id, struct session_event *event);
 
 /* bind.c: REUSEADDR asked for once the id is bound */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr);
+/* SESSION may have the port of ADDR, where it is below 1024. VERB as in "bind". */
+int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
+		    const char *verb);
 /* listener.c: the passive side */
 void listener_on_request(struct listener *listener, struct fabric_event *event);
 struct listener *listener_free(struct listener *listener);

@@ -87,6 +87,10 @@ static int decide_listen(struct id *id, const struct policy_rule **ret)
 		return failure_set_denied(&id->session->failure, &verdict,
 					  "uid %u may not listen on %s", id->session->identity.uid,
 					  wish_object(&wish.wish, object));
+	/* It may have been bound under an earlier policy. */
+	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on");
+	if (r != 0)
+		return r;
 	r = decide_admit(id->session, &wish.wish, verdict.rule,
 			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
 			 &id->admitted);

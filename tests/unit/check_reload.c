@@ -456,10 +456,25 @@ START_TEST(a_plan_that_a_reload_overtakes)
 }
 END_TEST
 
+START_TEST(a_port_below_1024_that_was_bound_before)
+{
+	struct id *id = make(&server, 1);
+
+	pair_set_policy("allow session\nallow listen port 443\n");
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 443)), 0);
+	pair_set_policy("allow session\nallow listen\n");
+	ck_assert_int_eq(id_listen(id, 0), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "below 1024"));
+	pair_set_policy("allow session\nallow listen port 1-1023\n");
+	ck_assert_int_eq(id_listen(id, 0), 0);
+}
+END_TEST
+
 UNIT_MAIN("reload", pair_set_up, pair_tear_down, connect_is_decided_by_the_policy_in_force,
 	  the_limits_are_those_of_the_rule_in_force, a_route_is_decided_over_too,
 	  the_traffic_class_of_a_route, caps_ack_timeout_and_reuseaddr_of_the_new_rule,
 	  accept_is_decided_by_the_policy_in_force, accept_is_decided_with_the_requests_data,
 	  a_request_past_the_new_rules_limit, a_rule_that_stays_counts_once,
 	  a_request_told_with_other_settings, a_connect_that_was_held_back,
-	  an_accept_that_was_held_back, a_plan_that_a_reload_overtakes)
+	  an_accept_that_was_held_back, a_plan_that_a_reload_overtakes,
+	  a_port_below_1024_that_was_bound_before)
