@@ -43,19 +43,20 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 			   verb, addr_to_string(addr, text));
 }
 
-static int decide_purposes(struct id *id, const struct sockaddr *addr, const char *text,
+/* WHAT as in "bind": SESSION wants to, or to have what is bound already. */
+static int decide_purposes(struct session *session, const struct id *id,
+			   const struct sockaddr *addr, const char *what, const char *text,
 			   struct purposes *ret)
 {
-	struct session *session = id->session;
 	struct wish wish = {
 		.question = { .operation = POLICY_CONNECT,
 			      .early = true,
 			      .local = addr,
 			      .port = -1,
 			      .port_space = id->ps },
-		.what = "bind",
+		.what = what,
 		.object = text,
-		.id = id,
+		.id = session == id->session ? id : NULL,
 	};
 
 	decide_ask(session, &wish, &ret->connect);
@@ -67,8 +68,23 @@ static int decide_purposes(struct id *id, const struct sockaddr *addr, const cha
 		return 0;
 	decide_audit(session, &wish, &ret->listen, /* overflow= */ NULL);
 	return failure_set_denied(&session->failure, &ret->listen,
-				  "bind %s: uid %u may neither listen nor connect there", text,
+				  "%s %s: uid %u may neither listen nor connect there", what, text,
 				  session->identity.uid);
+}
+
+int bind_decide_over(struct session *session, const struct id *id, const char *what)
+{
+	struct fabric_id_info info;
+	struct purposes purposes;
+	char text[ADDR_STRLEN];
+	int r;
+
+	fabric_id_get_info(id->fabric, &info);
+	r = bind_check_port(session, id->ps, (struct sockaddr *)&info.local, what);
+	if (r != 0)
+		return r;
+	addr_to_string((struct sockaddr *)&info.local, text);
+	return decide_purposes(session, id, (struct sockaddr *)&info.local, what, text, &purposes);
 }
 
 /*
@@ -110,7 +126,8 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr)
 		return id_refuse_state(id, "set_option");
 	fabric_id_get_info(id->fabric, &info);
 	addr_to_string((struct sockaddr *)&info.local, text);
-	r = decide_purposes(id, (struct sockaddr *)&info.local, text, &purposes);
+	r = decide_purposes(id->session, id, (struct sockaddr *)&info.local, "bind", text,
+			    &purposes);
 	if (r != 0)
 		return r;
 	id->reuseaddr_asked = true;
@@ -147,7 +164,7 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 	addr_to_string(addr, text);
 	r = bind_check_port(id->session, id->ps, addr, "bind");
 	if (r == 0)
-		r = decide_purposes(id, addr, text, &purposes);
+		r = decide_purposes(id->session, id, addr, "bind", text, &purposes);
 	if (r == 0)
 		r = decide_reuseaddr(id, addr, text, &purposes, &reuseaddr);
 	if (r != 0)

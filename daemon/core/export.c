@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,8 +104,168 @@ int id_export(struct id *id, int *ret_fd)
 	return 0;
 }
 
+/*
+ * Who takes an id over is asked for what the id stands for, as if it had made it itself. The user, the
+ * groups and the unit are what rules look at, so where these stay the same the verdict does too, if it is
+ * that of the policy in force. Within one process nothing changes hands.
+ */
+static bool has_to_ask(const struct session *session, const struct id *id)
+{
+	const struct identity *from = &id->session->identity, *to = &session->identity;
+
+	if (from->uid != to->uid || from->n_gids != to->n_gids ||
+	    memcmp(from->gids, to->gids, from->n_gids * sizeof(gid_t)) != 0)
+		return true;
+	if (from->pid == to->pid && from->pid > 0)
+		return false;
+	return !from->unit || !to->unit || strcmp(from->unit, to->unit) != 0 ||
+	       id->policy != session->core->policy;
+}
+
+/* What policy says to a take-over. */
+struct take_over {
+	struct policy_verdict verdict; /* its rule becomes the id's; NULL: nothing was decided */
+	struct admitted admitted; /* by that rule; its tally NULL: what counted the id goes on */
+};
+
+/* False: nothing is decided by what it stands for. */
+static bool wish_to_take_over(struct id_wish *ret, struct id *id)
+{
+	switch (id->state) {
+	case ID_LISTENING:
+		wish_to_listen(ret, id);
+		ret->wish.what = "take over the listener on";
+		break;
+	case ID_ADDR_QUERY:
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+	case ID_REQUEST:
+	case ID_ACCEPTED:
+	case ID_ESTABLISHED:
+	case ID_DISCONNECTING:
+		if (id->passive) {
+			wish_to_accept(ret, id->fabric, id->ps, id->request);
+			ret->wish.what = id->request ? "take over the request from" :
+						       "take over the connection from";
+		} else {
+			wish_to_connect(ret, id);
+			ret->wish.what = "take over the connection to";
+		}
+		break;
+	default:
+		return false;
+	}
+	ret->wish.question.early = id->state == ID_ADDR_QUERY;
+	/* It has a number in the other session only. */
+	ret->wish.id = NULL;
+	return true;
+}
+
+/* What was bound to before is the new one's to use from now on. */
+static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
+			 const struct policy_verdict *verdict)
+{
+	struct policy_verdict rejected = { .answer = POLICY_REJECT, .rule = verdict->rule };
+	char object[WISH_OBJECT_LEN];
+
+	if (id->passive)
+		return 0;
+	if (id->state != ID_LISTENING && id->reuseaddr &&
+	    verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO) {
+		rejected.reason = "it is bound with REUSEADDR, which the rule does not allow";
+		decide_audit(session, &wish->wish, &rejected, /* overflow= */ NULL);
+		return failure_set_denied(&session->failure, &rejected, "uid %u may not %s %s",
+					  session->identity.uid, wish->wish.what,
+					  wish_object(&wish->wish, object));
+	}
+	return bind_check_port(session, id->ps, (const struct sockaddr *)&wish->info.local,
+			       "take over");
+}
+
+/* Not at a rate: nothing new comes onto the network. */
+static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
+			   struct take_over *take_over)
+{
+	const struct policy_rule *rule = take_over->verdict.rule;
+	struct tally *tally = admissions_find(session->core->admissions, rule);
+	struct policy_settings settings = rule->settings;
+	const struct policy_rate none = { 0 };
+
+	if (!id->admitted.tally)
+		return 0;
+	if (id->admitted.tally == tally) {
+		/* The rule counts it already, for the other user. */
+		if (id->session->identity.uid == session->identity.uid)
+			return 0;
+		settings.max = settings.pending = 0;
+	}
+	settings.rate = settings.rate_per_user = settings.rate_per_peer = none;
+	return decide_admit_within(session, wish, rule, &settings, tally, id->admitted.pending,
+				   &take_over->admitted);
+}
+
+static int decide_take_over(struct session *session, struct id *id, struct take_over *ret)
+{
+	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
+	struct id_wish wish;
+	int r;
+
+	if (id->state == ID_BOUND)
+		return bind_decide_over(session, id, "take over");
+	if (!wish_to_take_over(&wish, id))
+		return 0;
+	decide(session, &wish.wish, &verdict);
+	if (verdict.answer == POLICY_REJECT)
+		return failure_set_denied(&session->failure, &verdict, "uid %u may not %s %s",
+					  session->identity.uid, wish.wish.what,
+					  wish_object(&wish.wish, object));
+	/* Once the address is resolved there is a verdict, and it will be about this session. */
+	if (wish.wish.question.early)
+		return 0;
+	r = check_binding(session, id, &wish, &verdict);
+	if (r != 0)
+		return r;
+	ret->verdict = verdict;
+	return admit_take_over(session, id, &wish.wish, ret);
+}
+
+static void adopt(struct id *id, struct take_over *take_over)
+{
+	int r = 0;
+
+	if (!take_over->verdict.rule)
+		return;
+	if (take_over->admitted.tally) {
+		admitted_done(&id->admitted);
+		id->admitted = take_over->admitted;
+	}
+	switch (id->state) {
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+		r = conn_admit(id, &take_over->verdict);
+		break;
+	case ID_REQUEST:
+		id_set_rule(id, take_over->verdict.rule);
+		/* Its new owner is told of the request anew, without what the other one's rule forced. */
+		id->tos = -1;
+		r = conn_apply_settings(id);
+		break;
+	default:
+		id_set_rule(id, take_over->verdict.rule);
+	}
+	/* It cannot be given back: what it does next finds out what is wrong with it. */
+	if (r != 0)
+		id_forget_rule(id);
+}
+
 int id_import(struct session *session, int fd, struct id **ret)
 {
+	struct take_over take_over = { 0 };
 	struct export *export = NULL;
 	uint64_t cookie;
 	struct list *l;
@@ -121,8 +282,17 @@ int id_import(struct session *session, int fd, struct id **ret)
 		return failure_set(
 			&session->failure, STATUS_NO_SUCH_ID,
 			"import: the descriptor does not stand for an id, or not any more");
+	if (has_to_ask(session, export->id)) {
+		r = decide_take_over(session, export->id, &take_over);
+		if (r != 0)
+			return r;
+	}
 	r = id_new_moved(ret, session, export->id);
-	if (r == 0)
-		export_free(export);
-	return r;
+	if (r != 0) {
+		admitted_done(&take_over.admitted);
+		return r;
+	}
+	adopt(*ret, &take_over);
+	export_free(export);
+	return 0;
 }

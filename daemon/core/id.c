@@ -176,6 +176,13 @@ void id_set_rule(struct id *id, const struct policy_rule *rule)
 	id->tally = tally;
 }
 
+void id_forget_rule(struct id *id)
+{
+	id->policy = policy_unref(id->policy);
+	id->rule = NULL;
+	id->tally = tally_unref(id->tally);
+}
+
 const struct policy_settings *id_get_caps(const struct id *id)
 {
 	const struct policy_settings *s = id->rule ? &id->rule->settings : NULL;

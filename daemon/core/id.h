@@ -167,7 +167,10 @@ int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags);
 int id_leave(struct id *id, const struct sockaddr *addr);
 /* *RET_FD, which stands for the id, is the caller's. */
 int id_export(struct id *id, int *ret_fd);
-/* The id that FD stands for becomes SESSION's. STATUS_NO_SUCH_ID: none does. FD stays the caller's. */
+/*
+ * The id that FD stands for becomes SESSION's, if policy lets it have that. STATUS_NO_SUCH_ID: FD stands for
+ * none. On failure nothing has changed. FD stays the caller's.
+ */
 int id_import(struct session *session, int fd, struct id **ret);
 int id_disconnect(struct id *id);
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
@@ -187,6 +190,7 @@ int id_make(struct id *id); /* the fabric's id, of one that was made bare */
 void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
+void id_forget_rule(struct id *id); /* it is to be decided over anew */
 void id_fill_question(const struct fabric_id_info *info, struct policy_question *question);
 /* What an id wishes for, with the facts that are the fabric's. */
 struct id_wish {
@@ -205,6 +209,8 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr);
 /* SESSION may have the port of ADDR, where it is below 1024. VERB as in "bind". */
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb);
+/* SESSION may have ID, which is bound and no more. WHAT as in "take over". */
+int bind_decide_over(struct session *session, const struct id *id, const char *what);
 /* listener.c: the passive side */
 void listener_on_request(struct listener *listener, struct fabric_event *event);
 struct listener *listener_free(struct listener *listener);

@@ -90,7 +90,14 @@ static bool allows_cap(int told, int cap)
 /* The program has set its QP up already, by what it was told with the request. */
 static bool allows_what_was_told(const struct id *id, const struct policy_rule *rule)
 {
-	const struct policy_settings *told = &id->rule->settings, *now = &rule->settings;
+	static const struct policy_settings none = {
+		.responder_resources = -1,
+		.initiator_depth = -1,
+		.retry_count = -1,
+		.rnr_retry_count = -1,
+	};
+	const struct policy_settings *told = id->rule ? &id->rule->settings : &none;
+	const struct policy_settings *now = &rule->settings;
 
 	return allows_tos(id, rule, id->tos) &&
 	       (now->ack_timeout < 0 || now->ack_timeout == id->ack_timeout) &&

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/watch.h"
+#include "tests/unit/pair.h"
+
+/* Who imports another's id is judged as if it had made it itself: FROM exports here, TO imports. */
+
+#define FROM 1000
+#define TO 2000
+
+static struct session *from, *to;
+
+static void become(struct session *session, uid_t uid, pid_t pid, const char *unit)
+{
+	session->identity.uid = uid;
+	session->identity.pid = pid;
+	free(session->identity.unit);
+	session->identity.unit = strdup(unit);
+}
+
+/* The ids of these tests are the server's, also those that connect: to its own listener. */
+static void set_up(void)
+{
+	pair_set_up();
+	from = server.session;
+	to = client.session;
+	become(from, FROM, 10, "from.service");
+	become(to, TO, 20, "to.service");
+	core->settings.max_ids_per_session = 1000;
+}
+
+static uint64_t n_decided(enum policy_operation operation)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < _DECISION_MAX; i++)
+		n += core->metrics.decisions[operation][i];
+	return n;
+}
+
+static const struct tally *tally_of(size_t rule)
+{
+	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
+}
+
+static uint16_t next_port = 7500;
+
+/* One of FROM's in STATE, which is not reached by the other end's doing. */
+static struct id *reach(enum id_state state, bool passive)
+{
+	static uint32_t handle = 10;
+	struct rdma_conn_param p = param("hello");
+	struct id *id = make(&server, handle++), *active, *request;
+	uint16_t port = next_port++;
+	unsigned n = server.n;
+
+	if (state == ID_IDLE)
+		return id;
+	if (state == ID_BOUND || state == ID_LISTENING || state >= ID_CONNECTING)
+		ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", port)), 0);
+	if (state == ID_LISTENING || state >= ID_CONNECTING)
+		ck_assert_int_eq(id_listen(id, 0), 0);
+	if (state == ID_BOUND || state == ID_LISTENING)
+		return id;
+
+	active = make(&server, handle++);
+	if (state == ID_ADDR_QUERY)
+		fake_hold_events(core->fabric, true);
+	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", port), 100,
+					 state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL),
+			 0);
+	run_loop();
+	if (state <= ID_ROUTE_RESOLVED)
+		return active;
+	if (state == ID_CONNECTING && !passive)
+		fake_hold_events(core->fabric, true);
+	p.qp_num = handle; /* none of those that are in time wait */
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	run_loop();
+	if (state == ID_CONNECTING)
+		return active;
+	n = (server.n - 1) % 64;
+	ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(session_get_id(from, server.events[n].request, &request), 0);
+	if (state == ID_REQUEST)
+		return request;
+	p.qp_num = 1000 + handle;
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	run_loop();
+	if (state == ID_ACCEPTED || state == ID_RESPONDED)
+		return passive ? request : active;
+	ck_assert_int_eq(id_establish(active), 0);
+	run_loop();
+	ck_assert_int_eq(active->state, ID_ESTABLISHED);
+	if (state == ID_FAILED) {
+		ck_assert_int_eq(id_disconnect(active), 0);
+		run_loop();
+	}
+	return passive ? request : active;
+}
+
+static int hand_over(struct id *id, struct id **ret)
+{
+	int fd, r;
+
+	ck_assert_int_eq(id_export(id, &fd), 0);
+	r = id_import(to, fd, ret);
+	close(fd);
+	/* The last copy of the descriptor ends the export. */
+	run_loop();
+	return r;
+}
+
+static void let_go(void)
+{
+	fake_hold_events(core->fabric, false);
+	run_loop();
+}
+
+/* What it stands for is asked for, and nothing else will do. */
+START_TEST(each_state_asks_for_its_operation)
+{
+	static const struct {
+		enum id_state state;
+		bool passive;
+		enum policy_operation operation;
+	} table[] = {
+		{ ID_BOUND, false, _POLICY_OPERATION_MAX }, /* both are good for it */
+		{ ID_LISTENING, false, POLICY_LISTEN },
+		{ ID_ADDR_QUERY, false, POLICY_CONNECT },
+		{ ID_ADDR_RESOLVED, false, POLICY_CONNECT },
+		{ ID_ROUTE_RESOLVED, false, POLICY_CONNECT },
+		{ ID_CONNECTING, false, POLICY_CONNECT },
+		{ ID_RESPONDED, false, POLICY_CONNECT },
+		{ ID_ESTABLISHED, false, POLICY_CONNECT },
+		{ ID_REQUEST, true, POLICY_ACCEPT },
+		{ ID_ACCEPTED, true, POLICY_ACCEPT },
+		{ ID_ESTABLISHED, true, POLICY_ACCEPT },
+	};
+	static const char *const none = "allow any user 1000\nallow session\nallow join\n"
+					"reject any user 2000 reason \"not yours\"\n";
+	static const struct {
+		enum policy_operation operation;
+		const char *rules;
+	} one[] = {
+		{ POLICY_LISTEN, "allow any user 1000\nallow listen user 2000\n" },
+		{ POLICY_CONNECT, "allow any user 1000\nallow connect user 2000\n" },
+		{ POLICY_ACCEPT, "allow any user 1000\nallow accept user 2000\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		for (size_t j = 0; j < sizeof(one) / sizeof(one[0]); j++) {
+			bool good =
+				one[j].operation == table[i].operation ||
+				(table[i].state == ID_BOUND && one[j].operation != POLICY_ACCEPT);
+			struct id *id = reach(table[i].state, table[i].passive), *moved = NULL;
+			enum id_state state = id->state;
+			struct policy_rule const *rule = id->rule;
+			int r;
+
+			ck_assert_int_eq(state, table[i].state);
+			pair_set_policy(none);
+			ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
+			ck_assert_int_eq(to->failure.error, EACCES);
+			ck_assert_ptr_nonnull(strstr(to->failure.text, "not yours"));
+			ck_assert_int_eq(id->state, state);
+			ck_assert_ptr_eq(id->session, from);
+			ck_assert_ptr_eq(id->rule, rule);
+
+			pair_set_policy(one[j].rules);
+			r = hand_over(id, &moved);
+			ck_assert_msg(r == (good ? 0 : STATUS_DENIED), "%s, %s: %d",
+				      id_state_to_string(state), one[j].rules, r);
+			ck_assert_int_eq(id->state, good ? ID_MOVED : state);
+			if (good) {
+				ck_assert_int_eq(moved->state, state);
+				if (moved->rule)
+					ck_assert_uint_eq(moved->rule->line, 2);
+			}
+			pair_set_policy("allow any\n");
+			let_go();
+			id_free(moved);
+			id_free(id);
+			run_loop();
+		}
+	}
+}
+END_TEST
+
+/* Without an address, or at its end, it is good for nothing that policy decides over. */
+START_TEST(some_ask_for_nothing)
+{
+	struct id *idle = reach(ID_IDLE, false), *ended = reach(ID_FAILED, false), *moved;
+
+	pair_set_policy("allow session\n");
+	ck_assert_int_eq(hand_over(idle, &moved), 0);
+	ck_assert_int_eq(hand_over(ended, &moved), 0);
+}
+END_TEST
+
+START_TEST(a_refusal_leaves_the_export)
+{
+	struct id *id = reach(ID_LISTENING, false), *moved;
+	unsigned n_ids = core->n_ids;
+	int fd;
+
+	pair_set_policy("allow session\nreject listen user 2000\nallow any\n");
+	ck_assert_int_eq(id_export(id, &fd), 0);
+	ck_assert_int_eq(id_import(to, fd, &moved), STATUS_DENIED);
+	ck_assert_str_eq(to->failure.rule, "test.rules:2");
+	ck_assert_uint_eq(core->n_ids, n_ids);
+	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_MIGRATE), 0);
+	/* Whoever may have it can still take it. */
+	become(to, 3000, 20, "to.service");
+	ck_assert_int_eq(id_import(to, fd, &moved), 0);
+	ck_assert_int_eq(moved->state, ID_LISTENING);
+	ck_assert_uint_eq(moved->rule->line, 3);
+	close(fd);
+}
+END_TEST
+
+static struct notice last;
+static unsigned n_notices;
+
+static void on_event(void *userdata, const struct session_event *event)
+{
+	(void)userdata;
+	(void)event;
+}
+
+static void on_notice(void *userdata, const struct notice *notice)
+{
+	(void)userdata;
+	last = *notice;
+	n_notices++;
+}
+
+START_TEST(it_is_written_down)
+{
+	static const struct session_ops ops = { .event = on_event, .notice = on_notice };
+	struct watch_filter filter = { .kind = NOTICE_DECISION, .operation = -1, .outcome = -1 };
+	struct id *id = reach(ID_ROUTE_RESOLVED, false), *moved;
+	uint64_t n = n_decided(POLICY_CONNECT);
+
+	from->ops = &ops;
+	ck_assert_int_eq(session_watch(from, &filter), 0);
+	pair_set_policy("allow session\nreject connect user 2000\n");
+	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
+	ck_assert_uint_eq(n_notices, 1);
+	ck_assert_int_eq(last.operation, POLICY_CONNECT);
+	ck_assert_int_eq(last.outcome, NOTICE_REJECTED);
+	ck_assert_ptr_eq(last.session, to);
+	ck_assert_ptr_null(last.id);
+	pair_set_policy("allow session\nallow connect user 2000\n");
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_uint_eq(n_notices, 2);
+	ck_assert_int_eq(last.outcome, NOTICE_ALLOWED);
+	ck_assert_uint_eq(tally_of(1)->n_allowed, 1);
+	ck_assert_uint_eq(n_decided(POLICY_CONNECT), n + 2);
+}
+END_TEST
+
+START_TEST(ones_own_is_not_asked_about)
+{
+	struct id *id = reach(ID_LISTENING, false), *moved;
+	uint64_t n = n_decided(POLICY_LISTEN);
+
+	become(to, FROM, 20, "from.service");
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n);
+
+	/* Of another unit, or with other groups, it is another's. */
+	become(to, FROM, 20, "to.service");
+	id = reach(ID_LISTENING, false);
+	n = n_decided(POLICY_LISTEN);
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n + 1);
+	become(to, FROM, 20, "from.service");
+	to->identity.gids[0]++;
+	id = reach(ID_LISTENING, false);
+	n = n_decided(POLICY_LISTEN);
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n + 1);
+	to->identity.gids[0]--;
+
+	/* After a reload the verdict is an old one; within a process it does not matter. */
+	id = reach(ID_LISTENING, false);
+	pair_set_policy("allow session\n");
+	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
+	n = n_decided(POLICY_LISTEN);
+	become(to, FROM, 10, "from.service");
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n);
+}
+END_TEST
+
+START_TEST(the_importers_rule_counts_it)
+{
+	struct id *ids[4], *moved;
+
+	pair_set_policy("allow any user 1000 max 100\nallow session\n"
+			"allow listen user 2000 max 2 rate 1/s burst 1\n");
+	for (int i = 0; i < 4; i++)
+		ids[i] = reach(ID_LISTENING, false);
+	ck_assert_uint_eq(tally_of(0)->n_now, 4);
+	/* Not at a rate. */
+	ck_assert_int_eq(hand_over(ids[0], &moved), 0);
+	ck_assert_int_eq(hand_over(ids[1], &moved), 0);
+	ck_assert_uint_eq(tally_of(0)->n_now, 2);
+	ck_assert_uint_eq(tally_of(2)->n_now, 2);
+	ck_assert_int_eq(hand_over(ids[2], &moved), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "max 2"));
+	ck_assert_int_eq(ids[2]->state, ID_LISTENING);
+	ck_assert_uint_eq(tally_of(0)->n_now, 2);
+	ck_assert_uint_eq(tally_of(2)->n_busy, 1);
+	/* What cannot be moved is not counted either. */
+	pair_set_policy("allow any user 1000 max 100\nallow listen user 2000\n");
+	fake_fail_next(core->fabric, FAKE_MIGRATE, -EIO);
+	ck_assert_int_eq(hand_over(ids[2], &moved), STATUS_FABRIC);
+	ck_assert_uint_eq(tally_of(0)->n_now, 2);
+	ck_assert_uint_eq(tally_of(1)->n_now, 0);
+	ck_assert_int_eq(hand_over(ids[2], &moved), 0);
+	id_free(moved);
+	ck_assert_uint_eq(tally_of(1)->n_now, 0);
+}
+END_TEST
+
+/* One rule for both: it has counted the object already, and each user's share is its own. */
+START_TEST(a_rule_for_both_users)
+{
+	struct id *ids[3], *moved;
+
+	pair_set_policy("allow any port 7000-7999 max 3 max-per-user 2\n");
+	for (int i = 0; i < 2; i++)
+		ids[i] = reach(ID_LISTENING, false);
+	become(from, 3000, 10, "from.service");
+	ids[2] = reach(ID_LISTENING, false);
+	ck_assert_uint_eq(tally_of(0)->n_now, 3);
+	ck_assert_int_eq(hand_over(ids[2], &moved), 0);
+	become(from, FROM, 10, "from.service");
+	ck_assert_int_eq(hand_over(ids[0], &moved), 0);
+	ck_assert_uint_eq(tally_of(0)->n_now, 3);
+	ck_assert_int_eq(hand_over(ids[1], &moved), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "max-per-user 2"));
+	ck_assert_uint_eq(tally_of(0)->n_now, 3);
+	/* The exporter has his place back. */
+	ck_assert_int_eq(session_get_id(to, SESSION_FIRST_REQUEST, &moved), 0);
+	id_free(moved);
+	reach(ID_LISTENING, false);
+	ck_assert_uint_eq(tally_of(0)->n_now, 3);
+}
+END_TEST
+
+START_TEST(a_request_for_a_worker)
+{
+	struct id *request = reach(ID_REQUEST, true), *moved;
+	struct rdma_conn_param p = param("");
+	struct qp_attr rtr;
+
+	/* With its private data, by its own rule, which says how it is to be accepted. */
+	pair_set_policy(
+		"allow session\nallow any user 1000\n"
+		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
+	ck_assert_int_eq(hand_over(request, &moved), 0);
+	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
+	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr), 0);
+	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
+	ck_assert_int_eq(id_get_caps(moved)->initiator_depth, 4);
+	/* As many as may wait for him. */
+	request = reach(ID_REQUEST, true);
+	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "pending 1"));
+	ck_assert_int_eq(session_get_id(to, SESSION_FIRST_REQUEST, &moved), 0);
+	ck_assert_int_eq(id_accept(moved, &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(2)->n_pending, 0);
+	ck_assert_int_eq(hand_over(request, &moved), 0);
+	ck_assert_int_eq(id_accept(moved, &p, NULL), 0);
+	run_loop();
+}
+END_TEST
+
+/* What the route has is what it has, whoever connects over it. */
+START_TEST(a_route_of_another_traffic_class)
+{
+	struct id *id, *resolved = reach(ID_ADDR_RESOLVED, false), *moved;
+	struct rdma_conn_param p = param("");
+
+	id = reach(ID_ROUTE_RESOLVED, false);
+	pair_set_policy("allow any user 1000\nallow connect user 2000 tos 104\n");
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_int_eq(id_connect(moved, &p, NULL), STATUS_BAD_STATE);
+	ck_assert_int_eq(to->failure.error, ESTALE);
+	ck_assert_int_eq(hand_over(resolved, &moved), 0);
+	ck_assert_int_eq(moved->tos, 104);
+	ck_assert_int_eq(id_resolve_route(moved, 100), 0);
+	run_loop();
+	ck_assert_int_eq(id_connect(moved, &p, NULL), 0);
+	run_loop();
+	/* Where a setting cannot be set the next step finds that out, and nobody's rule is in force till then. */
+	resolved = reach(ID_ADDR_RESOLVED, false);
+	pair_set_policy("allow any user 1000\nallow connect user 2000 ack-timeout 14\n");
+	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
+	ck_assert_int_eq(hand_over(resolved, &moved), 0);
+	ck_assert_ptr_null(moved->rule);
+	ck_assert_int_eq(id_resolve_route(moved, 100), 0);
+	ck_assert_int_eq(moved->ack_timeout, 14);
+	run_loop();
+}
+END_TEST
+
+START_TEST(what_it_is_bound_to)
+{
+	struct id *bound = make(&server, 1), *shared = make(&server, 2), *moved;
+
+	/* Nobody has a port below 1024 by taking over what is bound to it, or listens there. */
+	pair_set_policy("allow any user 1000 port 1-1023\nallow any user 1000 reuseaddr yes\n");
+	ck_assert_int_eq(id_bind(bound, pair_addr("10.9.0.1", 443)), 0);
+	pair_set_policy("allow listen user 1000 port 1-1023\nallow any\n");
+	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
+	ck_assert_int_eq(id_listen(bound, 0), 0);
+	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
+	pair_set_policy("allow listen port 1-1023\nallow any\n");
+	ck_assert_int_eq(hand_over(bound, &moved), 0);
+
+	/* Nor shares a source port by it. */
+	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
+	ck_assert_int_eq(
+		id_resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL), 0);
+	run_loop();
+	ck_assert(shared->reuseaddr);
+	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(to->failure.text, "REUSEADDR"));
+}
+END_TEST
+
+/* Where it leads is not known yet: when it is, the new owner is judged by that. */
+START_TEST(while_the_address_is_resolved)
+{
+	struct id *id = reach(ID_ADDR_QUERY, false), *moved;
+	unsigned n = client.n;
+
+	pair_set_policy("allow session\nallow connect user 2000\n");
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+	ck_assert_ptr_null(moved->rule);
+	pair_set_policy("allow session\nallow connect user 1000\n");
+	fake_hold_events(core->fabric, false);
+	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	ck_assert_int_eq(moved->state, ID_BOUND);
+}
+END_TEST
+
+UNIT_MAIN("import", set_up, pair_tear_down, each_state_asks_for_its_operation, some_ask_for_nothing,
+	  a_refusal_leaves_the_export, it_is_written_down, ones_own_is_not_asked_about,
+	  the_importers_rule_counts_it, a_rule_for_both_users, a_request_for_a_worker,
+	  a_route_of_another_traffic_class, what_it_is_bound_to, while_the_address_is_resolved)
