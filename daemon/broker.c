@@ -76,11 +76,11 @@ static int load(const struct broker_options *options, struct config *ret_config,
 }
 
 /*
- * Root and the daemon's own user have these places on top of what all may have. A session of theirs has three
+ * Root and the daemon's own user have these places on top of what all may have. A session of theirs has two
  * descriptors.
  */
 #define RESERVED_SESSIONS 64
-#define RESERVED_FDS (3 * RESERVED_SESSIONS)
+#define RESERVED_FDS (2 * RESERVED_SESSIONS)
 /* What a packet can bring, which is received whoever it is from, and what the daemon needs for itself. */
 #define OTHER_FDS (256 + 256)
 
@@ -286,7 +286,7 @@ static int add_signals(struct broker *broker)
 
 /* Life */
 
-/* Each session has three: its socket, its process and its event channel. */
+/* Each session has two: its socket and its process. */
 static void raise_nofile(void)
 {
 	struct rlimit limit;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <netinet/in.h>
 
 #include "core/id.h"
@@ -177,6 +178,11 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 		id->reuseaddr = reuseaddr;
 	}
 	r = fabric_id_bind(id->fabric, addr);
+	if (r == -EINPROGRESS) {
+		list_remove(&id->session->waits_to_bind);
+		list_insert(&id->session->core->binds, &id->session->waits_to_bind);
+		return r;
+	}
 	if (r < 0)
 		return failure_set_fabric(failure, r, "bind %s", text);
 	id_set_state(id, ID_BOUND);

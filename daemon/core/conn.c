@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/id.h"
@@ -141,38 +142,79 @@ int conn_admit(struct id *id, const struct policy_verdict *verdict)
 	return id->state == ID_ADDR_RESOLVED ? conn_apply_settings(id) : apply_ack_timeout(id);
 }
 
-/* The kernel would connect anybody's QP; whose it is, is for us to check. */
-static int check_qp(struct id *id, uint32_t qpn)
+static void on_qp_answer(void *userdata, int answer)
+{
+	struct id *id = userdata;
+	struct session *session = id->session;
+
+	id->qp_check.lookup = NULL;
+	id->qp_check.answer = answer;
+	/* No later one: by then the number may be another QP's. */
+	id->qp_check.request = session->last_request;
+	if (id->plan)
+		conn_go_on(id);
+	else
+		session->ops->resume(session->userdata);
+}
+
+/* As fabric_qp_belongs(); -EINPROGRESS: the request is to be made again when it is known. */
+static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;
-	struct fabric_id_info info;
-	int r;
+	struct qp_check *check = &id->qp_check;
+	bool is_same = check->qpn == qpn && strcmp(check->device, device) == 0;
 
-	fabric_id_get_info(id->fabric, &info);
-	if (!info.device)
-		return failure_set(&session->failure, STATUS_NO_DEVICE, "id %u has no device",
-				   id->handle);
-	r = fabric_qp_belongs(session->core->fabric, info.device, qpn, session->identity.pid);
+	if (is_same && check->lookup)
+		return -EINPROGRESS;
+	if (is_same && check->request > 0 && check->request == session->last_request)
+		return check->answer;
+	check->lookup = fabric_lookup_cancel(check->lookup);
+	check->request = 0;
+	check->qpn = qpn;
+	snprintf(check->device, sizeof(check->device), "%s", device);
+	return fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
+				 session->identity.pid, session->identity.uid, on_qp_answer, id);
+}
+
+/* The kernel would connect anybody's QP; whose it is, is for us to check. */
+int conn_check_qp(struct id *id, const char *device, uint32_t qpn)
+{
+	struct session *session = id->session;
+	int r = ask_about_qp(id, device, qpn);
+
+	if (r == -EINPROGRESS)
+		return r;
 	if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
 			    "Session %llu: cannot find out whose QP %u of %s is: %s.",
-			    (unsigned long long)session->number, qpn, info.device, strerror(-r));
+			    (unsigned long long)session->number, qpn, device, strerror(-r));
 		return failure_set_fabric(&session->failure, r,
-					  "find out whose QP number %u of %s is", qpn, info.device);
+					  "find out whose QP number %u of %s is", qpn, device);
 	}
 	if (r == 0 || !identity_is_alive(&session->identity)) {
 		log_limited(
 			session_log_limit(session), LOG_WARNING,
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",
 			(unsigned long long)session->number, session->identity.uid,
-			session->identity.pid, qpn, info.device);
+			session->identity.pid, qpn, device);
 		return failure_set(
 			&session->failure, STATUS_NOT_OWNER,
 			"QP number %u of %s does not belong to process %d, or is still in "
 			"RESET: move it to INIT first",
-			qpn, info.device, session->identity.pid);
+			qpn, device, session->identity.pid);
 	}
 	return 0;
+}
+
+static int check_qp(struct id *id, uint32_t qpn)
+{
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	if (!info.device)
+		return failure_set(&id->session->failure, STATUS_NO_DEVICE, "id %u has no device",
+				   id->handle);
+	return conn_check_qp(id, info.device, qpn);
 }
 
 static int set_local_ece(struct id *id, const struct ibv_ece *ece)
@@ -186,6 +228,13 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece)
 }
 
 int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
+{
+	/* It connects by itself. */
+	return id->plan ? id_refuse_state(id, "connect") : conn_connect(id, param, local_ece);
+}
+
+int conn_connect(struct id *id, const struct rdma_conn_param *param,
+		 const struct ibv_ece *local_ece)
 {
 	struct rdma_conn_param capped = *param;
 	struct id_wish wish;

@@ -35,10 +35,30 @@ static void on_routes_changed(void *userdata)
 	pool_on_change(core->pool);
 }
 
+/* It may have had the port that a bind waits for. */
+static void on_id_destroyed(void *userdata)
+{
+	struct core *core = userdata;
+	struct list waiting, *l;
+
+	list_init(&waiting);
+	while ((l = list_first(&core->binds))) {
+		list_remove(l);
+		list_insert(&waiting, l);
+	}
+	while ((l = list_first(&waiting))) {
+		struct session *session = container_of(l, struct session, waits_to_bind);
+
+		list_remove(l);
+		session->ops->resume(session->userdata);
+	}
+}
+
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
 	.routes_changed = on_routes_changed,
+	.id_destroyed = on_id_destroyed,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)
@@ -54,6 +74,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	list_init(&core->sessions);
 	list_init(&core->exports);
 	list_init(&core->watches);
+	list_init(&core->binds);
 	timewaits_init(&core->timewaits);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);

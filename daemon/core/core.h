@@ -41,6 +41,7 @@ struct core {
 
 	sd_event *loop;
 	struct list sessions; /* session.link */
+	struct list binds; /* session.waits_to_bind: for a port that is being freed */
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;

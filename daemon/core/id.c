@@ -260,23 +260,39 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 
 DEFINE_CLEANUP(struct id *, id_free)
 
+static void on_fabric_event(void *userdata, struct fabric_event *event)
+{
+	id_dispatch(userdata, event);
+}
+
 int id_make(struct id *id)
 {
-	int r = fabric_id_new(&id->fabric, id->session->channel, id->ps, id);
+	struct failure *failure = &id->session->failure;
+	uid_t uid = id->session->identity.uid;
+	int r = fabric_id_new(&id->fabric, id->session->core->fabric, uid, id->ps, on_fabric_event,
+			      id);
 
-	return r < 0 ? failure_set_fabric(&id->session->failure, r, "create an id") : 0;
+	if (r == -ENODEV)
+		return failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
+	if (r == -EDQUOT)
+		return failure_set(failure, STATUS_QUOTA,
+				   "very many ids of uid %u are being destroyed", uid);
+	return r < 0 ? failure_set_fabric(failure, r, "create an id") : 0;
+}
+
+void id_own_fabric(struct id *id, struct fabric_id *fabric)
+{
+	id->fabric = fabric;
+	fabric_id_set_owner(fabric, id->session->identity.uid, on_fabric_event, id);
 }
 
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 	   bool bare)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
-	struct fabric_channel *channel;
 	int r;
 
 	r = session_take_new(session, "create_id");
-	if (r == 0)
-		r = session_get_channel(session, &channel);
 	if (r != 0)
 		return r;
 	r = id_alloc(&id, session, handle, ps, ID_IDLE);
@@ -307,8 +323,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 		request->conn.private_data = request->private_data;
 	(*ret)->request = TAKE_PTR(request);
 	(*ret)->passive = true;
-	(*ret)->fabric = event->request;
-	fabric_id_set_userdata(event->request, *ret);
+	id_own_fabric(*ret, event->request);
 	return 0;
 }
 
@@ -316,25 +331,15 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
 	struct charge listening = { 0 };
-	struct fabric_channel *channel;
 	int r;
 
-	r = session_get_channel(session, &channel);
-	if (r != 0)
-		return r;
 	r = id_alloc(&id, session, 0, from->ps, ID_IDLE);
 	if (r == 0 && from->listener)
 		r = listener_charge(session, &listening);
 	if (r != 0)
 		return r;
-	r = fabric_id_migrate(from->fabric, channel);
-	if (r < 0) {
-		charge_done(&listening);
-		return failure_set_fabric(&session->failure, r, "move an id to another session");
-	}
 
-	id->fabric = TAKE_PTR(from->fabric);
-	fabric_id_set_userdata(id->fabric, id);
+	id_own_fabric(id, TAKE_PTR(from->fabric));
 	id->request = TAKE_PTR(from->request);
 	id->policy = TAKE_PTR(from->policy);
 	id->rule = TAKE_PTR(from->rule);
@@ -361,6 +366,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id_set_state(id, from->state);
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
+	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
 	free(from->plan);
 	from->plan = NULL;
 	*ret = TAKE_PTR(id);
@@ -376,12 +382,13 @@ struct id *id_free(struct id *id)
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);
 	id_set_state(id, ID_FAILED);
+	fabric_lookup_cancel(id->qp_check.lookup);
 	export_free(id->export);
 	id_leave_all(id);
 	listener_free(id->listener);
 	timewait_forget(id);
 	if (id->session->ending)
-		fabric_id_abandon(id->fabric, id->session->identity.uid);
+		fabric_id_abandon(id->fabric);
 	else
 		fabric_id_free(id->fabric);
 	admitted_done(&id->admitted);

@@ -66,6 +66,15 @@ enum id_state {
 	_ID_STATE_MAX,
 };
 
+/* Whose the QP is that is offered for the id; asked for off the loop, so it takes more than one turn. */
+struct qp_check {
+	struct fabric_lookup *lookup; /* NULL: none is under way */
+	char device[64];
+	uint32_t qpn;
+	int answer; /* as fabric_qp_belongs() */
+	uint64_t request; /* of the session, that may use the answer; 0: there is none */
+};
+
 struct entry;
 struct held;
 struct listener;
@@ -113,6 +122,7 @@ struct id {
 	unsigned route_timeout_ms; /* of the route that is to be resolved next; 0: none */
 	struct plan *plan; /* what comes after that; NULL: it is the client's turn */
 	bool untold; /* what the id is bound to was not told: the next event brings it */
+	struct qp_check qp_check;
 	uint32_t qpn; /* that was offered to the peer; 0: none */
 	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
 	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
@@ -147,7 +157,10 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 int id_new_moved(struct id **ret, struct session *session, struct id *from);
 struct id *id_free(struct id *id);
 
-/* The verbs: 0, a status with session.failure set, or a negative errno. */
+/*
+ * The verbs: 0, a status with session.failure set, or a negative errno. Binding, and offering a QP, may end in
+ * -EINPROGRESS: the request is to be made again when session_ops.resume says so.
+ */
 int id_set_option(struct id *id, int option, int value);
 int id_get_option(struct id *id, int option, int *ret);
 int id_bind(struct id *id, const struct sockaddr *addr);
@@ -187,6 +200,7 @@ const char *id_event_to_word(enum rdma_cm_event_type type);
 /* Among the files of ids: */
 int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */
 int id_make(struct id *id); /* the fabric's id, of one that was made bare */
+void id_own_fabric(struct id *id, struct fabric_id *fabric); /* one that another had */
 void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
@@ -235,6 +249,11 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 bool conn_resolve_on(struct id *id, int status);
 /* Once an event was told: what was asked for to come after it. */
 void conn_go_on(struct id *id);
+/* 0; STATUS_NOT_OWNER and others: QPN of DEVICE is not the client's to offer; -EINPROGRESS: not known yet. */
+int conn_check_qp(struct id *id, const char *device, uint32_t qpn);
+/* id_connect(), for a plan too. */
+int conn_connect(struct id *id, const struct rdma_conn_param *param,
+		 const struct ibv_ece *local_ece);
 /* Of what was begun in the client's name: R is a status, with session.failure set, or a negative errno. */
 void conn_tell_failure(struct id *id, enum rdma_cm_event_type type, int r);
 /* The way leads where the plan says, by INIT, which is what the QP needs; or else there is no plan any more. */

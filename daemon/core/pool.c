@@ -33,12 +33,10 @@ struct spare {
 
 struct pool {
 	struct core *core;
-	struct fabric_channel *channel; /* NULL: none was needed yet */
 	sd_event_source *filler; /* runs when there is nothing else to do */
 	bool waits; /* till no connection is being made, or the clock ticks */
 	bool late; /* it has ticked */
-	sd_event_source
-		*clock; /* runs while there is something to get old, or the channel to be closed */
+	sd_event_source *clock; /* runs while there is something to get old */
 	unsigned max;
 	unsigned keep_ms, tick_ms;
 	unsigned n_spares; /* ready or not */
@@ -109,10 +107,9 @@ static void give_up(struct spare *spare)
 
 static void on_event(void *userdata, struct fabric_event *event)
 {
-	struct spare *spare = event->id_userdata;
+	struct spare *spare = userdata;
 	int mask, r;
 
-	(void)userdata;
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (fabric_id_resolve_route(spare->fabric, RESOLVE_MS) < 0)
@@ -134,10 +131,6 @@ static void on_event(void *userdata, struct fabric_event *event)
 	}
 }
 
-static const struct fabric_channel_ops channel_ops = {
-	.event = on_event,
-};
-
 static void run(sd_event_source *source, bool run)
 {
 	sd_event_source_set_enabled(source, run ? SD_EVENT_ON : SD_EVENT_OFF);
@@ -146,13 +139,10 @@ static void run(sd_event_source *source, bool run)
 static int make_spare(struct pool *pool, struct dest *dest)
 {
 	const struct sockaddr *src = (struct sockaddr *)&dest->key.src;
+	struct core *core = pool->core;
 	struct spare *spare;
-	int r = 0;
+	int r;
 
-	if (!pool->channel)
-		r = fabric_channel_new(&pool->channel, pool->core->fabric, &channel_ops, pool);
-	if (r < 0)
-		return r;
 	spare = calloc(1, sizeof(*spare));
 	if (!spare)
 		return -ENOMEM;
@@ -163,7 +153,8 @@ static int make_spare(struct pool *pool, struct dest *dest)
 	list_insert(&dest->spares, &spare->link);
 	dest->n_spares++;
 	pool->n_spares++;
-	r = fabric_id_new(&spare->fabric, pool->channel, dest->key.ps, spare);
+	r = fabric_id_new(&spare->fabric, core->fabric, core->account.own, dest->key.ps, on_event,
+			  spare);
 	if (r == 0 && spare->tos >= 0)
 		r = fabric_id_set_option(spare->fabric, RDMA_OPTION_ID_TOS, spare->tos);
 	if (r == 0)
@@ -240,8 +231,6 @@ static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 	pool_on_quiet(pool);
 	if (is_used)
 		start_clock(pool);
-	else
-		pool->channel = fabric_channel_free(pool->channel);
 	return 0;
 }
 
@@ -278,7 +267,6 @@ struct pool *pool_free(struct pool *pool)
 	if (!pool)
 		return NULL;
 	pool_flush(pool);
-	fabric_channel_free(pool->channel);
 	sd_event_source_disable_unref(pool->filler);
 	sd_event_source_disable_unref(pool->clock);
 	free(pool);
@@ -327,20 +315,15 @@ const struct ibv_qp_attr *spare_get_init(const struct spare *spare)
 	return &spare->init;
 }
 
-int pool_take(struct pool *pool, struct spare *spare, struct fabric_channel *channel,
-	      void *userdata, struct fabric_id **ret)
+struct fabric_id *pool_take(struct pool *pool, struct spare *spare)
 {
-	int r = fabric_id_migrate(spare->fabric, channel);
+	struct fabric_id *fabric = TAKE_PTR(spare->fabric);
 
-	if (r == 0) {
-		*ret = TAKE_PTR(spare->fabric);
-		fabric_id_set_userdata(*ret, userdata);
-		spare->dest->used_ms = clock_ms();
-		pool->counts.n_taken++;
-	}
+	spare->dest->used_ms = clock_ms();
+	pool->counts.n_taken++;
 	spare_free(spare);
 	run(pool->filler, true);
-	return r;
+	return fabric;
 }
 
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos)

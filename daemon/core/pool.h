@@ -59,12 +59,8 @@ int spare_get_tos(
 	const struct spare *spare); /* that its route was resolved with; -1: the kernel's */
 const struct ibv_qp_attr *spare_get_init(const struct spare *spare); /* of its QP, for INIT */
 
-/*
- * SPARE is CHANNEL's, with USERDATA, and the caller's from now on: one more will be made. On failure it is
- * gone.
- */
-int pool_take(struct pool *pool, struct spare *spare, struct fabric_channel *channel,
-	      void *userdata, struct fabric_id **ret);
+/* SPARE's id is the caller's from now on, and one more will be made. */
+struct fabric_id *pool_take(struct pool *pool, struct spare *spare);
 /* A connection is made over KEY's way, resolved with TOS, for want of a spare: the next one is to have it. */
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
 

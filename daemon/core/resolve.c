@@ -106,14 +106,17 @@ static bool suits_rule(const struct id *id, const struct policy_rule *rule, int 
 	return conn_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
 }
 
+/* The plan is done with, unless it has to be found out first whose its QP is: then this is called again. */
 static void follow_plan(struct id *id)
 {
-	struct plan *plan = TAKE_PTR(id->plan);
-	int r = id_connect(id, &plan->param, &plan->local_ece);
+	struct plan *plan = id->plan;
+	int r = conn_connect(id, &plan->param, &plan->local_ece);
 
+	if (r == -EINPROGRESS)
+		return;
 	if (r == 0 && plan->has_key && suits_rule(id, id->rule, id->tos))
 		pool_miss(id->session->core->pool, &plan->key, id->tos);
-	free(plan);
+	id->plan = free_plan(plan);
 	if (r != 0)
 		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
 }
@@ -133,7 +136,10 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
 		     (ret_verdict->answer != POLICY_ALLOW ||
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
+	/* First what may take more than this turn: then all of this is done again. */
 	if (*ret_suits)
+		r = conn_check_qp(id, plan->device, plan->param.qp_num);
+	if (*ret_suits && r == 0)
 		r = conn_decide(id, /* early= */ false, NULL, NULL, ret_verdict);
 	id->fabric = NULL;
 	return r;
@@ -155,13 +161,11 @@ static int connect_spare(struct id *id, const struct pool_key *key, const struct
 	if (r != 0 || !*ret)
 		return r;
 	id->tos = id->route_tos = spare_get_tos(spare);
-	r = pool_take(pool, spare, id->session->channel, id, &id->fabric);
-	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "take over an id");
+	id_own_fabric(id, pool_take(pool, spare));
 	id_set_state(id, ID_ROUTE_RESOLVED);
 	id->untold = true;
 	r = conn_admit(id, &verdict);
-	return r != 0 ? r : id_connect(id, &plan->param, &plan->local_ece);
+	return r != 0 ? r : conn_connect(id, &plan->param, &plan->local_ece);
 }
 
 static bool make_key(struct pool_key *ret, const struct id *id, const struct sockaddr *src,
@@ -257,5 +261,6 @@ void conn_go_on(struct id *id)
 	}
 	if (id->state == ID_ROUTE_RESOLVED && id->plan)
 		follow_plan(id);
-	id->plan = free_plan(id->plan);
+	else
+		id->plan = free_plan(id->plan);
 }

@@ -39,17 +39,7 @@ static struct lease *lease_free(struct lease *lease)
 DEFINE_CLEANUP(struct lease *, lease_free)
 DEFINE_CLEANUP(struct session *, session_free)
 
-static void on_fabric_event(void *userdata, struct fabric_event *event)
-{
-	(void)userdata;
-	id_dispatch(event->id_userdata, event);
-}
-
-static const struct fabric_channel_ops channel_ops = {
-	.event = on_fabric_event,
-};
-
-#define FDS_OF_A_SESSION 2 /* but for its socket */
+#define FDS_OF_A_SESSION 1 /* but for its socket */
 
 int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, const char *what, const char *key)
@@ -97,6 +87,7 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	session->identity.pidfd = -1;
 	list_init(&session->link);
 	list_init(&session->leases);
+	list_init(&session->waits_to_bind);
 
 	r = identity_init(&session->identity, sock);
 	if (r < 0)
@@ -128,9 +119,9 @@ struct session *session_free(struct session *session)
 		id_free(handles_get(&session->ids, i));
 	handles_done(&session->requests);
 	handles_done(&session->ids);
-	fabric_channel_free(session->channel);
 	list_for_each_safe(l, n, &session->leases)
 		lease_free(container_of(l, struct lease, link));
+	list_remove(&session->waits_to_bind);
 	if (session->number > 0) {
 		list_remove(&session->link);
 		session->core->n_sessions--;
@@ -269,23 +260,6 @@ void session_remove_id(struct session *session, uint32_t handle)
 		handles_remove(&session->requests, handle - SESSION_FIRST_REQUEST + 1);
 	else
 		handles_remove(&session->ids, handle);
-}
-
-int session_get_channel(struct session *session, struct fabric_channel **ret)
-{
-	int r;
-
-	if (!session->channel) {
-		r = fabric_channel_new(&session->channel, session->core->fabric, &channel_ops,
-				       session);
-		if (r == -ENODEV)
-			return failure_set(&session->failure, STATUS_NO_DEVICE,
-					   "this host has no RDMA device now");
-		if (r < 0)
-			return r;
-	}
-	*ret = session->channel;
-	return 0;
 }
 
 static struct lease *find_lease(struct session *session, const char *name)

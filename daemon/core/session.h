@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * A session: one client's ids and leases. Its event channel is opened with its first id, so that a
- * session can exist on a host that has no RDMA device yet.
- */
+/* A session: one client's ids and leases. It can exist on a host that has no RDMA device yet. */
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -56,6 +53,11 @@ struct session_ops {
 	void (*event)(void *userdata, const struct session_event *event);
 	/* Policy does not want the session any more: it is to be freed, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
+	/*
+	 * A request that ended in -EINPROGRESS can be made again, with everything as it is then. Must not do so from
+	 * within this call.
+	 */
+	void (*resume)(void *userdata);
 	/* What a session that watches is told. Must not free it, nor fail it because it does not read. */
 	void (*notice)(void *userdata, const struct notice *notice);
 };
@@ -69,17 +71,19 @@ struct session {
 	const struct session_ops *ops;
 	void *userdata;
 
-	struct fabric_channel *channel; /* NULL: no id was made yet */
 	struct handles ids; /* numbered by the client */
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
 	struct list leases; /* lease.link */
+	struct list waits_to_bind; /* core.binds, while it does */
 	struct charge charge;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
 	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
 	const struct policy_rule *rule;
-	struct charge fds; /* its process and its event channel; its socket is the caller's */
+	struct charge fds; /* its process; its socket is the caller's */
 	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */
+	uint64_t
+		last_request; /* number of the one that is being carried out, from 1; 0: none was */
 	struct watch *watch; /* NULL: it does not watch */
 	char end_reason[96]; /* why it ends; empty: its client has gone */
 	bool ending; /* and its ids with it */
@@ -114,8 +118,6 @@ int session_get_id(struct session *session, uint32_t handle, struct id **ret);
 /* HANDLE 0: a request, a number is chosen. STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0. */
 int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
 void session_remove_id(struct session *session, uint32_t handle);
-/* The channel, opened now if it was not. */
-int session_get_channel(struct session *session, struct fabric_channel **ret);
 
 /* Leases. A device that is open already is counted once more. NAME empty: the first device there is. */
 int session_open_device(struct session *session, const char *name, struct fabric_device **ret);

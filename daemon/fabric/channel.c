@@ -12,7 +12,7 @@
 
 #define BATCH 64 /* events a dispatch: others want their turns */
 
-DEFINE_CLEANUP(struct fabric_channel *, fabric_channel_free)
+#define RETRY_USEC (100 * 1000ULL)
 
 static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bool is_datagram)
 {
@@ -72,42 +72,50 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked.
- * False: there is nothing to hand up, and the channel may be gone.
+ * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked. After that
+ * an id that is being destroyed can be gone, but for its struct fabric_id.
  */
-static bool take(struct fabric_channel *channel, struct rdma_cm_event *event,
-		 struct fabric_event *ret)
+static void take(struct fabric *fabric, struct rdma_cm_event *event)
 {
 	bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
 	struct fabric_id *id = is_request ? event->listen_id->context : event->id->context;
 	struct rdma_cm_id *request = is_request ? event->id : NULL;
+	struct fabric_event copied;
 
-	copy(ret, event,
+	copy(&copied, event,
 	     event->id->qp_type == IBV_QPT_UD || event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 		     event->event == RDMA_CM_EVENT_MULTICAST_ERROR);
-	ret->id_userdata = id->userdata;
 	rdma_ack_cm_event(event);
 
-	if (request && fabric_id_adopt(&ret->request, channel, request) < 0) {
-		rdma_destroy_id(request);
-		return false;
-	}
-	fabric_id_note_device(request ? ret->request : id);
-	note_stage(id, ret->type);
 	/* The node may have gone before; or it goes next, then udev tells. */
-	if (ret->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		fabric_release_gone_contexts(channel->fabric);
-	if (id->farewell) {
-		fabric_farewell_on_event(id, ret->type);
-		return false;
+	if (copied.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		fabric_look_for_devices(fabric);
+	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
+		/* There is no memory to have it done by another thread. */
+		rdma_destroy_id(request);
+		return;
 	}
-	return true;
+	if (copied.request)
+		fabric_id_note_device(copied.request);
+	if (fabric_id_is_dying(id)) {
+		fabric_id_free(copied.request);
+		return;
+	}
+	if (!copied.request)
+		fabric_id_note_device(id);
+	note_stage(id, copied.type);
+	if (id->farewell)
+		fabric_farewell_on_event(id, copied.type);
+	else if (id->on_event)
+		id->on_event(id->userdata, &copied);
+	else
+		fabric_id_free(copied.request);
 }
 
-static int next_event(struct fabric_channel *channel, struct rdma_cm_event **ret)
+static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)
 {
 	errno = 0;
-	if (rdma_get_cm_event(channel->cm, ret) < 0)
+	if (rdma_get_cm_event(fabric->cm, ret) < 0)
 		return -(errno ?: EIO);
 	/* What fails is librdmacm's own look-up on the way: it says -1, the kernel an errno. */
 	if ((*ret)->status == -1 && errno != 0)
@@ -115,38 +123,47 @@ static int next_event(struct fabric_channel *channel, struct rdma_cm_event **ret
 	return 0;
 }
 
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct fabric *fabric = userdata;
+
+	(void)source;
+	(void)usec;
+	sd_event_source_set_enabled(fabric->io, SD_EVENT_ON);
+	return 0;
+}
+
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	struct fabric_channel *channel = userdata;
-	bool freed = false, in_a_row;
+	struct fabric *fabric = userdata;
+	bool in_a_row;
 	uint64_t turn = 0;
 	int n;
 
 	(void)fd;
 	(void)events;
 	/* One is all there is, mostly: only where they come one after the other is it asked for more. */
-	sd_event_get_iteration(channel->fabric->loop, &turn);
-	in_a_row = turn == channel->turn + 1;
-	channel->turn = turn;
+	sd_event_get_iteration(fabric->loop, &turn);
+	in_a_row = turn - fabric->turn <= 2;
+	fabric->turn = turn;
 	n = in_a_row ? BATCH : 1;
-	for (int i = 0; i < n && !freed; i++) {
+	for (int i = 0; i < n; i++) {
 		struct rdma_cm_event *event;
-		struct fabric_event copied;
-		int r;
+		int r = next_event(fabric, &event);
 
-		r = next_event(channel, &event);
-		if (r == -EAGAIN || r == -EINTR || r == -ENOMEM)
+		if (r == -EAGAIN || r == -EINTR)
 			break;
 		if (r < 0) {
-			/* Will not get better, and the file would be ready for ever. */
+			/* Of one event, or for good: then the file is ready for ever. */
+			log_limited(&fabric->log_limit, LOG_ERR,
+				    "Cannot read an event of the connection manager: %s.",
+				    strerror(-r));
 			sd_event_source_set_enabled(source, SD_EVENT_OFF);
+			sd_event_source_set_time_relative(fabric->io_retry, RETRY_USEC);
+			sd_event_source_set_enabled(fabric->io_retry, SD_EVENT_ONESHOT);
 			break;
 		}
-		channel->freed = &freed;
-		if (take(channel, event, &copied))
-			channel->ops->event(channel->userdata, &copied);
-		if (!freed)
-			channel->freed = NULL;
+		take(fabric, event);
 	}
 	return 0;
 }
@@ -179,52 +196,53 @@ static int open_rdma_cm(struct rdma_event_channel **ret)
 	return errno == EPERM ? -EPROTONOSUPPORT : -(errno ?: ENODEV);
 }
 
-int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
-		       const struct fabric_channel_ops *ops, void *userdata)
+void fabric_look_for_devices(struct fabric *fabric)
 {
-	_cleanup_(fabric_channel_freep) struct fabric_channel *channel = NULL;
-	int flags, r;
+	opener_look(fabric->opener, check_rdma_cm() == 0);
+}
 
-	r = check_rdma_cm();
-	if (r < 0)
-		return r;
-	channel = calloc(1, sizeof(*channel));
-	if (!channel)
-		return -ENOMEM;
-	channel->fabric = fabric;
-	channel->ops = ops;
-	channel->userdata = userdata;
-	fabric->n_channels++;
+static int watch_channel(struct fabric *fabric)
+{
+	int flags = fcntl(fabric->cm->fd, F_GETFL), r;
 
-	r = open_rdma_cm(&channel->cm);
-	if (r < 0)
-		return r;
-	flags = fcntl(channel->cm->fd, F_GETFL);
-	if (flags < 0 || fcntl(channel->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (flags < 0 || fcntl(fabric->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = sd_event_add_io(fabric->loop, &channel->io, channel->cm->fd, EPOLLIN, on_io, channel);
+	r = sd_event_add_time_relative(fabric->loop, &fabric->io_retry, CLOCK_MONOTONIC, RETRY_USEC,
+				       0, on_retry, fabric);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(fabric->io_retry, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_io(fabric->loop, &fabric->io, fabric->cm->fd, EPOLLIN, on_io,
+				    fabric);
+	return r < 0 ? r : 0;
+}
+
+int fabric_open_channel(struct fabric *fabric)
+{
+	int r;
+
+	if (fabric->cm)
+		return 0;
+	r = check_rdma_cm();
+	if (r == 0)
+		r = open_rdma_cm(&fabric->cm);
 	if (r < 0)
 		return r;
-	*ret = TAKE_PTR(channel);
+	r = watch_channel(fabric);
+	if (r < 0) {
+		fabric_close_channel(fabric);
+		return r;
+	}
+	/* Devices that came before rdma_cm did were not opened yet. */
+	fabric_look_for_devices(fabric);
 	return 0;
 }
 
-struct fabric_channel *fabric_channel_free(struct fabric_channel *channel)
+void fabric_close_channel(struct fabric *fabric)
 {
-	if (!channel)
-		return NULL;
-	if (channel->freed)
-		*channel->freed = true;
-	if (channel->n_leaving > 0) {
-		channel->freed = NULL;
-		channel->is_left = true;
-		return NULL;
-	}
-	sd_event_source_disable_unref(channel->io);
-	if (channel->cm)
-		rdma_destroy_event_channel(channel->cm);
-	assert(channel->fabric->n_channels > 0);
-	channel->fabric->n_channels--;
-	free(channel);
-	return NULL;
+	fabric->io = sd_event_source_disable_unref(fabric->io);
+	fabric->io_retry = sd_event_source_disable_unref(fabric->io_retry);
+	if (fabric->cm)
+		rdma_destroy_event_channel(fabric->cm);
+	fabric->cm = NULL;
 }

@@ -13,17 +13,57 @@ static int result(int r)
 	return r < 0 ? -(errno ?: EIO) : 0;
 }
 
-int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
-		  void *userdata)
+/*
+ * Destroying. The kernel waits for its handlers, and since 2024 for the connection manager, and librdmacm for
+ * events to be acked. So it is done by a thread, one at a time for each user. Until then the id is on a
+ * list, with the port that it still has.
+ */
+
+#define ENDING_PER_USER 65536
+
+void fabric_init_ids(struct fabric *fabric)
+{
+	list_init(&fabric->dying);
+	account_init(&fabric->ending);
+	fabric->ending.limit_per_user[ACCOUNT_IDS] = ENDING_PER_USER;
+}
+
+/* In a thread. */
+static void destroy(struct offload_job *job)
+{
+	struct fabric_id *id = container_of(job, struct fabric_id, job);
+
+	if (id->disconnects)
+		rdma_disconnect(id->cm);
+	rdma_destroy_id(id->cm);
+}
+
+static void on_destroyed(struct offload_job *job)
+{
+	struct fabric_id *id = container_of(job, struct fabric_id, job);
+	struct fabric *fabric = id->fabric;
+
+	list_remove(&id->dying);
+	charge_done(&id->ending);
+	free(id);
+	if (fabric->ops)
+		fabric->ops->id_destroyed(fabric->userdata);
+}
+
+static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 	int r;
 
 	if (!id)
 		return -ENOMEM;
-	id->channel = channel;
-	id->userdata = userdata;
-	r = result(rdma_create_id(channel->cm, &id->cm, id, ps));
+	id->fabric = fabric;
+	id->uid = uid;
+	id->job.run = destroy;
+	id->job.done = on_destroyed;
+	list_init(&id->dying);
+	list_init(&id->leaving);
+	r = offload_prepare(fabric->undertaker, &id->job, uid);
 	if (r < 0) {
 		free(id);
 		return r;
@@ -32,13 +72,39 @@ int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum r
 	return 0;
 }
 
-int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, struct rdma_cm_id *cm)
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
+		  fabric_event_fn on_event, void *userdata)
 {
-	struct fabric_id *id = calloc(1, sizeof(*id));
+	struct fabric_id *id;
+	int r;
 
-	if (!id)
-		return -ENOMEM;
-	id->channel = channel;
+	r = fabric_open_channel(fabric);
+	if (r < 0)
+		return r;
+	if (account_get_used(&fabric->ending, ACCOUNT_IDS, uid) >= ENDING_PER_USER)
+		return -EDQUOT;
+	r = id_alloc(&id, fabric, uid);
+	if (r < 0)
+		return r;
+	id->on_event = on_event;
+	id->userdata = userdata;
+	r = result(rdma_create_id(fabric->cm, &id->cm, id, ps));
+	if (r < 0) {
+		offload_release(&id->job);
+		free(id);
+		return r;
+	}
+	*ret = id;
+	return 0;
+}
+
+int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, struct rdma_cm_id *cm)
+{
+	struct fabric_id *id;
+	int r = id_alloc(&id, fabric, uid);
+
+	if (r < 0)
+		return r;
 	id->cm = cm;
 	cm->context = id; /* librdmacm has put the listener's there */
 	*ret = id;
@@ -49,17 +115,39 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 {
 	if (!id)
 		return NULL;
+	id->on_event = NULL;
 	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
-	if (id->stage != STAGE_NONE)
-		rdma_disconnect(id->cm);
-	rdma_destroy_id(id->cm);
-	free(id);
+	id->disconnects = id->stage != STAGE_NONE;
+	id->port = rdma_get_src_port(id->cm);
+	/* Without memory nobody pays for it. */
+	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
+	list_insert(&id->fabric->dying, &id->dying);
+	offload_submit(id->fabric->undertaker, &id->job);
 	return NULL;
 }
 
-void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
+void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata)
 {
+	struct offload_job job;
+
+	id->on_event = on_event;
 	id->userdata = userdata;
+	/* Without memory it stays in the lane of who had it before. */
+	if (uid == id->uid || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
+		return;
+	offload_release(&id->job);
+	id->job.lane = job.lane;
+	id->uid = uid;
+}
+
+static bool is_being_freed(const struct fabric *fabric, in_port_t port)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->dying)
+		if (container_of(l, struct fabric_id, dying)->port == port)
+			return true;
+	return false;
 }
 
 static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
@@ -83,11 +171,10 @@ static const char *current_name(struct fabric *fabric, struct ibv_device *ibv)
 
 void fabric_id_note_device(struct fabric_id *id)
 {
-	struct fabric *fabric = id->channel->fabric;
+	struct fabric *fabric = id->fabric;
 
 	if (!id->cm->verbs || id->device[0])
 		return;
-	fabric_remember_context(fabric, id->cm->verbs);
 	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
 }
 
@@ -112,6 +199,9 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	int r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
 
 	fabric_id_note_device(id);
+	if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
+	    is_being_freed(id->fabric, htons((uint16_t)addr_port(addr))))
+		return -EINPROGRESS;
 	/* From /dev/null, where the device's file was: the device is just going, see context.c. */
 	return r == -ENOTTY ? -ENODEV : r;
 }
@@ -192,15 +282,6 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 	struct ibv_ece copy = *ece;
 
 	return result(rdma_set_local_ece(id->cm, &copy));
-}
-
-int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
-{
-	int r = result(rdma_migrate_id(id->cm, channel->cm));
-
-	if (r == 0)
-		id->channel = channel;
-	return r;
 }
 
 /* Multicast */

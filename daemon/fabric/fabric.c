@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +12,15 @@
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
-static int on_announce(sd_event_source *source, void *userdata)
+/* One for each user at a time. */
+#define UNDERTAKER_THREADS 8
+#define LOOKUP_THREADS 4
+
+static void announce(void *userdata)
 {
 	struct fabric *fabric = userdata;
 	struct list *l;
 
-	(void)source;
 	list_for_each(l, &fabric->devices) {
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
 
@@ -27,7 +29,6 @@ static int on_announce(sd_event_source *source, void *userdata)
 		device->announced = true;
 		fabric->ops->device_added(fabric->userdata, device);
 	}
-	return 0;
 }
 
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
@@ -43,13 +44,14 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->ops = ops;
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
-	list_init(&fabric->contexts);
 	fabric_init_farewells(fabric);
-	fabric->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (fabric->null_fd < 0)
-		return -errno;
+	fabric_init_ids(fabric);
 
-	r = sd_event_add_defer(loop, &fabric->announce, on_announce, fabric);
+	r = offload_new(&fabric->undertaker, loop, UNDERTAKER_THREADS);
+	if (r == 0)
+		r = offload_new(&fabric->lookups, loop, LOOKUP_THREADS);
+	if (r == 0)
+		r = opener_new(&fabric->opener, loop, announce, fabric);
 	if (r < 0)
 		return r;
 	r = fabric_start_hotplug(fabric);
@@ -71,18 +73,23 @@ struct fabric *fabric_free(struct fabric *fabric)
 
 	if (!fabric)
 		return NULL;
+	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
-	assert(fabric->n_channels == 0);
+	offload_free(fabric->undertaker);
+	offload_free(fabric->lookups);
+	opener_free(fabric->opener);
 	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);
-	sd_event_source_disable_unref(fabric->announce);
 	while ((l = list_first(&fabric->devices))) {
 		list_remove(l);
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
-	fabric_forget_contexts(fabric);
-	nldev_free(fabric->nldev);
-	closep(&fabric->null_fd);
+	fabric_free_nldevs(fabric);
+	/* What a thread is stuck with needs the channel, and goes with the process. */
+	if (!list_is_empty(&fabric->dying))
+		return NULL;
+	account_done(&fabric->ending);
+	fabric_close_channel(fabric);
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;

@@ -5,12 +5,14 @@
  * The fabric: the host's RDMA connection manager and its devices, as the floors above see them.
  *
  *   fabric ── device, device, ...       what /sys and udev show, with the leases on their nodes
- *      └───── channel ── id, id, ...    one event channel (an open rdma_cm) per session
+ *      └───── id, id, ...               of one event channel, an open rdma_cm, for all sessions
  *
  * Nothing here decides, nothing blocks on a peer. Every call returns 0 or a negative errno. Outcomes of
- * the calls that take time arrive as events: channel_ops.event, from the event loop and never from
+ * the calls that take time arrive as events of their id, from the event loop and never from
  * within a call into the fabric. An event is complete in itself: it was copied and acked before it is
  * handed up, so ids can be freed at any time, from within the event callback too.
+ *
+ * What can wait in the kernel or in firmware is done by threads: ids are destroyed and devices are opened so.
  *
  * This header has two implementations: the files beside it, over librdmacm and libibverbs, and
  * tests/fake/, which scripts states and faults that real hardware cannot produce at will.
@@ -26,10 +28,10 @@
 #include <systemd/sd-event.h>
 
 struct fabric;
-struct fabric_channel;
 struct fabric_id;
 struct fabric_device;
 struct fabric_lease;
+struct fabric_lookup;
 struct fabric_join;
 
 /* What a device's clients can be given of it. */
@@ -48,13 +50,14 @@ struct fabric_ops {
 	 * now. May be NULL. See fabric_knows_routes().
 	 */
 	void (*routes_changed)(void *userdata);
+	/* An id that was freed is destroyed now: a bind that failed with -EINPROGRESS can be tried again. */
+	void (*id_destroyed)(void *userdata);
 };
 
 /* A copy of a struct rdma_cm_event that nobody needs to ack. */
 struct fabric_event {
 	enum rdma_cm_event_type type;
 	int status; /* as the kernel gave it: negative errno, or the transport's reason */
-	void *id_userdata; /* of the id; on CONNECT_REQUEST of the listening id */
 	struct fabric_id *request; /* CONNECT_REQUEST: the new id, now the callee's; else NULL */
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
 	/* Of a datagram id, whose conn has only qp_num and private_data, and of MULTICAST_JOIN. */
@@ -64,9 +67,8 @@ struct fabric_event {
 	struct fabric_join *join; /* MULTICAST_JOIN, MULTICAST_ERROR: which one; else NULL */
 };
 
-struct fabric_channel_ops {
-	void (*event)(void *userdata, struct fabric_event *event);
-};
+/* Of the id whose USERDATA it is; a CONNECT_REQUEST is the listening id's. */
+typedef void (*fabric_event_fn)(void *userdata, struct fabric_event *event);
 
 struct fabric_id_info {
 	struct sockaddr_storage local; /* ss_family 0: not bound */
@@ -82,7 +84,7 @@ struct fabric_id_info {
  */
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
-struct fabric *fabric_free(struct fabric *fabric); /* all channels and leases must be gone */
+struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
 
 /* Whether routes_changed is told at all. When that ends, it is told one last time. */
 bool fabric_knows_routes(const struct fabric *fabric);
@@ -103,33 +105,38 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
 /*
- * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it). 1: yes; 0: no, or
- * there is no such QP; -ENODEV: no such device; other negative errno: could not be found out.
+ * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it), asked for UID. The kernel
+ * asks the device's firmware, so a thread asks the kernel: returns -EINPROGRESS and *RET, and the answer goes to
+ * DONE, from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; other negative errno:
+ * could not be found out. What is known at once is returned instead, and *RET is NULL.
  */
-int fabric_qp_belongs(struct fabric *fabric, const char *device, uint32_t qpn, pid_t pid);
+typedef void (*fabric_answer_fn)(void *userdata, int answer);
+int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
+		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
+/* Nobody wants to know any more. Takes NULL; returns NULL. */
+struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 
 /*
- * An event channel with an rdma_cm file of its own. -ENODEV where rdma_cm does not exist (yet) or there
- * is no RDMA device at all. Freeing it needs all its ids to be freed or abandoned before.
+ * UID pays for what outlives the id, see fabric_id_free(). -ENODEV where rdma_cm does not exist (yet) or there is
+ * no RDMA device at all; -EDQUOT where very many ids of UID are being destroyed.
  */
-int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
-		       const struct fabric_channel_ops *ops, void *userdata);
-struct fabric_channel *fabric_channel_free(struct fabric_channel *channel);
-
-int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
-		  void *userdata);
-/* Ends whatever the id is doing: a connection is disconnected, a request not answered is rejected. */
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
+		  fabric_event_fn on_event, void *userdata);
+/*
+ * Ends whatever the id is doing: a connection is disconnected, a request not answered is rejected. Nothing more
+ * is heard of it. That takes the kernel a while, during which the id keeps its port.
+ */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
- * The same for an id whose user, UID, is gone: its peer is told until it has heard, for some seconds, during which
- * the id keeps its port and its channel's file open. Each user has a share of ids that are kept so. Nothing
- * more is heard of it.
+ * The same for an id whose user is gone: its peer is told until it has heard, for some seconds, during which
+ * the id keeps its port. Each user has a share of ids that are kept so.
  */
-void fabric_id_abandon(struct fabric_id *id, uid_t uid);
-/* Requests are born with no userdata; set it before the next event can come. */
-void fabric_id_set_userdata(struct fabric_id *id, void *userdata);
+void fabric_id_abandon(struct fabric_id *id);
+/* Requests are born with none, and their events are dropped: set it before the next one can come. */
+void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 
+/* -EINPROGRESS: an id that was freed has the port, and is not destroyed yet: see fabric_ops.id_destroyed. */
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr);
 int fabric_id_listen(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
@@ -150,9 +157,6 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 		    uint32_t join_flags, void *userdata);
 struct fabric_join *fabric_join_free(struct fabric_join *join);
 void *fabric_join_get_userdata(const struct fabric_join *join);
-
-/* The id's events come to CHANNEL from now on; none of them is lost. */
-int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel);
 
 /* RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY, _ACK_TIMEOUT; VALUE in host form. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);

@@ -24,8 +24,6 @@
 
 #define IDS_MAX 16384
 #define IDS_PER_USER 4096
-#define CHANNELS_MAX 1024 /* each is an open file */
-#define CHANNELS_PER_USER 256
 #define RESPONSE_USEC (300 * 1000ULL)
 #define ANSWER_USEC (15 * 1000000ULL) /* the kernel repeats a DREQ after 4 to 6 s */
 
@@ -35,28 +33,19 @@ void fabric_init_farewells(struct fabric *fabric)
 	account_init(&fabric->kept);
 	fabric->kept.limit[ACCOUNT_IDS] = IDS_MAX;
 	fabric->kept.limit_per_user[ACCOUNT_IDS] = IDS_PER_USER;
-	fabric->kept.limit[ACCOUNT_FDS] = CHANNELS_MAX;
-	fabric->kept.limit_per_user[ACCOUNT_FDS] = CHANNELS_PER_USER;
 }
 
 static void give_back(struct fabric_id *id)
 {
 	id->farewell = sd_event_source_disable_unref(id->farewell);
-	charge_done(&id->charge);
-	if (id->channel->n_leaving == 0)
-		charge_done(&id->channel->charge);
+	charge_done(&id->kept);
 }
 
 static void part(struct fabric_id *id)
 {
-	struct fabric_channel *channel = id->channel;
-
 	list_remove(&id->leaving);
-	channel->n_leaving--;
 	give_back(id);
 	fabric_id_free(id);
-	if (channel->n_leaving == 0 && channel->is_left)
-		fabric_channel_free(channel);
 }
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
@@ -80,16 +69,11 @@ static uint64_t patience_usec(const struct fabric_id *id)
 	}
 }
 
-static int keep(struct fabric_id *id, uid_t uid)
+static int keep(struct fabric_id *id)
 {
-	struct fabric_channel *channel = id->channel;
-	struct fabric *fabric = channel->fabric;
-	int r = 0;
+	struct fabric *fabric = id->fabric;
+	int r = account_charge(&fabric->kept, &id->kept, ACCOUNT_IDS, 1, id->uid);
 
-	if (channel->n_leaving == 0)
-		r = account_charge(&fabric->kept, &channel->charge, ACCOUNT_FDS, 1, uid);
-	if (r == 0)
-		r = account_charge(&fabric->kept, &id->charge, ACCOUNT_IDS, 1, uid);
 	if (r == 0)
 		r = sd_event_add_time_relative(fabric->loop, &id->farewell, CLOCK_MONOTONIC,
 					       patience_usec(id), 1000, on_late, id);
@@ -99,14 +83,14 @@ static int keep(struct fabric_id *id, uid_t uid)
 		give_back(id);
 		return r;
 	}
+	id->on_event = NULL;
 	list_insert(&fabric->farewells, &id->leaving);
-	channel->n_leaving++;
 	return 0;
 }
 
-void fabric_id_abandon(struct fabric_id *id, uid_t uid)
+void fabric_id_abandon(struct fabric_id *id)
 {
-	if (id && (patience_usec(id) == 0 || keep(id, uid) < 0))
+	if (id && (patience_usec(id) == 0 || keep(id) < 0))
 		fabric_id_free(id);
 }
 

@@ -75,7 +75,7 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		return;
 	fabric_clear_entries(device);
 	list_insert(&fabric->devices, &device->link);
-	sd_event_source_set_enabled(fabric->announce, SD_EVENT_ONESHOT);
+	fabric_look_for_devices(fabric);
 }
 
 /* Renaming is an event of the device itself, not of its node. */
@@ -113,7 +113,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		return 0;
 	}
 	/* First of all: whoever removes the device waits for this. */
-	fabric_release_gone_contexts(fabric);
+	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
 	if (device)
 		drop(fabric, device);

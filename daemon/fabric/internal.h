@@ -3,13 +3,17 @@
 
 /* What the fabric's files know of each other. */
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>
 
 #include "fabric/fabric.h"
 #include "fabric/nldev.h"
+#include "fabric/opener.h"
 #include "util/account.h"
 #include "util/list.h"
+#include "util/log.h"
+#include "util/offload.h"
 
 struct fabric {
 	sd_event *loop;
@@ -18,16 +22,24 @@ struct fabric {
 	void *userdata;
 
 	struct list devices; /* fabric_device.link */
-	struct list contexts; /* context.link, see context.c */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
-	struct account kept; /* what these cost, by user: ids, and files of channels */
-	unsigned n_channels;
+	struct account kept; /* of these, by user */
+	struct list dying; /* fabric_id.dying, see cmid.c */
+	struct account ending; /* of these, by user */
+	struct offload *undertaker; /* destroys them */
+	struct opener *opener;
+
+	struct rdma_event_channel *cm; /* NULL until it is needed, see channel.c */
+	sd_event_source *io; /* of its events */
+	sd_event_source *io_retry; /* after a failure */
+	uint64_t turn; /* of the loop, in which it had something */
+	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;
-	sd_event_source *announce; /* tells of devices that are new */
-	struct nldev *nldev; /* NULL until it is needed */
+	struct offload *lookups; /* see lookup.c */
+	struct nldev *idle_nldevs[4];
+	unsigned n_idle_nldevs;
 	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
-	int null_fd; /* /dev/null, see context.c */
 };
 
 struct fabric_device {
@@ -37,7 +49,7 @@ struct fabric_device {
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
 	bool gone;
-	struct nldev_device nldev; /* see qpowner.c */
+	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
 	unsigned n_leases;
 	unsigned n_refs; /* leases, and the fabric while the device is there */
@@ -53,24 +65,15 @@ int fabric_start_hotplug(struct fabric *fabric);
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
-/* context.c: the devices that librdmacm has open */
-void fabric_remember_context(struct fabric *fabric, const struct ibv_context *verbs);
-void fabric_release_gone_contexts(struct fabric *fabric);
-void fabric_forget_contexts(struct fabric *fabric);
-
 /* channel.c */
-struct fabric_channel {
-	struct fabric *fabric;
-	const struct fabric_channel_ops *ops;
-	void *userdata;
-	struct rdma_event_channel *cm;
-	sd_event_source *io;
-	uint64_t turn; /* of the loop, in which it had something */
-	bool *freed; /* set when the channel is freed while it hands up an event */
-	unsigned n_leaving; /* its ids that fabric_id_abandon() has kept */
-	struct charge charge; /* while there are such */
-	bool is_left; /* it was freed, and is there for these alone */
-};
+int fabric_open_channel(
+	struct fabric *fabric); /* 0, also where it is open already, or a negative errno */
+void fabric_close_channel(struct fabric *fabric);
+/* Devices have come or gone. */
+void fabric_look_for_devices(struct fabric *fabric);
+
+/* lookup.c */
+void fabric_free_nldevs(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {
@@ -82,22 +85,37 @@ enum stage {
 };
 
 struct fabric_id {
-	struct fabric_channel *channel;
-	struct rdma_cm_id *cm;
+	struct fabric *fabric;
+	struct rdma_cm_id *cm; /* while it is dying, the thread's that destroys it */
+	uid_t uid;
+	fabric_event_fn on_event; /* NULL: nobody wants to hear of it */
 	void *userdata;
 	char device[64]; /* its name; "": not bound to one */
 	enum stage stage;
 	struct list leaving; /* fabric.farewells */
 	sd_event_source *farewell; /* runs until it goes; NULL: it has a user */
-	struct charge charge; /* of who was its user */
+	struct charge kept;
+
+	struct offload_job job; /* of the undertaker */
+	struct list dying; /* fabric.dying, while it is being destroyed */
+	bool disconnects; /* first */
+	in_port_t port; /* that it had */
+	struct charge ending;
 };
 
+static inline bool fabric_id_is_dying(const struct fabric_id *id)
+{
+	return !list_is_empty(&id->dying);
+}
+
+void fabric_init_ids(struct fabric *fabric);
 /* CM, a connect request, gets a fabric_id of its own. On failure it stays the caller's. */
-int fabric_id_adopt(struct fabric_id **ret, struct fabric_channel *channel, struct rdma_cm_id *cm);
+int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+		    struct rdma_cm_id *cm);
 /* To be called wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* farewell.c: ids whose user is gone. An event of one may free it, and its channel. */
+/* farewell.c: ids whose user is gone. An event of one may free it. */
 void fabric_init_farewells(struct fabric *fabric);
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
 void fabric_end_farewells(struct fabric *fabric);

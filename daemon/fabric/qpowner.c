@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/internal.h"
 #include "fabric/qpowner.h"
 
 /*
@@ -134,18 +133,4 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 	if (r < 0)
 		return r;
 	return is_thread_of(pid, tid);
-}
-
-int fabric_qp_belongs(struct fabric *fabric, const char *name, uint32_t qpn, pid_t pid)
-{
-	struct fabric_device *device = fabric_find_device(fabric, name);
-	int r = 0;
-
-	if (!device)
-		return -ENODEV;
-	if (!fabric->nldev)
-		r = nldev_new(&fabric->nldev);
-	if (r < 0)
-		return r;
-	return qpowner_find(fabric->nldev, name, &device->nldev, qpn, pid);
 }

@@ -39,6 +39,7 @@ struct call {
 	struct server *server;
 	struct session *session;
 	const Rdmabroker__Request *request;
+	bool again; /* it was carried out in part, and ended in -EINPROGRESS */
 	int fd; /* came with the request; -1: none */
 	Rdmabroker__Reply *reply;
 	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */

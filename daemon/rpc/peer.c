@@ -57,11 +57,19 @@ void peer_drop(struct peer *peer, const char *why)
 
 /* Out */
 
+static uint32_t events_wanted(const struct peer *peer)
+{
+	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
+		return EPOLLOUT;
+	/* Nothing is read, but the end is noticed. */
+	if (peer->waiting)
+		return EPOLLRDHUP;
+	return peer->paused ? 0 : EPOLLIN;
+}
+
 static void update_io(struct peer *peer)
 {
-	bool waiting = !list_is_empty(&peer->queue) || peer->n_lost > 0;
-
-	if (!peer->ending && server_await(peer->server, peer, waiting ? EPOLLOUT : EPOLLIN) < 0)
+	if (!peer->ending && server_await(peer->server, peer, events_wanted(peer)) < 0)
 		peer_close(peer);
 }
 
@@ -331,12 +339,6 @@ static void on_session_end(void *userdata, const char *why)
 	peer_drop(userdata, why);
 }
 
-static const struct session_ops session_ops = {
-	.event = on_session_event,
-	.end = on_session_end,
-	.notice = on_session_notice,
-};
-
 /* In */
 
 /* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
@@ -353,8 +355,21 @@ static void let_in(struct peer *peer)
 		packet_pass_fds(peer->sock, true);
 }
 
+/* Nothing of a request that waits is kept but its packet. */
+static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
+{
+	peer->waiting = malloc(len);
+	if (!peer->waiting) {
+		peer_drop(peer, strerror(ENOMEM));
+		return;
+	}
+	memcpy(peer->waiting, data, len);
+	peer->waiting_len = len;
+	update_io(peer);
+}
+
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
-		     size_t n_fds)
+		     size_t n_fds, bool again)
 {
 	struct arena arena;
 	Rdmabroker__Frame *frame;
@@ -370,18 +385,50 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_drop(peer, "it sent file descriptors that nobody asked for");
 		return;
 	}
-	if (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request,
-			     n_fds > 0 ? fds[0] : -1, send_reply, peer) == REQUEST_CLOSE) {
+	switch (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request, again,
+				 n_fds > 0 ? fds[0] : -1, send_reply, peer)) {
+	case REQUEST_WAIT:
+		wait_for_more(peer, data, len);
+		break;
+	case REQUEST_CLOSE:
 		peer_close(peer);
-		return;
+		break;
+	case REQUEST_GO_ON:
+		if (peer->deadline)
+			let_in(peer);
+		break;
 	}
-	if (peer->deadline)
-		let_in(peer);
 }
+
+static void on_session_resume(void *userdata)
+{
+	struct peer *peer = userdata;
+
+	if (peer->waiting && !peer->ending)
+		server_resume(peer->server, peer);
+}
+
+void peer_go_on(struct peer *peer)
+{
+	_cleanup_free_ uint8_t *data = TAKE_PTR(peer->waiting);
+
+	if (!data || peer->ending)
+		return;
+	on_frame(peer, data, peer->waiting_len, NULL, 0, /* again= */ true);
+	update_io(peer);
+}
+
+static const struct session_ops session_ops = {
+	.event = on_session_event,
+	.end = on_session_end,
+	.resume = on_session_resume,
+	.notice = on_session_notice,
+};
 
 static void stop_reading(struct peer *peer)
 {
-	peer->paused = server_await(peer->server, peer, 0) == 0;
+	peer->paused = true;
+	update_io(peer);
 }
 
 void peer_resume(struct peer *peer)
@@ -412,7 +459,7 @@ static void receive(struct peer *peer, struct closing *room)
 	else if (n == -EMSGSIZE)
 		peer_drop(peer, "it sent a packet of more than 16384 bytes");
 	else if (n > 0)
-		on_frame(peer, buf, (size_t)n, fds, n_fds);
+		on_frame(peer, buf, (size_t)n, fds, n_fds, /* again= */ false);
 	else if (n != -EAGAIN)
 		peer_close(peer);
 	if (n_fds > 0)
@@ -433,6 +480,11 @@ void peer_on_io(struct peer *peer, uint32_t events)
 		if (r == 0)
 			r = tell_lost(peer);
 		if (r < 0)
+			peer_close(peer);
+		return;
+	}
+	if (peer->waiting) {
+		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_close(peer);
 		return;
 	}
@@ -481,6 +533,7 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	peer->max_queued_bytes = max_queued_bytes;
 	list_init(&peer->link);
 	list_init(&peer->queue);
+	list_init(&peer->resumed);
 
 	r = session_new(&peer->session, core, sock, &session_ops, peer);
 	if (r < 0)
@@ -519,6 +572,8 @@ struct peer *peer_free(struct peer *peer)
 		dequeue(peer, container_of(l, struct packet, link));
 	server_await(peer->server, peer, 0);
 	server_remove_peer(peer->server, peer);
+	list_remove(&peer->resumed);
+	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		/* The client sees the end now, however long it takes until its socket is closed. */
 		shutdown(peer->sock, SHUT_RDWR);

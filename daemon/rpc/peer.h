@@ -7,6 +7,9 @@
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
+ * What a request has to wait for, a port or an answer of the kernel, is waited for by its client alone: the
+ * request is kept, and carried out from its beginning when that is there.
+ *
  * Nothing that a client does may cost others more than its share of turns: one request is read a
  * turn, none while replies wait that the client does not read, and a client that lets more than its
  * queue's limit wait is dropped. Notices, which are told to who watches others, are dropped instead: they
@@ -40,6 +43,11 @@ struct peer {
 	bool admitted; /* CLOSING is among those of who was */
 	bool ending; /* its reaper comes for it */
 
+	/* The request that something has to be found out for; nothing more is read before it is answered. */
+	uint8_t *waiting; /* as it came; NULL: there is none */
+	size_t waiting_len;
+	struct list resumed; /* server.resumed: it can be tried again */
+
 	struct list queue; /* packet.link: what the socket did not take yet */
 	size_t queued_bytes;
 	unsigned n_queued_fds;
@@ -54,6 +62,8 @@ struct peer {
 int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);
 void peer_drop(struct peer *peer, const char *why);
+/* The request that waits is carried out again. */
+void peer_go_on(struct peer *peer);
 /* It is read again, if it was not. */
 void peer_resume(struct peer *peer);
 /* EVENTS came for it, as epoll has them. */

@@ -470,12 +470,14 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	struct id *id;
 	int r;
 
-	r = create_id(call, first, bare);
-	if (r != 0)
-		return r;
+	if (!call->again) {
+		r = create_id(call, first, bare);
+		if (r != 0)
+			return r;
+	}
 	r = op->handler(call);
-	if (r == 0)
-		return 0;
+	if (r == 0 || r == -EINPROGRESS)
+		return r;
 	failure = call->session->failure;
 	if (session_get_id(call->session, first->id, &id) == 0)
 		id_free(id);
@@ -563,7 +565,7 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 }
 
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
-				      const Rdmabroker__Request *request, int fd,
+				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd),
 				      void *userdata)
@@ -578,13 +580,17 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	call.server = server;
 	call.session = session;
 	call.request = request;
+	call.again = again;
 	call.fd = fd;
 	call.reply = &reply;
 	call.reply_fd = -1;
 	reply.serial = request->serial;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
+	session->last_request += !again;
 	r = carry_out(&call, greeted);
+	if (r == -EINPROGRESS)
+		return REQUEST_WAIT;
 	if (r != 0)
 		refuse(session, r, &reply, &failure);
 	else if (request->quiet && call.reply_fd < 0)

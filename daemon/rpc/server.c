@@ -30,6 +30,8 @@ struct server {
 	sd_event_source *peers_io;
 	size_t max_queued_bytes;
 	struct list peers; /* peer.link */
+	struct list resumed; /* peer.resumed */
+	sd_event_source *resumer; /* while there is one */
 	struct lobby lobby; /* peer.place */
 	struct flights flights;
 	struct closing *next; /* will close the client that is accepted next; NULL: not made yet */
@@ -176,6 +178,28 @@ static int on_peers(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
+/* One a turn: each is a request. */
+static int on_resumed(sd_event_source *source, void *userdata)
+{
+	struct server *server = userdata;
+	struct list *l = list_first(&server->resumed);
+
+	if (l) {
+		list_remove(l);
+		peer_go_on(container_of(l, struct peer, resumed));
+	}
+	if (list_is_empty(&server->resumed))
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+void server_resume(struct server *server, struct peer *peer)
+{
+	list_remove(&peer->resumed);
+	list_insert(&server->resumed, &peer->resumed);
+	sd_event_source_set_enabled(server->resumer, SD_EVENT_ON);
+}
+
 int server_await(struct server *server, struct peer *peer, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = peer };
@@ -207,6 +231,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->ops = ops;
 	server->userdata = userdata;
 	list_init(&server->peers);
+	list_init(&server->resumed);
 	lobby_init(&server->lobby);
 	r = flights_init(&server->flights, loop);
 	if (r < 0)
@@ -233,6 +258,11 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 				       on_resume, server);
 	if (r < 0)
 		return r;
+	r = sd_event_add_defer(loop, &server->resumer, on_resumed, server);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(server->resumer, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
 	set_accepting(server, true);
 	*ret = TAKE_PTR(server);
 	return 0;
@@ -255,6 +285,7 @@ struct server *server_free(struct server *server)
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->peers_io);
 	sd_event_source_disable_unref(server->resume);
+	sd_event_source_disable_unref(server->resumer);
 	closep(&server->epoll);
 	close(server->fd);
 	sd_event_unref(server->loop);

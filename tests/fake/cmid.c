@@ -9,25 +9,40 @@
 
 /* The fake fabric's ids, and the groups that they join. */
 
-int fabric_id_new(struct fabric_id **ret, struct fabric_channel *channel, enum rdma_port_space ps,
-		  void *userdata)
+/* Of a request nobody hears until it has an owner. */
+static void drop_event(void *userdata, struct fabric_event *event)
 {
-	struct fabric_id *id;
-	int r = fake_outcome(channel->fabric, FAKE_ID_NEW);
+	(void)userdata;
+	(void)event;
+}
 
-	if (r < 0)
-		return r;
-	id = calloc(1, sizeof(*id));
+static struct fabric_id *id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps)
+{
+	struct fabric_id *id = calloc(1, sizeof(*id));
+
 	assert(id);
-	id->fabric = channel->fabric;
-	id->channel = channel;
-	id->userdata = userdata;
+	id->fabric = fabric;
+	id->uid = uid;
+	id->on_event = drop_event;
 	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 	for (int i = 0; i < N_OPTIONS; i++)
 		id->options[i] = -1;
-	list_insert(&id->fabric->ids, &id->link);
-	id->fabric->n_ids++;
-	*ret = id;
+	list_insert(&fabric->ids, &id->link);
+	fabric->n_ids++;
+	return id;
+}
+
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
+		  fabric_event_fn on_event, void *userdata)
+{
+	int r = fake_outcome(fabric, FAKE_ID_NEW);
+
+	if (r < 0)
+		return r;
+	if (list_is_empty(&fabric->devices))
+		return -ENODEV;
+	*ret = id_new(fabric, uid, ps);
+	fabric_id_set_owner(*ret, uid, on_event, userdata);
 	return 0;
 }
 
@@ -67,14 +82,15 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 }
 
 /* Nothing is lost here. */
-void fabric_id_abandon(struct fabric_id *id, uid_t uid)
+void fabric_id_abandon(struct fabric_id *id)
 {
-	(void)uid;
 	fabric_id_free(id);
 }
 
-void fabric_id_set_userdata(struct fabric_id *id, void *userdata)
+void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata)
 {
+	id->uid = uid;
+	id->on_event = on_event;
 	id->userdata = userdata;
 }
 
@@ -177,10 +193,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
 		return 0;
 	}
-	id->fabric->count[FAKE_ID_NEW]--;
-	r = fabric_id_new(&request, listener->channel, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
-			  NULL);
-	assert(r == 0);
+	request = id_new(id->fabric, listener->uid, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP);
 	request->info.local = id->info.peer;
 	request->info.peer = id->info.local;
 	request->info.device = id->info.device;
@@ -258,15 +271,6 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 {
 	id->local_ece = *ece;
 	return 0;
-}
-
-int fabric_id_migrate(struct fabric_id *id, struct fabric_channel *channel)
-{
-	int r = fake_outcome(id->fabric, FAKE_MIGRATE);
-
-	if (r == 0)
-		id->channel = channel;
-	return r;
 }
 
 /* Multicast */

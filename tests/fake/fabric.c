@@ -18,6 +18,8 @@ int fake_outcome(struct fabric *fabric, enum fake_call which)
 	return r;
 }
 
+static void answer_lookups(struct fabric *fabric);
+
 /* Events */
 
 void fake_kick(struct fabric *fabric)
@@ -58,6 +60,11 @@ static int on_turn(sd_event_source *source, void *userdata)
 			fabric->ops->device_added(fabric->userdata, device);
 		}
 	}
+	answer_lookups(fabric);
+	if (fabric->id_destroyed) {
+		fabric->id_destroyed = false;
+		fabric->ops->id_destroyed(fabric->userdata);
+	}
 	if (fabric->routes_change) {
 		fabric->routes_change = false;
 		if (fabric->ops->routes_changed)
@@ -74,8 +81,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 				p->event.conn.private_data = p->event.private_data;
 			else
 				p->event.conn.private_data = NULL;
-			p->event.id_userdata = p->id->userdata;
-			p->id->channel->ops->event(p->id->channel->userdata, &p->event);
+			p->id->on_event(p->id->userdata, &p->event);
 		} else if (p->event.request) {
 			fabric_id_free(p->event.request);
 		}
@@ -99,6 +105,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	list_init(&fabric->devices);
 	list_init(&fabric->ids);
 	list_init(&fabric->pending);
+	list_init(&fabric->lookups);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
 	fake_add_device(fabric, "fake0");
@@ -160,6 +167,8 @@ struct fabric *fabric_free(struct fabric *fabric)
 
 	if (!fabric)
 		return NULL;
+	fabric->holds_lookups = false;
+	answer_lookups(fabric);
 	while ((l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
 
@@ -167,7 +176,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		fabric_id_free(p->event.request);
 		free(p);
 	}
-	assert(fabric->n_channels == 0 && fabric->n_ids == 0);
+	assert(fabric->n_ids == 0);
 	while ((l = list_first(&fabric->devices))) {
 		list_remove(l);
 		device_unref(container_of(l, struct fabric_device, link));
@@ -234,41 +243,54 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 	return NULL;
 }
 
-int fabric_qp_belongs(struct fabric *fabric, const char *device, uint32_t qpn, pid_t pid)
+struct fabric_lookup {
+	struct list link; /* fabric.lookups */
+	fabric_answer_fn done; /* NULL: nobody wants to know any more */
+	void *userdata;
+	int answer;
+};
+
+static void answer_lookups(struct fabric *fabric)
 {
+	struct list *l;
+
+	while (!fabric->holds_lookups && (l = list_first(&fabric->lookups))) {
+		struct fabric_lookup *lookup = container_of(l, struct fabric_lookup, link);
+
+		list_remove(l);
+		if (lookup->done)
+			lookup->done(lookup->userdata, lookup->answer);
+		free(lookup);
+	}
+}
+
+int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
+		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata)
+{
+	struct fabric_lookup *lookup;
 	int r = fake_outcome(fabric, FAKE_QP_BELONGS);
 
 	(void)pid;
-	if (r < 0)
+	(void)uid;
+	*ret = NULL;
+	if (r == 0)
+		r = fabric_find_device(fabric, device) ? qpn != fabric->stranger : -ENODEV;
+	if (!fabric->holds_lookups)
 		return r;
-	if (!fabric_find_device(fabric, device))
-		return -ENODEV;
-	return qpn != fabric->stranger;
+	lookup = calloc(1, sizeof(*lookup));
+	assert(lookup);
+	lookup->done = done;
+	lookup->userdata = userdata;
+	lookup->answer = r;
+	list_insert(&fabric->lookups, &lookup->link);
+	*ret = lookup;
+	return -EINPROGRESS;
 }
 
-/* Channels */
-
-int fabric_channel_new(struct fabric_channel **ret, struct fabric *fabric,
-		       const struct fabric_channel_ops *ops, void *userdata)
+struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup)
 {
-	int r = fake_outcome(fabric, FAKE_CHANNEL_NEW);
-
-	if (r < 0)
-		return r;
-	if (list_is_empty(&fabric->devices))
-		return -ENODEV;
-	*ret = calloc(1, sizeof(**ret));
-	assert(*ret);
-	**ret = (struct fabric_channel){ .fabric = fabric, .ops = ops, .userdata = userdata };
-	fabric->n_channels++;
-	return 0;
-}
-
-struct fabric_channel *fabric_channel_free(struct fabric_channel *channel)
-{
-	if (channel)
-		channel->fabric->n_channels--;
-	free(channel);
+	if (lookup)
+		lookup->done = NULL;
 	return NULL;
 }
 
@@ -330,6 +352,18 @@ void fake_hold_events(struct fabric *fabric, bool hold)
 void fake_release_events(struct fabric *fabric, unsigned n)
 {
 	fabric->n_released = n;
+	fake_kick(fabric);
+}
+
+void fake_hold_lookups(struct fabric *fabric, bool hold)
+{
+	fabric->holds_lookups = hold;
+	fake_kick(fabric);
+}
+
+void fake_destroy_id(struct fabric *fabric)
+{
+	fabric->id_destroyed = true;
 	fake_kick(fabric);
 }
 

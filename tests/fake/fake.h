@@ -13,7 +13,6 @@
 #define FAKE_DGID 0xd6 /* each byte of every peer's GID */
 
 enum fake_call {
-	FAKE_CHANNEL_NEW,
 	FAKE_ID_NEW,
 	FAKE_BIND,
 	FAKE_LISTEN,
@@ -29,7 +28,6 @@ enum fake_call {
 	FAKE_QP_BELONGS,
 	FAKE_LEASE_NEW,
 	FAKE_NOTIFY,
-	FAKE_MIGRATE,
 	FAKE_JOIN,
 	_FAKE_CALL_MAX,
 };
@@ -60,6 +58,14 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
 void fake_change_routes(struct fabric *fabric);
 /* What fabric_knows_routes() says: true from the start. */
 void fake_set_knows_routes(struct fabric *fabric, bool knows);
+
+/*
+ * From now on whose a QP is takes more than a turn: until this is called with false. Else it is known at once. It is
+ * found out when it is asked.
+ */
+void fake_hold_lookups(struct fabric *fabric, bool hold);
+/* fabric_ops.id_destroyed is called, from the loop. A bind waits for it that was told to fail with -EINPROGRESS. */
+void fake_destroy_id(struct fabric *fabric);
 
 /* Events wait until this is called with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);

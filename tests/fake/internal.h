@@ -36,7 +36,9 @@ struct fabric {
 	struct list devices; /* fabric_device.link */
 	struct list ids; /* fabric_id.link */
 	struct list pending; /* pending.link */
-	unsigned n_ids, n_channels;
+	struct list lookups; /* fabric_lookup.link */
+	bool holds_lookups, id_destroyed;
+	unsigned n_ids;
 	uint32_t stranger;
 	unsigned n_stale;
 	bool holds_events;
@@ -49,16 +51,11 @@ struct fabric {
 	unsigned count[_FAKE_CALL_MAX];
 };
 
-struct fabric_channel {
-	struct fabric *fabric;
-	const struct fabric_channel_ops *ops;
-	void *userdata;
-};
-
 struct fabric_id {
 	struct list link; /* fabric.ids */
 	struct fabric *fabric;
-	struct fabric_channel *channel;
+	uid_t uid;
+	fabric_event_fn on_event;
 	void *userdata;
 	struct fabric_id_info info;
 	struct fabric_id *peer; /* the other end, once there is one */

@@ -206,16 +206,13 @@ LIBRARY(CM, fabric_new,
 LIBRARY(CM, fabric_lease_new, (struct fabric_lease * *ret, struct fabric_device *device, uid_t uid),
 	(ret, device, uid))
 LIBRARY(CM, fabric_qp_belongs,
-	(struct fabric * fabric, const char *device, uint32_t qpn, pid_t pid),
-	(fabric, device, qpn, pid))
-LIBRARY(CM, fabric_channel_new,
-	(struct fabric_channel * *ret, struct fabric *fabric, const struct fabric_channel_ops *ops,
-	 void *userdata),
-	(ret, fabric, ops, userdata))
+	(struct fabric_lookup * *ret, struct fabric *fabric, const char *device, uint32_t qpn,
+	 pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata),
+	(ret, fabric, device, qpn, pid, uid, done, userdata))
 LIBRARY(CM, fabric_id_new,
-	(struct fabric_id * *ret, struct fabric_channel *channel, enum rdma_port_space ps,
-	 void *userdata),
-	(ret, channel, ps, userdata))
+	(struct fabric_id * *ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
+	 fabric_event_fn on_event, void *userdata),
+	(ret, fabric, uid, ps, on_event, userdata))
 LIBRARY(CM, fabric_id_bind, (struct fabric_id * id, const struct sockaddr *addr), (id, addr))
 LIBRARY(CM, fabric_id_listen, (struct fabric_id * id, int backlog), (id, backlog))
 LIBRARY(CM, fabric_id_resolve_addr,
@@ -237,8 +234,6 @@ LIBRARY(CM, fabric_join_new,
 	(struct fabric_join * *ret, struct fabric_id *id, const struct sockaddr *addr,
 	 uint32_t flags, void *userdata),
 	(ret, id, addr, flags, userdata))
-LIBRARY(CM, fabric_id_migrate, (struct fabric_id * id, struct fabric_channel *channel),
-	(id, channel))
 LIBRARY(CM, fabric_id_set_option, (struct fabric_id * id, int option, int value),
 	(id, option, value))
 LIBRARY(CM, fabric_id_qp_attr,

@@ -21,6 +21,7 @@
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define LINGER_SECONDS 60
 #define REQUESTS 1000
+#define A_SESSION 2 /* its socket and its process */
 
 static struct wire_client attacker, other;
 static int readers[64]; /* the peers of the sockets that linger */
@@ -198,12 +199,12 @@ START_TEST(in_an_export)
 	let_go();
 	close(fd);
 	/* It is an export all the same, and ends with its last descriptor. That it has arrived shows in a while. */
-	while (wire.core->account.used[ACCOUNT_FDS] > 3 + 3 + 1)
+	while (wire.core->account.used[ACCOUNT_FDS] > 2 * A_SESSION + 1)
 		sd_event_run(wire.loop, UINT64_MAX);
 	close(attacker.fd);
 	attacker.fd = -1;
 	wire_ask(&other, OP(LIST_DEVICES), 0);
-	ck_assert_uint_eq(wire.core->account.used[ACCOUNT_FDS], 3 + 3);
+	ck_assert_uint_eq(wire.core->account.used[ACCOUNT_FDS], 2 * A_SESSION);
 }
 END_TEST
 
@@ -356,7 +357,7 @@ START_TEST(in_flight)
 	char c;
 
 	wire_ask(&attacker, OP(HELLO), 0);
-	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION);
 	for (uint32_t id = 1; id <= 2; id++)
 		wire_ask(&attacker, OP(CREATE_ID), id);
 	for (uint32_t id = 1; id <= 2; id++) {
@@ -365,23 +366,23 @@ START_TEST(in_flight)
 		wire_run(NULL, 0);
 	}
 	/* Each is an export, and a descriptor on its way. */
-	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3 + 2 + 2);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2 + 2);
 	/* The ids go, and their exports with them: what is on its way remains. */
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(DESTROY_ID), id, buf), NULL);
 		wire_run(NULL, 0);
 	}
-	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 3 + 2);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2);
 	/* It looks at a packet, and hangs up: the session ends, and its socket and both descriptors remain. */
 	ck_assert_int_eq(recv(attacker.sock, &c, 1, MSG_PEEK), 1);
 	shutdown(attacker.sock, SHUT_RDWR);
 	wire_run(NULL, 0);
 	ck_assert_uint_eq(wire.core->n_sessions, 1);
-	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 3 + 1 + 2);
+	ck_assert_uint_eq(account->used[ACCOUNT_FDS], A_SESSION + 1 + 2);
 	/* Not before the packets are gone is it over; that is looked at by the clock. */
 	close(attacker.sock);
 	attacker.sock = -1;
-	while (account->used[ACCOUNT_FDS] > 3)
+	while (account->used[ACCOUNT_FDS] > A_SESSION)
 		sd_event_run(wire.loop, UINT64_MAX);
 }
 END_TEST
@@ -393,7 +394,7 @@ START_TEST(too_many_in_flight)
 	uint8_t buf[PACKET_MAX];
 
 	wire_ask(&attacker, OP(HELLO), 0);
-	wire.core->account.limit_per_user[ACCOUNT_FDS] = 3 + 3 + 3;
+	wire.core->account.limit_per_user[ACCOUNT_FDS] = 2 * A_SESSION + 3;
 	for (uint32_t id = 1; id <= 2; id++)
 		wire_ask(&attacker, OP(CREATE_ID), id);
 	for (uint32_t id = 1; id <= 2; id++)

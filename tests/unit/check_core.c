@@ -448,8 +448,8 @@ START_TEST(calls_that_fail)
 	struct rdma_conn_param p = param("");
 	struct id *listener, *active, *request;
 
-	fake_fail_next(core->fabric, FAKE_CHANNEL_NEW, -EMFILE);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), -EMFILE);
+	fake_fail_next(core->fabric, FAKE_ID_NEW, -EDQUOT);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), STATUS_QUOTA);
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
 	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), STATUS_FABRIC);
 	ck_assert_uint_eq(core->n_ids, 0);

@@ -386,12 +386,7 @@ START_TEST(what_fails_is_given_back)
 		ck_assert_uint_eq(counts().n_ready, 0);
 		ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids);
 	}
-	/* Taking it fails: the client is told, the spare is gone, the next one is fine. */
 	connect_n(20, 1, 7480);
-	ck_assert_uint_eq(counts().n_ready, 1);
-	fake_fail_next(core->fabric, FAKE_MIGRATE, -EIO);
-	ck_assert_int_eq(connect_to(21, 7480, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(client.session->failure.error, EIO);
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_int_eq(connect_to(21, 7480, &id), 0);
 	ck_assert_int_eq(id->state, ID_CONNECTING);

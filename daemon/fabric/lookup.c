@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fabric/internal.h"
+#include "fabric/qpowner.h"
+#include "util/util.h"
+
+/*
+ * Who owns a QP, asked by a thread: the kernel runs the driver's query_qp() for it, which on a real adapter is a
+ * command of its firmware. A user's look-ups are made one after the other, each with a netlink socket that it has
+ * for itself.
+ */
+
+#define IDLE_MAX 4 /* sockets that are kept for the next look-up */
+
+struct fabric_lookup {
+	struct offload_job job;
+	struct fabric *fabric;
+	fabric_answer_fn done; /* NULL: nobody wants to know any more */
+	void *userdata;
+
+	/* The thread's, while it runs: */
+	struct nldev *nldev;
+	char name[64];
+	struct nldev_device device;
+	uint32_t qpn;
+	pid_t pid;
+	int answer;
+};
+
+static void run(struct offload_job *job)
+{
+	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
+
+	lookup->answer = qpowner_find(lookup->nldev, lookup->name, &lookup->device, lookup->qpn,
+				      lookup->pid);
+}
+
+static int take_nldev(struct fabric *fabric, struct nldev **ret)
+{
+	if (fabric->n_idle_nldevs == 0)
+		return nldev_new(ret);
+	*ret = fabric->idle_nldevs[--fabric->n_idle_nldevs];
+	return 0;
+}
+
+static void put_nldev(struct fabric *fabric, struct nldev *nldev)
+{
+	if (nldev && fabric->n_idle_nldevs < IDLE_MAX)
+		fabric->idle_nldevs[fabric->n_idle_nldevs++] = nldev;
+	else
+		nldev_free(nldev);
+}
+
+static void lookup_free(struct fabric_lookup *lookup)
+{
+	put_nldev(lookup->fabric, lookup->nldev);
+	offload_release(&lookup->job);
+	free(lookup);
+}
+
+static void on_done(struct offload_job *job)
+{
+	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
+	struct fabric_device *device = fabric_find_device(lookup->fabric, lookup->name);
+	fabric_answer_fn done = lookup->done;
+	void *userdata = lookup->userdata;
+	int answer = lookup->answer;
+
+	if (device)
+		device->nldev = lookup->device;
+	lookup_free(lookup);
+	if (done)
+		done(userdata, answer);
+}
+
+int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *name,
+		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata)
+{
+	struct fabric_device *device = fabric_find_device(fabric, name);
+	struct fabric_lookup *lookup;
+	int r;
+
+	*ret = NULL;
+	if (!device || strlen(name) >= sizeof(lookup->name))
+		return -ENODEV;
+	lookup = calloc(1, sizeof(*lookup));
+	if (!lookup)
+		return -ENOMEM;
+	lookup->fabric = fabric;
+	lookup->done = done;
+	lookup->userdata = userdata;
+	strcpy(lookup->name, name);
+	lookup->device = device->nldev;
+	lookup->qpn = qpn;
+	lookup->pid = pid;
+	lookup->job.run = run;
+	lookup->job.done = on_done;
+	r = take_nldev(fabric, &lookup->nldev);
+	if (r == 0)
+		r = offload_prepare(fabric->lookups, &lookup->job, uid);
+	if (r < 0) {
+		lookup_free(lookup);
+		return r;
+	}
+	offload_submit(fabric->lookups, &lookup->job);
+	*ret = lookup;
+	return -EINPROGRESS;
+}
+
+struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup)
+{
+	if (lookup)
+		lookup->done = NULL;
+	return NULL;
+}
+
+void fabric_free_nldevs(struct fabric *fabric)
+{
+	while (fabric->n_idle_nldevs > 0)
+		nldev_free(fabric->idle_nldevs[--fabric->n_idle_nldevs]);
+}

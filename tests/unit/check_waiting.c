@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+#include "tests/unit/wire.h"
+
+/*
+ * What has to be found out off the loop: whose a QP is, and when a port is free. Its client waits for it, with all that
+ * it asks after that, and nobody else does.
+ */
+
+#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
+#define REQUESTS 1000
+
+static struct wire_client server, client, other;
+static struct wire_client *const clients[] = { &server, &client, &other };
+
+static void run(void)
+{
+	wire_run(clients, 3);
+}
+
+static void ask(struct wire_client *c, int op, uint32_t id)
+{
+	wire_ask(c, op, id);
+	run();
+	ck_assert_int_eq(c->status, 0);
+}
+
+/* Asked, and not answered. */
+static void send_only(struct wire_client *c, int op, uint32_t id)
+{
+	uint8_t buf[PACKET_MAX];
+
+	c->n_answers = 0;
+	wire_send(c, buf, wire_make(c, op, id, buf), NULL);
+	run();
+}
+
+static void listen_on_7471(void)
+{
+	/* An address of 10.9.0.1, port 7471: later fields win. */
+	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xaf\x3a";
+	uint8_t buf[PACKET_MAX];
+
+	ask(&server, OP(CREATE_ID), 1);
+	wire_send(&server, buf,
+		  request_make(++server.serial, OP(BIND_ADDR), 1, addr, sizeof(addr) - 1, buf),
+		  NULL);
+	run();
+	ck_assert_int_eq(server.status, 0);
+	ask(&server, OP(LISTEN), 1);
+}
+
+static void set_up(void)
+{
+	wire_start("allow any\n");
+	for (unsigned i = 0; i < 3; i++) {
+		wire_connect(clients[i]);
+		ask(clients[i], OP(HELLO), 0);
+	}
+	listen_on_7471();
+	ask(&client, OP(CREATE_ID), 1);
+	ask(&client, OP(RESOLVE_ADDR), 1);
+	ask(&client, OP(RESOLVE_ROUTE), 1);
+	fake_hold_lookups(wire.core->fabric, true);
+}
+
+static void tear_down(void)
+{
+	fake_hold_lookups(wire.core->fabric, false);
+	for (unsigned i = 0; i < 3; i++)
+		if (clients[i]->sock >= 0)
+			wire_close(clients[i]);
+	run();
+	wire_end();
+}
+
+static enum id_state state_of(struct wire_client *c, uint32_t handle)
+{
+	struct id *id;
+
+	ck_assert_int_eq(session_get_id(c->session, handle, &id), 0);
+	return id->state;
+}
+
+START_TEST(others_are_served)
+{
+	send_only(&client, OP(CONNECT), 1);
+	ck_assert_uint_eq(client.n_answers, 0);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(client.n_answers, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+	/* Asked once. */
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 1);
+}
+END_TEST
+
+/* The order of a client's own requests is kept: what it asks meanwhile is answered after that. */
+START_TEST(the_clients_own_wait)
+{
+	uint8_t buf[PACKET_MAX];
+
+	send_only(&client, OP(CONNECT), 1);
+	wire_send(&client, buf, wire_make(&client, OP(LIST_DEVICES), 0, buf), NULL);
+	run();
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	/* The answer to what was asked last. */
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+}
+END_TEST
+
+START_TEST(a_request_that_waits_to_be_accepted)
+{
+	fake_hold_lookups(wire.core->fabric, false);
+	ask(&client, OP(CONNECT), 1);
+	fake_hold_lookups(wire.core->fabric, true);
+	ck_assert_uint_ne(server.request, 0);
+	send_only(&server, OP(ACCEPT), server.request);
+	ck_assert_uint_eq(server.n_answers, 0);
+	ck_assert_int_eq(state_of(&server, server.request), ID_REQUEST);
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_int_eq(server.status, 0);
+	ck_assert_int_eq(state_of(&server, server.request), ID_ACCEPTED);
+}
+END_TEST
+
+/* The answer is a stranger's QP; and an answer is good for the request that it was asked for alone. */
+START_TEST(an_answer_is_used_once)
+{
+	fake_estrange_qp(wire.core->fabric, 17);
+	send_only(&client, OP(CONNECT), 1);
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_int_eq(client.error, EPERM);
+	fake_estrange_qp(wire.core->fabric, 0);
+	ask(&client, OP(CONNECT), 1);
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 2);
+}
+END_TEST
+
+/* What was decided before the answer came does not hold any more: it is decided when the request goes on. */
+START_TEST(policy_changes_meanwhile)
+{
+	send_only(&client, OP(CONNECT), 1);
+	wire_set_policy("allow session\nallow device\nallow listen\n");
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.error, EACCES);
+	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+}
+END_TEST
+
+START_TEST(the_device_goes_meanwhile)
+{
+	send_only(&client, OP(CONNECT), 1);
+	fake_remove_device(wire.core->fabric, "fake0");
+	run();
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_gt(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_REMOVED);
+	fake_add_device(wire.core->fabric, "fake0");
+}
+END_TEST
+
+/* The end is noticed while nothing is read; the answer comes to nobody. */
+START_TEST(the_client_goes_meanwhile)
+{
+	send_only(&client, OP(CONNECT), 1);
+	wire_close(&client);
+	run();
+	ck_assert_uint_eq(wire.core->n_sessions, 2);
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+}
+END_TEST
+
+/* An id that was freed has the port, and is not destroyed yet. */
+START_TEST(a_port_that_is_being_freed)
+{
+	ask(&client, OP(CREATE_ID), 2);
+	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
+	send_only(&client, OP(BIND_ADDR), 2);
+	ck_assert_uint_eq(client.n_answers, 0);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ask(&other, OP(LIST_DEVICES), 0);
+	/* One that had another port: it goes on waiting. */
+	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
+	fake_destroy_id(wire.core->fabric);
+	run();
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_destroy_id(wire.core->fabric);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+}
+END_TEST
+
+UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
+	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
+	  the_device_goes_meanwhile, the_client_goes_meanwhile, a_port_that_is_being_freed)
