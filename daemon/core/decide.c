@@ -140,24 +140,28 @@ void decide_audit(struct session *session, const struct wish *wish,
 	     overflow);
 }
 
+int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
+		const struct tally *tally, const struct overflow *overflow)
+{
+	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
+	char buf[WISH_OBJECT_LEN];
+	const char *object = wish_object(wish, buf);
+
+	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
+	tell(session, wish, &verdict, tally, overflow);
+	return failure_set_busy(&session->failure, rule, overflow, "%s%s%s", wish->what,
+				*object ? " " : "", object);
+}
+
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			struct tally *tally, bool pending, struct admitted *ret)
 {
-	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
-	char buf[WISH_OBJECT_LEN];
 	struct overflow overflow;
-	const char *object;
 	int r = tally_admit(tally, settings, clock_ns(), session->identity.uid, wish->question.peer,
 			    pending, ret, &overflow);
 
-	if (r != -EBUSY)
-		return r;
-	object = wish_object(wish, buf);
-	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
-	tell(session, wish, &verdict, tally, &overflow);
-	return failure_set_busy(&session->failure, rule, &overflow, "%s%s%s", wish->what,
-				*object ? " " : "", object);
+	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow) : r;
 }
 
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,

@@ -44,7 +44,10 @@ void decide_audit(struct session *session, const struct wish *wish,
  */
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
 		 struct tally *tally, bool pending, struct admitted *ret);
-/* The same with SETTINGS instead of RULE's: where not all of its limits are asked. */
+/* RULE, whose tally is TALLY, allows it, and it is too much for now, as OVERFLOW says: STATUS_BUSY. */
+int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
+		const struct tally *tally, const struct overflow *overflow);
+/* As decide_admit(), with SETTINGS instead of RULE's: where not all of its limits are asked. */
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			struct tally *tally, bool pending, struct admitted *ret);

@@ -257,6 +257,8 @@ static void adopt(struct id *id, struct take_over *take_over)
 		break;
 	default:
 		id_set_rule(id, take_over->verdict.rule);
+		if (id->listener)
+			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
 	/* It cannot be given back: what it does next finds out what is wrong with it. */
 	if (r != 0)

@@ -150,6 +150,7 @@ void id_set_state(struct id *id, enum id_state state)
 		timewait_enter(id);
 	if (state != ID_REQUEST) {
 		admitted_answered(&id->admitted);
+		listener_answered(id);
 		free(id->request);
 		id->request = NULL;
 	}
@@ -341,6 +342,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 
 	id_own_fabric(id, TAKE_PTR(from->fabric));
 	id->request = TAKE_PTR(from->request);
+	id->backlog = TAKE_PTR(from->backlog);
 	id->policy = TAKE_PTR(from->policy);
 	id->rule = TAKE_PTR(from->rule);
 	id->tally = TAKE_PTR(from->tally);

@@ -75,6 +75,7 @@ struct qp_check {
 	uint64_t request; /* of the session, that may use the answer; 0: there is none */
 };
 
+struct backlog;
 struct entry;
 struct held;
 struct listener;
@@ -131,6 +132,7 @@ struct id {
 	struct list groups; /* group.link: joined */
 	struct export *export; /* NULL: not exported */
 	struct fabric_event *request; /* as it came, until it is answered; NULL: it is no request */
+	struct backlog *backlog; /* likewise: of its listener, where it counts */
 };
 
 /* Only its number is left: there is nothing behind it. */
@@ -231,6 +233,10 @@ struct listener *listener_free(struct listener *listener);
 /* The listener is ID's now, and CHARGE is what its user pays for it. */
 void listener_set_id(struct listener *listener, struct id *id, struct charge *charge);
 int listener_charge(struct session *session, struct charge *charge);
+/* RULE is the listener's now: not more requests may wait than it lets. */
+void listener_set_rule(struct listener *listener, const struct policy_rule *rule);
+/* A request does not wait any more. Nothing where it did not. */
+void listener_answered(struct id *request);
 /* A request that was not answered. The id is spent. RETRY_AFTER_MS: of a busy one, else 0. */
 void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
 			const char *text);

@@ -16,12 +16,68 @@ struct taker {
 	struct session *session;
 };
 
+/*
+ * The requests of a listener that wait for the program's answer: the kernel's own backlog counts only what
+ * was not read yet, and the daemon reads at once. It outlives the listener for as long as one of them waits,
+ * in whatever session that is.
+ */
+struct backlog {
+	unsigned n_refs; /* the listener's, and one of each request that waits */
+	unsigned max;
+	unsigned n_waiting;
+};
+
 struct listener {
 	struct id *id;
 	struct list takers; /* taker.link */
 	struct taker owner;
 	struct charge charge;
+	struct backlog *backlog;
 };
+
+/* Nothing says when the program will answer. */
+#define RETRY_BACKLOG_MS 100
+
+static int backlog_new(struct backlog **ret, unsigned max)
+{
+	struct backlog *backlog = calloc(1, sizeof(*backlog));
+
+	if (!backlog)
+		return -ENOMEM;
+	backlog->n_refs = 1;
+	backlog->max = max;
+	*ret = backlog;
+	return 0;
+}
+
+static struct backlog *backlog_unref(struct backlog *backlog)
+{
+	if (backlog && --backlog->n_refs == 0)
+		free(backlog);
+	return NULL;
+}
+
+static struct backlog *backlog_enter(struct backlog *backlog)
+{
+	backlog->n_refs++;
+	backlog->n_waiting++;
+	return backlog;
+}
+
+void listener_answered(struct id *request)
+{
+	if (request->backlog)
+		request->backlog->n_waiting--;
+	request->backlog = backlog_unref(request->backlog);
+}
+
+void listener_set_rule(struct listener *listener, const struct policy_rule *rule)
+{
+	int max = rule->settings.backlog;
+
+	if (max > 0 && listener->backlog->max > (unsigned)max)
+		listener->backlog->max = (unsigned)max;
+}
 
 int listener_charge(struct session *session, struct charge *charge)
 {
@@ -29,30 +85,34 @@ int listener_charge(struct session *session, struct charge *charge)
 			      "ListenersPerUser=");
 }
 
-static int listener_new(struct listener **ret, struct id *id)
+DEFINE_CLEANUP(struct listener *, listener_free)
+
+static int listener_new(struct listener **ret, struct id *id, unsigned backlog)
 {
-	struct listener *listener = calloc(1, sizeof(*listener));
+	_cleanup_(listener_freep) struct listener *listener = calloc(1, sizeof(*listener));
 	int r;
 
 	if (!listener)
 		return -ENOMEM;
-	r = listener_charge(id->session, &listener->charge);
-	if (r != 0) {
-		free(listener);
+	r = backlog_new(&listener->backlog, backlog);
+	if (r == 0)
+		r = listener_charge(id->session, &listener->charge);
+	if (r != 0)
 		return r;
-	}
 	listener->id = id;
 	list_init(&listener->takers);
 	listener->owner.session = id->session;
 	list_insert(&listener->takers, &listener->owner.link);
-	*ret = listener;
+	*ret = TAKE_PTR(listener);
 	return 0;
 }
 
 struct listener *listener_free(struct listener *listener)
 {
-	if (listener)
-		charge_done(&listener->charge);
+	if (!listener)
+		return NULL;
+	charge_done(&listener->charge);
+	backlog_unref(listener->backlog);
 	free(listener);
 	return NULL;
 }
@@ -132,7 +192,7 @@ int id_listen(struct id *id, unsigned backlog)
 	if (backlog > max)
 		backlog = max;
 
-	r = listener_new(&listener, id);
+	r = listener_new(&listener, id, backlog);
 	if (r == 0) {
 		r = fabric_id_listen(id->fabric, (int)backlog);
 		if (r < 0) {
@@ -221,6 +281,20 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 	ret->wish.addrs[1] = (struct sockaddr *)&ret->info.local;
 }
 
+/* Past the listener's backlog it is refused as past a limit of RULE, which allows it. */
+static int check_backlog(const struct listener *listener, struct session *session,
+			 const struct wish *wish, const struct policy_rule *rule)
+{
+	struct tally *tally = admissions_find(session->core->admissions, rule);
+	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
+
+	if (listener->backlog->n_waiting < listener->backlog->max)
+		return 0;
+	snprintf(overflow.limit, sizeof(overflow.limit), "backlog %u", listener->backlog->max);
+	tally->n_busy++;
+	return decide_busy(session, wish, rule, tally, &overflow);
+}
+
 /* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or negative. */
 static int admit(struct listener *listener, struct session *session, struct fabric_event *event,
 		 const struct policy_rule **ret_rule, struct admitted *ret)
@@ -244,9 +318,11 @@ static int admit(struct listener *listener, struct session *session, struct fabr
 			  0, verdict.reason);
 		return STATUS_DENIED;
 	}
-	r = decide_admit(session, &wish.wish, verdict.rule,
-			 admissions_find(session->core->admissions, verdict.rule),
-			 /* pending= */ true, ret);
+	r = check_backlog(listener, session, &wish.wish, verdict.rule);
+	if (r == 0)
+		r = decide_admit(session, &wish.wish, verdict.rule,
+				 admissions_find(session->core->admissions, verdict.rule),
+				 /* pending= */ true, ret);
 	if (r != 0)
 		turn_away(listener, event->request, REFUSAL_BUSY,
 			  r > 0 ? failure->retry_after_ms : 1000, "busy");
@@ -279,6 +355,7 @@ void listener_on_request(struct listener *listener, struct fabric_event *event)
 
 	id_set_rule(id, rule);
 	id->admitted = admitted;
+	id->backlog = backlog_enter(listener->backlog);
 	id->tos_asked = listener->id->tos_asked;
 	r = conn_apply_settings(id);
 	if (r == 0)

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/watch.h"
+#include "tests/unit/pair.h"
+
+/* As many requests of a listener may wait for their answer as its backlog says, wherever they wait. */
+
+static uint16_t port = 7470; /* that is asked at */
+
+static struct id *listen_with(unsigned backlog)
+{
+	struct id *id = make(&server, 1);
+
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", ++port)), 0);
+	ck_assert_int_eq(id_listen(id, backlog), 0);
+	return id;
+}
+
+static uint32_t next_handle = 1;
+
+/* One more comes: the server's request, or NULL where it was told to come again. */
+static struct id *ask(void)
+{
+	struct rdma_conn_param p = param("");
+	struct id *active, *request;
+	struct refusal refusal;
+	unsigned n;
+
+	run_loop();
+	active = pair_resolve(next_handle++, port);
+	client.n = 0;
+	n = server.n = 0;
+	p.qp_num = next_handle;
+	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	run_loop();
+	if (server.n > n) {
+		ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
+		ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request),
+				 0);
+		return request;
+	}
+	pair_expect(&client, 0, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert(refusal_unpack(&refusal, client.events[0].data, REFUSAL_MAX));
+	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
+	ck_assert_uint_gt(refusal.retry_after_ms, 0);
+	id_free(active);
+	return NULL;
+}
+
+static void fill(struct id **requests, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		requests[i] = ask();
+		ck_assert_ptr_nonnull(requests[i]);
+	}
+	ck_assert_ptr_null(ask());
+}
+
+static void accept_one(struct id *request)
+{
+	struct rdma_conn_param p = param("");
+
+	p.qp_num = 10000 + next_handle;
+	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+}
+
+START_TEST(past_it_they_are_told_busy)
+{
+	struct id *requests[3], *more;
+
+	listen_with(3);
+	fill(requests, 3);
+	/* Whatever the answer is, there is room for one more. */
+	accept_one(requests[0]);
+	more = ask();
+	ck_assert_ptr_nonnull(more);
+	ck_assert_ptr_null(ask());
+	ck_assert_int_eq(id_reject(more, NULL, 0, false), 0);
+	ck_assert_ptr_nonnull(ask());
+	ck_assert_ptr_null(ask());
+	id_free(requests[1]);
+	ck_assert_ptr_nonnull(ask());
+	ck_assert_ptr_null(ask());
+	/* Answered once is enough: an accepted id that goes takes no place from others. */
+	id_free(requests[0]);
+	ck_assert_ptr_null(ask());
+	fake_remove_device(core->fabric, "fake0");
+	run_loop();
+	ck_assert_int_eq(requests[2]->state, ID_REMOVED);
+	ck_assert_ptr_null(requests[2]->backlog);
+}
+END_TEST
+
+START_TEST(it_is_the_one_in_force)
+{
+	struct id *requests[2];
+
+	/* The rule's cap. */
+	pair_set_policy("allow session\nallow listen backlog 2\nallow any\n");
+	id_free(listen_with(1));
+	listen_with(1000);
+	fill(requests, 2);
+	/* The requests go with their session, in any order. */
+	server.session = session_free(server.session);
+	run_loop();
+}
+END_TEST
+
+START_TEST(nobody_said_how_many)
+{
+	struct id *requests[2];
+
+	core->settings.backlog = 2;
+	listen_with(0);
+	fill(requests, 2);
+}
+END_TEST
+
+static struct notice last;
+static char reason[64];
+
+static void on_event(void *userdata, const struct session_event *event)
+{
+	(void)userdata;
+	(void)event;
+}
+
+static void on_notice(void *userdata, const struct notice *notice)
+{
+	(void)userdata;
+	last = *notice;
+	strcpy(reason, notice->reason);
+}
+
+START_TEST(it_is_written_down)
+{
+	static const struct session_ops ops = { .event = on_event, .notice = on_notice };
+	struct watch_filter filter = { .kind = NOTICE_DECISION,
+				       .operation = POLICY_ACCEPT,
+				       .outcome = NOTICE_BUSY };
+	struct id *requests[1];
+
+	pair_set_policy("allow session\nallow accept max 10 rate 1/s burst 10\nallow any\n");
+	listen_with(1);
+	requests[0] = ask();
+	ck_assert_ptr_nonnull(requests[0]);
+	server.session->ops = &ops;
+	ck_assert_int_eq(session_watch(server.session, &filter), 0);
+	ck_assert_ptr_null(ask());
+	ck_assert_ptr_eq(last.session, server.session);
+	ck_assert_str_eq(reason, "backlog 1");
+	ck_assert_uint_eq(last.retry_after_ms, 100);
+	ck_assert_uint_eq(core->metrics.decisions[POLICY_ACCEPT][DECISION_BUSY], 1);
+	ck_assert_uint_eq(last.rule->line, 2);
+	ck_assert_uint_eq(admissions_find(core->admissions, last.rule)->n_busy, 1);
+	ck_assert_uint_eq(admissions_find(core->admissions, last.rule)->n_now, 1);
+}
+END_TEST
+
+static struct id *hand_over(struct id *id)
+{
+	struct id *moved;
+	int fd;
+
+	ck_assert_int_eq(id_export(id, &fd), 0);
+	ck_assert_int_eq(id_import(client.session, fd, &moved), 0);
+	close(fd);
+	return moved;
+}
+
+/* A worker's are its listener's until he has answered. */
+START_TEST(requests_that_a_worker_has)
+{
+	struct id *requests[2], *moved[2];
+	int fd;
+
+	listen_with(2);
+	fill(requests, 2);
+	ck_assert_int_eq(id_export(requests[0], &fd), 0);
+	ck_assert_ptr_null(ask());
+	close(fd);
+	run_loop();
+	for (int i = 0; i < 2; i++) {
+		moved[i] = hand_over(requests[i]);
+		ck_assert_ptr_null(ask());
+		id_free(requests[i]);
+		ck_assert_ptr_null(ask());
+	}
+	accept_one(moved[0]);
+	ck_assert_ptr_nonnull(ask());
+	ck_assert_ptr_null(ask());
+	id_free(moved[1]);
+	ck_assert_ptr_nonnull(ask());
+	ck_assert_ptr_null(ask());
+}
+END_TEST
+
+/* Its requests stay, and know of nothing that is gone. */
+START_TEST(a_listener_that_goes)
+{
+	struct id *requests[2], *again[2], *listener = listen_with(2), *moved;
+
+	fill(requests, 2);
+	moved = hand_over(requests[1]);
+	id_free(listener);
+	listen_with(2);
+	fill(again, 2);
+	/* They are the old one's, and make no room. */
+	accept_one(requests[0]);
+	ck_assert_ptr_null(ask());
+	id_free(moved);
+	ck_assert_ptr_null(ask());
+	accept_one(again[0]);
+	ck_assert_ptr_nonnull(ask());
+}
+END_TEST
+
+START_TEST(a_listener_that_moves)
+{
+	struct id *requests[3], *listener = listen_with(3), *moved, *active;
+	struct rdma_conn_param p = param("");
+
+	fill(requests, 3);
+	/* By the rule of its new owner: no more than that lets wait. */
+	client.session->identity.uid = 4242;
+	pair_set_policy("allow session\nallow listen user 4242 backlog 2\nallow any\n");
+	moved = hand_over(listener);
+	ck_assert_int_eq(moved->state, ID_LISTENING);
+	for (unsigned i = 0; i < 3; i++) {
+		/* What the server was told of it still is to answer; what comes now goes to the client. */
+		run_loop();
+		active = pair_resolve(next_handle++, port);
+		client.n = 0;
+		p.qp_num = next_handle;
+		ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+		pair_expect(&client, 0,
+			    i < 2 ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_CONNECT_REQUEST,
+			    i < 2 ? 28 : 0);
+		accept_one(requests[i]);
+	}
+}
+END_TEST
+
+/* All at once: as many as may wait are told of, and no more. */
+START_TEST(a_flood)
+{
+	struct rdma_conn_param p = param("");
+	enum { N = 3000, MAX = 128 };
+	struct id *id;
+
+	core->settings.max_ids_per_session = 2 * N;
+	core->account.limit_per_user[ACCOUNT_IDS] = 4 * N;
+	listen_with(MAX);
+	fake_hold_events(core->fabric, true);
+	for (uint32_t i = 1; i <= N; i++) {
+		id = make(&client, i);
+		ck_assert_int_eq(
+			id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, NULL), 0);
+	}
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	for (uint32_t i = 1; i <= N; i++) {
+		ck_assert_int_eq(session_get_id(client.session, i, &id), 0);
+		p.qp_num = i;
+		ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+	}
+	run_loop();
+	ck_assert_uint_eq(server.n, MAX);
+	ck_assert_uint_eq(core->n_ids, 1 + N + MAX);
+	ck_assert_uint_eq(core->metrics.decisions[POLICY_ACCEPT][DECISION_BUSY], N - MAX);
+}
+END_TEST
+
+UNIT_MAIN("backlog", pair_set_up, pair_tear_down, past_it_they_are_told_busy,
+	  it_is_the_one_in_force, nobody_said_how_many, it_is_written_down,
+	  requests_that_a_worker_has, a_listener_that_goes, a_listener_that_moves, a_flood)
