@@ -118,7 +118,7 @@ static void write_down(struct session *session, const struct wish *wish,
 		   by, why);
 }
 
-/* TALLY is of the rule of VERDICT, which may be one of an earlier policy. */
+/* TALLY is of the rule of VERDICT. */
 static void tell(struct session *session, const struct wish *wish,
 		 const struct policy_verdict *verdict, const struct tally *tally,
 		 const struct overflow *overflow)

@@ -82,11 +82,12 @@ START_TEST(rules_of_another_policy)
 }
 END_TEST
 
-/* An id is held to the rule that admitted it, and what is logged of it is about that rule. */
-START_TEST(a_rule_that_is_gone)
+/* A reload decides over an id that is not connected yet, and what is logged of it is about the new rule. */
+START_TEST(an_id_that_a_reload_overtakes)
 {
 	struct rdma_conn_param p = param("hello"), q = param("hello");
 	uid_t uid = client.session->identity.uid;
+	struct tally *gone;
 	struct id *a, *b;
 
 	q.qp_num = QPN + 1;
@@ -94,11 +95,14 @@ START_TEST(a_rule_that_is_gone)
 	pair_start_listening(7471);
 	a = pair_resolve(1, 7471);
 	b = pair_resolve(2, 7471);
-	pair_set_policy("reject join\nallow any\n");
+	gone = tally_ref(b->tally);
+	pair_set_policy("reject join\nallow connect rate 1/s burst 1\nallow any\n");
 	ck_assert_int_eq(id_connect(a, &p, NULL), 0);
 	ck_assert_int_eq(id_connect(b, &q, NULL), STATUS_BUSY);
-	ck_assert_uint_eq(core_log_limit(core, uid, b->tally)->n, 1);
+	ck_assert_uint_eq(core_log_limit(core, uid, tally(1))->n, 1);
 	ck_assert_uint_eq(core_log_limit(core, uid, tally(0))->n, 0);
+	ck_assert_uint_eq(core_log_limit(core, uid, gone)->n, 0);
+	tally_unref(gone);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 }
 END_TEST
@@ -190,5 +194,5 @@ START_TEST(what_makes_room_is_told)
 END_TEST
 
 UNIT_MAIN("loglimit", set_up, tear_down, users_apart, rules_apart, rules_of_another_policy,
-	  a_rule_that_is_gone, pairs_are_dropped, what_was_left_out_is_told, many_users_cost_little,
-	  many_rules_cost_their_own_user, what_makes_room_is_told)
+	  an_id_that_a_reload_overtakes, pairs_are_dropped, what_was_left_out_is_told,
+	  many_users_cost_little, many_rules_cost_their_own_user, what_makes_room_is_told)
