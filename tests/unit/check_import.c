@@ -357,10 +357,21 @@ END_TEST
 
 START_TEST(a_request_for_a_worker)
 {
-	struct id *request = reach(ID_REQUEST, true), *moved;
 	struct rdma_conn_param p = param("");
+	struct id *request, *moved;
 	struct qp_attr rtr;
 
+	/* What the exporter's rule forced is not the importer's. */
+	pair_set_policy("allow any user 1000 tos 8\nallow any user 2000 tos-max 4\n");
+	request = reach(ID_REQUEST, true);
+	ck_assert_int_eq(request->tos, 8);
+	ck_assert_int_eq(hand_over(request, &moved), 0);
+	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr), 0);
+	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 0);
+	id_free(moved);
+	run_loop();
+
+	request = reach(ID_REQUEST, true);
 	/* With its private data, by its own rule, which says how it is to be accepted. */
 	pair_set_policy(
 		"allow session\nallow any user 1000\n"

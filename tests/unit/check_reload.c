@@ -248,25 +248,30 @@ END_TEST
 START_TEST(a_request_past_the_new_rules_limit)
 {
 	struct rdma_conn_param p = param("");
-	struct id *requests[3];
+	struct id *requests[3], *waiting;
 	struct refusal refusal;
 
 	pair_start_listening(7471);
 	for (uint32_t i = 0; i < 3; i++)
 		requests[i] = request_of(pair_resolve(i + 1, 7471));
-	/* Whoever waited already is not to wait for others that do. */
-	pair_set_policy("allow session\nallow accept max 1 pending 1\n");
+	/* What is answered now does not wait, however many do. */
+	pair_set_policy("allow session\nallow accept max 2 pending 1\nallow connect\n");
+	waiting = request_of(pair_resolve(4, 7471));
+	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
 	ck_assert_int_eq(id_accept(requests[0], &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
+	run_loop();
 	ck_assert_int_eq(id_accept(requests[1], &p, NULL), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "max 1"));
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "max 2"));
 	ck_assert_int_eq(requests[1]->state, ID_FAILED);
 	refusal = last_refusal();
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
 	ck_assert_uint_gt(refusal.retry_after_ms, 0);
 	/* A rule that has stayed the same goes on with what it has counted, and counts nothing twice. */
-	pair_set_policy(
-		"reject listen\nallow session\nallow accept max 1 pending 1\nallow accept\n");
-	ck_assert_uint_eq(tally_of(2)->n_now, 1);
+	pair_set_policy("reject listen\nallow accept max 2 pending 1\nallow accept\n");
+	ck_assert_uint_eq(tally_of(1)->n_now, 2);
+	ck_assert_int_eq(id_accept(waiting, &p, NULL), 0);
+	ck_assert_uint_eq(tally_of(1)->n_now, 2);
 	pair_set_policy("allow session\nallow any max 4\n");
 	ck_assert_int_eq(id_accept(requests[2], &p, NULL), 0);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
