@@ -480,7 +480,8 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 
 /**
  * rdmabroker_listen - Take requests from now on.
- * @backlog: Requests that may wait in the kernel; 0: the broker's default. Policy may lower it.
+ * @backlog: Requests that may wait for their answer; what is past it is rejected as busy. 0: the broker's default, which
+ *   is also the least. Policy may lower it.
  * Returns:
  *   0; -EACCES by policy; -EINVAL: not bound, or bound with REUSEADDR; -EADDRINUSE.
  * See also:

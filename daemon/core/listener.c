@@ -164,7 +164,7 @@ int id_listen(struct id *id, unsigned backlog)
 	struct core *core = id->session->core;
 	const struct policy_rule *rule;
 	struct listener *listener;
-	unsigned max;
+	unsigned max, waiting;
 	int r;
 
 	r = session_take_new(id->session, "listen");
@@ -192,7 +192,14 @@ int id_listen(struct id *id, unsigned backlog)
 	if (backlog > max)
 		backlog = max;
 
-	r = listener_new(&listener, id, backlog);
+	/*
+	 * Under librdmacm a small backlog makes peers wait, for the kernel drops what is past it and they ask again. Here
+	 * they would be rejected: so it does not count by itself for less than the default, and a rule's does.
+	 */
+	waiting = backlog;
+	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
+		waiting = (unsigned)core->settings.backlog;
+	r = listener_new(&listener, id, waiting);
 	if (r == 0) {
 		r = fabric_id_listen(id->fabric, (int)backlog);
 		if (r < 0) {

@@ -14,6 +14,8 @@ static struct id *listen_with(unsigned backlog)
 {
 	struct id *id = make(&server, 1);
 
+	if (backlog > 0)
+		core->settings.backlog = 1;
 	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", ++port)), 0);
 	ck_assert_int_eq(id_listen(id, backlog), 0);
 	return id;
@@ -66,6 +68,19 @@ static void accept_one(struct id *request)
 	p.qp_num = 10000 + next_handle;
 	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
 }
+
+/* Programs listen with 1 and mean it for the kernel, which makes peers wait: they are not rejected for that. */
+START_TEST(the_default_is_the_least)
+{
+	struct id *id = make(&server, 1), *requests[4];
+
+	core->settings.backlog = 4;
+	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", ++port)), 0);
+	ck_assert_int_eq(id_listen(id, 1), 0);
+	ck_assert_int_eq(fake_get_backlog(core->fabric, port), 1);
+	fill(requests, 4);
+}
+END_TEST
 
 START_TEST(past_it_they_are_told_busy)
 {
@@ -274,6 +289,7 @@ START_TEST(a_flood)
 }
 END_TEST
 
-UNIT_MAIN("backlog", pair_set_up, pair_tear_down, past_it_they_are_told_busy,
-	  it_is_the_one_in_force, nobody_said_how_many, it_is_written_down,
-	  requests_that_a_worker_has, a_listener_that_goes, a_listener_that_moves, a_flood)
+UNIT_MAIN("backlog", pair_set_up, pair_tear_down, the_default_is_the_least,
+	  past_it_they_are_told_busy, it_is_the_one_in_force, nobody_said_how_many,
+	  it_is_written_down, requests_that_a_worker_has, a_listener_that_goes,
+	  a_listener_that_moves, a_flood)
