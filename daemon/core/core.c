@@ -79,7 +79,9 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
-	r = closer_new(&core->closer, loop, &core->account);
+	r = core_init_enforcing(core);
+	if (r == 0)
+		r = closer_new(&core->closer, loop, &core->account);
 	if (r < 0)
 		return r;
 	r = admissions_new(&core->admissions, policy, NULL);
@@ -102,6 +104,7 @@ struct core *core_free(struct core *core)
 	assert(list_is_empty(&core->sessions));
 	assert(list_is_empty(&core->exports));
 	assert(list_is_empty(&core->watches));
+	sd_event_source_disable_unref(core->enforcer);
 	timewaits_done(&core->timewaits);
 	log_limits_done(&core->log_limits);
 	pool_free(core->pool);

@@ -41,6 +41,8 @@ struct core {
 
 	sd_event *loop;
 	struct list sessions; /* session.link */
+	struct list enforcing; /* session.enforcing */
+	sd_event_source *enforcer; /* runs while there is one */
 	struct list binds; /* session.waits_to_bind: for a port that is being freed */
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
@@ -74,7 +76,8 @@ struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tall
 
 /* From now on POLICY decides; what exists stays as it is. 0 or -ENOMEM: then nothing has changed. */
 int core_set_policy(struct core *core, struct policy *policy);
-/* enforce.c: what POLICY does not allow any more is ended. */
+/* enforce.c: what POLICY does not allow any more is ended; where it is much, some of it in each turn of the loop. */
+int core_init_enforcing(struct core *core);
 void core_enforce(struct core *core);
 /*
  * An admin, BY, ends a session or one id of it, as enforcing would; the journal says who did. 0, or

@@ -10,6 +10,8 @@
  * it. A program that holds a device and a QP can go on with them; its peer is told to let go.
  */
 
+#define SLICE 256 /* ids, in a turn of the loop */
+
 static void tell_end(struct id *id, enum rdma_cm_event_type type)
 {
 	struct fabric_event none = { .type = type };
@@ -118,35 +120,90 @@ static void enforce_id(struct id *id)
 		id_enforce_groups(id);
 }
 
-static void enforce_session(struct session *session)
+/* False: it ends. */
+static bool enforce_session(struct session *session)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
 			     .what = "session" };
 	struct policy_verdict verdict;
 
 	if (!(session->permits & SESSION_PERMIT_CLIENT))
-		return;
+		return false;
 	decide_ask(session, &wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
 		decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
 		session->ops->end(session->userdata, "policy does not allow it any more");
-		return;
+		return false;
 	}
 	session_enforce_leases(session);
-	for (uint32_t i = 1; i <= session->ids.n_allocated; i++)
-		if (handles_get(&session->ids, i))
-			enforce_id(handles_get(&session->ids, i));
-	for (uint32_t i = 1; i <= session->requests.n_allocated; i++)
-		if (handles_get(&session->requests, i))
-			enforce_id(handles_get(&session->requests, i));
+	return true;
+}
+
+/* At most MAX ids; what is left of them is returned. */
+static unsigned enforce_some(struct session *session, unsigned max)
+{
+	struct id *id;
+
+	if (session->walk.request == 0 && session->walk.id == 0 && !enforce_session(session)) {
+		list_remove(&session->enforcing);
+		return max;
+	}
+	while (max > 0) {
+		id = session_next_id(session, &session->walk);
+		if (!id) {
+			list_remove(&session->enforcing);
+			break;
+		}
+		enforce_id(id);
+		max--;
+	}
+	return max;
+}
+
+/* The rest comes after the clients that are ready by then. */
+static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct core *core = userdata;
+	unsigned left = SLICE;
+	struct list *l;
+
+	(void)usec;
+	/* A session counts too, for it has leases, and may have no ids. */
+	while (left > 0 && (l = list_first(&core->enforcing)))
+		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
+	if (!list_is_empty(&core->enforcing)) {
+		sd_event_source_set_time_relative(source, 0);
+		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	}
+	return 0;
+}
+
+int core_init_enforcing(struct core *core)
+{
+	int r;
+
+	list_init(&core->enforcing);
+	r = sd_event_add_time_relative(core->loop, &core->enforcer, CLOCK_MONOTONIC, 0, 1,
+				       on_enforce, core);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(core->enforcer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
 }
 
 void core_enforce(struct core *core)
 {
 	struct list *l;
 
-	list_for_each(l, &core->sessions)
-		enforce_session(container_of(l, struct session, link));
+	list_for_each(l, &core->sessions) {
+		struct session *session = container_of(l, struct session, link);
+
+		if (session->ending)
+			continue;
+		session->walk = (struct session_walk){ 0 };
+		list_remove(&session->enforcing);
+		list_insert(&core->enforcing, &session->enforcing);
+	}
+	on_enforce(core->enforcer, 0, core);
 }
 
 /* By an admin */

@@ -246,6 +246,7 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->since_ms = id->state_since_ns / 1000000;
 	id->tos_asked = id->tos = id->route_tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
+	list_init(&id->events);
 	r = id_charge(id, &id->charge);
 	if (r == 0)
 		r = session_add_id(session, id, handle, &id->handle);
@@ -385,6 +386,8 @@ struct id *id_free(struct id *id)
 		timewait_enter(id);
 	id_set_state(id, ID_FAILED);
 	fabric_lookup_cancel(id->qp_check.lookup);
+	if (!list_is_empty(&id->events))
+		id->session->ops->forget(id->session->userdata, id);
 	export_free(id->export);
 	id_leave_all(id);
 	listener_free(id->listener);
@@ -469,7 +472,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	int r = 0;
 
 	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		if (id && id->state == ID_LISTENING)
+		if (id && id->state == ID_LISTENING && !id->session->ending)
 			listener_on_request(id->listener, event);
 		else
 			fabric_id_free(event->request);

@@ -76,6 +76,12 @@ struct qp_check {
 };
 
 struct backlog;
+/*
+ * So many of its events may wait without counting as bytes that the client does not read: what the peer and the
+ * network can do to an id without its client. Room for them is part of what an id costs.
+ */
+#define ID_EVENTS_MAX 8
+
 struct entry;
 struct held;
 struct listener;
@@ -130,6 +136,9 @@ struct id {
 	struct held *held; /* NULL: nothing of it is held back */
 	struct listener *listener; /* of a listening id */
 	struct list groups; /* group.link: joined */
+	struct list
+		events; /* those that wait to be sent to the client, and are paid for by the id; kept by rpc/ */
+	unsigned n_events;
 	struct export *export; /* NULL: not exported */
 	struct fabric_event *request; /* as it came, until it is answered; NULL: it is no request */
 	struct backlog *backlog; /* likewise: of its listener, where it counts */

@@ -88,6 +88,7 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	list_init(&session->link);
 	list_init(&session->leases);
 	list_init(&session->waits_to_bind);
+	list_init(&session->enforcing);
 
 	r = identity_init(&session->identity, sock);
 	if (r < 0)
@@ -99,6 +100,35 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	core->n_sessions++;
 	*ret = TAKE_PTR(session);
 	return 0;
+}
+
+static struct id *next_of(const struct handles *handles, uint32_t *last)
+{
+	uint32_t next = handles_next(handles, *last + 1);
+
+	*last = next > 0 ? next : (uint32_t)handles->n_allocated;
+	return handles_get(handles, next);
+}
+
+struct id *session_next_id(struct session *session, struct session_walk *walk)
+{
+	struct id *id = next_of(&session->requests, &walk->request);
+
+	return id ?: next_of(&session->ids, &walk->id);
+}
+
+bool session_end(struct session *session, unsigned max)
+{
+	struct id *id = NULL;
+
+	if (!session->ending) {
+		list_remove(&session->enforcing);
+		session->walk = (struct session_walk){ 0 };
+	}
+	session->ending = true;
+	while (max-- > 0 && (id = session_next_id(session, &session->walk)))
+		id_free(id);
+	return !id;
 }
 
 struct session *session_free(struct session *session)
@@ -113,15 +143,16 @@ struct session *session_free(struct session *session)
 	if (session->permits && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
-	for (uint32_t i = 1; i <= session->requests.n_allocated; i++)
-		id_free(handles_get(&session->requests, i));
-	for (uint32_t i = 1; i <= session->ids.n_allocated; i++)
-		id_free(handles_get(&session->ids, i));
+	session_end(session, UINT32_MAX);
+	/* What came while it was ending. */
+	session->walk = (struct session_walk){ 0 };
+	session_end(session, UINT32_MAX);
 	handles_done(&session->requests);
 	handles_done(&session->ids);
 	list_for_each_safe(l, n, &session->leases)
 		lease_free(container_of(l, struct lease, link));
 	list_remove(&session->waits_to_bind);
+	list_remove(&session->enforcing);
 	if (session->number > 0) {
 		list_remove(&session->link);
 		session->core->n_sessions--;

@@ -51,6 +51,8 @@ struct session_event {
 struct session_ops {
 	/* Must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
+	/* ID is being freed, and some of its events wait to be sent: see id.events. May be called while SESSION ends. */
+	void (*forget)(void *userdata, struct id *id);
 	/* Policy does not want the session any more: it is to be freed, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
@@ -60,6 +62,11 @@ struct session_ops {
 	void (*resume)(void *userdata);
 	/* What a session that watches is told. Must not free it, nor fail it because it does not read. */
 	void (*notice)(void *userdata, const struct notice *notice);
+};
+
+/* Over a session's ids, some now and some later. All zero: at its beginning. */
+struct session_walk {
+	uint32_t request, id; /* the last ones that were looked at */
 };
 
 struct session {
@@ -87,6 +94,8 @@ struct session {
 	struct watch *watch; /* NULL: it does not watch */
 	char end_reason[96]; /* why it ends; empty: its client has gone */
 	bool ending; /* and its ids with it */
+	struct session_walk walk; /* by who ends it, or asks policy about all it has */
+	struct list enforcing; /* core.enforcing, until policy was asked about all of it */
 };
 
 /* Of SOCK's peer, who has to be greeted before it may do anything. 0 or a negative errno. */
@@ -94,6 +103,8 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 		void *userdata);
 /* Ends all its ids and leases. */
 struct session *session_free(struct session *session);
+/* It ends, and MAX of its ids at most are freed now. True: none is left. */
+bool session_end(struct session *session, unsigned max);
 
 /*
  * Decides what the session may do, and charges it to its user. 0; STATUS_DENIED, STATUS_BUSY or STATUS_QUOTA:
@@ -113,6 +124,8 @@ int session_charge(struct session *session, struct charge *charge, enum account_
 /* For what is new: 0, or STATUS_DRAINING while nothing new is taken. VERB as in "listen". */
 int session_take_new(struct session *session, const char *verb);
 
+/* The next one; NULL: that was the last. Ids may come and go in between. */
+struct id *session_next_id(struct session *session, struct session_walk *walk);
 /* STATUS_NO_SUCH_ID, or 0. */
 int session_get_id(struct session *session, uint32_t handle, struct id **ret);
 /* HANDLE 0: a request, a number is chosen. STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0. */

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/id.h"
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
@@ -28,6 +29,9 @@ struct packet {
 	uint64_t serial; /* of the request that it answers; 0: of none */
 	int fd; /* goes with it; -1: none */
 	struct charge charge;
+	struct id *id; /* whose event it is and who pays for it; NULL: it is paid for as bytes */
+	struct list of_id; /* id.events */
+	enum rdma_cm_event_type type; /* of the event */
 	uint8_t data[];
 };
 
@@ -38,7 +42,7 @@ static void peer_close(struct peer *peer)
 		return;
 	peer->ending = true;
 	server_await(peer->server, peer, 0);
-	sd_event_source_set_enabled(peer->reaper, SD_EVENT_ONESHOT);
+	server_reap(peer->server, peer);
 }
 
 void peer_drop(struct peer *peer, const char *why)
@@ -79,15 +83,10 @@ static void count_queued_fds(struct peer *peer, int change)
 	flight_hold(peer->flight, peer->n_queued_fds > 0);
 }
 
-static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial)
+static int packet_new(struct packet **ret, const uint8_t *data, size_t len, int fd, uint64_t serial)
 {
-	struct session *session = peer->session;
-	struct packet *packet;
-	int r;
+	struct packet *packet = calloc(1, sizeof(*packet) + len);
 
-	if (peer->queued_bytes + len > peer->max_queued_bytes)
-		return -EXFULL;
-	packet = malloc(sizeof(*packet) + len);
 	if (!packet)
 		return -ENOMEM;
 	packet->len = len;
@@ -97,16 +96,56 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 		free(packet);
 		return -errno;
 	}
-	r = account_charge(&session->core->account, &packet->charge, ACCOUNT_BYTES, len,
-			   session->identity.uid);
+	list_init(&packet->of_id);
+	memcpy(packet->data, data, len);
+	*ret = packet;
+	return 0;
+}
+
+/* Whether the client was told of this already, and has not read it. */
+static bool is_queued(const struct id *id, enum rdma_cm_event_type type)
+{
+	struct list *l;
+
+	list_for_each(l, &id->events)
+		if (container_of(l, struct packet, of_id)->type == type)
+			return true;
+	return false;
+}
+
+/* It is paid for by the id that it is about, as far as that has room, and else as bytes of the session. */
+static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
+		   const struct session_event *event)
+{
+	struct id *id = event ? event->request ?: event->id : NULL;
+	struct session *session = peer->session;
+	struct packet *packet = NULL;
+	int r = 0;
+
+	if (id && id->n_events >= ID_EVENTS_MAX)
+		id = NULL;
+	if (!id && peer->queued_bytes + len > peer->max_queued_bytes)
+		return -EXFULL;
+	r = packet_new(&packet, data, len, fd, serial);
+	if (r < 0)
+		return r;
+	if (!id)
+		r = account_charge(&session->core->account, &packet->charge, ACCOUNT_BYTES, len,
+				   session->identity.uid);
 	if (r < 0) {
 		closep(&packet->fd);
 		free(packet);
 		return r;
 	}
-	memcpy(packet->data, data, len);
+	if (id) {
+		packet->id = id;
+		packet->type = event->type;
+		list_insert(&id->events, &packet->of_id);
+		id->n_events++;
+	} else {
+		peer->queued_bytes += len;
+	}
 	list_insert(&peer->queue, &packet->link);
-	peer->queued_bytes += len;
 	if (packet->fd >= 0)
 		count_queued_fds(peer, 1);
 	update_io(peer);
@@ -116,7 +155,11 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 static void dequeue(struct peer *peer, struct packet *packet)
 {
 	list_remove(&packet->link);
-	peer->queued_bytes -= packet->len;
+	list_remove(&packet->of_id);
+	if (packet->id)
+		packet->id->n_events--;
+	else
+		peer->queued_bytes -= packet->len;
 	charge_done(&packet->charge);
 	if (packet->fd >= 0)
 		count_queued_fds(peer, -1);
@@ -167,7 +210,7 @@ static bool has_room_for_notice(const struct peer *peer, size_t len)
 }
 
 static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
-		       bool notice)
+		       const struct session_event *event, bool notice)
 {
 	int r = -EAGAIN;
 
@@ -177,7 +220,7 @@ static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd
 		return r;
 	if (notice && !has_room_for_notice(peer, len))
 		return -EXFULL;
-	return enqueue(peer, buf, len, fd, serial);
+	return enqueue(peer, buf, len, fd, serial, event);
 }
 
 static void send_or_drop(struct peer *peer, int r)
@@ -213,7 +256,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 			return r;
 	}
 	r = send_packed(peer, buf, rdmabroker__frame__pack(frame, buf), fd, frame->reply->serial,
-			/* notice= */ false);
+			/* event= */ NULL, /* notice= */ false);
 	if (r == -ETOOMANYREFS)
 		return r;
 	send_or_drop(peer, r);
@@ -236,6 +279,9 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	uint8_t buf[PACKET_MAX];
 
 	if (peer->ending)
+		return;
+	/* It can come again and again, and says the same each time. */
+	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
 		return;
 	out.id = event->id->handle;
 	out.type = event->type;
@@ -277,7 +323,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	frame.event = &out;
 	/* Of parts that have their limits it takes an eighth of a packet: it need not be asked how long it is. */
 	send_or_drop(peer, send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
-				       /* fd= */ -1, /* serial= */ 0, /* notice= */ false));
+				       /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
 }
 
 static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
@@ -293,7 +339,8 @@ static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
 	if (len > sizeof(buf))
 		return -EMSGSIZE;
 	rdmabroker__frame__pack(&frame, buf);
-	return send_packed(peer, buf, len, /* fd= */ -1, /* serial= */ 0, /* notice= */ true);
+	return send_packed(peer, buf, len, /* fd= */ -1, /* serial= */ 0, /* event= */ NULL,
+			   /* notice= */ true);
 }
 
 /* It costs its reader nothing but itself, whatever goes wrong. */
@@ -332,6 +379,15 @@ static int tell_lost(struct peer *peer)
 	peer->n_lost = 0;
 	update_io(peer);
 	return 0;
+}
+
+/* As the kernel does with those of an id that is destroyed. */
+static void on_session_forget(void *userdata, struct id *id)
+{
+	struct list *l;
+
+	while ((l = list_first(&id->events)))
+		dequeue(userdata, container_of(l, struct packet, of_id));
 }
 
 static void on_session_end(void *userdata, const char *why)
@@ -420,6 +476,7 @@ void peer_go_on(struct peer *peer)
 
 static const struct session_ops session_ops = {
 	.event = on_session_event,
+	.forget = on_session_forget,
 	.end = on_session_end,
 	.resume = on_session_resume,
 	.notice = on_session_notice,
@@ -505,11 +562,12 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static int on_reaper(sd_event_source *source, void *userdata)
+bool peer_reap(struct peer *peer, unsigned max)
 {
-	(void)source;
-	peer_free(userdata);
-	return 0;
+	if (!session_end(peer->session, max))
+		return false;
+	peer_free(peer);
+	return true;
 }
 
 /* Life */
@@ -534,6 +592,7 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	list_init(&peer->link);
 	list_init(&peer->queue);
 	list_init(&peer->resumed);
+	list_init(&peer->reaping);
 
 	r = session_new(&peer->session, core, sock, &session_ops, peer);
 	if (r < 0)
@@ -549,10 +608,6 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
-	if (r >= 0)
-		r = sd_event_add_defer(loop, &peer->reaper, on_reaper, peer);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(peer->reaper, SD_EVENT_OFF);
 	if (r < 0)
 		return r;
 	peer = NULL;
@@ -566,13 +621,13 @@ struct peer *peer_free(struct peer *peer)
 	if (!peer)
 		return NULL;
 	sd_event_source_disable_unref(peer->deadline);
-	sd_event_source_disable_unref(peer->reaper);
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
 	server_await(peer->server, peer, 0);
 	server_remove_peer(peer->server, peer);
 	list_remove(&peer->resumed);
+	list_remove(&peer->reaping);
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		/* The client sees the end now, however long it takes until its socket is closed. */

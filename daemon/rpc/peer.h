@@ -38,10 +38,10 @@ struct peer {
 	uint32_t events; /* of epoll, that are waited for; 0: none */
 	bool paused; /* not read until the closer has caught up with its user */
 	sd_event_source *deadline; /* for hello */
-	sd_event_source *reaper; /* frees the peer once nothing of it is on the stack */
+	struct list reaping; /* server.reaping: it ends */
 	bool greeted;
 	bool admitted; /* CLOSING is among those of who was */
-	bool ending; /* its reaper comes for it */
+	bool ending; /* nothing more is done for it */
 
 	/* The request that something has to be found out for; nothing more is read before it is answered. */
 	uint8_t *waiting; /* as it came; NULL: there is none */
@@ -68,4 +68,6 @@ void peer_go_on(struct peer *peer);
 void peer_resume(struct peer *peer);
 /* EVENTS came for it, as epoll has them. */
 void peer_on_io(struct peer *peer, uint32_t events);
+/* Of a session that ends MAX ids at most are freed, and the peer with the last of them: then true. */
+bool peer_reap(struct peer *peer, unsigned max);
 struct peer *peer_free(struct peer *peer);

@@ -19,6 +19,8 @@
 
 #define PAUSE_USEC (1 * 1000000ULL)
 #define BATCH 64 /* clients a turn */
+#define REAPED_A_TURN 16 /* sessions that end */
+#define IDS_A_TURN 256 /* of one that ends */
 
 struct server {
 	sd_event *loop;
@@ -32,6 +34,8 @@ struct server {
 	struct list peers; /* peer.link */
 	struct list resumed; /* peer.resumed */
 	sd_event_source *resumer; /* while there is one */
+	struct list reaping; /* peer.reaping */
+	sd_event_source *reaper; /* while there is one */
 	struct lobby lobby; /* peer.place */
 	struct flights flights;
 	struct closing *next; /* will close the client that is accepted next; NULL: not made yet */
@@ -178,6 +182,41 @@ static int on_peers(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
+static void reap_soon(sd_event_source *source)
+{
+	sd_event_source_set_time_relative(source, 0);
+	sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/*
+ * A session can have thousands of ids. A timer that is due at once, for it comes after the clients that are ready by
+ * then, where a deferred source would come before them again and again.
+ */
+static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server *server = userdata;
+	struct list *l;
+
+	(void)usec;
+	for (unsigned i = 0; i < REAPED_A_TURN && (l = list_first(&server->reaping)); i++)
+		if (!peer_reap(container_of(l, struct peer, reaping), IDS_A_TURN)) {
+			list_remove(l);
+			list_insert(&server->reaping, l);
+			break;
+		}
+	if (!list_is_empty(&server->reaping))
+		reap_soon(source);
+	return 0;
+}
+
+void server_reap(struct server *server, struct peer *peer)
+{
+	list_remove(&peer->reaping);
+	list_insert(&server->reaping, &peer->reaping);
+	if (sd_event_source_get_enabled(server->reaper, NULL) == 0)
+		reap_soon(server->reaper);
+}
+
 /* One a turn: each is a request. */
 static int on_resumed(sd_event_source *source, void *userdata)
 {
@@ -232,6 +271,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->userdata = userdata;
 	list_init(&server->peers);
 	list_init(&server->resumed);
+	list_init(&server->reaping);
 	lobby_init(&server->lobby);
 	r = flights_init(&server->flights, loop);
 	if (r < 0)
@@ -258,7 +298,12 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 				       on_resume, server);
 	if (r < 0)
 		return r;
-	r = sd_event_add_defer(loop, &server->resumer, on_resumed, server);
+	r = sd_event_add_time_relative(loop, &server->reaper, CLOCK_MONOTONIC, 0, 1, on_reaper,
+				       server);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(server->reaper, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_defer(loop, &server->resumer, on_resumed, server);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(server->resumer, SD_EVENT_OFF);
 	if (r < 0)
@@ -286,6 +331,7 @@ struct server *server_free(struct server *server)
 	sd_event_source_disable_unref(server->peers_io);
 	sd_event_source_disable_unref(server->resume);
 	sd_event_source_disable_unref(server->resumer);
+	sd_event_source_disable_unref(server->reaper);
 	closep(&server->epoll);
 	close(server->fd);
 	sd_event_unref(server->loop);

@@ -46,6 +46,8 @@ void server_remove_peer(struct server *server, struct peer *peer);
  * nothing was waited for before.
  */
 int server_await(struct server *server, struct peer *peer, uint32_t events);
+/* PEER ends, and is freed once nothing of it is on the stack. */
+void server_reap(struct server *server, struct peer *peer);
 /* peer_go_on() is called in a turn of its own. */
 void server_resume(struct server *server, struct peer *peer);
 /* With room for all descriptors that a packet can bring, bound to nobody; NULL: there is no memory. */

@@ -26,3 +26,12 @@ static inline void *handles_get(const struct handles *handles, uint32_t handle)
 {
 	return handle == 0 || handle > handles->n_allocated ? NULL : handles->objects[handle - 1];
 }
+
+/* The first that is in use, from FROM on; 0: none is. */
+static inline uint32_t handles_next(const struct handles *handles, uint32_t from)
+{
+	for (; from <= handles->n_allocated; from++)
+		if (handles_get(handles, from))
+			return from;
+	return 0;
+}

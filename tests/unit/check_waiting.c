@@ -212,6 +212,73 @@ START_TEST(a_port_that_is_being_freed)
 }
 END_TEST
 
+/* A peer on the network asks and asks; the program that listens does not read. Its session does not end by that. */
+START_TEST(requests_that_are_not_read)
+{
+	enum { N = 1500 };
+	uint8_t buf[PACKET_MAX];
+
+	fake_hold_lookups(wire.core->fabric, false);
+	wire.core->settings.max_ids_per_session = 2 * N;
+	wire.core->settings.backlog = N;
+	/* A listener of its own, for the backlog. */
+	ask(&server, OP(DESTROY_ID), 1);
+	listen_on_7471();
+	for (uint32_t i = 2; i <= N + 1; i++) {
+		wire_ask(&client, OP(CREATE_ID), i);
+		wire_ask(&client, OP(RESOLVE_ADDR), i);
+		wire_ask(&client, OP(RESOLVE_ROUTE), i);
+		wire_send(&client, buf, wire_make(&client, OP(CONNECT), i, buf), NULL);
+		/* The server is not among those whose answers are read. */
+		wire_run(clients + 1, 1);
+		ck_assert_int_eq(client.status, 0);
+	}
+	/* More than its socket takes wait for it, and more than its limit for what it does not read. */
+	ck_assert_uint_eq(server.session->requests.n_used, N);
+	ck_assert_uint_eq(wire.core->n_sessions, 3);
+	ck_assert_uint_lt(wire.core->account.used[ACCOUNT_BYTES], 65536);
+	/* The client gives up: each request has one more event to tell. */
+	for (uint32_t i = 2; i <= N + 1; i++)
+		wire_ask(&client, OP(DESTROY_ID), i);
+	ck_assert_uint_eq(wire.core->n_sessions, 3);
+	/* In the end all of it is read, a socket full at a time. */
+	for (uint32_t i = 0; i < N; i++)
+		wire_run(clients, 1);
+	ck_assert(!server.dropped);
+	ck_assert_uint_ne(server.request, 0);
+	ask(&server, OP(LIST_DEVICES), 0);
+}
+END_TEST
+
+/* A session with many ids ends in slices: others are served in between, and all of it is given back. */
+START_TEST(the_end_of_a_large_session)
+{
+	struct wire_client *const others[] = { &other };
+	enum { N = 2000 };
+	uint8_t buf[PACKET_MAX];
+	unsigned n_left;
+
+	wire.core->settings.max_ids_per_session = N + 1;
+	for (uint32_t i = 2; i <= N; i++)
+		wire_ask(&client, OP(CREATE_ID), i);
+	n_left = wire.core->n_ids;
+	ck_assert_uint_gt(n_left, N);
+	wire_close(&client);
+	while (wire.core->n_ids == n_left)
+		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
+	/* Asked when its end has begun, and answered before it is over. */
+	wire_send(&other, buf, wire_make(&other, OP(LIST_DEVICES), 0, buf), NULL);
+	while (other.n_answers == 0) {
+		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
+		wire_receive(others, 1);
+	}
+	ck_assert_uint_gt(wire.core->n_ids, 2);
+	run();
+	ck_assert_uint_eq(wire.core->n_sessions, 2);
+}
+END_TEST
+
 UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
-	  the_device_goes_meanwhile, the_client_goes_meanwhile, a_port_that_is_being_freed)
+	  the_device_goes_meanwhile, the_client_goes_meanwhile, a_port_that_is_being_freed,
+	  requests_that_are_not_read, the_end_of_a_large_session)

@@ -163,11 +163,16 @@ static void receive(struct wire_client *client)
 	}
 }
 
+void wire_receive(struct wire_client *const *clients, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		receive(clients[i]);
+}
+
 void wire_run(struct wire_client *const *clients, size_t n)
 {
 	run_all();
-	for (size_t i = 0; i < n; i++)
-		receive(clients[i]);
+	wire_receive(clients, n);
 }
 
 void wire_send(struct wire_client *client, const uint8_t *buf, size_t len, const int *fd)

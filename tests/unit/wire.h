@@ -42,6 +42,8 @@ void wire_end(void); /* everything was given back, or the test fails */
 void wire_set_policy(const char *rules);
 /* What the daemon has to do is done, and what it said to CLIENTS is read. */
 void wire_run(struct wire_client *const *clients, size_t n);
+/* What it has said already is read, and nothing else happens. */
+void wire_receive(struct wire_client *const *clients, size_t n);
 
 void wire_connect(struct wire_client *client);
 void wire_close(struct wire_client *client);
