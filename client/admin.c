@@ -25,7 +25,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 /* Rules: their texts outlive the messages that brought them. */
 
 struct rules {
-	size_t n;
+	size_t n, room;
 	Rdmabroker__Frame **frames;
 	size_t n_frames;
 	struct rdmabroker_rule rules[];
@@ -50,21 +50,26 @@ static void rules_free(struct rules *rules)
 static int rules_add(struct rules **rules, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__ListRulesResult *in = frame->reply->list_rules;
-	size_t n = *rules ? (*rules)->n : 0, n_frames = *rules ? (*rules)->n_frames : 0;
+	size_t n = (*rules ? (*rules)->n : 0) + in->n_rules;
 	Rdmabroker__Frame **frames;
-	struct rules *grown;
+	struct rules *grown = *rules;
 
-	grown = realloc(*rules, sizeof(*grown) + (n + in->n_rules) * sizeof(grown->rules[0]));
-	if (grown && !*rules)
-		*grown = (struct rules){ 0 };
-	*rules = grown ?: *rules;
-	frames = grown ? reallocarray(grown->frames, n_frames + 1, sizeof(*frames)) : NULL;
-	if (!frames) {
-		frame_free(frame);
-		return fail(ENOMEM, "get_rules: out of memory");
+	if (!grown || n > grown->room) {
+		grown = realloc(*rules, sizeof(*grown) + 2 * n * sizeof(grown->rules[0]));
+		if (!grown) {
+			frame_free(frame);
+			return fail(ENOMEM, "get_rules: out of memory");
+		}
+		if (!*rules)
+			*grown = (struct rules){ 0 };
+		grown->room = 2 * n;
+		*rules = grown;
 	}
+	frames = pages_keep(grown->frames, grown->n_frames, frame);
+	if (!frames)
+		return fail(ENOMEM, "get_rules: out of memory");
 	grown->frames = frames;
-	frames[grown->n_frames++] = frame;
+	grown->n_frames++;
 	for (size_t i = 0; i < in->n_rules; i++)
 		in_rule(&grown->rules[grown->n++], in->rules[i]);
 	return 0;
@@ -75,21 +80,25 @@ int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **re
 	Rdmabroker__ListRules m = RDMABROKER__LIST_RULES__INIT;
 	REQUEST(request, LIST_RULES, list_rules, &m);
 	struct rules *rules = NULL;
+	struct pages pages;
 	size_t n, total;
 	int r;
 
+	pages_init(&pages, session, "get_rules");
 	do {
 		Rdmabroker__Frame *frame;
 
 		m.first = rules ? (uint32_t)rules->n : 0;
-		r = wire_call_for(session, "get_rules", &request,
-				  RDMABROKER__REPLY__RESULT_LIST_RULES, &frame);
+		r = pages_get(&pages, session, &request, RDMABROKER__REPLY__RESULT_LIST_RULES,
+			      &frame);
 		if (r < 0)
 			break;
 		n = frame->reply->list_rules->n_rules;
 		total = frame->reply->list_rules->total;
 		r = rules_add(&rules, frame);
-	} while (r == 0 && n > 0 && rules->n < total);
+		if (r == 0 && n == 0 && rules->n < total)
+			r = pages_fail(&pages);
+	} while (r == 0 && rules->n < total);
 	if (r < 0) {
 		rules_free(rules);
 		return r;

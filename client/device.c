@@ -305,7 +305,11 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
 		frame_free(*ret);
-		r = fail(EPROTO, "get_devices: the broker's answer has no list");
+		return fail(EPROTO, "get_devices: the broker's answer has no list");
+	}
+	if (r == 0 && (*ret)->reply->list_devices->n_names > DEVICES_MAX) {
+		frame_free(*ret);
+		return fail(EPROTO, "get_devices: the broker's list is too long");
 	}
 	return r;
 }
@@ -313,6 +317,7 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
 {
 	const Rdmabroker__ListDevicesResult *list;
+	int64_t deadline = now_ms() + (int64_t)ROUNDS_MAX * session->call_timeout_ms;
 	struct ibv_context **devices;
 	Rdmabroker__Frame *frame;
 	size_t n = 0;
@@ -327,7 +332,7 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 		return fail(ENOMEM, "get_devices: out of memory");
 	}
 	/* One that policy does not give, or that is just going, is no reason to do without the others. */
-	for (size_t i = 0; i < list->n_names; i++)
+	for (size_t i = 0; i < list->n_names && now_ms() < deadline; i++)
 		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
 			n++;
 	frame_free(frame);

@@ -92,8 +92,22 @@ Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)
 	return frame;
 }
 
+static struct block *first_block(const Rdmabroker__Frame *frame)
+{
+	return (struct block *)((uint8_t *)frame - offsetof(struct block, space));
+}
+
+size_t frame_get_size(const Rdmabroker__Frame *frame)
+{
+	size_t size = 0;
+
+	for (const struct block *block = first_block(frame); block; block = block->next)
+		size += sizeof(*block) + block->size;
+	return size;
+}
+
 void frame_free(Rdmabroker__Frame *frame)
 {
 	if (frame)
-		blocks_free((struct block *)((uint8_t *)frame - offsetof(struct block, space)));
+		blocks_free(first_block(frame));
 }

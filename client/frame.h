@@ -13,5 +13,7 @@
 
 /* NULL: it is none, or there is no memory. */
 Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len);
+/* Of the memory that it takes, in bytes. */
+size_t frame_get_size(const Rdmabroker__Frame *frame);
 /* NULL is nothing to be freed. */
 void frame_free(Rdmabroker__Frame *frame);

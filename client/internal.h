@@ -23,6 +23,14 @@
 
 #define FIRST_REQUEST 0x80000000u /* the daemon's numbers for ids start here */
 
+/*
+ * What a broker can make the library do has an end, in memory and in time, also if it lies. An honest one
+ * stays far below all of these.
+ */
+#define PAGES_BYTES_MAX (256 << 20) /* of an answer that comes in pages */
+#define ROUNDS_MAX 6 /* a call of many rounds may take so many times call_timeout_ms */
+#define DEVICES_MAX 64 /* in the list that the broker sends */
+
 struct call {
 	TAILQ_ENTRY(call) link; /* rdmabroker.calls */
 	uint32_t serial;
@@ -195,6 +203,21 @@ struct rdmabroker {
 
 extern struct rdmabroker_id *const DYING;
 
+/* pages.c: an answer that is asked for in several requests. All of it has one deadline, and one limit. */
+struct pages {
+	const char *name; /* of the call */
+	int64_t deadline;
+	size_t n_bytes; /* that came so far */
+};
+void pages_init(struct pages *pages, struct rdmabroker *session, const char *name);
+/* The next one. *RET is the caller's to free. */
+int pages_get(struct pages *pages, struct rdmabroker *session, Rdmabroker__Request *request,
+	      Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
+/* -EPROTO: the next page would begin where this one did. */
+int pages_fail(const struct pages *pages);
+/* FRAME is put behind the N that there are, or freed. NULL: no memory, and FRAMES is as it was. */
+Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame);
+
 /* A request of which FIELD is the message, on the stack. */
 #define REQUEST(var, FIELD, field, message)                  \
 	Rdmabroker__Request var = RDMABROKER__REQUEST__INIT; \
@@ -209,7 +232,10 @@ int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
 /* The same with the session's timeout, for an answer of kind RESULT: another one is -EPROTO. */
 int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
-/* The same for a call that has more to say in LIKE. */
+/* The same within TIMEOUT_MS. */
+int wire_call_within(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret);
+/* wire_call() for a call that has more to say in LIKE. */
 int wire_call_like(struct rdmabroker *session, struct call *like, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret);
 /* As the session's mode says: wait, or leave the answer to an event. QUIET as in struct call. */

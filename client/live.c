@@ -31,14 +31,12 @@ static void list_free(struct list *list)
 static int list_add(struct list *list, Rdmabroker__Frame *page)
 {
 	const Rdmabroker__ListResult *in = page->reply->list;
-	Rdmabroker__Frame **pages = reallocarray(list->pages, list->n_pages + 1, sizeof(*pages));
+	Rdmabroker__Frame **pages = pages_keep(list->pages, list->n_pages, page);
 
-	if (!pages) {
-		frame_free(page);
+	if (!pages)
 		return fail(ENOMEM, "get_list: out of memory");
-	}
 	list->pages = pages;
-	pages[list->n_pages++] = page;
+	list->n_pages++;
 	list->n_sessions += in->n_sessions;
 	list->n_ids += in->n_ids;
 	return 0;
@@ -106,26 +104,37 @@ static bool list_fill(struct list *list)
 	return true;
 }
 
+/* A page begins behind the one before. */
+static bool is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)
+{
+	return a > from_a || (a == from_a && b > from_b);
+}
+
 static int get_pages(struct rdmabroker *session, struct list *list)
 {
 	Rdmabroker__List m = RDMABROKER__LIST__INIT;
 	REQUEST(request, LIST, list, &m);
-	bool more;
+	struct pages pages;
+	bool more, goes_on;
 	int r;
 
+	pages_init(&pages, session, "get_list");
 	do {
 		const Rdmabroker__ListResult *in;
 		Rdmabroker__Frame *page;
 
-		r = wire_call_for(session, "get_list", &request, RDMABROKER__REPLY__RESULT_LIST,
-				  &page);
+		r = pages_get(&pages, session, &request, RDMABROKER__REPLY__RESULT_LIST, &page);
 		if (r < 0)
 			break;
 		in = page->reply->list;
 		more = in->more;
+		goes_on = in->n_sessions + in->n_ids > 0 &&
+			  is_further(in->next_session, in->next_id, m.session, m.id);
 		m.session = in->next_session;
 		m.id = in->next_id;
 		r = list_add(list, page);
+		if (r == 0 && more && !goes_on)
+			r = pages_fail(&pages);
 	} while (r == 0 && more);
 	return r;
 }
@@ -191,24 +200,29 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 {
 	Rdmabroker__GetMetrics m = RDMABROKER__GET_METRICS__INIT;
 	REQUEST(request, GET_METRICS, get_metrics, &m);
+	bool more, goes_on;
+	size_t len = 0, room = 0;
 	char *text = NULL;
-	size_t len = 0;
-	bool more;
+	struct pages pages;
 	int r;
 
+	pages_init(&pages, session, "get_metrics");
 	do {
 		const Rdmabroker__GetMetricsResult *in;
 		Rdmabroker__Frame *page;
-		char *grown;
+		char *grown = text;
 		size_t n;
 
-		r = wire_call_for(session, "get_metrics", &request,
-				  RDMABROKER__REPLY__RESULT_GET_METRICS, &page);
+		r = pages_get(&pages, session, &request, RDMABROKER__REPLY__RESULT_GET_METRICS,
+			      &page);
 		if (r < 0)
 			break;
 		in = page->reply->get_metrics;
 		n = strlen(in->text);
-		grown = realloc(text, len + n + 1);
+		if (len + n + 1 > room) {
+			room = 2 * (len + n + 1);
+			grown = realloc(text, room);
+		}
 		if (grown) {
 			text = grown;
 			memcpy(text + len, in->text, n + 1);
@@ -217,9 +231,12 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 			r = fail(ENOMEM, "get_metrics: out of memory");
 		}
 		more = in->more;
+		goes_on = n > 0 && is_further(in->next_section, in->next_index, m.section, m.index);
 		m.section = in->next_section;
 		m.index = in->next_index;
 		frame_free(page);
+		if (r == 0 && more && !goes_on)
+			r = pages_fail(&pages);
 	} while (r == 0 && more);
 	if (r < 0) {
 		free(text);

@@ -450,14 +450,20 @@ int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
 	return wire_call(session, name, handle, request, session->call_timeout_ms, ret);
 }
 
-int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
-		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
+int wire_call_within(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret)
 {
-	int r = wire_call(session, name, 0, request, session->call_timeout_ms, ret);
+	int r = wire_call(session, name, 0, request, timeout_ms, ret);
 
 	if (r == 0 && (*ret)->reply->result_case != result) {
 		frame_free(*ret);
 		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
 	}
 	return r;
+}
+
+int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
+{
+	return wire_call_within(session, name, request, result, session->call_timeout_ms, ret);
 }

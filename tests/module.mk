@@ -16,7 +16,10 @@ HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o wa
 # These are about the real fabric, as far as it needs no RDMA.
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,routes routes_messages)
 
-$(filter-out $(UNIT_FABRIC),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+# These are on the library with its calls hooked; their rule is in tests/hooks/module.mk.
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_pages)
+
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -208,6 +208,11 @@ void hooks_set_turn(bool (*turn)(void *userdata), void *userdata)
 	hooks.turn_userdata = userdata;
 }
 
+void hooks_pass_time(int ms)
+{
+	hooks.skipped_ms += ms;
+}
+
 void hooks_set_connect(int (*connect)(void *userdata, int fd), void *userdata)
 {
 	hooks.connect = connect;

@@ -63,5 +63,7 @@ unsigned hooks_run(sd_event *loop);
 
 /* What the library's poll() does before it looks, and again as long as that returns true. */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
+/* So much later is it by the library's clock. */
+void hooks_pass_time(int ms);
 /* Where the library's connect() leads to: -1 and errno, or 0. NULL: to where it says. */
 void hooks_set_connect(int (*connect)(void *userdata, int fd), void *userdata);

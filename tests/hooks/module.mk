@@ -21,3 +21,9 @@ $(O)/tests/hooks/client.o: $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
 		--keep-global-symbol='rdmabroker_[a-z]*' $@
 
 HOOKED := $(O)/tests/hooks/daemon.o $(O)/tests/hooks/client.o $(call objs,$(HOOKS_SRC) $(FAKE_SRC))
+
+$(UNIT_HOOKED): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
+		$(O)/obj/tests/unit/liar.o $(HOOKED)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "tests/hooks/hooks.h"
+#include "tests/unit/liar.h"
+
+/* Answers that come in pages, of a broker that lies: they end, in memory and in time. */
+
+#define PAGES_TIRED 200000 /* then a page is the last */
+#define PAGE_FULL 512 /* sessions */
+
+static unsigned n_pages;
+
+/* Full of rules, and there are always more. */
+static void answer_with_rules(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ListRulesResult result = RDMABROKER__LIST_RULES_RESULT__INIT;
+	Rdmabroker__Rule rule = RDMABROKER__RULE__INIT, *rules[64];
+	static char text[201];
+
+	memset(text, 'x', sizeof(text) - 1);
+	rule.text = text;
+	for (size_t i = 0; i < 64; i++)
+		rules[i] = &rule;
+	result.rules = rules;
+	result.n_rules = 64;
+	result.total = n_pages++ < PAGES_TIRED ? UINT32_MAX : 0;
+	reply.result_case = RESULT(LIST_RULES);
+	reply.list_rules = &result;
+	liar_send_reply(request, &reply);
+}
+
+START_TEST(rules_without_end)
+{
+	struct rdmabroker_rule *rules;
+	size_t n;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_rules;
+	ck_assert_int_eq(rdmabroker_get_rules(session, &rules, &n), -EPROTO);
+	ck_assert_uint_lt(liar.n_sent, 257 * MIB);
+}
+END_TEST
+
+static void answer_with_no_rules(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ListRulesResult result = RDMABROKER__LIST_RULES_RESULT__INIT;
+
+	result.total = 1;
+	reply.result_case = RESULT(LIST_RULES);
+	reply.list_rules = &result;
+	liar_send_reply(request, &reply);
+}
+
+START_TEST(rules_that_are_missing)
+{
+	struct rdmabroker_rule *rules;
+	size_t n;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_no_rules;
+	ck_assert_int_eq(rdmabroker_get_rules(session, &rules, &n), -EPROTO);
+}
+END_TEST
+
+/* Where the next page begins, from where this one does. */
+static struct step {
+	int a, b;
+	size_t n; /* what is on it */
+} step;
+
+static void answer_with_a_page(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ListResult list = RDMABROKER__LIST_RESULT__INIT;
+	Rdmabroker__ListedSession one = RDMABROKER__LISTED_SESSION__INIT, *sessions[PAGE_FULL];
+	Rdmabroker__GetMetricsResult metrics = RDMABROKER__GET_METRICS_RESULT__INIT;
+	static char text[8192];
+	bool more = n_pages++ < PAGES_TIRED;
+
+	if (request->op_case == OP(LIST)) {
+		for (size_t i = 0; i < step.n; i++)
+			sessions[i] = &one;
+		list.sessions = sessions;
+		list.n_sessions = step.n;
+		list.more = more;
+		list.next_session = request->list->session + (uint64_t)step.a;
+		list.next_id = request->list->id + (uint32_t)step.b;
+		reply.result_case = RESULT(LIST);
+		reply.list = &list;
+	} else {
+		ck_assert_int_eq(request->op_case, OP(GET_METRICS));
+		memset(text, '#', sizeof(text) - 1);
+		metrics.text = step.n > 0 ? text : text + sizeof(text) - 1;
+		metrics.more = more;
+		metrics.next_section = request->get_metrics->section + (uint32_t)step.a;
+		metrics.next_index = request->get_metrics->index + (uint32_t)step.b;
+		reply.result_case = RESULT(GET_METRICS);
+		reply.get_metrics = &metrics;
+	}
+	liar_send_reply(request, &reply);
+}
+
+static void answer_slowly(const Rdmabroker__Request *request)
+{
+	hooks_pass_time(LIAR_TIMEOUT - 1000);
+	answer_with_a_page(request);
+}
+
+static void expect_bad_pages(unsigned max_pages)
+{
+	struct rdmabroker_list *list;
+	char *text;
+
+	n_pages = 0;
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), -EPROTO);
+	ck_assert_uint_le(n_pages, max_pages);
+	n_pages = 0;
+	ck_assert_int_eq(rdmabroker_get_metrics(session, &text), -EPROTO);
+	ck_assert_uint_le(n_pages, max_pages);
+}
+
+START_TEST(pages_that_do_not_go_on)
+{
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_a_page;
+	step = (struct step){ .n = 1 };
+	expect_bad_pages(1);
+	step = (struct step){ .a = 1 };
+	expect_bad_pages(1);
+	/* From 0 it is a step forward. */
+	step = (struct step){ .b = -1, .n = 1 };
+	expect_bad_pages(2);
+	step = (struct step){ .a = -1, .b = 1, .n = 1 };
+	expect_bad_pages(2);
+}
+END_TEST
+
+START_TEST(pages_without_end)
+{
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_a_page;
+	step = (struct step){ .a = 1, .b = -1, .n = PAGE_FULL };
+	expect_bad_pages(PAGES_TIRED / 2);
+	step = (struct step){ .b = 1, .n = PAGE_FULL };
+	expect_bad_pages(PAGES_TIRED / 2);
+}
+END_TEST
+
+/* Each page is in time, all together are not. */
+START_TEST(pages_that_take_for_ever)
+{
+	struct rdmabroker_list *list;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_slowly;
+	step = (struct step){ .a = 1, .n = 1 };
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), -ETIMEDOUT);
+	ck_assert_uint_eq(n_pages, 7);
+}
+END_TEST
+
+static void answer_with_devices(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ListDevicesResult result = RDMABROKER__LIST_DEVICES_RESULT__INIT;
+	char *names[2048];
+
+	if (request->op_case != OP(LIST_DEVICES)) {
+		n_pages++;
+		return;
+	}
+	for (size_t i = 0; i < 2048; i++)
+		names[i] = (char *)"no";
+	result.names = names;
+	result.n_names = 2048;
+	reply.result_case = RESULT(LIST_DEVICES);
+	reply.list_devices = &result;
+	liar_send_reply(request, &reply);
+}
+
+/* Each would be asked for, and waited for. */
+START_TEST(devices_without_end)
+{
+	struct ibv_context **devices;
+	size_t n;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_devices;
+	ck_assert_int_eq(rdmabroker_get_devices(session, &devices, &n), -EPROTO);
+	ck_assert_uint_eq(n_pages, 0);
+}
+END_TEST
+
+/* As many as there may be, of which none comes in time. */
+static void answer_slowly_with_devices(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ListDevicesResult result = RDMABROKER__LIST_DEVICES_RESULT__INIT;
+	Rdmabroker__Failure failure = RDMABROKER__FAILURE__INIT;
+	char *names[64];
+
+	for (size_t i = 0; i < 64; i++)
+		names[i] = (char *)"no";
+	result.names = names;
+	result.n_names = 64;
+	failure.error = ENODEV;
+	failure.text = (char *)"no";
+	if (request->op_case == OP(LIST_DEVICES)) {
+		reply.result_case = RESULT(LIST_DEVICES);
+		reply.list_devices = &result;
+	} else {
+		hooks_pass_time(LIAR_TIMEOUT - 1000);
+		reply.failure = &failure;
+		n_pages++;
+	}
+	liar_send_reply(request, &reply);
+}
+
+START_TEST(devices_that_take_for_ever)
+{
+	struct ibv_context **devices;
+	size_t n;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_slowly_with_devices;
+	ck_assert_int_eq(rdmabroker_get_devices(session, &devices, &n), -ENODEV);
+	ck_assert_uint_eq(n_pages, 7);
+}
+END_TEST
+
+UNIT_MAIN("library_pages", liar_set_up, liar_tear_down, rules_without_end, rules_that_are_missing,
+	  pages_that_do_not_go_on, pages_without_end, pages_that_take_for_ever, devices_without_end,
+	  devices_that_take_for_ever)
