@@ -60,7 +60,12 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 {
 	Rdmabroker__ImportId m = RDMABROKER__IMPORT_ID__INIT;
 	REQUEST(request, IMPORT_ID, import_id, &m);
-	struct call like = { .name = "import_id", .send_fd = &fd };
+	struct call like = {
+		.name = "import_id",
+		.send_fd = &fd,
+		.imports = true,
+		.no_import = -EPROTO,
+	};
 	struct rdmabroker_id *id;
 	Rdmabroker__Frame *frame;
 	int r;
@@ -73,7 +78,10 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	id = like.imported;
 	if (!id) {
 		frame_free(frame);
-		return fail(ENOMEM, "import_id: out of memory");
+		return fail(-like.no_import, "import_id: %s",
+			    like.no_import == -ENOMEM ?
+				    "out of memory" :
+				    "the broker's answer has no id that can be");
 	}
 	if (frame->reply->import_id->info)
 		id_set_info(id, frame->reply->import_id->info);

@@ -39,7 +39,8 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	pthread_mutex_lock(&session->lock);
 	do
 		r = ids_add(&session->ids, id, session->max_ids, &id->handle);
-	while (r == -EDQUOT && ids_have_dying(&session->ids) && wire_pump(session, deadline) == 0);
+	while (r == -EDQUOT && ids_have_dying(&session->ids) && wire_pump(session, deadline) == 0 &&
+	       !wire_is_past(deadline, /* looked= */ false));
 	session_unlock(session);
 	return r;
 }
@@ -152,11 +153,11 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	id->ps = ps;
 	in_caps(&id->caps, NULL);
 	wire_handle_is_free(session, handle);
-	r = handle < FIRST_REQUEST ? -EPROTO :
-				     ids_add(&session->requests, id, session->max_ids, &n);
+	r = handle < FIRST_REQUEST ? -EPROTO : ids_add(&session->requests, id, IDS_MAX, &n);
 	if (r < 0) {
 		free(id);
-		return r;
+		/* A number that cannot be, or that is taken. */
+		return r == -ENOMEM ? r : -EPROTO;
 	}
 	*ret = id;
 	return 0;
@@ -176,7 +177,8 @@ void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 
 	m.id = handle;
 	/* Where it cannot be sent the session is lost, and the id with it. */
-	wire_post(session, &like, &request, session->call_timeout_ms);
+	if (wire_post(session, &like, &request, session->call_timeout_ms) == -ETIMEDOUT)
+		wire_lose(session, -ETIMEDOUT);
 }
 
 int id_give_up(struct rdmabroker_id *id, int timeout_ms)

@@ -27,9 +27,17 @@
  * What a broker can make the library do has an end, in memory and in time, also if it lies. An honest one
  * stays far below all of these.
  */
+#define IDS_MAX 1048576 /* own ids, and requests likewise: the most that IdsPerSession= can be */
+#define EVENTS_BYTES_MAX (256 << 20) /* of events that the program does not take */
+#define NOTICES_BYTES_MAX (32 << 20) /* likewise; what is past it is lost */
 #define PAGES_BYTES_MAX (256 << 20) /* of an answer that comes in pages */
 #define ROUNDS_MAX 6 /* a call of many rounds may take so many times call_timeout_ms */
 #define DEVICES_MAX 64 /* in the list that the broker sends */
+/*
+ * Past its deadline a wait goes on for as long as packets are there, for what it waits for may be among
+ * them; but not if they never end.
+ */
+#define GRACE_MS 500
 
 struct call {
 	TAILQ_ENTRY(call) link; /* rdmabroker.calls */
@@ -55,7 +63,9 @@ struct call {
 	Rdmabroker__Frame *frame; /* the reply, once done */
 	const int *send_fd; /* goes with the request; NULL: none */
 	int *ret_fd; /* gets the descriptor that comes with the reply; NULL: none is expected */
-	struct rdmabroker_id *imported; /* made when the reply to an import came */
+	bool imports; /* an id: its reply makes IMPORTED, or NO_IMPORT says why not */
+	struct rdmabroker_id *imported;
+	int no_import; /* negative errno */
 };
 
 /* An event as it came; what it does to the id is done when it is taken. */
@@ -192,10 +202,12 @@ struct rdmabroker {
 	TAILQ_HEAD(, call) calls;
 	unsigned n_unanswered; /* of the calls */
 	struct raw_events events;
+	size_t events_bytes;
 	unsigned n_orphans; /* of the events: requests whose listener is gone */
 	bool watching; /* notices are wanted */
 	struct notices notices;
 	unsigned n_notices; /* that wait */
+	size_t notices_bytes;
 	uint64_t n_lost_notices; /* since the last one that waits, for want of room here */
 	struct ids ids, requests;
 	LIST_HEAD(, device) devices;
@@ -256,10 +268,14 @@ int wire_end(struct rdmabroker *session, struct call *call);
 void wire_handle_is_free(struct rdmabroker *session, uint32_t handle);
 /* Receive the next packet, or wait for one until DEADLINE. Lock held. -ETIMEDOUT, or the session's death. */
 int wire_pump(struct rdmabroker *session, int64_t deadline);
+/* Whether a wait ends without its result. LOOKED: nothing more was there to be received. */
+bool wire_is_past(int64_t deadline, bool looked);
 /* All that is here already. Lock held. */
 void wire_drain(struct rdmabroker *session);
 /* The program polls the session's descriptor from now on. Lock held. */
 void wire_be_polled(struct rdmabroker *session);
+/* The session cannot go on, for R. Not under the lock. */
+void wire_lose(struct rdmabroker *session, int r);
 /* -ECONNRESET where the broker is gone, or 0. Lock held. */
 int wire_check(struct rdmabroker *session);
 /* -EPERM in a child of the process that opened the session: before the lock, whose state it inherited. */

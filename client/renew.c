@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "client/internal.h"
@@ -11,6 +12,8 @@
  */
 #define STALE_TRIES 5
 #define STALE_PAUSE_MS 10
+/* 12 days: an int holds it with what is added. */
+#define RETRY_AFTER_MAX_MS (INT_MAX / 2)
 
 unsigned renews_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
 {
@@ -33,6 +36,8 @@ bool renews_after(const struct rdmabroker_id *id, const struct rdmabroker_event 
 /* A little later than told, each by chance: those who were refused together do not come together. */
 static int with_jitter(unsigned ms)
 {
+	if (ms > RETRY_AFTER_MAX_MS)
+		ms = RETRY_AFTER_MAX_MS;
 	return (int)(ms + 1 + arc4random_uniform(ms / 4 + 2));
 }
 

@@ -84,6 +84,7 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
 	struct rdmabroker_failure failure;
 	Rdmabroker__Frame *frame;
+	uint32_t max_ids;
 	int r;
 
 	hello.version = 1;
@@ -96,10 +97,12 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 				 failure.rule ?: "", failure.rule ? ")" : "");
 	}
 	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO ||
-	    frame->reply->hello->version != 1)
+	    frame->reply->hello->version != 1) {
 		r = open_fail(EPROTO, "the broker speaks another version of the protocol");
-	else
-		session->max_ids = frame->reply->hello->max_ids;
+	} else {
+		max_ids = frame->reply->hello->max_ids;
+		session->max_ids = max_ids < IDS_MAX ? max_ids : IDS_MAX;
+	}
 	frame_free(frame);
 	return r;
 }
@@ -265,19 +268,27 @@ int session_wait_until(struct rdmabroker *session, const struct timespec *deadli
 	return -pthread_cond_clockwait(&session->cond, &session->lock, CLOCK_MONOTONIC, deadline);
 }
 
+static size_t raw_size(const struct raw_event *raw)
+{
+	return raw->frame ? frame_get_size(raw->frame) : 0;
+}
+
 static void enqueue(struct rdmabroker *session, struct raw_event *raw)
 {
+	session->events_bytes += raw_size(raw);
 	TAILQ_INSERT_TAIL(&session->events, raw, link);
 }
 
 /* As the next one. */
 static void put_back(struct rdmabroker *session, struct raw_event *raw)
 {
+	session->events_bytes += raw_size(raw);
 	TAILQ_INSERT_HEAD(&session->events, raw, link);
 }
 
 static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 {
+	session->events_bytes -= raw_size(raw);
 	TAILQ_REMOVE(&session->events, raw, link);
 }
 
@@ -307,6 +318,10 @@ int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		return r;
 	}
 	raw->frame = frame;
+	if (session->events_bytes + raw_size(raw) > EVENTS_BYTES_MAX) {
+		free_raw(raw);
+		return -ENOBUFS;
+	}
 	raw->type = (enum rdmabroker_event_type)event->type;
 	raw->id = ids_find_living(session, event->id);
 	if (event->request_id)
@@ -357,13 +372,15 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 		id->is_new = true;
 	if (call->waited) {
 		/* Now, for its events may be right behind. */
-		if (reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
-			id_new_request(session, reply->import_id->id,
-				       (enum rdmabroker_port_space)reply->import_id->port_space,
-				       &call->imported);
+		if (call->imports && reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
+			r = call->no_import = id_new_request(
+				session, reply->import_id->id,
+				(enum rdmabroker_port_space)reply->import_id->port_space,
+				&call->imported);
 		call->frame = frame;
 		call->done = true;
-		return 0;
+		/* Without memory only the import fails. */
+		return r == -EPROTO ? r : 0;
 	}
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
@@ -542,7 +559,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			break;
 		}
 		/* Even without time: what is in the socket has not been seen yet. */
-		if (looked && now_ms() >= deadline) {
+		if (wire_is_past(deadline, looked)) {
 			r = fail(EAGAIN, "no event");
 			break;
 		}

@@ -52,8 +52,10 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
 	struct notice *notice = NULL;
+	size_t size = frame_get_size(frame);
 
-	if (session->watching && session->n_notices < NOTICES_MAX)
+	if (session->watching && session->n_notices < NOTICES_MAX &&
+	    session->notices_bytes + size <= NOTICES_BYTES_MAX)
 		notice = calloc(1, sizeof(*notice));
 	if (!notice) {
 		/* With those that were lost before it; who does not watch loses nothing. */
@@ -69,6 +71,7 @@ void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	notice->frame = frame;
 	TAILQ_INSERT_TAIL(&session->notices, notice, link);
 	session->n_notices++;
+	session->notices_bytes += size;
 }
 
 static void notice_free(struct notice *notice)
@@ -175,7 +178,7 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 		if (r < 0)
 			return r;
 		/* Even without time: what is in the socket has not been seen yet. */
-		if (looked && now_ms() >= deadline)
+		if (wire_is_past(deadline, looked))
 			return fail(EAGAIN, "get_notice: none");
 		looked = wire_pump(session, deadline) == -ETIMEDOUT;
 	}
@@ -188,6 +191,8 @@ static struct notice *take(struct rdmabroker *session)
 
 	TAILQ_REMOVE(&session->notices, notice, link);
 	session->n_notices--;
+	if (notice->frame)
+		session->notices_bytes -= frame_get_size(notice->frame);
 	return notice;
 }
 

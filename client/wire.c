@@ -40,6 +40,14 @@ static void die(struct rdmabroker *session, int r)
 	shutdown(session->sock, SHUT_RDWR);
 }
 
+void wire_lose(struct rdmabroker *session, int r)
+{
+	pthread_mutex_lock(&session->lock);
+	die(session, r);
+	pthread_cond_broadcast(&session->cond);
+	session_unlock(session);
+}
+
 static void add_call(struct rdmabroker *session, struct call *call)
 {
 	TAILQ_INSERT_TAIL(&session->calls, call, link);
@@ -151,9 +159,18 @@ static bool receive(struct rdmabroker *session)
 	return n >= 0;
 }
 
+bool wire_is_past(int64_t deadline, bool looked)
+{
+	int64_t now = now_ms();
+
+	return now >= deadline && (looked || now >= deadline + GRACE_MS);
+}
+
 static void receive_all(struct rdmabroker *session)
 {
-	while (receive(session))
+	int64_t begin = now_ms();
+
+	while (receive(session) && !wire_is_past(begin, /* looked= */ false))
 		;
 }
 
@@ -239,9 +256,10 @@ static int pack_and_send(struct rdmabroker *session, struct call *call,
 			break;
 		if (deadline == 0)
 			return fail(EAGAIN, "%s: the socket is full", call->name);
-		/* Reading meanwhile: the daemon may be waiting for us to take its replies. */
-		if (pump(session, POLLIN | POLLOUT, deadline) == -ETIMEDOUT && now_ms() >= deadline)
+		if (now_ms() >= deadline)
 			return fail(ETIMEDOUT, "%s: the broker takes no requests", call->name);
+		/* Reading meanwhile: the daemon may be waiting for us to take its replies. */
+		pump(session, POLLIN | POLLOUT, deadline);
 		r = wire_check(session);
 		if (r < 0)
 			return r;

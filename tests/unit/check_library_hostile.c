@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "proto/status.h"
+#include "tests/unit/liar.h"
+
+/* What a broker that lies may not make of the library: each call ends, with an error where it has to. */
+
+#define FIRST_REQUEST 0x80000000u
+#define IDS_MAX 1048576
+
+static void expect_lost(int status)
+{
+	struct rdmabroker_event *event;
+
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(event->type, RDMABROKER_EVENT_LOST);
+	ck_assert_int_eq(event->status, status);
+	rdmabroker_free_event(event);
+}
+
+/* Numbers */
+
+static void send_request_event(uint32_t id, uint32_t request)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+
+	event.id = id;
+	event.type = RDMABROKER_EVENT_CONNECT_REQUEST;
+	event.request_id = request;
+	liar_send_event(&event);
+}
+
+START_TEST(a_number_past_all_limits)
+{
+	struct rdmabroker_event *event;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	/* The last that may be, and the first that may not. */
+	send_request_event(1, FIRST_REQUEST + IDS_MAX - 1);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
+	rdmabroker_free_event(event);
+	send_request_event(1, FIRST_REQUEST + IDS_MAX);
+	expect_lost(-EPROTO);
+}
+END_TEST
+
+/* 12 bytes, for which the table was made 256 MiB long. */
+START_TEST(a_number_far_past_all_limits)
+{
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	send_request_event(1, FIRST_REQUEST + (1 << 24));
+	expect_lost(-EPROTO);
+}
+END_TEST
+
+START_TEST(a_number_that_is_taken)
+{
+	struct rdmabroker_event *event;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	send_request_event(1, FIRST_REQUEST);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	rdmabroker_free_event(event);
+	send_request_event(1, FIRST_REQUEST);
+	expect_lost(-EPROTO);
+}
+END_TEST
+
+/* The limit at Hello is that of own ids; a broker that was told to allow more since then is no liar. */
+START_TEST(a_limit_that_was_raised)
+{
+	struct rdmabroker_event *event;
+
+	liar.max_ids = 2;
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	for (uint32_t i = 0; i < 10; i++) {
+		send_request_event(1, FIRST_REQUEST + i);
+		ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+		ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
+		rdmabroker_free_event(event);
+	}
+}
+END_TEST
+
+static uint32_t imported;
+
+static void answer_with_an_id(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__ImportIdResult result = RDMABROKER__IMPORT_ID_RESULT__INIT;
+
+	result.id = imported;
+	reply.result_case = RESULT(IMPORT_ID);
+	reply.import_id = &result;
+	liar_send_reply(request, &reply);
+}
+
+START_TEST(an_import_that_is_wrong)
+{
+	struct rdmabroker_id *id;
+
+	liar_open(0, LIAR_TIMEOUT);
+	ck_assert_int_eq(rdmabroker_import_id(session, liar.sock, &id), -EPROTO);
+	liar.answer = answer_with_an_id;
+	imported = FIRST_REQUEST + IDS_MAX;
+	ck_assert_int_eq(rdmabroker_import_id(session, liar.sock, &id), -EPROTO);
+	expect_lost(-EPROTO);
+}
+END_TEST
+
+/* An id that the program did not ask for, and has no pointer of. */
+START_TEST(an_import_that_nobody_asked_for)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	struct rdmabroker_status *status;
+	struct rdmabroker_event *got;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar.answer = answer_with_an_id;
+	imported = event.id = FIRST_REQUEST;
+	ck_assert_int_lt(rdmabroker_get_status(session, &status), 0);
+	event.type = RDMABROKER_EVENT_DISCONNECTED;
+	liar_send_event(&event);
+	ck_assert_int_eq(rdmabroker_get_event(session, &got, 0), -EAGAIN);
+}
+END_TEST
+
+/* What waits */
+
+static uint8_t many_bytes[PACKET_MAX - 128];
+
+/* Of ID 1. */
+static void flood_with_events(void)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	Rdmabroker__ConnParam conn = RDMABROKER__CONN_PARAM__INIT;
+
+	event.id = 1;
+	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
+	conn.private_data.data = many_bytes;
+	conn.private_data.len = sizeof(many_bytes);
+	event.conn = &conn;
+	liar_send_event(&event);
+}
+
+/* They come while an answer is waited for, and are kept. */
+START_TEST(events_without_end)
+{
+	struct rdmabroker_status *status;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	liar.answer = NULL;
+	liar_start_flood(flood_with_events);
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), -ECONNRESET);
+	ck_assert_uint_gt(liar.n_sent, 128 * MIB);
+	ck_assert_uint_lt(liar.n_sent, 257 * MIB);
+}
+END_TEST
+
+static void flood_with_notices(void)
+{
+	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
+	static char text[sizeof(many_bytes)];
+
+	memset(text, 'x', sizeof(text) - 1);
+	notice.reason = text;
+	liar_send_notice(&notice);
+	if (liar.n_sent > 64 * MIB)
+		liar.flood = NULL;
+}
+
+START_TEST(notices_without_end)
+{
+	struct rdmabroker_status *status;
+	struct rdmabroker_notice *notice;
+	size_t size = 0;
+	bool lost = false;
+
+	liar_open(0, LIAR_TIMEOUT);
+	ck_assert_int_eq(rdmabroker_watch(session, NULL), 0);
+	liar.answer = NULL;
+	liar_start_flood(flood_with_notices);
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), -ETIMEDOUT);
+	while (!lost) {
+		ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), 0);
+		size += notice->reason ? strlen(notice->reason) : 0;
+		lost = notice->n_lost > 0;
+		rdmabroker_free_notice(notice);
+	}
+	ck_assert_uint_gt(size, 16 * MIB);
+	ck_assert_uint_lt(size, 33 * MIB);
+	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
+	/* There is room again. */
+	flood_with_notices();
+	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), 0);
+	rdmabroker_free_notice(notice);
+}
+END_TEST
+
+/* Packets without end: of what is waited for there is nothing among them */
+
+/* Of an id that is not known, or not any more: it is dropped, and that is right. */
+static void flood_with_nothing(void)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+
+	event.id = 77;
+	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
+	liar_send_event(&event);
+}
+
+START_TEST(no_event_among_them)
+{
+	struct rdmabroker_event *event;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_start_flood(flood_with_nothing);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 10), -EAGAIN);
+	liar_expect_not_tired();
+}
+END_TEST
+
+START_TEST(no_notice_among_them)
+{
+	struct rdmabroker_notice *notice;
+
+	liar_open(0, LIAR_TIMEOUT);
+	ck_assert_int_eq(rdmabroker_watch(session, NULL), 0);
+	liar_start_flood(flood_with_nothing);
+	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
+	liar_expect_not_tired();
+}
+END_TEST
+
+/* It does not read either. */
+START_TEST(no_room_among_them)
+{
+	struct rdmabroker_status *status;
+	struct rdmabroker_id *id;
+
+	liar_open(RDMABROKER_NONBLOCK, 100);
+	id = liar_make_id();
+	liar.is_deaf = true;
+	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
+		;
+	liar_start_flood(flood_with_nothing);
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), -ETIMEDOUT);
+	liar_expect_not_tired();
+}
+END_TEST
+
+START_TEST(no_number_among_them)
+{
+	struct rdmabroker_id *id;
+
+	liar.max_ids = 1;
+	liar_open(RDMABROKER_NONBLOCK, LIAR_TIMEOUT);
+	id = liar_make_id();
+	liar.answer = NULL;
+	rdmabroker_destroy_id(id);
+	liar_start_flood(flood_with_nothing);
+	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), -EDQUOT);
+	liar_expect_not_tired();
+}
+END_TEST
+
+/* Hooks have no turn here: they are in the socket when it begins, and what follows is not waited for. */
+START_TEST(what_is_there_is_seen)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	struct rdmabroker_event *got;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	for (int i = 0; i < 100; i++)
+		flood_with_nothing();
+	event.id = 1;
+	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
+	liar_send_event(&event);
+	ck_assert_int_eq(rdmabroker_get_event(session, &got, 0), 0);
+	rdmabroker_free_event(got);
+}
+END_TEST
+
+/* Requests to nobody: each is to be rejected, and the broker does not read. */
+
+static uint32_t last_request;
+
+static void flood_with_orphans(void)
+{
+	send_request_event(77, FIRST_REQUEST + last_request++);
+}
+
+START_TEST(orphans_without_end)
+{
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *id;
+	int r;
+
+	liar_open(RDMABROKER_NONBLOCK, 100);
+	id = liar_make_id();
+	liar.is_deaf = true;
+	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
+		;
+	liar_start_flood(flood_with_orphans);
+	r = rdmabroker_get_event(session, &event, 0);
+	if (r == 0) {
+		ck_assert_int_eq(event->type, RDMABROKER_EVENT_LOST);
+		rdmabroker_free_event(event);
+	} else {
+		ck_assert_int_eq(r, -EAGAIN);
+	}
+	liar_expect_not_tired();
+}
+END_TEST
+
+/* When to come again */
+
+static void send_resolved(void)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	Rdmabroker__IdInfo info = RDMABROKER__ID_INFO__INIT;
+	Rdmabroker__QpAttr init = RDMABROKER__QP_ATTR__INIT;
+
+	info.device = (char *)"fake0";
+	init.mask = IBV_QP_STATE;
+	init.qp_state = IBV_QPS_INIT;
+	event.id = 1;
+	event.type = RDMABROKER_EVENT_ADDR_RESOLVED;
+	event.info = &info;
+	event.init = &init;
+	liar_send_event(&event);
+}
+
+/* As the peer's broker says it: any peer can. */
+static void answer_come_again(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	Rdmabroker__ConnParam conn = RDMABROKER__CONN_PARAM__INIT;
+	static uint8_t refusal[REFUSAL_MAX];
+
+	if (request->op_case != OP(CONNECT)) {
+		liar_say_yes(request);
+		return;
+	}
+	conn.private_data.data = refusal;
+	conn.private_data.len = refusal_pack(refusal, REFUSAL_MAX, REFUSAL_BUSY, INT_MAX, "later");
+	event.id = 1;
+	event.type = RDMABROKER_EVENT_REJECTED;
+	event.status = 28; /* by who listens */
+	event.conn = &conn;
+	liar_send_event(&event);
+}
+
+/* So late that an int has no room for it: the QP is left to nobody's care all the same. */
+START_TEST(busy_for_ever)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *id;
+
+	liar_open(RDMABROKER_RETRY_BUSY, LIAR_TIMEOUT);
+	id = liar_make_id();
+	send_resolved();
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	rdmabroker_free_event(event);
+	ck_assert_int_eq(rdmabroker_create_qp(id, NULL, &attr), 0);
+	ck_assert_int_eq(rdmabroker_get_qp(id)->state, IBV_QPS_INIT);
+	liar.answer = answer_come_again;
+	ck_assert_int_eq(rdmabroker_connect_wait(id, NULL, LIAR_TIMEOUT), -ECONNREFUSED);
+	ck_assert_int_eq(rdmabroker_get_qp(id)->state, IBV_QPS_ERR);
+}
+END_TEST
+
+UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_number_past_all_limits,
+	  a_number_far_past_all_limits, a_number_that_is_taken, a_limit_that_was_raised,
+	  an_import_that_is_wrong, an_import_that_nobody_asked_for, events_without_end,
+	  notices_without_end, no_event_among_them, no_notice_among_them, no_room_among_them,
+	  no_number_among_them, what_is_there_is_seen, orphans_without_end, busy_for_ever)
