@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -262,7 +263,9 @@ static void ask_as_admin(void)
 	struct rdmabroker_status *status;
 	struct rdmabroker_notice *notice;
 	struct rdmabroker_rule *rules;
+	struct rdmabroker_list *list;
 	struct ibv_context **devices;
+	char *text;
 	size_t n;
 
 	switch (take_digit(&w.input)) {
@@ -294,6 +297,14 @@ static void ask_as_admin(void)
 			check_notice(notice);
 			rdmabroker_free_notice(notice);
 		}
+		break;
+	case 7:
+		if (rdmabroker_get_list(w.session, &list) == 0)
+			rdmabroker_free_list(list);
+		break;
+	case 8:
+		if (rdmabroker_get_metrics(w.session, &text) == 0)
+			free(text);
 		break;
 	}
 }

@@ -88,7 +88,7 @@ static void answer_well(struct hostile *hostile)
 
 	reply.serial = next_request(hostile, &op);
 	hello.version = 1;
-	hello.max_ids = 12;
+	hello.max_ids = UINT32_MAX;
 	device.name = "fake0";
 	import.id = 0x80000005;
 	if (op == RDMABROKER__REQUEST__OP_HELLO) {
