@@ -65,6 +65,7 @@ static int serve(const struct broker_options *options)
 	broker_free(broker);
 	if (r < 0)
 		log_error("rdmabrokerd ends: %s.", strerror(-r));
+	log_end();
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

@@ -7,13 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SD_JOURNAL_SUPPRESS_LOCATION
-#include <systemd/sd-journal.h>
-
+#include "util/journal.h"
 #include "util/log.h"
 
+#define FIELDS_MAX 24
+
 static int log_level = LOG_INFO;
-static bool log_to_journal;
+static struct journal *journal; /* NULL: lines go to stderr */
 
 void log_init(void)
 {
@@ -22,8 +22,14 @@ void log_init(void)
 	struct stat st;
 
 	/* The variable may be inherited by somebody whose stderr goes elsewhere: systemd.exec(5). */
-	log_to_journal = stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
-			 fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+	if (stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+	    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
+		journal = journal_new();
+}
+
+void log_end(void)
+{
+	journal = journal_free(journal);
 }
 
 void log_set_level(int level)
@@ -41,13 +47,8 @@ void log_msg(int level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-
-	if (log_to_journal && sd_journal_send("PRIORITY=%i", level, "MESSAGE=%s", text, NULL) >= 0)
-		return;
-	fprintf(stderr, "%s\n", text);
+	log_fields(level, text, NULL, 0);
 }
-
-#define FIELDS_MAX 24
 
 void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields)
 {
@@ -63,9 +64,10 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 	all[n++] = (struct iovec){ priority, strlen(priority) };
 	for (size_t i = 0; i < n_fields && i < FIELDS_MAX; i++)
 		all[n++] = fields[i];
-	if (log_to_journal && sd_journal_sendv(all, (int)n) >= 0)
-		return;
-	fprintf(stderr, "%s\n", text);
+	if (journal)
+		journal_write(journal, all, n);
+	else
+		fprintf(stderr, "%s\n", text);
 }
 
 static uint64_t now_usec(void)

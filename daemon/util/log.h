@@ -2,8 +2,11 @@
 #pragma once
 
 /*
- * The daemon's log: to the journal where stderr is the journal's, else to stderr. The level is the one
- * piece of the process's state that does not hang from the broker: log lines come from everywhere.
+ * The daemon's log: to the journal where stderr is the journal's, else to stderr. The level, and what waits for the
+ * journal, are the pieces of the process's state that do not hang from the broker: log lines come from everywhere.
+ *
+ * The journal can hang, and whoever writes to it then. So a thread writes to it, in order. What it cannot take is
+ * dropped and counted; the first line after that says how many were.
  */
 
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include <syslog.h>
 
 void log_init(void);
+void log_end(void); /* waits for what is still to be written, two seconds at most */
 void log_set_level(int level); /* LOG_ERR .. LOG_DEBUG */
 
 struct iovec;
