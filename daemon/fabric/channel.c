@@ -234,7 +234,8 @@ int fabric_open_channel(struct fabric *fabric)
 		return r;
 	}
 	/* Devices that came before rdma_cm did were not opened yet. */
-	fabric_look_for_devices(fabric);
+	if (!opener_has_looked(fabric->opener))
+		fabric_look_for_devices(fabric);
 	return 0;
 }
 

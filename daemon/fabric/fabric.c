@@ -21,6 +21,8 @@ static void announce(void *userdata)
 	struct fabric *fabric = userdata;
 	struct list *l;
 
+	/* librdmacm has looked around by now: that would take a while. Where it fails it is tried for the next id. */
+	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
 
@@ -84,7 +86,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		list_remove(l);
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
-	fabric_free_nldevs(fabric);
+	nldev_free(fabric->nldev);
 	/* What a thread is stuck with needs the channel, and goes with the process. */
 	if (!list_is_empty(&fabric->dying))
 		return NULL;

@@ -37,8 +37,7 @@ struct fabric {
 
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* see lookup.c */
-	struct nldev *idle_nldevs[4];
-	unsigned n_idle_nldevs;
+	struct nldev *nldev; /* of the last look-up; NULL: one has it, or there was none */
 	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
 };
 
@@ -71,9 +70,6 @@ int fabric_open_channel(
 void fabric_close_channel(struct fabric *fabric);
 /* Devices have come or gone. */
 void fabric_look_for_devices(struct fabric *fabric);
-
-/* lookup.c */
-void fabric_free_nldevs(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {

@@ -13,8 +13,6 @@
  * for itself.
  */
 
-#define IDLE_MAX 4 /* sockets that are kept for the next look-up */
-
 struct fabric_lookup {
 	struct offload_job job;
 	struct fabric *fabric;
@@ -40,18 +38,19 @@ static void run(struct offload_job *job)
 
 static int take_nldev(struct fabric *fabric, struct nldev **ret)
 {
-	if (fabric->n_idle_nldevs == 0)
+	if (!fabric->nldev)
 		return nldev_new(ret);
-	*ret = fabric->idle_nldevs[--fabric->n_idle_nldevs];
+	*ret = TAKE_PTR(fabric->nldev);
 	return 0;
 }
 
+/* One is kept for the next look-up; more are needed only where several are made at a time. */
 static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 {
-	if (nldev && fabric->n_idle_nldevs < IDLE_MAX)
-		fabric->idle_nldevs[fabric->n_idle_nldevs++] = nldev;
-	else
+	if (fabric->nldev)
 		nldev_free(nldev);
+	else
+		fabric->nldev = nldev;
 }
 
 static void lookup_free(struct fabric_lookup *lookup)
@@ -115,10 +114,4 @@ struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup)
 	if (lookup)
 		lookup->done = NULL;
 	return NULL;
-}
-
-void fabric_free_nldevs(struct fabric *fabric)
-{
-	while (fabric->n_idle_nldevs > 0)
-		nldev_free(fabric->idle_nldevs[--fabric->n_idle_nldevs]);
 }

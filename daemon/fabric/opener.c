@@ -153,6 +153,11 @@ void opener_look(struct opener *opener, bool may_open)
 		start(opener);
 }
 
+bool opener_has_looked(const struct opener *opener)
+{
+	return opener->wants_open;
+}
+
 DEFINE_CLEANUP(struct opener *, opener_free)
 
 int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata), void *userdata)

@@ -25,3 +25,5 @@ int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata)
 struct opener *opener_free(struct opener *opener);
 /* Devices have come or gone. MAY_OPEN: librdmacm can be called, see check_rdma_cm(). */
 void opener_look(struct opener *opener, bool may_open);
+/* Devices were looked for with MAY_OPEN. */
+bool opener_has_looked(const struct opener *opener);
