@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,7 +62,7 @@ void attack_raw(char **argv)
 	}
 }
 
-static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
+static void send_copies(int sock, const void *buf, size_t len, int fd, size_t n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	union {
@@ -80,9 +82,14 @@ static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 	for (size_t i = 0; i < n_fds; i++)
-		fds[i] = STDERR_FILENO;
+		fds[i] = fd;
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
 		die("sendmsg: %s", strerror(errno));
+}
+
+static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
+{
+	send_copies(sock, buf, len, STDERR_FILENO, n_fds);
 }
 
 /* Only one request takes any, and only one. */
@@ -503,4 +510,66 @@ void attack_strangers(char **argv)
 		judge_stranger(sock, serial, "kick of a session", STATUS_NOT_PERMITTED);
 	}
 	close(sock);
+}
+
+/* close() of it waits for a minute: its peer, which is ours, does not read. */
+static int lingering_socket(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), sock = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(in);
+	static char data[65536];
+
+	if (bind(listener, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(listener, 1) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&in, &len) < 0 ||
+	    connect(sock, (struct sockaddr *)&in, sizeof(in)) < 0 ||
+	    accept(listener, NULL, NULL) < 0)
+		die("a connection over loopback: %s", strerror(errno));
+	close(listener);
+	while (send(sock, data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+	if (setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
+		die("SO_LINGER: %s", strerror(errno));
+	return sock;
+}
+
+/* LEN bytes with N_FDS copies of a socket that lingers, which nobody else has any more. */
+static void send_lingering(int sock, const void *buf, size_t len, size_t n_fds)
+{
+	int fd = lingering_socket();
+
+	send_copies(sock, buf, len, fd, n_fds);
+	close(fd);
+}
+
+/*
+ * Whoever closes these waits for a minute: with the first hello, in packets that nobody will read, as many as fit into
+ * a packet, and with a request that takes one. ARGV[0]: "stranger", who may not have a session. Ends with its input.
+ */
+void attack_linger(char **argv)
+{
+	bool may_greet = !argv[0] || strcmp(argv[0], "stranger") != 0;
+	uint8_t hello[PACKET_MAX], buf[PACKET_MAX];
+	size_t len = pack_hello(hello, 1);
+	int sock;
+	char c;
+
+	for (int i = 0; i < 8; i++) {
+		sock = must_connect();
+		send_lingering(sock, hello, len, i % 2 == 0 ? 1 : 253);
+		close(sock);
+		sock = must_connect();
+		send_bytes(sock, "\xff\xff", 2);
+		send_lingering(sock, hello, len, 1);
+		close(sock);
+		if (!may_greet)
+			continue;
+		sock = greeted_connect();
+		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
+	}
+	printf("armed\n");
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
 }

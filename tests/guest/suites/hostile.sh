@@ -148,6 +148,41 @@ case_descriptors_everywhere() {
 	attack fds
 }
 
+# One who may not even have a session, and one who may, have the daemon close what lingers for a minute. Meanwhile
+# connections are made and end, and root is answered.
+case_descriptors_that_linger() {
+	local daemon before n held
+	users_policy
+	daemon=$(daemon_pid)
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	await "[ \$(status_field \"['sessions']\") = 2 ]"
+	before=$(holdings)
+	mkfifo hold
+	as carol hostile $SOCKET linger stranger < hold > carol &
+	pid[carol]=$!
+	as dave hostile $SOCKET linger < hold > dave &
+	pid[dave]=$!
+	exec {held}> hold
+	await_line carol armed
+	await_line dave armed
+	witness
+	n=$(rounds)
+	await "[ \$(rounds) -ge $((n + 4)) ]" 60
+	end_witness
+	echo "meanwhile $(($(rounds) - n)) pings of another user, the slowest $(slowest) ms;" \
+		"$(status_field "['fds']") descriptors are open" | show
+	# None of it has ended by itself.
+	[ "$(status_field "['fds']")" -gt 16 ] || fail "nothing lingers: $(holdings)"
+	exec {held}>&-
+	finish carol
+	finish dave
+	await_holdings "$before"
+	assert_eq "$(daemon_pid)" "$daemon"
+	stop server
+	await is_idle
+}
+
 case_strangers_ids() {
 	local user
 	users_policy
