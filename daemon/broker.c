@@ -14,6 +14,7 @@
 #include "policy/policy.h"
 #include "proto/json.h"
 #include "proto/version.h"
+#include "reload.h"
 #include "rpc/server.h"
 #include "socket.h"
 #include "util/diag.h"
@@ -26,6 +27,7 @@ struct broker {
 	struct broker_options options;
 	struct config config;
 	sd_event *loop;
+	struct reloader *reloader;
 	struct core *core;
 	struct server *server;
 	struct http *http; /* NULL: MetricsListen= is empty, or cannot be listened on */
@@ -42,37 +44,12 @@ DEFINE_CLEANUP(struct diag *, diag_free)
 DEFINE_CLEANUP(struct policy *, policy_unref)
 DEFINE_CLEANUP(struct broker *, broker_free)
 
-static const char *policy_dir(const struct broker_options *options, const struct config *config)
-{
-	return options->policy_dir ?: config->policy_dir;
-}
-
 static void log_diag(const struct diag *diag)
 {
 	const char *line;
 
 	for (size_t i = 0; (line = diag_at(diag, i)); i++)
 		log_error("%s", line);
-}
-
-/* What an admin wrote, read as a whole or not at all. */
-static int load(const struct broker_options *options, struct config *ret_config,
-		struct policy **ret_policy, struct diag *diag)
-{
-	struct config config;
-	int r;
-
-	config_init(&config);
-	r = config_load(&config, options->config_path, diag);
-	if (r < 0)
-		return r;
-	r = policy_load_dir(ret_policy, policy_dir(options, &config), diag);
-	if (r < 0) {
-		config_done(&config);
-		return r;
-	}
-	*ret_config = config;
-	return 0;
 }
 
 /*
@@ -180,75 +157,69 @@ static void look_at_status(struct broker *broker)
 
 /* Signals */
 
-/* All or nothing. What is wrong goes to DIAG. */
-static int reload(struct broker *broker, struct diag *diag)
+static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 {
-	_cleanup_(policy_unrefp) struct policy *policy = NULL;
-	struct config config;
-	int r;
-
-	r = load(&broker->options, &config, &policy, diag);
-	if (r == 0) {
-		r = core_set_policy(broker->core, policy);
-		if (r < 0)
-			config_done(&config);
-	}
-	if (r < 0) {
+	if (diag)
 		log_diag(diag);
-		server_set_policy_error(broker->server, diag_first(diag) ?: strerror(-r));
-		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
+	server_set_policy_error(broker->server, (diag ? diag_first(diag) : NULL) ?: strerror(-r));
+	log_error("Nothing was reloaded; the old configuration and policy stay in force.");
+}
+
+/* All or nothing. */
+static int take_over(struct broker *broker, struct reloaded *reloaded)
+{
+	int r = reloaded->r;
+
+	if (r == 0)
+		r = core_set_policy(broker->core, reloaded->policy);
+	if (r < 0) {
+		refuse_reload(broker, r, reloaded->diag);
 		return r;
 	}
 	config_done(&broker->config);
-	broker->config = config;
+	broker->config = reloaded->config;
+	config_init(&reloaded->config);
 	apply(broker);
 	serve_metrics(broker);
 	server_set_policy_error(broker->server, NULL);
-	log_info("Configuration and policy reloaded: %zu rules.", policy_n_rules(policy));
-	if (config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
+	log_info("Configuration and policy reloaded: %zu rules.",
+		 policy_n_rules(broker->core->policy));
+	if (broker->config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
 		core_enforce(broker->core);
 	return 0;
 }
 
-static void tell_reloading(void)
+static void on_reloaded(void *userdata, struct reloaded *reloaded)
 {
+	struct broker *broker = userdata;
+
+	reloaded->r = take_over(broker, reloaded);
+	server_reloaded(broker->server, reloaded->ticket, reloaded->r, TAKE_PTR(reloaded->diag));
+	sd_notify(0, "READY=1");
+	tell_status(broker);
+}
+
+static uint64_t start_reload(void *userdata)
+{
+	struct broker *broker = userdata;
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		   (unsigned long long)now.tv_sec * 1000000 +
 			   (unsigned long long)now.tv_nsec / 1000);
-}
-
-/* For an admin's request, who wants to be told what is wrong. */
-static int on_reload(void *userdata, struct diag *diag)
-{
-	struct broker *broker = userdata;
-	int r;
-
-	tell_reloading();
-	r = reload(broker, diag);
-	sd_notify(0, "READY=1");
-	tell_status(broker);
-	return r;
+	return reloader_start(broker->reloader);
 }
 
 static const struct server_ops server_ops = {
-	.reload = on_reload,
+	.reload = start_reload,
 };
 
 static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	_cleanup_(diag_freep) struct diag *diag = NULL;
-	int r;
-
 	(void)source;
 	(void)info;
-	r = diag_new(&diag);
-	if (r < 0)
-		log_error("Nothing was reloaded: %s.", strerror(-r));
-	else
-		on_reload(userdata, diag);
+	start_reload(userdata);
 	return 0;
 }
 
@@ -324,6 +295,9 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = add_signals(broker);
 	if (r < 0)
 		return r;
+	r = reloader_new(&broker->reloader, broker->loop, &broker->options, on_reloaded, broker);
+	if (r < 0)
+		return r;
 	r = core_new(&broker->core, broker->loop, access, policy);
 	if (r < 0) {
 		log_error("Cannot set up the RDMA side: %s.", strerror(-r));
@@ -359,7 +333,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	r = diag_new(&diag);
 	if (r < 0)
 		return r;
-	r = load(options, &broker->config, &policy, diag);
+	r = reload_read(options, &broker->config, &policy, diag);
 	if (r < 0) {
 		log_diag(diag);
 		log_error("Not started: the configuration or the policy cannot be used.");
@@ -376,6 +350,7 @@ struct broker *broker_free(struct broker *broker)
 {
 	if (!broker)
 		return NULL;
+	reloader_free(broker->reloader);
 	http_free(broker->http);
 	server_free(broker->server);
 	core_free(broker->core);
@@ -461,7 +436,7 @@ static int check_all(const struct broker_options *options, size_t *ret_rules, st
 	int r;
 
 	config_init(&config);
-	r = load(options, &config, &policy, diag);
+	r = reload_read(options, &config, &policy, diag);
 	config_done(&config);
 	*ret_rules = policy ? policy_n_rules(policy) : 0;
 	return r;

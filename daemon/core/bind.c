@@ -179,8 +179,8 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 	}
 	r = fabric_id_bind(id->fabric, addr);
 	if (r == -EINPROGRESS) {
-		list_remove(&id->session->waits_to_bind);
-		list_insert(&id->session->core->binds, &id->session->waits_to_bind);
+		list_remove(&id->session->waiting);
+		list_insert(&id->session->core->binds, &id->session->waiting);
 		return r;
 	}
 	if (r < 0)

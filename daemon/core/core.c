@@ -47,7 +47,7 @@ static void on_id_destroyed(void *userdata)
 		list_insert(&waiting, l);
 	}
 	while ((l = list_first(&waiting))) {
-		struct session *session = container_of(l, struct session, waits_to_bind);
+		struct session *session = container_of(l, struct session, waiting);
 
 		list_remove(l);
 		session->ops->resume(session->userdata);

@@ -43,7 +43,7 @@ struct core {
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* runs while there is one */
-	struct list binds; /* session.waits_to_bind: for a port that is being freed */
+	struct list binds; /* session.waiting: for a port that is being freed */
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;

@@ -87,7 +87,7 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	session->identity.pidfd = -1;
 	list_init(&session->link);
 	list_init(&session->leases);
-	list_init(&session->waits_to_bind);
+	list_init(&session->waiting);
 	list_init(&session->enforcing);
 
 	r = identity_init(&session->identity, sock);
@@ -151,7 +151,7 @@ struct session *session_free(struct session *session)
 	handles_done(&session->ids);
 	list_for_each_safe(l, n, &session->leases)
 		lease_free(container_of(l, struct lease, link));
-	list_remove(&session->waits_to_bind);
+	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
 	if (session->number > 0) {
 		list_remove(&session->link);

@@ -81,7 +81,8 @@ struct session {
 	struct handles ids; /* numbered by the client */
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
 	struct list leases; /* lease.link */
-	struct list waits_to_bind; /* core.binds, while it does */
+	struct list waiting; /* core.binds or server.reloading, while its request waits for that */
+	uint64_t reload_ticket; /* of its request */
 	struct charge charge;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
 	struct policy *policy; /* of RULE; NULL: no rule has admitted it */

@@ -13,8 +13,6 @@
 
 /* What admins may ask: see enum session_permit. */
 
-DEFINE_CLEANUP(struct diag *, diag_free)
-
 int do_get_status(struct call *call)
 {
 	const struct core *core = call->session->core;
@@ -93,22 +91,19 @@ int do_list_rules(struct call *call)
 
 int do_reload(struct call *call)
 {
-	_cleanup_(diag_freep) struct diag *diag = NULL;
+	const struct diag *diag = NULL;
 	Rdmabroker__ReloadResult *result = &call->space.reload;
 	const char *line;
 	int r;
 
-	r = diag_new(&diag);
-	if (r < 0)
-		return r;
-	r = server_reload(call->server, diag);
-	if (r < 0 && diag_count(diag) == 0)
+	r = server_reload(call->server, call->session, call->again, &diag);
+	if (r < 0 && (!diag || diag_count(diag) == 0))
 		return r;
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
 	result->rules = (uint32_t)policy_n_rules(call->session->core->policy);
 	result->complaints = call->space.complaint_pointers;
-	while (result->n_complaints < MAX_COMPLAINTS &&
+	while (diag && result->n_complaints < MAX_COMPLAINTS &&
 	       (line = diag_at(diag, result->n_complaints))) {
 		char *copy = call->space.complaints[result->n_complaints];
 

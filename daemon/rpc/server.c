@@ -13,6 +13,7 @@
 #include "rpc/peer.h"
 #include "rpc/server.h"
 #include "util/closer.h"
+#include "util/diag.h"
 #include "util/list.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -45,6 +46,10 @@ struct server {
 	const struct server_ops *ops;
 	void *userdata;
 	char *policy_error;
+	struct list reloading; /* session.waiting: for a reload to be done */
+	uint64_t reloaded_ticket; /* of the last one that is; 0: none was */
+	int reloaded_r;
+	struct diag *reloaded_diag;
 	struct ratelimit log_limit;
 };
 
@@ -271,6 +276,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->userdata = userdata;
 	list_init(&server->peers);
 	list_init(&server->resumed);
+	list_init(&server->reloading);
 	list_init(&server->reaping);
 	lobby_init(&server->lobby);
 	r = flights_init(&server->flights, loop);
@@ -335,6 +341,7 @@ struct server *server_free(struct server *server)
 	closep(&server->epoll);
 	close(server->fd);
 	sd_event_unref(server->loop);
+	diag_free(server->reloaded_diag);
 	free(server->policy_error);
 	free(server);
 	return NULL;
@@ -392,9 +399,40 @@ const char *server_get_policy_error(const struct server *server)
 	return server->policy_error ?: "";
 }
 
-int server_reload(struct server *server, struct diag *diag)
+void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag *diag)
 {
-	return server->ops->reload(server->userdata, diag);
+	struct list waiting, *l;
+
+	server->reloaded_ticket = ticket;
+	server->reloaded_r = r;
+	diag_free(server->reloaded_diag);
+	server->reloaded_diag = diag;
+	/* Who waits for a later one goes on waiting. */
+	list_init(&waiting);
+	while ((l = list_first(&server->reloading))) {
+		list_remove(l);
+		list_insert(&waiting, l);
+	}
+	while ((l = list_first(&waiting))) {
+		struct session *session = container_of(l, struct session, waiting);
+
+		list_remove(l);
+		session->ops->resume(session->userdata);
+	}
+}
+
+int server_reload(struct server *server, struct session *session, bool again,
+		  const struct diag **ret_diag)
+{
+	if (!again)
+		session->reload_ticket = server->ops->reload(server->userdata);
+	if (server->reloaded_ticket < session->reload_ticket) {
+		list_remove(&session->waiting);
+		list_insert(&server->reloading, &session->waiting);
+		return -EINPROGRESS;
+	}
+	*ret_diag = server->reloaded_diag;
+	return server->reloaded_r;
 }
 
 uint32_t server_count_fds(void)

@@ -13,10 +13,14 @@
 
 struct diag;
 struct server;
+struct session;
 
 struct server_ops {
-	/* Configuration and policy are read again. 0, or a negative errno with what is wrong in DIAG. */
-	int (*reload)(void *userdata, struct diag *diag);
+	/*
+	 * Configuration and policy are to be read again. Returns a ticket, from 1; server_reloaded() is called when that is
+	 * done, maybe from within this call.
+	 */
+	uint64_t (*reload)(void *userdata);
 };
 
 /* FD is a listening SOCK_SEQPACKET socket; it is taken over in any case. */
@@ -28,7 +32,17 @@ struct server *server_free(struct server *server); /* ends all sessions */
 void server_set_policy_error(struct server *server, const char *error);
 const char *server_get_policy_error(const struct server *server); /* never NULL */
 
-int server_reload(struct server *server, struct diag *diag);
+/*
+ * All reloads up to TICKET are done. R: 0, or a negative errno; DIAG, which is taken over and may be NULL, has what is
+ * wrong.
+ */
+void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag *diag);
+/*
+ * For SESSION's request: a reload is started, or where AGAIN it was. -EINPROGRESS: it is not done yet, and the
+ * request is to be made again. Else as server_reloaded(); *RET_DIAG stays the server's, and may be NULL.
+ */
+int server_reload(struct server *server, struct session *session, bool again,
+		  const struct diag **ret_diag);
 
 uint32_t server_count_fds(void); /* open in this process; 0: could not be found out */
 

@@ -63,19 +63,24 @@ static int load(unsigned which, struct policy **ret, struct diag *diag)
 	return policy_load_text(ret, "t", text, strlen(text), diag);
 }
 
-static int reload(void *userdata, struct diag *diag)
+static uint64_t reload(void *userdata)
 {
+	static uint64_t ticket;
 	struct policy *policy;
-	int r = load(w.policy, &policy, diag);
+	struct diag *diag;
+	int r;
 
 	(void)userdata;
-	if (r < 0)
-		return r;
-	r = core_set_policy(w.core, policy);
-	policy_unref(policy);
+	must(diag_new(&diag) == 0);
+	r = load(w.policy, &policy, diag);
+	if (r == 0) {
+		r = core_set_policy(w.core, policy);
+		policy_unref(policy);
+	}
 	if (r == 0 && w.enforce)
 		core_enforce(w.core);
-	return r;
+	server_reloaded(w.server, ++ticket, r, diag);
+	return ticket;
 }
 
 static const struct server_ops server_ops = { .reload = reload };

@@ -212,6 +212,29 @@ START_TEST(a_port_that_is_being_freed)
 }
 END_TEST
 
+/* Names are looked up over the network, and that takes long: an admin waits for it, and nobody else. */
+START_TEST(a_reload_that_takes_long)
+{
+	wire.holds_reloads = true;
+	send_only(&client, OP(RELOAD), 0);
+	send_only(&server, OP(RELOAD), 0);
+	ck_assert_uint_eq(wire.n_reloads, 2);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(client.n_answers + server.n_answers, 0);
+	/* The first one was asked for before the second: it says nothing of that. */
+	server_reloaded(wire.server, 1, 0, NULL);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_uint_eq(server.n_answers, 0);
+	server_reloaded(wire.server, 2, -EIO, NULL);
+	run();
+	ck_assert_uint_eq(server.n_answers, 1);
+	ck_assert_int_eq(server.error, EIO);
+}
+END_TEST
+
 /* A peer on the network asks and asks; the program that listens does not read. Its session does not end by that. */
 START_TEST(requests_that_are_not_read)
 {
@@ -281,4 +304,4 @@ END_TEST
 UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
 	  the_device_goes_meanwhile, the_client_goes_meanwhile, a_port_that_is_being_freed,
-	  requests_that_are_not_read, the_end_of_a_large_session)
+	  a_reload_that_takes_long, requests_that_are_not_read, the_end_of_a_large_session)

@@ -123,21 +123,25 @@ static int listening_socket(void)
 	return fd;
 }
 
-static int do_reload(void *userdata, struct diag *diag)
+static uint64_t do_reload(void *userdata)
 {
 	const char *files[] = { harness.rules_path };
+	static uint64_t ticket;
 	struct policy *policy;
+	struct diag *diag;
 	int r;
 
 	(void)userdata;
+	ck_assert_int_eq(diag_new(&diag), 0);
 	r = policy_load_files(&policy, files, 1, diag);
-	if (r < 0)
-		return r;
-	r = core_set_policy(harness.core, policy);
-	policy_unref(policy);
+	if (r == 0) {
+		r = core_set_policy(harness.core, policy);
+		policy_unref(policy);
+	}
 	if (r == 0 && harness.enforce)
 		core_enforce(harness.core);
-	return r;
+	server_reloaded(harness.server, ++ticket, r, diag);
+	return ticket;
 }
 
 static const struct server_ops server_ops = {

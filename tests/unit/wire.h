@@ -32,6 +32,8 @@ struct wire {
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
+	uint64_t n_reloads; /* that were asked for: their tickets */
+	bool holds_reloads; /* they are done when the test says so, by server_reloaded() */
 	unsigned n_stuck; /* descriptors that cannot be closed for now: they are not waited for */
 };
 

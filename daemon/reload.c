@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "reload.h"
+#include "util/diag.h"
+#include "util/offload.h"
+#include "util/util.h"
+
+struct reloader {
+	const struct broker_options *options;
+	void (*done)(void *userdata, struct reloaded *reloaded);
+	void *userdata;
+	struct offload *offload; /* with one thread */
+	struct offload_job job;
+	struct offload_job keep; /* never submitted: there is always a lane */
+	uint64_t last_ticket;
+	bool runs;
+
+	struct reloaded reloaded; /* the thread's, while it runs */
+};
+
+int reload_read(const struct broker_options *options, struct config *ret_config,
+		struct policy **ret_policy, struct diag *diag)
+{
+	struct config config;
+	int r;
+
+	config_init(&config);
+	r = config_load(&config, options->config_path, diag);
+	if (r < 0)
+		return r;
+	r = policy_load_dir(ret_policy, options->policy_dir ?: config.policy_dir, diag);
+	if (r < 0) {
+		config_done(&config);
+		return r;
+	}
+	*ret_config = config;
+	return 0;
+}
+
+/* In the thread. */
+static void run(struct offload_job *job)
+{
+	struct reloader *reloader = container_of(job, struct reloader, job);
+	struct reloaded *reloaded = &reloader->reloaded;
+
+	reloaded->r = diag_new(&reloaded->diag);
+	if (reloaded->r == 0)
+		reloaded->r = reload_read(reloader->options, &reloaded->config, &reloaded->policy,
+					  reloaded->diag);
+}
+
+static void start(struct reloader *reloader)
+{
+	reloader->runs = true;
+	reloader->reloaded = (struct reloaded){ .ticket = reloader->last_ticket };
+	/* There is a lane for the one job as long as there is the reloader: this cannot fail. */
+	offload_prepare(reloader->offload, &reloader->job, 0);
+	offload_submit(reloader->offload, &reloader->job);
+}
+
+static void finish(struct reloader *reloader)
+{
+	struct reloaded reloaded = reloader->reloaded;
+
+	if (reloader->done)
+		reloader->done(reloader->userdata, &reloaded);
+	config_done(&reloaded.config);
+	policy_unref(reloaded.policy);
+	diag_free(reloaded.diag);
+}
+
+static void on_done(struct offload_job *job)
+{
+	struct reloader *reloader = container_of(job, struct reloader, job);
+
+	reloader->runs = false;
+	finish(reloader);
+	if (reloader->done && reloader->last_ticket > reloader->reloaded.ticket)
+		start(reloader);
+}
+
+DEFINE_CLEANUP(struct reloader *, reloader_free)
+
+int reloader_new(struct reloader **ret, sd_event *loop, const struct broker_options *options,
+		 void (*done)(void *userdata, struct reloaded *reloaded), void *userdata)
+{
+	_cleanup_(reloader_freep) struct reloader *reloader = calloc(1, sizeof(*reloader));
+	int r;
+
+	if (!reloader)
+		return -ENOMEM;
+	reloader->options = options;
+	reloader->done = done;
+	reloader->userdata = userdata;
+	reloader->job.run = run;
+	reloader->job.done = on_done;
+	r = offload_new(&reloader->offload, loop, 1);
+	if (r == 0)
+		r = offload_prepare(reloader->offload, &reloader->keep, 0);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(reloader);
+	return 0;
+}
+
+struct reloader *reloader_free(struct reloader *reloader)
+{
+	if (!reloader)
+		return NULL;
+	reloader->done = NULL;
+	offload_release(&reloader->keep);
+	offload_free(reloader->offload);
+	/* A look-up is stuck, and has everything until the process ends. */
+	if (!reloader->runs)
+		free(reloader);
+	return NULL;
+}
+
+uint64_t reloader_start(struct reloader *reloader)
+{
+	uint64_t ticket = ++reloader->last_ticket;
+
+	if (!reloader->runs)
+		start(reloader);
+	return ticket;
+}
