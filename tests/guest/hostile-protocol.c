@@ -83,7 +83,8 @@ static void send_copies(int sock, const void *buf, size_t len, int fd, size_t n_
 	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 	for (size_t i = 0; i < n_fds; i++)
 		fds[i] = fd;
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
+	/* It may be dropped already. */
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		die("sendmsg: %s", strerror(errno));
 }
 
