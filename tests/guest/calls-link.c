@@ -74,6 +74,7 @@ void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mo
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!link->mr)
 		die("no memory region: %s", strerror(errno));
+	stall_add(link);
 }
 
 bool link_is_external(const struct link *link)
@@ -150,6 +151,7 @@ void link_make_qp(struct link *link, enum ibv_qp_type type)
 
 void link_done(struct link *link)
 {
+	stall_remove(link);
 	if (link->mode == LINK_SET)
 		rdmabroker_destroy_qp(link->id); /* only lets it go */
 	if (link->mode == LINK_SET || link_is_external(link))
@@ -182,6 +184,7 @@ void link_post_receive(struct link *link, unsigned slot)
 
 	if (r != 0)
 		die("a receive cannot be posted: %s", strerror(r));
+	link->n_receives++;
 }
 
 void link_post_send(struct link *link, const struct link_dest *dest)
@@ -207,6 +210,7 @@ void link_post_send(struct link *link, const struct link_dest *dest)
 	r = ibv_post_send(link->qp, &wr, &bad);
 	if (r != 0)
 		die("a send cannot be posted: %s", strerror(r));
+	link->n_sends++;
 }
 
 /* The pattern of the message to be sent. */
@@ -228,6 +232,7 @@ void link_post_write(struct link *link, const struct message *request)
 
 	if (r != 0)
 		die("a write cannot be posted: %s", strerror(r));
+	link->n_writes++;
 }
 
 static void wait_for_completions(struct link *link, int timeout_ms)
@@ -253,6 +258,18 @@ static bool take_early(struct link *link, struct ibv_wc *ret)
 	return true;
 }
 
+static void count_completion(struct link *link, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS)
+		link->n_failed++;
+	else if (wc->opcode == IBV_WC_RECV)
+		link->n_receives--;
+	else if (wc->opcode == IBV_WC_SEND)
+		link->n_sends--;
+	else
+		link->n_writes--;
+}
+
 bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, struct ibv_wc *ret)
 {
 	int64_t deadline = now_ms() + timeout_ms;
@@ -266,6 +283,8 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 
 		if (n < 0)
 			die("the completion queue cannot be polled");
+		if (n == 1)
+			count_completion(link, ret);
 		if (n == 1 && ret->status != IBV_WC_SUCCESS)
 			return false;
 		if (n == 1 && ret->opcode == opcode)
@@ -288,7 +307,9 @@ void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret
 {
 	if (link_try(link, opcode, DEADLINE_MS, ret))
 		return;
-	if (ret->status == IBV_WC_SUCCESS)
+	if (ret->status == IBV_WC_SUCCESS) {
+		stall_tell(rdmabroker_id_get_session(link->id), link, "no completion came");
 		die("no completion came");
+	}
 	die("a completion says: %s", ibv_wc_status_str(ret->status));
 }

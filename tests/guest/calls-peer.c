@@ -111,10 +111,14 @@ enum answer client_take(struct link *link, int timeout_ms, uint32_t *ret_who)
 
 uint32_t client_round(struct link *link)
 {
+	enum answer answer;
 	uint32_t who;
 
 	client_ask(link);
-	if (client_take(link, DEADLINE_MS, &who) != ANSWER_VERIFIED)
+	answer = client_take(link, DEADLINE_MS, &who);
+	if (answer == ANSWER_NONE)
+		stall_tell(rdmabroker_id_get_session(link->id), link, "a round is not answered");
+	if (answer != ANSWER_VERIFIED)
 		die("round %llu is not answered", (unsigned long long)link->round + 1);
 	return who;
 }
@@ -272,8 +276,10 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 	 * Another request comes only after this answer: what it is made of may be used again then.
 	 */
 	link_post_receive(link, slot);
-	if (!link_try(link, IBV_WC_SEND, DEADLINE_MS, &wc) && wc.status == IBV_WC_SUCCESS)
+	if (!link_try(link, IBV_WC_SEND, DEADLINE_MS, &wc) && wc.status == IBV_WC_SUCCESS) {
+		stall_tell(server->session, link, "an answer was not sent");
 		die("an answer was not sent");
+	}
 }
 
 static void serve_link(struct server *server, struct link *link)
@@ -299,8 +305,10 @@ bool server_wait(struct server *server, int fd)
 	memcpy(links, server->links, sizeof(links));
 	for (unsigned i = 0; i < n; i++)
 		p[i + 2] = (struct pollfd){ .fd = links[i]->channel->fd, .events = POLLIN };
-	if (poll(p, n + 2, DEADLINE_MS) <= 0)
+	if (poll(p, n + 2, DEADLINE_MS) <= 0) {
+		stall_tell(server->session, NULL, "the server has nothing to do");
 		die("the server has nothing to do");
+	}
 	for (unsigned i = 0; i < n; i++)
 		if (p[i + 2].revents)
 			serve_link(server, links[i]);

@@ -136,8 +136,12 @@ static void hand_over(struct rdmabroker *session, struct rdmabroker_id *request,
 		die("an id can be exported twice");
 	send_fd(sock, fd);
 	close(fd);
-	if (poll(&p, 1, DEADLINE_MS) <= 0 || read(sock, &byte, 1) != 1)
+	if (poll(&p, 1, DEADLINE_MS) <= 0) {
+		stall_tell(session, NULL, "a worker does not take its id over");
 		die("a worker does not take its id over");
+	}
+	if (read(sock, &byte, 1) != 1)
+		die("a worker is gone");
 	/* It is the worker's, to whom this does nothing. */
 	rdmabroker_destroy_id(request);
 }

@@ -101,6 +101,8 @@ void must(struct rdmabroker *session, const char *what, int r)
 	if (r == 0)
 		return;
 	rdmabroker_get_failure(session, &failure);
+	if (r == -ETIMEDOUT)
+		stall_tell(session, NULL, what);
 	die("%s: %s: %s", what, error_name(r), failure.text);
 }
 
@@ -121,6 +123,8 @@ struct rdmabroker_event *await_event(struct rdmabroker *session, struct rdmabrok
 	struct rdmabroker_event *event;
 	int r = rdmabroker_get_event(session, &event, DEADLINE_MS);
 
+	if (r == -EAGAIN)
+		stall_tell(session, NULL, rdmabroker_event_str(type));
 	if (r < 0)
 		die("%s instead of %s", error_name(r), rdmabroker_event_str(type));
 	if (event->type != type || (id && event->id != id))

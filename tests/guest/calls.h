@@ -97,6 +97,9 @@ struct link {
 	uint64_t round; /* verified so far */
 	struct ibv_wc early[LINK_RECEIVES]; /* receives that came while another was waited for */
 	unsigned n_early;
+	/* Posted, and not completed well; n_failed have completed badly. */
+	unsigned n_sends, n_writes, n_receives, n_failed;
+	struct link *next; /* links in calls-stall.c */
 };
 
 enum link_mode link_mode(const char *name);
@@ -136,6 +139,18 @@ void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret
 
 void pattern_fill(uint8_t *bytes, uint64_t seed);
 void pattern_check(const char *what, const uint8_t *bytes, uint64_t seed);
+
+/* calls-stall.c: what there is to know when something that has to come does not come in time */
+
+/* Done by link_init and link_done. */
+void stall_add(struct link *link);
+void stall_remove(struct link *link);
+/*
+ * Before the end: prints on stderr the QPs of this process and what is outstanding on them, what
+ * netlink shows of the peers', and the counters of the devices and the network. Takes the session's
+ * events and the link's completions, either may be NULL, and some seconds.
+ */
+void stall_tell(struct rdmabroker *session, struct link *link, const char *what);
 
 /* calls-datagram.c: verifies what has come, and answers its sender at ATTR */
 void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr);

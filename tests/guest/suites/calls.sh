@@ -81,7 +81,7 @@ run() {
 	shift
 	as "$user" calls "$@" || status=$?
 	# What the others have to say to it.
-	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 5 {} +
+	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 80 {} +
 	return $status
 }
 
