@@ -95,6 +95,7 @@ struct link {
 	} * memory;
 	struct ibv_mr *mr;
 	uint64_t round; /* verified so far */
+	bool is_answering; /* a server's: its last send has not completed */
 	struct ibv_wc early[LINK_RECEIVES]; /* receives that came while another was waited for */
 	unsigned n_early;
 	/* Posted, and not completed well; n_failed have completed badly. */
@@ -207,6 +208,7 @@ int deadline_disconnect(char **argv);
 int disconnect_stopped(char **argv);
 int serve(char **argv);
 int client(char **argv);
+int client_leaves(char **argv);
 int client_reset(char **argv);
 int connect_to(char **argv);
 int connect_to_refused(char **argv);
