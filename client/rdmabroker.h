@@ -602,8 +602,9 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  *   a stale reject is tried again up to five times, 10 ms apart, within the deadline.
  *   A QP number whose last connection is still in time wait is held back until that is over.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EACCES by policy; -EINVAL; with _wait also
- *   -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
+ *   0; -EPERM: the QP number is not one of this process; -EACCES by policy; -EINVAL; -ESTALE: policy has
+ *   changed, and the route was resolved with a traffic class that it does not allow: begin with a new id;
+ *   with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
  * See also:
  *   rdma_connect
  */
@@ -690,7 +691,8 @@ const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_i
  * Description:
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EINVAL; with _wait the outcome.
+ *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since the
+ *   request came, and its peer was told; -ESTALE: likewise, its peer is to ask again; with _wait the outcome.
  * See also:
  *   rdma_accept
  */
@@ -772,7 +774,8 @@ int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
  * Description:
  *   The id is this session's from now on, and charged to its user; its events come here.
  * Returns:
- *   0; -EBADF: not a descriptor of an id, used before, or the id is gone; -EDQUOT.
+ *   0; -EBADF: not a descriptor of an id, used before, or the id is gone; -EDQUOT; -EACCES or -EBUSY: policy does
+ *   not let this user do what the id is for; then it stays whose it was.
  */
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret);
 /**
