@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/status.h"
@@ -513,36 +514,46 @@ void attack_strangers(char **argv)
 	close(sock);
 }
 
-/* close() of it waits for a minute: its peer, which is ours, does not read. */
-static int lingering_socket(void)
+/* Fills SOCK, whose peer does not read: close() of it waits for a minute from now on. */
+static void make_linger(int sock)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
-	int listener = socket(AF_INET, SOCK_STREAM, 0), sock = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(in);
 	static char data[65536];
 
-	if (bind(listener, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(listener, 1) < 0 ||
-	    getsockname(listener, (struct sockaddr *)&in, &len) < 0 ||
-	    connect(sock, (struct sockaddr *)&in, sizeof(in)) < 0 ||
-	    accept(listener, NULL, NULL) < 0)
-		die("a connection over loopback: %s", strerror(errno));
-	close(listener);
 	while (send(sock, data, sizeof(data), MSG_DONTWAIT) > 0)
 		;
 	if (setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0)
 		die("SO_LINGER: %s", strerror(errno));
-	return sock;
 }
 
-/* LEN bytes with N_FDS copies of a socket that lingers, which nobody else has any more. */
-static void send_lingering(int sock, const void *buf, size_t len, size_t n_fds)
+/*
+ * LEN bytes with N_FDS copies of a socket that lingers. Who closes the last one has to wait, and that may be its
+ * sender: so that is a process of its own, which ends, for at its end nothing lingers.
+ */
+static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
-	int fd = lingering_socket();
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), sock, status;
+	socklen_t in_len = sizeof(in);
+	pid_t pid;
 
-	send_copies(sock, buf, len, fd, n_fds);
-	close(fd);
+	if (bind(listener, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(listener, 1) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&in, &in_len) < 0)
+		die("listening on loopback: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0) {
+		sock = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(sock, (struct sockaddr *)&in, sizeof(in)) < 0)
+			die("a connection over loopback: %s", strerror(errno));
+		make_linger(sock);
+		send_copies(to, buf, len, sock, n_fds);
+		_exit(0);
+	}
+	/* Kept open, and never read. */
+	if (pid < 0 || accept(listener, NULL, NULL) < 0 || waitpid(pid, &status, 0) < 0)
+		die("a sender: %s", strerror(errno));
+	close(listener);
 }
 
 /*
