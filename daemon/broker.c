@@ -60,6 +60,7 @@ static void log_diag(const struct diag *diag)
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
 /* What a packet can bring, which is received whoever it is from, and what the daemon needs for itself. */
 #define OTHER_FDS (256 + 256)
+#define LEAST_FDS 1024
 
 /* All that clients can have the daemon hold open fits under its limit. */
 static uint64_t n_fds_for_clients(void)
@@ -68,9 +69,13 @@ static uint64_t n_fds_for_clients(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
-	return limit.rlim_cur > RESERVED_FDS + OTHER_FDS ?
-		       limit.rlim_cur - RESERVED_FDS - OTHER_FDS :
-		       0;
+	if (limit.rlim_cur >= LEAST_FDS)
+		return limit.rlim_cur - RESERVED_FDS - OTHER_FDS;
+	log_warning(
+		"At most %llu files can be open (LimitNOFILE=): with less than %d a client can make the "
+		"daemon wait for it.",
+		(unsigned long long)limit.rlim_cur, LEAST_FDS);
+	return limit.rlim_cur / 4;
 }
 
 /* Limits and defaults; the rest of the configuration is for the next start. */

@@ -568,6 +568,11 @@ void attack_linger(char **argv)
 	int sock;
 	char c;
 
+	/* First: of a user of whom much waits to be closed nothing more is read. */
+	for (int i = 0; i < 8 && may_greet; i++) {
+		sock = greeted_connect();
+		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
+	}
 	for (int i = 0; i < 8; i++) {
 		sock = must_connect();
 		send_lingering(sock, hello, len, i % 2 == 0 ? 1 : 253);
@@ -576,12 +581,22 @@ void attack_linger(char **argv)
 		send_bytes(sock, "\xff\xff", 2);
 		send_lingering(sock, hello, len, 1);
 		close(sock);
-		if (!may_greet)
-			continue;
-		sock = greeted_connect();
-		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
 	}
 	printf("armed\n");
 	while (read(STDIN_FILENO, &c, 1) > 0)
 		;
+}
+
+/* Not an attack: ARGV[0] honest requests, one after the other. */
+void attack_requests(char **argv)
+{
+	unsigned n = number(argv[0]);
+	int sock = greeted_connect();
+	uint8_t buf[PACKET_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		send_bytes(sock, buf, request_make(2 + i, OP(LIST_DEVICES), 0, NULL, 0, buf));
+		judge("an honest request", await_end(sock, 2 + i), ALLOW(END_DONE));
+	}
+	close(sock);
 }

@@ -22,7 +22,7 @@ $(guest-stamp):
 # Programs of the suites; hostile speaks the protocol by itself, api, calls and killed through the library,
 # sidebyside through the library and through librdmacm, dropin through librdmacm or what takes its place.
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
-	sanitizer-probe sidebyside) \
+	sanitizer-probe sidebyside slow.so) \
 	$(O)/tests/bench/overload
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
@@ -60,6 +60,11 @@ $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
+$(O)/tests/guest/slow.so: $(call objs,$(guest-dir)/slow.c)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
 
 $(O)/tests/guest/dropin-dlopen $(O)/tests/guest/sanitizer-probe: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
