@@ -64,6 +64,7 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	if (device && strcmp(device->name, name) == 0) {
 		/* udev may have set the node's mode anew, and with it the mask of its ACL. */
 		fabric_renew_entries(device);
+		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
 	/* Renamed, as udev does with devices that are new: for those above it is another one. */
@@ -74,8 +75,30 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	if (device_new(&device, fabric, name, node) < 0)
 		return;
 	fabric_clear_entries(device);
+	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
 	fabric_look_for_devices(fabric);
+}
+
+static void look_at_cm(struct fabric *fabric, sd_device *d)
+{
+	const char *node;
+
+	/* Whatever the daemon's clients may open, rdma_cm is its own. */
+	if (sd_device_get_devname(d, &node) >= 0)
+		fabric_check_node(node, FABRIC_ACCESS_ACL, &fabric->cm_node_told);
+}
+
+static void on_misc(struct fabric *fabric, sd_device *d, sd_device_action_t action)
+{
+	const char *name;
+
+	if (sd_device_get_sysname(d, &name) < 0 || strcmp(name, "rdma_cm") != 0)
+		return;
+	if (action == SD_DEVICE_REMOVE)
+		fabric->cm_node_told = false;
+	else
+		look_at_cm(fabric, d);
 }
 
 /* Renaming is an event of the device itself, not of its node. */
@@ -108,6 +131,10 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 			look_at_all(fabric);
 		return 0;
 	}
+	if (strcmp(subsystem, "misc") == 0) {
+		on_misc(fabric, d, action);
+		return 0;
+	}
 	if (action != SD_DEVICE_REMOVE) {
 		look_at(fabric, d);
 		return 0;
@@ -123,6 +150,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 static int enumerate(struct fabric *fabric)
 {
 	_cleanup_(sd_device_enumerator_unrefp) sd_device_enumerator *e = NULL;
+	_cleanup_(sd_device_unrefp) sd_device *cm = NULL;
 	int r;
 
 	r = sd_device_enumerator_new(&e);
@@ -135,12 +163,15 @@ static int enumerate(struct fabric *fabric)
 	for (sd_device *d = sd_device_enumerator_get_device_first(e); d;
 	     d = sd_device_enumerator_get_device_next(e))
 		look_at(fabric, d);
+	if (sd_device_new_from_subsystem_sysname(&cm, "misc", "rdma_cm") >= 0 &&
+	    sd_device_get_is_initialized(cm) > 0)
+		look_at_cm(fabric, cm);
 	return 0;
 }
 
 int fabric_start_hotplug(struct fabric *fabric)
 {
-	static const char *const subsystems[] = { "infiniband_verbs", "infiniband" };
+	static const char *const subsystems[] = { "infiniband_verbs", "infiniband", "misc" };
 	int r;
 
 	r = sd_device_monitor_new(&fabric->monitor);

@@ -38,6 +38,7 @@ struct fabric {
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* see lookup.c */
 	struct nldev *nldev; /* of the last look-up; NULL: one has it, or there was none */
+	bool cm_node_told; /* see node.c */
 	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
 };
 
@@ -50,6 +51,7 @@ struct fabric_device {
 	bool gone;
 	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
+	bool node_told; /* see node.c */
 	unsigned n_leases;
 	unsigned n_refs; /* leases, and the fabric while the device is there */
 };
@@ -63,6 +65,9 @@ int fabric_start_hotplug(struct fabric *fabric);
 /* lease.c: take away the entries of all users, leases or not; put back those of the leases */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
+
+/* node.c: warns where others can open NODE. TOLD: it was warned of, and nothing has changed since. */
+void fabric_check_node(const char *node, enum fabric_access access, bool *told);
 
 /* channel.c */
 int fabric_open_channel(

@@ -306,6 +306,74 @@ case_hot_plug() {
 	stop server
 }
 
+# everybody_may NODE...: open them, as in the moment before udev closes them.
+everybody_may() {
+	local node
+	mkdir -p /run/udev/rules.d
+	for node in "$@"; do
+		echo "KERNEL==\"$node\", OWNER=\"root\", MODE=\"0666\""
+	done > /run/udev/rules.d/95-test.rules
+	udevadm control --reload
+	udevadm trigger --settle --subsystem-match=misc --subsystem-match=infiniband_verbs
+}
+
+nobody_may() {
+	rm -f /run/udev/rules.d/95-test.rules
+	udevadm control --reload
+	udevadm trigger --settle --subsystem-match=misc --subsystem-match=infiniband_verbs
+}
+
+count_journal() {
+	journal | grep -cF -- "$1" || true
+}
+
+case_nodes_that_others_can_open() {
+	local node
+	users_policy
+	trap nobody_may EXIT
+	mark_journal
+	everybody_may rdma_cm uverbs0
+	for node in rdma_cm uverbs0; do
+		await "journal | grep -qF '/dev/infiniband/$node has owner 0 and mode 0666'"
+	done
+	# Once for each time; and a daemon that finds it so tells of it too.
+	udevadm trigger --settle --subsystem-match=misc --subsystem-match=infiniband_verbs
+	rdmabrokerctl status
+	assert_eq "$(count_journal "has owner")" 2
+	mark_journal
+	systemctl restart rdmabrokerd
+	for node in rdma_cm uverbs0; do
+		await "journal | grep -qF '/dev/infiniband/$node has owner 0 and mode 0666'"
+	done
+	nobody_may
+	mark_journal
+	systemctl restart rdmabrokerd
+	rdmabrokerctl status
+	assert_eq "$(count_journal "has owner")" 0
+	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
+}
+
+case_a_node_that_comes_open() {
+	users_policy
+	trap nobody_may EXIT
+	everybody_may uverbs1
+	mark_journal
+	rdma link del rxe1
+	await "! devices | grep -q rxe1"
+	fabric_up
+	await "journal | grep -qF '/dev/infiniband/uverbs1 has owner 0 and mode 0666'"
+	journal | grep -F "has owner" | show
+	# The admin may want it.
+	printf '[Devices]\nAccess = open\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	mark_journal
+	systemctl restart rdmabrokerd
+	rdmabrokerctl status
+	assert_eq "$(count_journal "has owner")" 0
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	nobody_may
+	systemctl restart rdmabrokerd
+}
+
 case_start_without_a_device() {
 	users_policy
 	systemctl stop rdmabrokerd

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fabric/internal.h"
+#include "util/log.h"
+
+/*
+ * The kernel makes the nodes with modes that let everybody in, and udev closes them by a rule of ours. Where
+ * that did not happen the daemon goes on, but somebody has to know. What is told is told once, until the
+ * node is right again or comes anew.
+ */
+
+#define EVERYBODY (S_IROTH | S_IWOTH)
+
+void fabric_check_node(const char *node, enum fabric_access access, bool *told)
+{
+	const char *name = strrchr(node, '/') ? strrchr(node, '/') + 1 : node;
+	struct stat st;
+
+	/* It may be gone again. */
+	if (access == FABRIC_ACCESS_OPEN || stat(node, &st) < 0)
+		return;
+	if (st.st_uid == geteuid() && !(st.st_mode & EVERYBODY)) {
+		*told = false;
+		return;
+	}
+	if (*told)
+		return;
+	*told = true;
+	log_warning(
+		"%s has owner %u and mode %04o, where owner %u and nothing for others is right: %s. "
+		"See that udev reads 90-rdmabroker.rules and that no later file overrides it, then run "
+		"\"udevadm trigger --settle --sysname-match=%s\". A program that has opened the node "
+		"keeps it until it ends: see rdmabrokerd(8).",
+		node, st.st_uid, st.st_mode & 07777, geteuid(),
+		st.st_mode & EVERYBODY ? "everybody can open it, whatever the rules say" :
+					 "whoever owns it can open it, and change its mode",
+		name);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fabric/internal.h"
+#include "tests/unit/unit.h"
+
+/* What is said of device nodes that others can open. The fabric here is the real one. */
+
+static char path[] = "/tmp/rdmabroker-node-XXXXXX";
+static int real_stderr, words;
+static bool told;
+
+static void set_up(void)
+{
+	int fd;
+
+	strcpy(path + strlen(path) - 6, "XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	told = false;
+	words = memfd_create("words", MFD_CLOEXEC);
+	real_stderr = dup(STDERR_FILENO);
+	dup2(words, STDERR_FILENO);
+}
+
+static void tear_down(void)
+{
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	close(words);
+	unlink(path);
+}
+
+/* What was said since this was asked last. */
+static const char *said(void)
+{
+	static char text[2048];
+	ssize_t n = pread(words, text, sizeof(text) - 1, 0);
+
+	ck_assert_int_ge(n, 0);
+	text[n] = '\0';
+	ck_assert_int_eq(ftruncate(words, 0), 0);
+	ck_assert_int_eq(lseek(words, 0, SEEK_SET), 0);
+	return text;
+}
+
+static const char *check(mode_t mode, enum fabric_access access)
+{
+	ck_assert_int_eq(chmod(path, mode), 0);
+	fabric_check_node(path, access, &told);
+	return said();
+}
+
+START_TEST(open_to_others)
+{
+	char owner[64];
+	const char *text;
+
+	snprintf(owner, sizeof(owner), "has owner %u and mode 0666", geteuid());
+	text = check(0666, FABRIC_ACCESS_ACL);
+	ck_assert_ptr_nonnull(strstr(text, path));
+	ck_assert_ptr_nonnull(strstr(text, owner));
+	ck_assert_ptr_nonnull(strstr(text, "everybody can open it"));
+	ck_assert_ptr_nonnull(strstr(text, "90-rdmabroker.rules"));
+	ck_assert_ptr_nonnull(strstr(text, "--sysname-match=rdmabroker-node-"));
+}
+END_TEST
+
+START_TEST(each_way_in_counts)
+{
+	static const mode_t modes[] = { 0602, 0604, 0606 };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		told = false;
+		ck_assert_str_ne(check(modes[i], FABRIC_ACCESS_ACL), "");
+	}
+}
+END_TEST
+
+START_TEST(told_once_for_each_time)
+{
+	ck_assert_str_ne(check(0666, FABRIC_ACCESS_ACL), "");
+	ck_assert_str_eq(check(0666, FABRIC_ACCESS_ACL), "");
+	/* It was mended, and is open again. */
+	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
+	ck_assert_str_ne(check(0666, FABRIC_ACCESS_ACL), "");
+}
+END_TEST
+
+START_TEST(as_it_should_be)
+{
+	ck_assert_str_eq(check(0600, FABRIC_ACCESS_ACL), "");
+	/* The group's bits are the mask of the ACL. */
+	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
+	/* The admin asked for it. */
+	ck_assert_str_eq(check(0666, FABRIC_ACCESS_OPEN), "");
+}
+END_TEST
+
+START_TEST(owned_by_another)
+{
+	/* Closed, but not to whom it belongs. */
+	const char *node = geteuid() == 0 ? path : "/etc/shadow";
+	const char *text;
+
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	if (geteuid() == 0)
+		ck_assert_int_eq(chown(path, 1, 1), 0);
+	fabric_check_node(node, FABRIC_ACCESS_ACL, &told);
+	text = said();
+	ck_assert_ptr_nonnull(strstr(text, geteuid() == 0 ? "has owner 1" : "has owner 0"));
+	ck_assert_ptr_nonnull(strstr(text, "whoever owns it"));
+}
+END_TEST
+
+START_TEST(gone_again)
+{
+	fabric_check_node("/dev/infiniband/no-such-node", FABRIC_ACCESS_ACL, &told);
+	ck_assert_str_eq(said(), "");
+	ck_assert(!told);
+}
+END_TEST
+
+UNIT_MAIN("node", set_up, tear_down, open_to_others, each_way_in_counts, told_once_for_each_time,
+	  as_it_should_be, owned_by_another, gone_again)
