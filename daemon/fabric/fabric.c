@@ -82,6 +82,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	opener_free(fabric->opener);
 	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);
+	look_free(fabric->look);
 	while ((l = list_first(&fabric->devices))) {
 		list_remove(l);
 		fabric_device_unref(container_of(l, struct fabric_device, link));
@@ -109,6 +110,7 @@ struct fabric_device *fabric_device_unref(struct fabric_device *device)
 	assert(list_is_empty(&device->grants));
 	free(device->name);
 	free(device->node);
+	free(device->holders);
 	free(device);
 	return NULL;
 }

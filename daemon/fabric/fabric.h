@@ -34,10 +34,35 @@ struct fabric_lease;
 struct fabric_lookup;
 struct fabric_join;
 
+#define FABRIC_HOLDERS_MAX 64 /* processes that are remembered of a device */
+#define FABRIC_HOLDER_NAME_MAX 32
+
 /* What a device's clients can be given of it. */
 enum fabric_access {
 	FABRIC_ACCESS_ACL, /* an entry for the uid in the node's ACL */
 	FABRIC_ACCESS_OPEN, /* the node is accessible anyway: a lease only counts */
+};
+
+/* A process that is not this one, and holds ids of the connection manager on a device. */
+struct fabric_holder {
+	pid_t pid;
+	uid_t uid; /* its effective one; -1: not known */
+	char name
+		[FABRIC_HOLDER_NAME_MAX]; /* as it likes to call itself, printable; "": not known */
+	unsigned n_ids;
+	/* One of these ids: one that listens, if there is such, else one that connects or is connected. */
+	const char *state; /* the word of `rdma resource show cm_id` */
+	struct sockaddr_storage local, peer; /* ss_family 0: none */
+};
+
+/* What the latest look at a device has found. Ids that the kernel uses itself are in none of the numbers. */
+struct fabric_holders {
+	uint64_t seen_ms; /* when: clock_ms() */
+	unsigned n_more_ids; /* of processes past FABRIC_HOLDERS_MAX */
+	unsigned
+		n_nameless_ids; /* of threads that have ended: whose they are the kernel does not tell */
+	size_t n_holders;
+	struct fabric_holder holders[];
 };
 
 struct fabric_ops {
@@ -95,6 +120,14 @@ struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name
 const char *fabric_device_name(const struct fabric_device *device); /* "rxe0" */
 const char *fabric_device_node(const struct fabric_device *device); /* "/dev/infiniband/uverbs0" */
 unsigned fabric_device_n_leases(const struct fabric_device *device);
+
+/*
+ * Who else has connection manager ids on the devices. Each device is looked at when it appears, and the
+ * journal says what was found; fabric_look() begins anew, unless that was done just now, and a small answer is
+ * complete when it returns. NULL: the first look at this device is not over.
+ */
+void fabric_look(struct fabric *fabric);
+const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
 
 /*
  * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted;

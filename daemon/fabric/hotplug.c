@@ -78,6 +78,7 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
 	fabric_look_for_devices(fabric);
+	fabric_look_at(device);
 }
 
 static void look_at_cm(struct fabric *fabric, sd_device *d)

@@ -38,6 +38,7 @@ struct fabric {
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* see lookup.c */
 	struct nldev *nldev; /* of the last look-up; NULL: one has it, or there was none */
+	struct look *look; /* NULL until it is needed, see look.c */
 	bool cm_node_told; /* see node.c */
 	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
 };
@@ -51,9 +52,11 @@ struct fabric_device {
 	bool gone;
 	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
+	bool look_wanted, look_untold; /* see look.c */
+	struct fabric_holders *holders; /* of the latest look; NULL: none is over yet */
 	bool node_told; /* see node.c */
 	unsigned n_leases;
-	unsigned n_refs; /* leases, and the fabric while the device is there */
+	unsigned n_refs; /* leases, a look, and the fabric while the device is there */
 };
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device);
@@ -65,6 +68,10 @@ int fabric_start_hotplug(struct fabric *fabric);
 /* lease.c: take away the entries of all users, leases or not; put back those of the leases */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
+
+/* look.c: DEVICE is new; and what was found, for the journal */
+void fabric_look_at(struct fabric_device *device);
+struct look *look_free(struct look *look);
 
 /* node.c: warns where others can open NODE. TOLD: it was warned of, and nothing has changed since. */
 void fabric_check_node(const char *node, enum fabric_access access, bool *told);

@@ -49,25 +49,89 @@ struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags)
 	return header;
 }
 
-int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
+int nldev_get_fd(const struct nldev *nl)
 {
-	uint32_t portid = mnl_socket_get_portid(nl->socket);
-	char buf[8192];
+	return mnl_socket_get_fd(nl->socket);
+}
+
+int nldev_send(struct nldev *nl, struct nlmsghdr *header)
+{
+	header->nlmsg_seq = ++nl->serial;
+	return mnl_socket_sendto(nl->socket, header, header->nlmsg_len) < 0 ? -errno : 0;
+}
+
+static int fail_with(int error)
+{
+	errno = error < 0 ? -error : EBADMSG;
+	return MNL_CB_ERROR;
+}
+
+static int on_error(const struct nlmsghdr *header, void *data)
+{
+	const struct nlmsgerr *error = mnl_nlmsg_get_payload(header);
+
+	(void)data;
+	if (mnl_nlmsg_get_payload_len(header) < sizeof(*error))
+		return fail_with(0);
+	return error->error == 0 ? MNL_CB_STOP : fail_with(error->error);
+}
+
+/* The end of a dump, with the error that ended it; libmnl's own callback ignores that. */
+static int on_done(const struct nlmsghdr *header, void *data)
+{
+	const int32_t *error = mnl_nlmsg_get_payload(header);
+
+	(void)data;
+	if (mnl_nlmsg_get_payload_len(header) < sizeof(*error) || *error >= 0)
+		return MNL_CB_STOP;
+	return fail_with(*error);
+}
+
+/* 1: a dump goes on; 0: there is no more; -ESRCH: it belongs to an earlier exchange that failed halfway. */
+static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
+{
+	/* libmnl does not take a const array. */
+	mnl_cb_t on_control[] = {
+		[NLMSG_ERROR] = on_error,
+		[NLMSG_DONE] = on_done,
+	};
+	int r = mnl_cb_run2(datagram, len, nl->serial, mnl_socket_get_portid(nl->socket), on_answer,
+			    data, on_control, ELEMENTS_OF(on_control));
+
+	return r < 0 ? -errno : r > MNL_CB_STOP;
+}
+
+int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, void *data)
+{
+	ssize_t n = mnl_socket_recvfrom(nl->socket, buf, size);
 	int r;
 
-	header->nlmsg_seq = ++nl->serial;
-	if (mnl_socket_sendto(nl->socket, header, header->nlmsg_len) < 0)
+	if (n < 0)
 		return -errno;
+	r = take(nl, buf, (size_t)n, on_answer, data);
+	if (r == -ESRCH)
+		return 1;
+	/* An error that the kernel sent, which says nothing of the socket. */
+	return r == -EAGAIN ? -EIO : r;
+}
+
+int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
+{
+	_Alignas(struct nlmsghdr) char buf[8192];
+	int r;
+
+	r = nldev_send(nl, header);
+	if (r < 0)
+		return r;
 	do {
 		ssize_t n = mnl_socket_recvfrom(nl->socket, buf, sizeof(buf));
 
 		if (n < 0)
 			return errno == EAGAIN ? -EIO : -errno;
-		r = mnl_cb_run(buf, (size_t)n, nl->serial, portid, on_answer, data);
-		/* ESRCH: what is left of an earlier exchange that failed halfway. */
-		if (r < 0 && errno != ESRCH)
-			return -errno;
-	} while (r < 0 || (r > MNL_CB_STOP && (header->nlmsg_flags & NLM_F_DUMP)));
+		r = take(nl, buf, (size_t)n, on_answer, data);
+		if (r < 0 && r != -ESRCH)
+			return r;
+	} while (r < 0 || (r > 0 && (header->nlmsg_flags & NLM_F_DUMP)));
 	return 0;
 }
 
@@ -117,7 +181,7 @@ static int on_device(const struct nlmsghdr *header, void *data)
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret)
 {
 	struct lookup lookup = { .name = name, .device = ret };
-	char buf[256];
+	_Alignas(struct nlmsghdr) char buf[256];
 	int r;
 
 	r = nldev_exchange(nl, nldev_request(buf, RDMA_NLDEV_CMD_GET, NLM_F_DUMP), on_device,

@@ -29,5 +29,15 @@ struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags);
  */
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
+/*
+ * A dump in pieces: after the send the kernel makes the next piece whenever one is received, and so a long
+ * answer need not be read in one go. Until its end nothing else can be asked; to give it up, free the object.
+ * nldev_receive(): 1: there is more; 0: that was all; -EAGAIN: nothing is there yet; other negative errno:
+ * the dump has failed.
+ */
+int nldev_get_fd(const struct nldev *nl);
+int nldev_send(struct nldev *nl, struct nlmsghdr *header);
+int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, void *data);
+
 /* -ENODEV: there is no device NAME. */
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret);

@@ -53,7 +53,7 @@ static int on_resource(const struct nlmsghdr *header, void *data)
 static int ask(struct nldev *nl, const struct nldev_device *device, int command, uint16_t key,
 	       uint32_t number, uint32_t port, struct answer *ret)
 {
-	char buf[256];
+	_Alignas(struct nlmsghdr) char buf[256];
 	struct nlmsghdr *header = nldev_request(buf, command, 0);
 
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, device->index);

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <rdma/rdma_netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric/holders.h"
+#include "proto/addr.h"
+#include "proto/text.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+/*
+ * What the kernel names is the thread that made the id. Which process that belongs to, its user and its
+ * name are read from /proc, where nothing blocks.
+ */
+
+#define N_THREADS 256
+
+struct holders {
+	struct fabric_holder holders[FABRIC_HOLDERS_MAX];
+	unsigned ranks[FABRIC_HOLDERS_MAX]; /* of the id that is shown of each */
+	size_t n_holders;
+	unsigned n_more_ids, n_nameless_ids;
+	/* Threads seen lately, at their number modulo N_THREADS: one can make many ids. */
+	struct {
+		uint32_t tid; /* 0: none */
+		pid_t pid; /* the process */
+	} threads[N_THREADS];
+};
+
+/* An id, as the kernel describes it. */
+struct entry {
+	uint32_t tid; /* 0: of a thread that has ended */
+	bool kernel;
+	uint8_t state; /* enum rdma_cm_state of the kernel; NO_STATE: not told */
+	struct sockaddr_storage local, peer;
+};
+
+#define NO_STATE UINT8_MAX
+
+/* In the kernel's order, in the words of `rdma resource show cm_id`. */
+enum {
+	STATE_CONNECT = 5,
+	STATE_LISTEN = 8,
+};
+
+static const char *const states[] = {
+	"IDLE",           "ADDR_QUERY",     "ADDR_RESOLVED",
+	"ROUTE_QUERY",    "ROUTE_RESOLVED", [STATE_CONNECT] = "CONNECT",
+	"DISCONNECT",     "ADDR_BOUND",     [STATE_LISTEN] = "LISTEN",
+	"DEVICE_REMOVAL", "DESTROYING",
+};
+
+int holders_new(struct holders **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+struct holders *holders_free(struct holders *holders)
+{
+	free(holders);
+	return NULL;
+}
+
+/* Processes */
+
+struct process {
+	pid_t pid;
+	uid_t uid;
+	char name[FABRIC_HOLDER_NAME_MAX];
+};
+
+/* LINE is cut at its end. */
+static const char *find_line(const char *text, const char *key, char *line, size_t size)
+{
+	const char *found = strstr(text, key);
+
+	if (!found)
+		return NULL;
+	snprintf(line, size, "%.*s", (int)strcspn(found + strlen(key), "\n"), found + strlen(key));
+	return line;
+}
+
+static void copy_printable(char *ret, size_t size, const char *text)
+{
+	size_t len = strlen(text), n = 0;
+
+	for (size_t i = 0, step; i < len; i += step) {
+		size_t printable = text_printable(text + i, len - i);
+
+		step = printable ?: 1;
+		if (n + step >= size)
+			break;
+		if (printable)
+			memcpy(ret + n, text + i, step);
+		else
+			ret[n] = '?';
+		n += step;
+	}
+	ret[n] = '\0';
+}
+
+/*
+ * Its name comes first and cannot hold a line break: /proc escapes it. Where /proc shows only one's own
+ * processes, the number is all that is known.
+ */
+static void read_process(uint32_t tid, struct process *ret)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64], text[1024], line[128], *end;
+	ssize_t n;
+
+	*ret = (struct process){ .pid = (pid_t)tid, .uid = (uid_t)-1 };
+	snprintf(path, sizeof(path), "/proc/%u/status", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	n = read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	if (find_line(text, "Name:\t", line, sizeof(line)))
+		copy_printable(ret->name, sizeof(ret->name), line);
+	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
+		ret->pid = (pid_t)strtol(line, NULL, 10);
+	/* Real, effective, ... */
+	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
+		strtoul(line, &end, 10);
+		ret->uid = (uid_t)strtoul(end, NULL, 10);
+	}
+}
+
+static struct fabric_holder *find_holder(struct holders *holders, pid_t pid)
+{
+	for (size_t i = 0; i < holders->n_holders; i++)
+		if (holders->holders[i].pid == pid)
+			return &holders->holders[i];
+	return NULL;
+}
+
+static struct fabric_holder *add_holder(struct holders *holders, const struct process *process)
+{
+	struct fabric_holder *holder;
+
+	if (holders->n_holders == FABRIC_HOLDERS_MAX)
+		return NULL;
+	holder = &holders->holders[holders->n_holders++];
+	holder->pid = process->pid;
+	holder->uid = process->uid;
+	memcpy(holder->name, process->name, sizeof(holder->name));
+	return holder;
+}
+
+/* False: it is this process. *RET is NULL where there are too many others. */
+static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_holder **ret)
+{
+	typeof(&holders->threads[0]) thread = &holders->threads[tid % N_THREADS];
+	struct process process = { .pid = thread->pid };
+	bool known = thread->tid == tid;
+
+	if (!known) {
+		read_process(tid, &process);
+		thread->tid = tid;
+		thread->pid = process.pid;
+	}
+	if (process.pid == getpid())
+		return false;
+	*ret = find_holder(holders, process.pid);
+	/* One that is known and was not added then found no place. */
+	if (!*ret && !known)
+		*ret = add_holder(holders, &process);
+	return true;
+}
+
+/* Messages */
+
+static void read_address(const struct nlattr *attr, struct sockaddr_storage *ret)
+{
+	size_t len = mnl_attr_get_payload_len(attr);
+
+	memcpy(ret, mnl_attr_get_payload(attr), len < sizeof(*ret) ? len : sizeof(*ret));
+}
+
+static int on_entry_attr(const struct nlattr *attr, void *data)
+{
+	struct entry *entry = data;
+	size_t len = mnl_attr_get_payload_len(attr);
+
+	switch (mnl_attr_get_type(attr)) {
+	case RDMA_NLDEV_ATTR_RES_PID:
+		if (len == sizeof(uint32_t))
+			entry->tid = mnl_attr_get_u32(attr);
+		break;
+	case RDMA_NLDEV_ATTR_RES_KERN_NAME:
+		entry->kernel = true;
+		break;
+	case RDMA_NLDEV_ATTR_RES_STATE:
+		if (len == sizeof(uint8_t))
+			entry->state = mnl_attr_get_u8(attr);
+		break;
+	case RDMA_NLDEV_ATTR_RES_SRC_ADDR:
+		read_address(attr, &entry->local);
+		break;
+	case RDMA_NLDEV_ATTR_RES_DST_ADDR:
+		read_address(attr, &entry->peer);
+		break;
+	}
+	return MNL_CB_OK;
+}
+
+/* Of all its ids one that listens tells most. */
+static unsigned rank(const struct entry *entry)
+{
+	switch (entry->state) {
+	case STATE_LISTEN:
+		return 3;
+	case STATE_CONNECT:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+static bool is_unset(const struct sockaddr_storage *storage)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)storage;
+
+	return addr_is_wildcard(addr) && addr_port(addr) == 0;
+}
+
+static void take_entry(struct holders *holders, const struct entry *entry)
+{
+	struct fabric_holder *holder;
+	unsigned *shown;
+
+	if (entry->kernel)
+		return;
+	if (entry->tid == 0) {
+		holders->n_nameless_ids++;
+		return;
+	}
+	if (!find_or_add(holders, entry->tid, &holder))
+		return;
+	if (!holder) {
+		holders->n_more_ids++;
+		return;
+	}
+	holder->n_ids++;
+	shown = &holders->ranks[holder - holders->holders];
+	if (rank(entry) <= *shown)
+		return;
+	*shown = rank(entry);
+	holder->state = entry->state < ELEMENTS_OF(states) ? states[entry->state] : "?";
+	holder->local = entry->local;
+	/* An id that listens has 0.0.0.0:0 for one. */
+	if (!is_unset(&entry->peer))
+		holder->peer = entry->peer;
+	else
+		holder->peer.ss_family = AF_UNSPEC;
+}
+
+static int on_entry(const struct nlattr *attr, void *data)
+{
+	struct entry entry = { .state = NO_STATE };
+
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY)
+		return MNL_CB_OK;
+	mnl_attr_parse_nested(attr, on_entry_attr, &entry);
+	take_entry(data, &entry);
+	return MNL_CB_OK;
+}
+
+static int on_attr(const struct nlattr *attr, void *data)
+{
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID)
+		return MNL_CB_OK;
+	return mnl_attr_parse_nested(attr, on_entry, data);
+}
+
+int holders_take(const struct nlmsghdr *header, void *data)
+{
+	return mnl_attr_parse(header, 0, on_attr, data);
+}
+
+struct fabric_holders *holders_finish(const struct holders *holders)
+{
+	size_t size = holders->n_holders * sizeof(holders->holders[0]);
+	struct fabric_holders *result = malloc(sizeof(*result) + size);
+
+	if (!result)
+		return NULL;
+	result->seen_ms = clock_ms();
+	result->n_more_ids = holders->n_more_ids;
+	result->n_nameless_ids = holders->n_nameless_ids;
+	result->n_holders = holders->n_holders;
+	memcpy(result->holders, holders->holders, size);
+	return result;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <rdma/rdma_netlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/holders.h"
+#include "fabric/internal.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/util.h"
+
+/*
+ * A program that opened rdma_cm while that could be opened by all makes connections that no rule decides.
+ * The kernel tells who holds ids that are bound to a device, of all processes and in one dump for each device.
+ * There can be 100,000s of them, the daemon's own included, so a dump is read a datagram at a time:
+ *
+ *   idle ── a device wants a look ──> reading ── end, or failure ──> the next device, or idle
+ *                                      |   ^
+ *                                      └───┘ a datagram, in a turn of the loop
+ *
+ * In each datagram are some 90 ids, but to find where it went on last the kernel counts all that came before:
+ * it takes 1 ms at the 25,000th.
+ */
+
+#define DATAGRAM_MAX 32768 /* the kernel makes none that are larger */
+#define DATAGRAMS_MAX 8192 /* of a device: some 700,000 ids */
+#define READ_AT_ONCE 32 /* datagrams that fabric_look() reads itself */
+#define REST_MS 1000 /* after a look, before fabric_look() begins the next */
+#define REST_FACTOR 9 /* and so many times as long as the look has taken */
+
+struct look {
+	struct fabric *fabric;
+	struct nldev *nldev; /* NULL: none yet, or the last one failed halfway */
+	sd_event_source *io;
+	struct fabric_device
+		*device; /* the one that is looked at, and a reference to it; NULL: idle */
+	struct holders *found; /* so far */
+	unsigned n_datagrams; /* so far */
+	uint64_t begun_ms, rest_until_ms; /* of the look at all devices */
+	struct ratelimit failures;
+	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
+};
+
+static bool read_one(struct look *look);
+
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	(void)source;
+	(void)fd;
+	(void)revents;
+	read_one(userdata);
+	return 0;
+}
+
+static void drop_netlink(struct look *look)
+{
+	look->io = sd_event_source_disable_unref(look->io);
+	look->nldev = nldev_free(look->nldev);
+}
+
+static int open_netlink(struct look *look)
+{
+	int r;
+
+	if (look->nldev)
+		return 0;
+	r = nldev_new(&look->nldev);
+	if (r < 0)
+		return r;
+	r = sd_event_add_io(look->fabric->loop, &look->io, nldev_get_fd(look->nldev), EPOLLIN,
+			    on_io, look);
+	/* Everything else is more urgent. */
+	if (r >= 0)
+		r = sd_event_source_set_priority(look->io, SD_EVENT_PRIORITY_IDLE);
+	if (r < 0)
+		drop_netlink(look);
+	return r < 0 ? r : 0;
+}
+
+static struct look *get_look(struct fabric *fabric)
+{
+	if (!fabric->look) {
+		fabric->look = calloc(1, sizeof(*fabric->look));
+		if (fabric->look)
+			fabric->look->fabric = fabric;
+	}
+	return fabric->look;
+}
+
+struct look *look_free(struct look *look)
+{
+	if (!look)
+		return NULL;
+	drop_netlink(look);
+	holders_free(look->found);
+	fabric_device_unref(look->device);
+	free(look);
+	return NULL;
+}
+
+/* The journal */
+
+static void tell_holder(const struct fabric_device *device, const struct fabric_holder *holder)
+{
+	bool has_peer = holder->peer.ss_family != AF_UNSPEC;
+	char uid[16], local[ADDR_STRLEN], peer[ADDR_STRLEN];
+
+	snprintf(uid, sizeof(uid), "%u", holder->uid);
+	addr_to_string((const struct sockaddr *)&holder->local, local);
+	addr_to_string((const struct sockaddr *)&holder->peer, peer);
+	log_warning("Process %d (%s, uid %s) holds connection manager ids on %s that are not the "
+		    "broker's, and no rule applies to them: %u, one of them %s %s%s%s.",
+		    holder->pid, holder->name[0] ? holder->name : "?",
+		    holder->uid == (uid_t)-1 ? "?" : uid, device->name, holder->n_ids,
+		    holder->state, local, has_peer ? " to " : "", has_peer ? peer : "");
+}
+
+static void tell(const struct fabric_device *device)
+{
+	const struct fabric_holders *holders = device->holders;
+
+	for (size_t i = 0; i < holders->n_holders; i++)
+		tell_holder(device, &holders->holders[i]);
+	if (holders->n_more_ids > 0)
+		log_warning("Processes besides these hold %u connection manager ids on %s.",
+			    holders->n_more_ids, device->name);
+	/* Those of a daemon that was killed are such, too. */
+	if (holders->n_nameless_ids > 0)
+		log_info("%u connection manager ids on %s were made by threads that have ended: "
+			 "whose they are the kernel does not tell.",
+			 holders->n_nameless_ids, device->name);
+}
+
+/* Looking */
+
+static int ask(struct look *look, struct fabric_device *device)
+{
+	struct nldev_device *known = &device->nldev;
+	_Alignas(struct nlmsghdr) char buf[256];
+	struct nlmsghdr *header;
+	int r;
+
+	r = open_netlink(look);
+	if (r < 0)
+		return r;
+	if (known->n_ports == 0)
+		r = nldev_find_device(look->nldev, device->name, known);
+	if (r < 0)
+		return r;
+	header = nldev_request(buf, RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, known->index);
+	r = nldev_send(look->nldev, header);
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_enabled(look->io, SD_EVENT_ON);
+	return r < 0 ? r : 0;
+}
+
+static int begin(struct look *look, struct fabric_device *device)
+{
+	int r;
+
+	r = holders_new(&look->found);
+	if (r < 0)
+		return r;
+	look->n_datagrams = 0;
+	look->device = device;
+	device->n_refs++;
+	return ask(look, device);
+}
+
+/* R: 0, or why it failed: what was found before stays what is known then. */
+static void end(struct look *look, int r)
+{
+	struct fabric_device *device = TAKE_PTR(look->device);
+	struct fabric_holders *holders = NULL;
+
+	if (r == 0) {
+		holders = holders_finish(look->found);
+		r = holders ? 0 : -ENOMEM;
+	}
+	look->found = holders_free(look->found);
+	if (r < 0)
+		drop_netlink(look);
+	if (r == 0) {
+		free(device->holders);
+		device->holders = holders;
+		if (device->look_untold && !device->gone)
+			tell(device);
+		device->look_untold = false;
+	} else if (!device->gone) {
+		/* It may be gone, or have come anew, and udev has not told yet. */
+		bool stale = r == -EINVAL || r == -ENODEV;
+
+		device->nldev.n_ports = 0;
+		log_limited(&look->failures, stale ? LOG_DEBUG : LOG_WARNING,
+			    "Cannot see who else holds connection manager ids on %s: %s.",
+			    device->name, strerror(-r));
+	}
+	fabric_device_unref(device);
+}
+
+static struct fabric_device *next_wanted(struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+
+	while ((device = fabric_next_device(fabric, device)))
+		if (device->look_wanted)
+			break;
+	return device;
+}
+
+/* Once nothing is wanted any more, the look at all devices is over. */
+static void go_on(struct look *look)
+{
+	struct fabric_device *device;
+	uint64_t now, took;
+
+	while (!look->device && (device = next_wanted(look->fabric))) {
+		int r;
+
+		device->look_wanted = false;
+		r = begin(look, device);
+		if (r < 0 && look->device)
+			end(look, r);
+	}
+	if (look->device)
+		return;
+	if (look->io)
+		sd_event_source_set_enabled(look->io, SD_EVENT_OFF);
+	now = clock_ms();
+	took = now - look->begun_ms;
+	look->rest_until_ms = now + (took * REST_FACTOR > REST_MS ? took * REST_FACTOR : REST_MS);
+}
+
+/* False: there was nothing to read. */
+static bool read_one(struct look *look)
+{
+	int r;
+
+	r = nldev_receive(look->nldev, look->buf, sizeof(look->buf), holders_take, look->found);
+	if (r == -EAGAIN || r == -EINTR)
+		return false;
+	if (r > 0 && ++look->n_datagrams < DATAGRAMS_MAX)
+		return true;
+	if (r > 0) {
+		log_limited(&look->failures, LOG_WARNING,
+			    "There are too many connection manager ids on %s to see whose all are.",
+			    look->device->name);
+		drop_netlink(look);
+		r = 0;
+	}
+	end(look, r);
+	go_on(look);
+	return true;
+}
+
+static void start(struct look *look)
+{
+	if (look->device)
+		return;
+	look->begun_ms = clock_ms();
+	go_on(look);
+}
+
+void fabric_look_at(struct fabric_device *device)
+{
+	struct look *look = get_look(device->fabric);
+
+	device->look_wanted = device->look_untold = true;
+	if (look)
+		start(look);
+}
+
+void fabric_look(struct fabric *fabric)
+{
+	struct look *look = get_look(fabric);
+	struct fabric_device *device = NULL;
+
+	if (!look)
+		return;
+	if (!look->device && clock_ms() >= look->rest_until_ms) {
+		while ((device = fabric_next_device(fabric, device)))
+			device->look_wanted = true;
+		start(look);
+	}
+	/* A few it does not take long to read, and who has asked gets an answer that is fresh. */
+	for (unsigned i = 0; i < READ_AT_ONCE && look->device; i++)
+		if (!read_one(look))
+			break;
+}
+
+const struct fabric_holders *fabric_device_holders(const struct fabric_device *device)
+{
+	return device->holders;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric/internal.h"
+#include "fabric/qpowner.h"
+#include "tests/unit/nldev.h"
+#include "tests/unit/unit.h"
+
+/*
+ * What the kernel says by netlink of ids and QPs, and who is told of it.
+ *
+ * The fabric here is the real one, with a device of the test's.
+ */
+
+static sd_event *loop;
+static struct fabric *fabric;
+static int real_stderr, words;
+
+/* Time */
+
+static time_t skipped;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int r = (int)syscall(SYS_clock_gettime, clock, ret);
+
+	if (r == 0 && clock == CLOCK_MONOTONIC)
+		ret->tv_sec += skipped;
+	return r;
+}
+
+/* Between two looks that are asked for. */
+static void let_rest_be_over(void)
+{
+	skipped += 60;
+}
+
+/* The test's side */
+
+static void on_device(void *userdata, struct fabric_device *device)
+{
+	(void)userdata;
+	(void)device;
+}
+
+static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
+
+/* One that has appeared, once the loop runs. */
+static struct fabric_device *add_device(const char *name)
+{
+	struct fabric_device *device = calloc(1, sizeof(*device));
+
+	ck_assert_ptr_nonnull(device);
+	device->n_refs = 1;
+	device->fabric = fabric;
+	list_init(&device->grants);
+	device->name = strdup(name);
+	device->node = strdup("/dev/infiniband/uverbs0");
+	list_insert(&fabric->devices, &device->link);
+	snprintf(kernel.name, sizeof(kernel.name), "%s", name);
+	return device;
+}
+
+static void set_up(void)
+{
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.n_ports = 1;
+	kernel.n_pieces = 1;
+	ck_assert_int_ge(sd_event_new(&loop), 0);
+	ck_assert_int_eq(fabric_new(&fabric, loop, FABRIC_ACCESS_ACL, &ops, NULL), 0);
+	words = memfd_create("words", MFD_CLOEXEC);
+	real_stderr = dup(STDERR_FILENO);
+	dup2(words, STDERR_FILENO);
+}
+
+static void tear_down(void)
+{
+	fabric_free(fabric);
+	sd_event_unref(loop);
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	close(words);
+}
+
+/* What was said since this was asked last. */
+static const char *said(void)
+{
+	static char text[32768];
+	ssize_t n = pread(words, text, sizeof(text) - 1, 0);
+
+	ck_assert_int_ge(n, 0);
+	text[n] = '\0';
+	ck_assert_int_eq(ftruncate(words, 0), 0);
+	ck_assert_int_eq(lseek(words, 0, SEEK_SET), 0);
+	return text;
+}
+
+static unsigned count_lines(const char *text)
+{
+	unsigned n = 0;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n;
+}
+
+static void add_id(struct id id)
+{
+	kernel.ids[0][kernel.n_ids[0]++] = id;
+}
+
+/* As hotplug.c does with a new one. */
+static void appear(struct fabric_device *device)
+{
+	device->announced = true;
+	fabric_look_at(device);
+}
+
+/* Until there is nothing more to do. */
+static void run(void)
+{
+	struct fabric_device *device = NULL;
+
+	while ((device = fabric_next_device(fabric, device)))
+		if (!device->announced)
+			appear(device);
+	while (sd_event_run(loop, 0) > 0)
+		;
+}
+
+/* A process that does nothing; its number of threads besides the first one, and their numbers. */
+struct child {
+	pid_t pid;
+	uint32_t tids[2];
+};
+
+static void *stay(void *arg)
+{
+	int fd = *(int *)arg;
+	uint32_t tid = (uint32_t)gettid();
+
+	if (write(fd, &tid, sizeof(tid)) < 0)
+		_exit(1);
+	pause();
+	return NULL;
+}
+
+static struct child start_child(const char *name, unsigned n_threads)
+{
+	struct child child = { 0 };
+	int fds[2];
+	char ready;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	child.pid = fork();
+	ck_assert_int_ge(child.pid, 0);
+	if (child.pid == 0) {
+		pthread_t thread;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, name);
+		for (unsigned i = 0; i < n_threads; i++)
+			pthread_create(&thread, NULL, stay, &fds[1]);
+		if (n_threads == 0 && write(fds[1], "", 1) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	for (unsigned i = 0; i < n_threads; i++)
+		ck_assert_int_eq(read(fds[0], &child.tids[i], sizeof(child.tids[i])),
+				 sizeof(child.tids[i]));
+	if (n_threads == 0)
+		ck_assert_int_eq(read(fds[0], &ready, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	return child;
+}
+
+static void end_child(const struct child *child)
+{
+	kill(child->pid, SIGKILL);
+	waitpid(child->pid, NULL, 0);
+}
+
+/* The tests */
+
+START_TEST(others_are_told)
+{
+	struct child child = start_child("rping", 0);
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+	const char *text;
+	char line[256];
+
+	ck_assert_ptr_null(fabric_device_holders(device));
+	add_id((struct id){ (uint32_t)child.pid, NULL, ADDR_BOUND, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.2", "0.0.0.0" });
+	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4" });
+	run();
+
+	holders = fabric_device_holders(device);
+	ck_assert_ptr_nonnull(holders);
+	ck_assert_uint_eq(holders->n_holders, 1);
+	ck_assert_int_eq(holders->holders[0].pid, child.pid);
+	ck_assert_uint_eq(holders->holders[0].uid, geteuid());
+	ck_assert_str_eq(holders->holders[0].name, "rping");
+	ck_assert_uint_eq(holders->holders[0].n_ids, 3);
+	ck_assert_str_eq(holders->holders[0].state, "LISTEN");
+	ck_assert_int_eq(holders->holders[0].peer.ss_family, AF_UNSPEC);
+	ck_assert_uint_eq(holders->n_more_ids, 0);
+	ck_assert_uint_eq(holders->n_nameless_ids, 0);
+	text = said();
+	snprintf(line, sizeof(line),
+		 "Process %d (rping, uid %u) holds connection manager ids on rxe0 that are not the "
+		 "broker's, and no rule applies to them: 3, one of them LISTEN 10.9.0.2:7471.\n",
+		 child.pid, geteuid());
+	ck_assert_str_eq(text, line);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(peers_are_told)
+{
+	struct child child = start_child("client", 0);
+
+	add_device("rxe0");
+	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4" });
+	run();
+	ck_assert_ptr_nonnull(strstr(said(), "CONNECT 10.9.0.3:7471 to 10.9.0.4:7471."));
+	end_child(&child);
+}
+END_TEST
+
+static void *own_thread(void *arg)
+{
+	sd_event *own = NULL;
+
+	(void)arg;
+	/* The id of another thread of this process is its own too, and that thread still runs. */
+	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL });
+	run();
+	return own;
+}
+
+START_TEST(own_and_the_kernels_are_left_out)
+{
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+	pthread_t thread;
+
+	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1", NULL });
+	ck_assert_int_eq(pthread_create(&thread, NULL, own_thread, NULL), 0);
+	pthread_join(thread, NULL);
+	holders = fabric_device_holders(device);
+	ck_assert_ptr_nonnull(holders);
+	ck_assert_uint_eq(holders->n_holders, 0);
+	ck_assert_uint_eq(holders->n_more_ids, 0);
+	ck_assert_uint_eq(holders->n_nameless_ids, 0);
+	ck_assert_str_eq(said(), "");
+}
+END_TEST
+
+START_TEST(threads_that_have_ended_are_counted)
+{
+	struct fabric_device *device = add_device("rxe0");
+
+	add_id((struct id){ 0, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ 0, NULL, CONNECT, "10.9.0.1", NULL });
+	run();
+	ck_assert_uint_eq(fabric_device_holders(device)->n_nameless_ids, 2);
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
+	ck_assert_ptr_nonnull(strstr(said(), "2 connection manager ids on rxe0 were made by"));
+}
+END_TEST
+
+START_TEST(threads_are_one_process)
+{
+	struct child child = start_child("pool", 2);
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+
+	add_id((struct id){ child.tids[0], NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ child.tids[1], NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	run();
+	holders = fabric_device_holders(device);
+	ck_assert_uint_eq(holders->n_holders, 1);
+	ck_assert_int_eq(holders->holders[0].pid, child.pid);
+	ck_assert_uint_eq(holders->holders[0].n_ids, 3);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(names_do_not_steer_the_journal)
+{
+	struct child child = start_child("a\033[31m\nb\xff", 0);
+	struct fabric_device *device = add_device("rxe0");
+
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	run();
+	ck_assert_str_eq(fabric_device_holders(device)->holders[0].name, "a?[31m\\nb?");
+	ck_assert_uint_eq(count_lines(said()), 1);
+	end_child(&child);
+}
+END_TEST
+
+/* A process that the kernel knows and /proc does not show. */
+START_TEST(a_number_is_enough)
+{
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+
+	add_id((struct id){ 0x7ffffff0, NULL, LISTEN, "10.9.0.1", NULL });
+	run();
+	holders = fabric_device_holders(device);
+	ck_assert_uint_eq(holders->n_holders, 1);
+	ck_assert_int_eq(holders->holders[0].pid, 0x7ffffff0);
+	ck_assert_uint_eq(holders->holders[0].uid, (uid_t)-1);
+	ck_assert_ptr_nonnull(strstr(said(), "Process 2147483632 (?, uid ?) holds"));
+}
+END_TEST
+
+START_TEST(so_many_are_remembered)
+{
+	enum { N = FABRIC_HOLDERS_MAX + 6, BASE = 0x7fff0000 };
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+	const char *text;
+
+	/* Each has two, in pieces of their own. */
+	kernel.n_pieces = 2 * N;
+	for (unsigned i = 0; i < 2 * N; i++) {
+		kernel.ids[i][0] = (struct id){ BASE + i % N, NULL, LISTEN, "10.9.0.1", NULL };
+		kernel.n_ids[i] = 1;
+	}
+	run();
+	holders = fabric_device_holders(device);
+	ck_assert_uint_eq(holders->n_holders, FABRIC_HOLDERS_MAX);
+	for (unsigned i = 0; i < FABRIC_HOLDERS_MAX; i++)
+		ck_assert_uint_eq(holders->holders[i].n_ids, 2);
+	ck_assert_uint_eq(holders->n_more_ids, 2 * (N - FABRIC_HOLDERS_MAX));
+	text = said();
+	ck_assert_uint_eq(count_lines(text), FABRIC_HOLDERS_MAX + 1);
+	ck_assert_ptr_nonnull(strstr(text, "besides these hold 12 connection manager ids on rxe0"));
+}
+END_TEST
+
+static int on_busy(sd_event_source *source, void *userdata)
+{
+	unsigned *left = userdata;
+
+	if (--*left == 0)
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+START_TEST(a_piece_a_turn_and_after_all_else)
+{
+	struct fabric_device *device = add_device("rxe0");
+	sd_event_source *busy;
+	unsigned left = 20;
+
+	kernel.n_pieces = 50;
+	ck_assert_int_ge(sd_event_add_defer(loop, &busy, on_busy, &left), 0);
+	ck_assert_int_ge(sd_event_source_set_enabled(busy, SD_EVENT_OFF), 0);
+	/* Less urgent than what clients ask for. */
+	ck_assert_int_ge(sd_event_source_set_priority(busy, SD_EVENT_PRIORITY_IDLE - 1), 0);
+	appear(device);
+	ck_assert_uint_eq(kernel.n_dumps, 1);
+	kernel.n_read = 0;
+	ck_assert_int_ge(sd_event_source_set_enabled(busy, SD_EVENT_ON), 0);
+	while (left > 0) {
+		ck_assert_int_gt(sd_event_run(loop, 0), 0);
+		ck_assert_uint_eq(kernel.n_read, 0);
+	}
+	for (unsigned i = 1; i <= kernel.n_pieces + 1; i++) {
+		ck_assert_ptr_null(fabric_device_holders(device));
+		ck_assert_int_gt(sd_event_run(loop, 0), 0);
+		ck_assert_uint_eq(kernel.n_read, i);
+	}
+	ck_assert_ptr_nonnull(fabric_device_holders(device));
+	/* And nothing is left to do. */
+	ck_assert_int_eq(sd_event_run(loop, 0), 0);
+	sd_event_source_unref(busy);
+}
+END_TEST
+
+/* The kernel would go on for ever. */
+START_TEST(there_is_an_end)
+{
+	struct child child = start_child("rping", 0);
+	struct fabric_device *device = add_device("rxe0");
+
+	kernel.n_pieces = UINT_MAX;
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	run();
+	ck_assert_uint_eq(kernel.n_read, 8192 + 2);
+	/* What was found until then is told. */
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
+	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 8192 / PIECES_MAX + 1);
+	ck_assert_ptr_nonnull(strstr(said(), "too many connection manager ids on rxe0"));
+	/* And the next look begins from the start. */
+	kernel.n_pieces = 1;
+	let_rest_be_over();
+	fabric_look(fabric);
+	ck_assert_uint_eq(kernel.n_dumps, 2);
+	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 1);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(asked_for)
+{
+	struct child child = start_child("rping", 0);
+	struct fabric_device *device = add_device("rxe0");
+
+	run();
+	ck_assert_uint_eq(kernel.n_dumps, 1);
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	/* It was looked just now. */
+	fabric_look(fabric);
+	ck_assert_uint_eq(kernel.n_dumps, 1);
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
+	let_rest_be_over();
+	/* A small answer is there at once; the journal is for devices that appear. */
+	fabric_look(fabric);
+	ck_assert_uint_eq(kernel.n_dumps, 2);
+	ck_assert_uint_eq(kernel.n_device_dumps, 1);
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
+	ck_assert_str_eq(said(), "");
+	fabric_look(fabric);
+	ck_assert_uint_eq(kernel.n_dumps, 2);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(a_long_answer_comes_later)
+{
+	struct child child = start_child("rping", 0);
+	struct fabric_device *device = add_device("rxe0");
+
+	run();
+	let_rest_be_over();
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	kernel.n_pieces = 100;
+	kernel.n_read = 0;
+	fabric_look(fabric);
+	ck_assert_uint_lt(kernel.n_read, 50);
+	/* Until then what is known is known. */
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
+	run();
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
+	ck_assert_uint_eq(kernel.n_dumps, 2);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(a_look_that_fails)
+{
+	struct child child = start_child("rping", 0);
+	struct fabric_device *device = add_device("rxe0");
+
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	kernel.error = -ENOMEM;
+	run();
+	ck_assert_ptr_null(fabric_device_holders(device));
+	ck_assert_str_eq(said(), "Cannot see who else holds connection manager ids on rxe0: "
+				 "Cannot allocate memory.\n");
+	let_rest_be_over();
+	kernel.error = 0;
+	fabric_look(fabric);
+	/* The device may be another one by now; and what the first look did not tell this one does. */
+	ck_assert_uint_eq(kernel.n_device_dumps, 2);
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
+	ck_assert_uint_eq(count_lines(said()), 1);
+	let_rest_be_over();
+	kernel.error = -ENOMEM;
+	fabric_look(fabric);
+	ck_assert_uint_eq(kernel.n_dumps, 3);
+	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
+	end_child(&child);
+}
+END_TEST
+
+START_TEST(a_device_that_goes_meanwhile)
+{
+	struct fabric_device *device = add_device("rxe0");
+
+	kernel.n_pieces = 50;
+	appear(device);
+	while (kernel.n_read < 10)
+		ck_assert_int_gt(sd_event_run(loop, 0), 0);
+	/* As hotplug.c drops it. */
+	list_remove(&device->link);
+	device->gone = true;
+	fabric_device_unref(device);
+	kernel.n_pieces = kernel.next;
+	kernel.error = -EINVAL;
+	run();
+	ck_assert_str_eq(said(), "");
+	/* The next one is looked at. */
+	kernel.error = 0;
+	device = add_device("rxe1");
+	run();
+	ck_assert_ptr_nonnull(fabric_device_holders(device));
+}
+END_TEST
+
+START_TEST(given_up_halfway)
+{
+	kernel.n_pieces = 50;
+	appear(add_device("rxe0"));
+	while (kernel.n_read < 10)
+		ck_assert_int_gt(sd_event_run(loop, 0), 0);
+	/* And the fabric is freed. */
+}
+END_TEST
+
+/* To say that a QP is on another port the kernel uses the number that a socket has for "nothing is here". */
+START_TEST(a_qp_of_another_port)
+{
+	struct nldev_device device = { 0 };
+	struct nldev *nl;
+
+	ck_assert_int_eq(nldev_new(&nl), 0);
+	snprintf(kernel.name, sizeof(kernel.name), "rxe0");
+	kernel.n_ports = 3;
+	kernel.qp_port = 2;
+	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), 1);
+	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getppid()), 0);
+	kernel.qp_port = 4;
+	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), 0);
+	device.n_ports = 0;
+	ck_assert_int_eq(qpowner_find(nl, "rxe1", &device, 17, getpid()), -ENODEV);
+	nldev_free(nl);
+}
+END_TEST
+
+UNIT_MAIN("nldev", set_up, tear_down, others_are_told, peers_are_told,
+	  own_and_the_kernels_are_left_out, threads_that_have_ended_are_counted,
+	  threads_are_one_process, names_do_not_steer_the_journal, a_number_is_enough,
+	  so_many_are_remembered, a_piece_a_turn_and_after_all_else, there_is_an_end, asked_for,
+	  a_long_answer_comes_later, a_look_that_fails, a_device_that_goes_meanwhile,
+	  given_up_halfway, a_qp_of_another_port)

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/unit/nldev.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <rdma/rdma_netlink.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define INDEX 7
+
+struct mnl_socket {
+	int near, far;
+};
+
+struct kernel kernel;
+
+/* The kernel */
+
+static void put_address(struct nlmsghdr *header, uint16_t type, const char *text)
+{
+	struct sockaddr_storage storage = { 0 };
+	struct sockaddr_in *in = (struct sockaddr_in *)&storage;
+
+	if (!text)
+		return;
+	in->sin_family = AF_INET;
+	ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+	if (in->sin_addr.s_addr != INADDR_ANY)
+		in->sin_port = htons(7471);
+	mnl_attr_put(header, type, sizeof(storage), &storage);
+}
+
+static void put_id(struct nlmsghdr *header, const struct id *id)
+{
+	struct nlattr *entry = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY);
+
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, 1);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PS, 0x106);
+	mnl_attr_put_u8(header, RDMA_NLDEV_ATTR_RES_STATE, id->state);
+	put_address(header, RDMA_NLDEV_ATTR_RES_SRC_ADDR, id->local);
+	put_address(header, RDMA_NLDEV_ATTR_RES_DST_ADDR, id->peer);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_CM_IDN, 3);
+	if (id->kernel)
+		mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_RES_KERN_NAME, id->kernel);
+	else if (id->tid)
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, id->tid);
+	mnl_attr_nest_end(header, entry);
+}
+
+static struct nlmsghdr *begin(void *buf, uint16_t type, uint16_t flags)
+{
+	struct nlmsghdr *header = mnl_nlmsg_put_header(buf);
+
+	header->nlmsg_type = type;
+	header->nlmsg_flags = flags;
+	header->nlmsg_seq = kernel.seq;
+	return header;
+}
+
+static void answer(struct mnl_socket *nl, const struct nlmsghdr *header)
+{
+	ck_assert_int_eq(send(nl->far, header, header->nlmsg_len, 0), header->nlmsg_len);
+}
+
+static void answer_number(struct mnl_socket *nl, uint16_t type, uint16_t flags, int number)
+{
+	_Alignas(struct nlmsghdr) char buf[256] = { 0 };
+	struct nlmsghdr *header = begin(buf, type, flags);
+	struct nlmsgerr *error = mnl_nlmsg_put_extra_header(header, sizeof(*error));
+
+	error->error = number;
+	answer(nl, header);
+}
+
+static void next_piece(struct mnl_socket *nl)
+{
+	static _Alignas(struct nlmsghdr) char buf[32768];
+	struct nlmsghdr *header;
+	struct nlattr *table;
+
+	if (kernel.next == kernel.n_pieces) {
+		answer_number(nl, NLMSG_DONE, NLM_F_MULTI, kernel.error);
+		kernel.dumping = false;
+		return;
+	}
+	header = begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CM_ID_GET),
+		       NLM_F_MULTI);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
+	mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_DEV_NAME, kernel.name);
+	table = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_CM_ID);
+	for (size_t i = 0; i < kernel.n_ids[kernel.next % PIECES_MAX]; i++)
+		put_id(header, &kernel.ids[kernel.next % PIECES_MAX][i]);
+	mnl_attr_nest_end(header, table);
+	kernel.next++;
+	answer(nl, header);
+}
+
+static void answer_devices(struct mnl_socket *nl)
+{
+	_Alignas(struct nlmsghdr) char buf[512];
+	struct nlmsghdr *header =
+		begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET), NLM_F_MULTI);
+
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
+	mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_DEV_NAME, kernel.name);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, kernel.n_ports);
+	answer(nl, header);
+	answer_number(nl, NLMSG_DONE, NLM_F_MULTI, 0);
+}
+
+static uint32_t get_u32(const struct nlmsghdr *header, uint16_t type)
+{
+	const struct nlattr *attr;
+
+	for (attr = mnl_nlmsg_get_payload(header);
+	     mnl_attr_ok(attr, (int)((const char *)mnl_nlmsg_get_payload_tail(header) -
+				     (const char *)attr));
+	     attr = mnl_attr_next(attr))
+		if (mnl_attr_get_type(attr) == type)
+			return mnl_attr_get_u32(attr);
+	ck_abort_msg("attribute %u is missing", type);
+}
+
+static void answer_qp(struct mnl_socket *nl, const struct nlmsghdr *request)
+{
+	_Alignas(struct nlmsghdr) char buf[512];
+	struct nlmsghdr *header;
+
+	if (get_u32(request, RDMA_NLDEV_ATTR_PORT_INDEX) != kernel.qp_port) {
+		answer_number(nl, NLMSG_ERROR, 0, -EAGAIN);
+		return;
+	}
+	header = begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET), 0);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN,
+			 get_u32(request, RDMA_NLDEV_ATTR_RES_LQPN));
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)getpid());
+	answer(nl, header);
+}
+
+/* libmnl */
+
+struct mnl_socket *mnl_socket_open2(int bus, int flags)
+{
+	struct mnl_socket *nl = malloc(sizeof(*nl));
+	int fds[2];
+
+	ck_assert_int_eq(bus, NETLINK_RDMA);
+	ck_assert_int_eq(flags, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	ck_assert_ptr_nonnull(nl);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | flags, 0, fds), 0);
+	nl->near = fds[0];
+	nl->far = fds[1];
+	return nl;
+}
+
+int mnl_socket_bind(struct mnl_socket *nl, unsigned int groups, pid_t pid)
+{
+	(void)nl;
+	(void)groups;
+	(void)pid;
+	return 0;
+}
+
+int mnl_socket_close(struct mnl_socket *nl)
+{
+	close(nl->near);
+	close(nl->far);
+	free(nl);
+	return 0;
+}
+
+int mnl_socket_get_fd(const struct mnl_socket *nl)
+{
+	return nl->near;
+}
+
+unsigned int mnl_socket_get_portid(const struct mnl_socket *nl)
+{
+	(void)nl;
+	return 0;
+}
+
+ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request, size_t len)
+{
+	struct mnl_socket *nl = (struct mnl_socket *)const_nl;
+	const struct nlmsghdr *header = request;
+
+	kernel.seq = header->nlmsg_seq;
+	switch (RDMA_NL_GET_OP(header->nlmsg_type)) {
+	case RDMA_NLDEV_CMD_GET:
+		kernel.n_device_dumps++;
+		answer_devices(nl);
+		break;
+	case RDMA_NLDEV_CMD_RES_CM_ID_GET:
+		ck_assert_uint_eq(get_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX), INDEX);
+		ck_assert(header->nlmsg_flags & NLM_F_DUMP);
+		kernel.n_dumps++;
+		kernel.dumping = true;
+		kernel.next = 0;
+		next_piece(nl);
+		break;
+	case RDMA_NLDEV_CMD_RES_QP_GET:
+		answer_qp(nl, header);
+		break;
+	default:
+		ck_abort_msg("nobody should ask this: %u", header->nlmsg_type);
+	}
+	return (ssize_t)len;
+}
+
+ssize_t mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
+{
+	ssize_t n = recv(nl->near, buf, size, MSG_TRUNC);
+
+	ck_assert_int_le(n, (ssize_t)size);
+	if (n < 0)
+		return n;
+	kernel.n_read++;
+	if (kernel.dumping)
+		next_piece((struct mnl_socket *)nl);
+	return n;
+}
