@@ -195,12 +195,35 @@ struct rdmabroker_status {
 	const struct rdmabroker_device_status *devices;
 	int draining; /* nothing new is taken, see rdmabroker_drain() */
 	unsigned n_handshakes; /* asked for or accepted, not yet established */
+	unsigned n_foreign_ids;
+	const struct rdmabroker_foreign_ids *foreign_ids; /* of the devices that were looked at */
 };
 
 struct rdmabroker_device_status {
 	const char *name;
 	const char *node;
 	unsigned n_leases;
+};
+
+/* A process besides the daemon that holds ids of the connection manager on a device. No rule applies to these. */
+struct rdmabroker_holder {
+	int pid;
+	uint32_t uid; /* its effective one; (uint32_t)-1: not known */
+	const char *name; /* as it likes to call itself, printable; NULL: not known */
+	unsigned n_ids;
+	/* One of these ids: one that listens, if there is such, else one that connects or is connected. */
+	const char *state; /* the kernel's word, as `rdma resource show cm_id` has it: "LISTEN" */
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
+};
+
+/* Ids on a device that are not the daemon's. Those that the kernel uses itself are in none of the numbers. */
+struct rdmabroker_foreign_ids {
+	const char *device;
+	uint64_t age_ms; /* since it was seen */
+	size_t n_holders;
+	const struct rdmabroker_holder *holders; /* of all devices together: the first 32 */
+	unsigned n_more; /* ids of processes that are not listed */
+	unsigned n_nameless; /* ids of threads that have ended: the kernel does not tell whose */
 };
 
 /* A rule, and what it has decided since the daemon started. */

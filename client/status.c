@@ -3,19 +3,85 @@
 #include <stdlib.h>
 
 #include "client/internal.h"
+#include "proto/address.h"
 
 /* The public status points into the message, which is kept for as long as it lives. */
 struct status {
 	struct rdmabroker_status public;
 	Rdmabroker__Frame *frame;
+	struct rdmabroker_holder *holders; /* of all devices */
+	struct rdmabroker_foreign_ids *foreign_ids;
 	struct rdmabroker_device_status devices[];
 };
+
+static void status_free(struct status *status)
+{
+	if (!status)
+		return;
+	free(status->holders);
+	free(status->foreign_ids);
+	free(status);
+}
+
+static struct status *status_alloc(const Rdmabroker__Status *in)
+{
+	struct status *status =
+		calloc(1, sizeof(*status) + in->n_devices * sizeof(*status->devices));
+	size_t n_holders = 0;
+
+	if (!status)
+		return NULL;
+	for (size_t i = 0; i < in->n_devices; i++)
+		if (in->devices[i]->foreign_ids)
+			n_holders += in->devices[i]->foreign_ids->n_holders;
+	/* What has no members has room for one. */
+	status->holders = calloc(n_holders + 1, sizeof(*status->holders));
+	status->foreign_ids = calloc(in->n_devices + 1, sizeof(*status->foreign_ids));
+	if (!status->holders || !status->foreign_ids) {
+		status_free(status);
+		return NULL;
+	}
+	return status;
+}
+
+static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__Holder *in)
+{
+	*ret = (struct rdmabroker_holder){
+		.pid = (int)in->pid,
+		.uid = in->uid,
+		.name = in->name[0] ? in->name : NULL,
+		.n_ids = in->ids,
+		.state = in->state,
+	};
+	address_unpack(&ret->local, in->local);
+	address_unpack(&ret->peer, in->peer);
+}
+
+/* RET's holders come next in SPACE. Returns what is left of that. */
+static struct rdmabroker_holder *in_foreign_ids(struct rdmabroker_foreign_ids *ret,
+						const Rdmabroker__Status__Device *device,
+						struct rdmabroker_holder *space)
+{
+	const Rdmabroker__Status__ForeignIds *in = device->foreign_ids;
+
+	*ret = (struct rdmabroker_foreign_ids){
+		.device = device->name,
+		.age_ms = in->age_ms,
+		.n_holders = in->n_holders,
+		.holders = space,
+		.n_more = in->more_ids,
+		.n_nameless = in->nameless_ids,
+	};
+	for (size_t i = 0; i < in->n_holders; i++)
+		in_holder(space++, in->holders[i]);
+	return space;
+}
 
 static struct status *status_new(Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Status *in = frame->reply->status;
-	struct status *status =
-		calloc(1, sizeof(*status) + in->n_devices * sizeof(*status->devices));
+	struct status *status = status_alloc(in);
+	struct rdmabroker_holder *space;
 
 	if (!status)
 		return NULL;
@@ -34,13 +100,21 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.devices = status->devices,
 		.draining = in->draining,
 		.n_handshakes = in->handshakes,
+		.foreign_ids = status->foreign_ids,
 	};
-	for (size_t i = 0; i < in->n_devices; i++)
+	space = status->holders;
+	for (size_t i = 0; i < in->n_devices; i++) {
+		const Rdmabroker__Status__Device *device = in->devices[i];
+
 		status->devices[i] = (struct rdmabroker_device_status){
-			.name = in->devices[i]->name,
-			.node = in->devices[i]->node,
-			.n_leases = in->devices[i]->leases,
+			.name = device->name,
+			.node = device->node,
+			.n_leases = device->leases,
 		};
+		if (device->foreign_ids)
+			space = in_foreign_ids(&status->foreign_ids[status->public.n_foreign_ids++],
+					       device, space);
+	}
 	return status;
 }
 
@@ -74,7 +148,7 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *publi
 
 	if (status) {
 		frame_free(status->frame);
-		free(status);
+		status_free(status);
 	}
 	return NULL;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ctl.h"
+#include "proto/addr.h"
 #include "proto/json.h"
 
 static const struct count {
@@ -28,6 +29,54 @@ static unsigned get_count(const struct rdmabroker_status *status, const struct c
 	return n;
 }
 
+static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker_status *status,
+							 const char *device)
+{
+	for (unsigned i = 0; i < status->n_foreign_ids; i++)
+		if (strcmp(status->foreign_ids[i].device, device) == 0)
+			return &status->foreign_ids[i];
+	return NULL;
+}
+
+static void address_json(struct json *json, const char *key, const struct sockaddr_storage *addr)
+{
+	char text[ADDR_STRLEN];
+
+	json_string(json, key,
+		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
+}
+
+static void foreign_json(struct json *json, const struct rdmabroker_foreign_ids *foreign)
+{
+	if (!foreign) {
+		json_null(json, "foreign_ids");
+		return;
+	}
+	json_open(json, "foreign_ids", '{');
+	json_number(json, "age_ms", foreign->age_ms);
+	json_open(json, "holders", '[');
+	for (size_t i = 0; i < foreign->n_holders; i++) {
+		const struct rdmabroker_holder *holder = &foreign->holders[i];
+
+		json_open(json, NULL, '{');
+		json_signed(json, "pid", holder->pid);
+		if (holder->uid == UINT32_MAX)
+			json_null(json, "uid");
+		else
+			json_number(json, "uid", holder->uid);
+		json_string(json, "name", holder->name);
+		json_number(json, "ids", holder->n_ids);
+		json_string(json, "state", holder->state);
+		address_json(json, "local", &holder->local);
+		address_json(json, "peer", &holder->peer);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_number(json, "more", foreign->n_more);
+	json_number(json, "nameless", foreign->n_nameless);
+	json_close(json, '}');
+}
+
 static void print_json(const struct rdmabroker_status *status)
 {
 	struct json json = { .file = stdout };
@@ -46,6 +95,7 @@ static void print_json(const struct rdmabroker_status *status)
 		json_string(&json, "name", device->name);
 		json_string(&json, "node", device->node);
 		json_number(&json, "leases", device->n_leases);
+		foreign_json(&json, find_foreign(status, device->name));
 		json_close(&json, '}');
 	}
 	json_close(&json, ']');
@@ -54,6 +104,69 @@ static void print_json(const struct rdmabroker_status *status)
 		json_number(&json, counts[i].name, get_count(status, &counts[i]));
 	json_close(&json, '}');
 	putchar('\n');
+}
+
+/* The words before the first line of a list, and nothing before the others. */
+static void print_label(const char **label)
+{
+	printf("%11s%c ", *label, **label ? ':' : ' ');
+	*label = "";
+}
+
+static void print_seen(const struct rdmabroker_foreign_ids *foreign)
+{
+	/* Seen now, as it mostly is. */
+	if (foreign->age_ms >= 1000)
+		printf(", %llu s ago", (unsigned long long)foreign->age_ms / 1000);
+	putchar('\n');
+}
+
+static void print_holder(const struct rdmabroker_holder *holder)
+{
+	char uid[16], local[ADDR_STRLEN], peer[ADDR_STRLEN];
+
+	snprintf(uid, sizeof(uid), "%u", holder->uid);
+	printf("process %d (%s, uid %s) holds %u: %s %s", holder->pid, holder->name ?: "?",
+	       holder->uid == UINT32_MAX ? "?" : uid, holder->n_ids, holder->state,
+	       addr_to_string((const struct sockaddr *)&holder->local, local));
+	if (holder->peer.ss_family)
+		printf(" to %s", addr_to_string((const struct sockaddr *)&holder->peer, peer));
+	if (holder->n_ids > 1)
+		printf(" ...");
+}
+
+static void print_foreign(const struct rdmabroker_status *status)
+{
+	const char *label = "foreign ids";
+
+	for (unsigned i = 0; i < status->n_devices; i++) {
+		const char *device = status->devices[i].name;
+		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, device);
+
+		if (!foreign) {
+			print_label(&label);
+			printf("%s  not looked for yet\n", device);
+			continue;
+		}
+		for (size_t k = 0; k < foreign->n_holders; k++) {
+			print_label(&label);
+			printf("%s  ", device);
+			print_holder(&foreign->holders[k]);
+			print_seen(foreign);
+		}
+		if (foreign->n_more > 0) {
+			print_label(&label);
+			printf("%s  processes not listed hold %u", device, foreign->n_more);
+			print_seen(foreign);
+		}
+		if (foreign->n_nameless > 0) {
+			print_label(&label);
+			printf("%s  %u of threads that have ended", device, foreign->n_nameless);
+			print_seen(foreign);
+		}
+	}
+	if (*label)
+		printf("%11s: none\n", label);
 }
 
 static void print_text(const struct rdmabroker_status *status)
@@ -77,6 +190,7 @@ static void print_text(const struct rdmabroker_status *status)
 		       device->name, device->node, device->n_leases,
 		       device->n_leases == 1 ? "" : "s");
 	}
+	print_foreign(status);
 	for (size_t i = 0; i < N_COUNTS; i++)
 		printf("%11s: %u\n", counts[i].name, get_count(status, &counts[i]));
 }

@@ -8,10 +8,53 @@
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/server.h"
+#include "util/clock.h"
 #include "util/diag.h"
 #include "util/util.h"
 
 /* What admins may ask: see enum session_permit. */
+
+static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
+					      const struct fabric_holder *holder)
+{
+	Rdmabroker__Status__Holder *out = &space->holder;
+
+	rdmabroker__status__holder__init(out);
+	out->pid = (uint32_t)holder->pid;
+	out->uid = holder->uid;
+	out->name = (char *)holder->name;
+	out->ids = holder->n_ids;
+	out->state = (char *)holder->state;
+	out->local = address_pack(&space->local, (const struct sockaddr *)&holder->local);
+	out->peer = address_pack(&space->peer, (const struct sockaddr *)&holder->peer);
+	return out;
+}
+
+/* NULL: not known yet. The ids of those that find no place are counted. */
+static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
+						       Rdmabroker__Status__ForeignIds *out,
+						       const struct fabric_holders *found)
+{
+	if (!found)
+		return NULL;
+	rdmabroker__status__foreign_ids__init(out);
+	out->age_ms = clock_ms() - found->seen_ms;
+	out->more_ids = found->n_more_ids;
+	out->nameless_ids = found->n_nameless_ids;
+	out->holders = call->space.holder_pointers + call->space.n_holders;
+	for (size_t i = 0; i < found->n_holders; i++) {
+		size_t n = call->space.n_holders;
+
+		if (n == MAX_HOLDERS) {
+			out->more_ids += found->holders[i].n_ids;
+			continue;
+		}
+		out->holders[out->n_holders++] =
+			out_holder(&call->space.holders[n], &found->holders[i]);
+		call->space.n_holders++;
+	}
+	return out;
+}
 
 int do_get_status(struct call *call)
 {
@@ -31,6 +74,8 @@ int do_get_status(struct call *call)
 	status->ids = core->n_ids;
 	status->leases = core->n_leases;
 	status->fds = server_count_fds();
+	fabric_look(core->fabric);
+	call->space.n_holders = 0;
 	status->devices = call->space.pointers;
 	while (status->n_devices < MAX_DEVICES &&
 	       (device = fabric_next_device(core->fabric, device))) {
@@ -40,6 +85,8 @@ int do_get_status(struct call *call)
 		d->name = (char *)fabric_device_name(device);
 		d->node = (char *)fabric_device_node(device);
 		d->leases = fabric_device_n_leases(device);
+		d->foreign_ids = out_foreign_ids(call, &call->space.foreign_ids[status->n_devices],
+						 fabric_device_holders(device));
 		call->space.pointers[status->n_devices++] = d;
 	}
 	REPLY(call, status, STATUS, status);

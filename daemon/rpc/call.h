@@ -9,6 +9,7 @@
 #include "rpc/metrics.h"
 
 #define MAX_DEVICES 64 /* in a status; the proto file's number */
+#define MAX_HOLDERS 32 /* likewise; with all of both it fits into a packet */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
@@ -33,6 +34,11 @@ struct out_listed_id {
 	Rdmabroker__ListedId id;
 	struct out_id_info info;
 	char rule[TEXT_MAX / 2];
+};
+
+struct out_holder {
+	Rdmabroker__Status__Holder holder;
+	Rdmabroker__Address local, peer;
 };
 
 struct call {
@@ -69,6 +75,10 @@ struct call {
 			Rdmabroker__Status status;
 			Rdmabroker__Status__Device devices[MAX_DEVICES];
 			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
+			Rdmabroker__Status__ForeignIds foreign_ids[MAX_DEVICES];
+			struct out_holder holders[MAX_HOLDERS];
+			Rdmabroker__Status__Holder *holder_pointers[MAX_HOLDERS];
+			size_t n_holders;
 		};
 		struct {
 			Rdmabroker__ExplainResult explain;

@@ -126,6 +126,7 @@ static void device_unref(struct fabric_device *device)
 		return;
 	free(device->name);
 	free(device->node);
+	free(device->holders);
 	free(device);
 }
 
@@ -216,6 +217,16 @@ const char *fabric_device_node(const struct fabric_device *device)
 unsigned fabric_device_n_leases(const struct fabric_device *device)
 {
 	return device->n_leases;
+}
+
+void fabric_look(struct fabric *fabric)
+{
+	fake_outcome(fabric, FAKE_LOOK);
+}
+
+const struct fabric_holders *fabric_device_holders(const struct fabric_device *device)
+{
+	return device->holders;
 }
 
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid)
@@ -328,6 +339,19 @@ void fake_fail_addresses(struct fabric *fabric, unsigned n, int status)
 void fake_reject_stale(struct fabric *fabric, unsigned n)
 {
 	fabric->n_stale = n;
+}
+
+void fake_set_holders(struct fabric *fabric, const char *name, const struct fabric_holders *holders)
+{
+	struct fabric_device *device = fabric_find_device(fabric, name);
+	size_t size =
+		holders ? sizeof(*holders) + holders->n_holders * sizeof(holders->holders[0]) : 0;
+
+	assert(device);
+	free(device->holders);
+	device->holders = holders ? malloc(size) : NULL;
+	if (holders)
+		memcpy(device->holders, holders, size);
 }
 
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)

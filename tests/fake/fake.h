@@ -29,6 +29,7 @@ enum fake_call {
 	FAKE_LEASE_NEW,
 	FAKE_NOTIFY,
 	FAKE_JOIN,
+	FAKE_LOOK,
 	_FAKE_CALL_MAX,
 };
 
@@ -40,6 +41,10 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 void fake_add_device(struct fabric *fabric, const char *name);
 /* Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);
+
+/* What fabric_device_holders() says of the device: a copy; NULL: nothing yet. */
+void fake_set_holders(struct fabric *fabric, const char *name,
+		      const struct fabric_holders *holders);
 
 /* The next N connect requests are rejected as stale. */
 void fake_reject_stale(struct fabric *fabric, unsigned n);

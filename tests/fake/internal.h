@@ -17,6 +17,7 @@ struct fabric_device {
 	unsigned n_leases;
 	unsigned n_refs; /* leases, and the fabric while it is there */
 	bool announced;
+	struct fabric_holders *holders;
 };
 
 struct fabric_lease {

@@ -374,6 +374,71 @@ case_a_node_that_comes_open() {
 	systemctl restart rdmabrokerd
 }
 
+# foreign DEVICE: what the status says of ids that are not the broker's.
+foreign() {
+	rdmabrokerctl --json status | python3 -c "
+import json, sys
+devices = {d['name']: d for d in json.load(sys.stdin)['devices']}
+print(json.dumps(devices['$1']['foreign_ids']))"
+}
+
+# listen_alone PORT [OPTION...]: carol listens with rdma_cm of her own, which she has got hold of in that moment.
+listen_alone() {
+	local port=$1
+	shift
+	everybody_may rdma_cm 'uverbs*'
+	as carol rping -s -P -p "$port" "$@" > rping 2>&1 &
+	await "rdma resource show cm_id link rxe0 | grep -q 'state LISTEN.*:$port'"
+	nobody_may
+	stranger=$(rdma resource show cm_id link rxe0 | sed -n "s/.*LISTEN.* pid \([0-9]*\) .*:$port.*/\1/p")
+	assert_eq "$(ps -o user=,comm= "$stranger" | xargs)" "carol rping"
+}
+
+case_foreign_ids() {
+	local stranger
+	users_policy
+	trap nobody_may EXIT
+	listen_alone 7490 -a $A
+
+	# It is seen when somebody asks. The daemon's own are not.
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	await "foreign rxe0 | grep -q '\"pid\": $stranger,'"
+	rdma resource show cm_id | show
+	rdmabrokerctl status | show
+	assert_contains "$(rdmabrokerctl status)" \
+		"foreign ids: rxe0  process $stranger (rping, uid 1002) holds 1: LISTEN $A:7490"
+	assert_contains "$(foreign rxe0)" '"ids": 1, "state": "LISTEN", "local": "10.9.0.1:7490", "peer": null}], '
+	assert_contains "$(foreign rxe0)" '"more": 0, "nameless": 0}'
+	assert_contains "$(foreign rxe1)" '"holders": [], "more": 0, "nameless": 0}'
+	stop client
+	stop server
+
+	# A daemon that starts later says so.
+	mark_journal
+	systemctl restart rdmabrokerd
+	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds'"
+	journal | grep -F "Process $stranger" | show
+	assert_contains "$(journal)" "ids on rxe0 that are not the broker's, and no rule applies to them: 1, one of them LISTEN $A:7490."
+	kill "$stranger"
+	await "foreign rxe0 | grep -qF '\"holders\": []'"
+}
+
+# Somebody who listens on all devices listens on one that comes later.
+case_foreign_ids_of_a_new_device() {
+	local stranger
+	users_policy
+	trap nobody_may EXIT
+	listen_alone 7491
+	mark_journal
+	rdma link del rxe1
+	await "! devices | grep -q rxe1"
+	fabric_up
+	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds connection manager ids on rxe1'"
+	assert_lacks "$(journal)" "ids on rxe0"
+	kill "$stranger"
+}
+
 case_start_without_a_device() {
 	users_policy
 	systemctl stop rdmabrokerd
