@@ -42,6 +42,8 @@ static void peer_close(struct peer *peer)
 		return;
 	peer->ending = true;
 	server_await(peer->server, peer, 0);
+	/* The client sees the end now, however long it takes until its ids are freed and its socket is closed. */
+	shutdown(peer->sock, SHUT_RDWR);
 	server_reap(peer->server, peer);
 }
 
@@ -630,7 +632,6 @@ struct peer *peer_free(struct peer *peer)
 	list_remove(&peer->reaping);
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
-		/* The client sees the end now, however long it takes until its socket is closed. */
 		shutdown(peer->sock, SHUT_RDWR);
 		flight_land(peer->flight, peer->closing);
 	} else {
