@@ -78,26 +78,73 @@ static int make_fds(struct rdmabroker *session)
 	return 0;
 }
 
+/*
+ * What shows the broker that this process is the one at this end, see HelloResult.proof: -1 where none can be made,
+ * and then it is for the broker to say what it refuses for that.
+ */
+static int make_proof(const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	size_t n = strlen(name);
+	int sock;
+
+	if (n >= sizeof(addr.sun_path))
+		return -1;
+	memcpy(addr.sun_path + 1, name, n);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -1;
+	n += offsetof(struct sockaddr_un, sun_path) + 1;
+	/* Shut down, for its name is there for all to see: nobody may connect, and leave something in it. */
+	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
+	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
+		return sock;
+	close(sock);
+	return -1;
+}
+
+/* PROOF goes with it; -1: none. */
+static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
+		      Rdmabroker__Frame **ret)
+{
+	struct call call = { .name = "hello", .send_fd = proof >= 0 ? &proof : NULL };
+	Rdmabroker__Hello m = RDMABROKER__HELLO__INIT;
+	REQUEST(request, HELLO, hello, &m);
+	int r;
+
+	m.version = 1;
+	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
+	r = wire_call_like(session, &call, &request, timeout_ms, ret);
+	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
+		frame_free(*ret);
+		return fail(EPROTO, "the broker speaks another version of the protocol");
+	}
+	return r;
+}
+
 static int say_hello(struct rdmabroker *session, int timeout_ms)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
+	int64_t deadline = now_ms() + timeout_ms;
 	struct rdmabroker_failure failure;
 	Rdmabroker__Frame *frame;
 	uint32_t max_ids;
 	int r;
 
-	hello.version = 1;
-	request.op_case = RDMABROKER__REQUEST__OP_HELLO;
-	request.hello = &hello;
-	r = wire_call(session, "hello", 0, &request, timeout_ms, &frame);
+	r = call_hello(session, -1, timeout_ms, &frame);
+	if (r == 0 && frame->reply->hello->proof[0]) {
+		int proof = make_proof(frame->reply->hello->proof);
+
+		frame_free(frame);
+		r = call_hello(session, proof, (int)(deadline - now_ms()), &frame);
+		if (proof >= 0)
+			close(proof);
+	}
 	if (r < 0) {
 		rdmabroker_get_failure(session, &failure);
 		return open_fail(-r, "%s%s%s%s", failure.text, failure.rule ? " (rule " : "",
 				 failure.rule ?: "", failure.rule ? ")" : "");
 	}
-	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO ||
-	    frame->reply->hello->version != 1) {
+	if (frame->reply->hello->version != 1 || frame->reply->hello->proof[0]) {
 		r = open_fail(EPROTO, "the broker speaks another version of the protocol");
 	} else {
 		max_ids = frame->reply->hello->max_ids;

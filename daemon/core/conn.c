@@ -180,8 +180,15 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 int conn_check_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;
-	int r = ask_about_qp(id, device, qpn);
+	const char *doubt = identity_doubt(&session->identity);
+	int r;
 
+	if (doubt)
+		return failure_set(&session->failure, STATUS_NOT_OWNER,
+				   "QP number %u of %s: it is not known that process %d is the "
+				   "client: %s",
+				   qpn, device, session->identity.pid, doubt);
+	r = ask_about_qp(id, device, qpn);
 	if (r == -EINPROGRESS)
 		return r;
 	if (r < 0) {

@@ -24,8 +24,8 @@ struct export
 };
 
 /*
- * The one call that is made on a descriptor which a client sent. It takes no lock that its sender could hold, and
- * of what is no socket it asks nothing.
+ * The one call that is made on a descriptor which a client sent to be imported. It takes no lock that its sender
+ * could hold, and of what is no socket it asks nothing.
  */
 static int get_cookie(int fd, uint64_t *ret)
 {

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <systemd/sd-login.h>
 #include <unistd.h>
 
@@ -37,36 +42,40 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 	return 0;
 }
 
-static int get_pidfd(int sock, pid_t pid)
+/*
+ * SO_PEERPIDFD stands for the process that connected, whatever has become of it. Without it the process is found
+ * by its pid, which may have been given to another one since: then it is not known yet whose pid it is.
+ */
+static int get_pidfd(struct identity *identity, int sock)
 {
 	socklen_t len = sizeof(int);
 	int fd;
 
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) == 0)
-		return fd;
-	/*
-	 * On older kernels the pid may have been reused since connect(). That gains nothing: the uid is
-	 * the peer's own, and so a QP that belongs to the new process would have to be of the same user.
-	 */
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) == 0) {
+		identity->pidfd = fd;
+		identity->proven = true;
+		return 0;
+	}
+	if (identity->pid > 0)
+		identity->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
+	if (identity->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return -errno;
+	return 0;
 }
 
 /* Of the process that PIDFD stands for: by the time of asking, its pid may be another's. */
-static char *get_unit(pid_t pid, int pidfd)
+static void find_unit(struct identity *identity)
 {
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	char *unit = NULL;
-	int r = sd_pid_get_unit(pid, &unit);
+	int r = identity->pid > 0 ? sd_pid_get_unit(identity->pid, &unit) : -ESRCH;
 
 	if (r == -ENODATA)
 		unit = strdup("");
 	else if (r < 0)
-		return NULL;
-	if (pidfd >= 0 && poll(&p, 1, 0) > 0) {
-		free(unit);
-		return NULL;
-	}
-	return unit;
+		return;
+	if (identity_is_alive(identity))
+		identity->unit = TAKE_PTR(unit);
+	free(unit);
 }
 
 int identity_init(struct identity *identity, int sock)
@@ -79,12 +88,92 @@ int identity_init(struct identity *identity, int sock)
 		return -errno;
 	*identity = (struct identity){ .uid = cred.uid, .pid = cred.pid, .pidfd = -1 };
 	r = get_gids(sock, cred.gid, &identity->gids, &identity->n_gids);
-	if (r < 0)
-		return r;
-	identity->pidfd = get_pidfd(sock, cred.pid);
-	if (cred.pid > 0)
-		identity->unit = get_unit(cred.pid, identity->pidfd);
-	return 0;
+	if (r == 0)
+		r = get_pidfd(identity, sock);
+	if (r == 0 && identity->proven)
+		find_unit(identity);
+	return r;
+}
+
+/*
+ * The proof is a socket that listens, and is bound to a name which nobody could know before PIDFD was opened. So
+ * listen() was called after that, and SO_PEERCRED of such a socket names who called it. If that was our pid, and
+ * the process of PIDFD is still alive now, then it was that process: no other could have its pid meanwhile.
+ *
+ * The sender that SCM_CREDENTIALS names would not do, however late the packet came: root of a pid namespace, which
+ * any user can be, may name another process of it, and the kernel looks for that when sendmsg() begins. A sendmsg()
+ * that waits can outlive the process whose pid it bears.
+ */
+
+const char *identity_ask(struct identity *identity)
+{
+	uint8_t random[16];
+	int n;
+
+	if (identity->proven || identity->pidfd < 0 || identity->question[0])
+		return NULL;
+	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		return NULL;
+	n = snprintf(identity->question, sizeof(identity->question), "rdmabroker-proof-");
+	for (size_t i = 0; i < sizeof(random); i++)
+		n += snprintf(identity->question + n, sizeof(identity->question) - (size_t)n,
+			      "%02x", random[i]);
+	return identity->question;
+}
+
+static bool has_option(int fd, int option, int value)
+{
+	int is;
+	socklen_t len = sizeof(is);
+
+	return getsockopt(fd, SOL_SOCKET, option, &is, &len) == 0 && is == value;
+}
+
+static bool has_name(int fd, const char *name)
+{
+	size_t n = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
+
+	return getsockname(fd, (struct sockaddr *)&addr, &len) == 0 && len == n &&
+	       addr.sun_path[0] == 0 && memcmp(addr.sun_path + 1, name, strlen(name)) == 0;
+}
+
+/*
+ * FD can be anything: nothing is asked of it that takes a lock which its sender could hold, such as the address of
+ * an IP socket. One that was connected bears its peer's credentials, which can be as old as the peer; hence the
+ * question whether it listens.
+ */
+static bool is_proof(const struct identity *identity, int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return has_option(fd, SO_DOMAIN, AF_UNIX) && has_option(fd, SO_ACCEPTCONN, 1) &&
+	       has_name(fd, identity->question) &&
+	       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	       cred.pid == identity->pid && cred.uid == identity->uid;
+}
+
+void identity_prove(struct identity *identity, int fd)
+{
+	if (identity->proven || !identity->question[0] || fd < 0)
+		return;
+	if (!is_proof(identity, fd) || !identity_is_alive(identity))
+		return;
+	identity->proven = true;
+	find_unit(identity);
+}
+
+const char *identity_doubt(const struct identity *identity)
+{
+	if (identity->proven)
+		return NULL;
+	if (identity->pidfd < 0)
+		return "that process has ended, or the broker cannot see it";
+	if (!identity->question[0])
+		return "Linux before 6.5 cannot tell, and the client does not know how to prove it";
+	return "Linux before 6.5 cannot tell, and the client did not prove it";
 }
 
 void identity_done(struct identity *identity)
@@ -102,5 +191,5 @@ bool identity_is_alive(const struct identity *identity)
 {
 	struct pollfd p = { .fd = identity->pidfd, .events = POLLIN };
 
-	return identity->pidfd < 0 || poll(&p, 1, 0) <= 0;
+	return identity->pidfd >= 0 && poll(&p, 1, 0) == 0;
 }

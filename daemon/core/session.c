@@ -214,6 +214,20 @@ static int greet(struct session *session)
 	return session->permits ? 0 : r;
 }
 
+/* Its user will wonder why a rule does not match, or a QP is refused. */
+static void tell_doubt(struct session *session)
+{
+	const struct identity *identity = &session->identity;
+	const char *doubt = identity_doubt(identity);
+
+	if (doubt)
+		log_limited(
+			session_log_limit(session), LOG_NOTICE,
+			"Session %llu, uid %u: it is not known to be of process %d: %s. Its unit is "
+			"not known, and it can offer no QP.",
+			(unsigned long long)session->number, identity->uid, identity->pid, doubt);
+}
+
 int session_greet(struct session *session)
 {
 	int r = greet(session);
@@ -223,6 +237,8 @@ int session_greet(struct session *session)
 		if (r != 0)
 			session->permits = 0;
 	}
+	if (r == 0)
+		tell_doubt(session);
 	if (r == 0 && core_is_watched(session->core))
 		watch_session(session, "opened", /* reason= */ NULL);
 	return r;

@@ -409,8 +409,7 @@ static void let_in(struct peer *peer)
 	/* Without memory it stays among the strangers when it is closed. */
 	peer->admitted = closing_bind(peer->closing, session->identity.uid, /* admitted= */ true) ==
 			 0;
-	if (session->permits & SESSION_PERMIT_CLIENT)
-		packet_pass_fds(peer->sock, true);
+	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
 }
 
 /* Nothing of a request that waits is kept but its packet. */
@@ -439,7 +438,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 					"it sent a packet that cannot be decoded");
 		return;
 	}
-	if (n_fds > request_takes_fd(frame->request)) {
+	if (n_fds > request_takes_fd(peer->session, frame->request)) {
 		peer_drop(peer, "it sent file descriptors that nobody asked for");
 		return;
 	}
@@ -452,7 +451,8 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_close(peer);
 		break;
 	case REQUEST_GO_ON:
-		if (peer->deadline)
+		/* Or it was asked for a proof. */
+		if (peer->deadline && peer->greeted)
 			let_in(peer);
 		break;
 	}
@@ -507,12 +507,6 @@ static void receive(struct peer *peer, struct closing *room)
 	size_t n_fds;
 	ssize_t n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
 
-	if (n_fds > 0) {
-		/* The peer's own closing is bound likewise: this cannot fail. */
-		closing_bind(room, uid, peer->admitted);
-		for (size_t i = 0; i < n_fds; i++)
-			closing_add(room, fds[i]);
-	}
 	if (n == -EBADMSG)
 		peer_drop(peer, "it sent more file descriptors than can be received");
 	else if (n == -EMSGSIZE)
@@ -521,10 +515,18 @@ static void receive(struct peer *peer, struct closing *room)
 		on_frame(peer, buf, (size_t)n, fds, n_fds, /* again= */ false);
 	else if (n != -EAGAIN)
 		peer_close(peer);
-	if (n_fds > 0)
-		closing_go(room);
-	else
+	if (n_fds == 0) {
 		server_put_room(peer->server, room);
+		return;
+	}
+	/*
+	 * Whoever was admitted by what came with it is no stranger any more. The peer's own closing is bound
+	 * likewise: this cannot fail.
+	 */
+	closing_bind(room, uid, peer->admitted);
+	for (size_t i = 0; i < n_fds; i++)
+		closing_add(room, fds[i]);
+	closing_go(room);
 }
 
 void peer_on_io(struct peer *peer, uint32_t events)
@@ -600,6 +602,9 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	if (r < 0)
 		return r;
 	uid = peer->session->identity.uid;
+	/* Before it can be asked for a proof, which is one. */
+	if (identity_doubt(&peer->session->identity))
+		packet_pass_fds(sock, true);
 	r = closing_bind(closing, uid, /* admitted= */ false);
 	if (r < 0)
 		return r;

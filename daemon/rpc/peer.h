@@ -7,6 +7,8 @@
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
+ * Hello may be answered with a question, and is then said again.
+ *
  * What a request has to wait for, a port or an answer of the kernel, is waited for by its client alone: the
  * request is kept, and carried out from its beginning when that is there.
  *

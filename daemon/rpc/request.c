@@ -26,19 +26,29 @@ static int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
 	Rdmabroker__HelloResult *result = &call->space.hello;
+	struct identity *identity = &call->session->identity;
+	const char *question = NULL;
 	int r;
 
 	if (hello->version < 1)
 		return failure_set(&call->session->failure, STATUS_VERSION,
 				   "protocol version %u is not spoken here; 1 is", hello->version);
+	rdmabroker__hello_result__init(result);
+	result->version = 1;
+	REPLY(call, hello, HELLO, result);
+	/* Before anything is decided, for rules ask for the unit. */
+	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
+		question = identity_ask(identity);
+	if (question) {
+		result->proof = (char *)question;
+		return 0;
+	}
+	identity_prove(identity, call->fd);
 	r = session_greet(call->session);
 	if (r != 0)
 		return r;
-	rdmabroker__hello_result__init(result);
-	result->version = 1;
 	result->daemon_version = (char *)RDMABROKER_VERSION;
 	result->max_ids = call->session->core->settings.max_ids_per_session;
-	REPLY(call, hello, HELLO, result);
 	return 0;
 }
 
@@ -451,8 +461,10 @@ static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 	return NULL;
 }
 
-bool request_takes_fd(const Rdmabroker__Request *request)
+bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request)
 {
+	if (request->op_case == RDMABROKER__REQUEST__OP_HELLO)
+		return session->identity.question[0] && !session->permits;
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
@@ -499,7 +511,8 @@ static int carry_out(struct call *call, bool *greeted)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
 					   op->name);
 		r = op->handler(call);
-		*greeted = r == 0;
+		/* Without any, it was asked for a proof. */
+		*greeted = call->session->permits != 0;
 		return r;
 	}
 	if (!*greeted)
@@ -575,6 +588,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	Rdmabroker__Failure failure;
 	struct call
 		call; /* not cleared as a whole: its space is large, and each handler clears its own */
+	enum request_outcome outcome;
 	int r;
 
 	call.server = server;
@@ -591,9 +605,11 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	r = carry_out(&call, greeted);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
+	/* A hello that is refused ends the connection; one that is answered with a question does not. */
+	outcome = r == 0 || *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(session, r, &reply, &failure);
-	else if (request->quiet && call.reply_fd < 0)
+	else if (request->quiet && call.reply_fd < 0 && *greeted)
 		return REQUEST_GO_ON;
 	r = send(userdata, &frame, call.reply_fd);
 	/* One of ours, and nobody else's yet: closing it takes back what it stands for. */
@@ -602,5 +618,5 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 		refuse(session, r, &reply, &failure);
 		send(userdata, &frame, /* fd= */ -1);
 	}
-	return *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
+	return outcome;
 }

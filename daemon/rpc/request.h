@@ -28,7 +28,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd),
 				      void *userdata);
-/* Whether REQUEST's operation takes a descriptor. */
-bool request_takes_fd(const Rdmabroker__Request *request);
+/* Whether REQUEST's operation takes a descriptor, of SESSION and now. */
+bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /* The reply to the request SERIAL that failed with R, a negative errno. Returns its length, at most SIZE. */
 size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size);

@@ -275,17 +275,23 @@ static void answer_lookups(struct fabric *fabric)
 	}
 }
 
+static bool is_owner(const struct fabric *fabric, uint32_t qpn, pid_t pid)
+{
+	if (fabric->owner > 0 && qpn == fabric->given_qpn)
+		return pid == fabric->owner;
+	return qpn != fabric->stranger;
+}
+
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata)
 {
 	struct fabric_lookup *lookup;
 	int r = fake_outcome(fabric, FAKE_QP_BELONGS);
 
-	(void)pid;
 	(void)uid;
 	*ret = NULL;
 	if (r == 0)
-		r = fabric_find_device(fabric, device) ? qpn != fabric->stranger : -ENODEV;
+		r = fabric_find_device(fabric, device) ? is_owner(fabric, qpn, pid) : -ENODEV;
 	if (!fabric->holds_lookups)
 		return r;
 	lookup = calloc(1, sizeof(*lookup));
@@ -357,6 +363,12 @@ void fake_set_holders(struct fabric *fabric, const char *name, const struct fabr
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 {
 	fabric->stranger = qpn;
+}
+
+void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid)
+{
+	fabric->given_qpn = qpn;
+	fabric->owner = pid;
 }
 
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type, int status)

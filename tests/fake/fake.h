@@ -54,6 +54,8 @@ void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
 /* From now on QPN belongs to nobody known; all others belong to whoever asks. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
+/* From now on QPN belongs to the process PID alone. */
+void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 
 /* An event of the given type for the id that listens on, or is bound to, PORT. */
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,

@@ -41,6 +41,8 @@ struct fabric {
 	bool holds_lookups, id_destroyed;
 	unsigned n_ids;
 	uint32_t stranger;
+	uint32_t given_qpn;
+	pid_t owner; /* of GIVEN_QPN; 0: none was given */
 	unsigned n_stale;
 	bool holds_events;
 	unsigned n_released; /* of those that are held */

@@ -10,6 +10,7 @@
 
 #include "core/session.h"
 #include "tests/unit/harness.h"
+#include "util/closer.h"
 
 /* What an admin sees and does, and what becomes of the clients: limits, quotas, reloads. */
 
@@ -200,12 +201,32 @@ START_TEST(objects_of_every_kind_are_limited)
 }
 END_TEST
 
+static void count_closing(void *arg)
+{
+	*(unsigned *)arg = closer_n_waiting(harness.core->closer);
+}
+
+/* What a session proved itself with, where the kernel could not tell, is charged until it is closed. */
+static void await_closed(void)
+{
+	unsigned n;
+
+	for (int i = 0; i < T; i++) {
+		in_server(count_closing, &n);
+		if (n == 0)
+			return;
+		poll(NULL, 0, 1);
+	}
+	ck_abort_msg("%u descriptors are not closed", n);
+}
+
 START_TEST(quotas)
 {
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *ids[3];
 	int fds[8], n = 0;
 
+	await_closed();
 	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
 	/* A session, two exports, one of them on its way. */
 	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;

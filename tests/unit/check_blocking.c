@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "rpc/lobby.h"
@@ -289,6 +292,54 @@ START_TEST(strangers_hold_up_strangers_alone)
 }
 END_TEST
 
+/* What a client proves itself with is closed among those who were admitted, as it was by then. */
+START_TEST(strangers_hold_up_no_proof)
+{
+	static const uint8_t features[] = { 2 << 3, RDMABROKER__FEATURE__FEATURE_PROOF };
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct wire_client client, *const clients[] = { &client };
+	int proof = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct identity *identity;
+	struct closing *closing;
+	uint8_t buf[PACKET_MAX];
+
+	for (unsigned i = 0; i < CLOSER_THREADS_FOR_STRANGERS; i++) {
+		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
+		ck_assert_int_eq(closing_bind(closing, 70000 + i, /* admitted= */ false), 0);
+		closing_add(closing, lingering_socket());
+		closing_go(closing);
+	}
+	wire.n_stuck = CLOSER_THREADS_FOR_STRANGERS + 1;
+	wire_connect(&client);
+	identity = &client.session->identity;
+	/* As if the kernel could not tell. */
+	identity->proven = false;
+	for (unsigned i = 0; i < 2; i++) {
+		size_t n = request_make(++client.serial, OP(HELLO), 0, features, sizeof(features),
+					buf);
+
+		wire_send(&client, buf, n, i == 0 ? NULL : &proof);
+		wire_run(clients, 1);
+		ck_assert_int_eq(client.status, 0);
+		if (i > 0)
+			break;
+		snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", identity->question);
+		ck_assert_int_eq(bind(proof, (struct sockaddr *)&sun,
+				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+						  strlen(identity->question))),
+				 0);
+		ck_assert_int_eq(listen(proof, 0), 0);
+	}
+	ck_assert(identity->proven);
+	close(proof);
+	for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) >= wire.n_stuck; i++)
+		sd_event_run(wire.loop, 10000);
+	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), CLOSER_THREADS_FOR_STRANGERS);
+	wire_close(&client);
+	let_go();
+}
+END_TEST
+
 /* Places before hello */
 
 START_TEST(the_oldest_of_who_has_most_goes)
@@ -411,5 +462,5 @@ END_TEST
 
 UNIT_MAIN("blocking", set_up, tear_down, before_hello, after_hello, in_a_packet_that_is_not_read,
 	  a_packet_full_of_them, who_is_behind_waits, in_an_export, lanes,
-	  strangers_hold_up_strangers_alone, the_oldest_of_who_has_most_goes, silent_connections,
-	  in_flight, too_many_in_flight)
+	  strangers_hold_up_strangers_alone, strangers_hold_up_no_proof,
+	  the_oldest_of_who_has_most_goes, silent_connections, in_flight, too_many_in_flight)
