@@ -215,7 +215,7 @@ case_calls_that_take_long() {
 	fi
 	cp /host/bin/slow.so /usr/lib/slow.so
 	users_policy
-	slow_call rdma_destroy_id as dave rdmabroker-ping -c -a $A -p 7499 -T 20
+	slow_call rdma_destroy_id reach_nobody
 	slow_call mnl_socket_sendto ping_self
 	slow_call getpwnam_r rdmabrokerctl reload
 	slow_call sd_journal_sendv as carol hostile $SOCKET raw
@@ -227,6 +227,11 @@ add_a_device() {
 	rdma link del rxe1
 	rdma link add rxe1 type rxe netdev d1
 	await "devices | grep -q rxe1"
+}
+
+# Its id is destroyed in the end.
+reach_nobody() {
+	assert_fails_with 1 as dave rdmabroker-ping -c -a $A -p 7499
 }
 
 ping_self() {
