@@ -194,6 +194,8 @@ static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 		ret->end = frame->reply->failure ? END_REFUSED : END_DONE;
 		ret->status = frame->reply->failure ? frame->reply->failure->status : 0;
 		ret->serial = frame->reply->serial;
+		if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_HELLO)
+			snprintf(ret->proof, sizeof(ret->proof), "%s", frame->reply->hello->proof);
 		break;
 	case RDMABROKER__FRAME__BODY_EVENT:
 	case RDMABROKER__FRAME__BODY_NOTICE:
@@ -254,19 +256,13 @@ static const struct attack {
 	const char *name;
 	void (*run)(char **argv);
 } attacks[] = {
-	{ "crowd", attack_crowd },
-	{ "cut", attack_cut },
-	{ "fds", attack_fds },
-	{ "fields", attack_fields },
-	{ "flipped", attack_flipped },
-	{ "flood", attack_flood },
-	{ "limits", attack_limits },
-	{ "linger", attack_linger },
-	{ "protocol", attack_protocol },
-	{ "raw", attack_raw },
-	{ "requests", attack_requests },
-	{ "slow", attack_slow },
-	{ "strangers", attack_strangers },
+	{ "crowd", attack_crowd },     { "cut", attack_cut },
+	{ "fds", attack_fds },         { "fields", attack_fields },
+	{ "flipped", attack_flipped }, { "flood", attack_flood },
+	{ "limits", attack_limits },   { "linger", attack_linger },
+	{ "pid", attack_pid },         { "protocol", attack_protocol },
+	{ "raw", attack_raw },         { "requests", attack_requests },
+	{ "slow", attack_slow },       { "strangers", attack_strangers },
 	{ "unread", attack_unread },
 };
 

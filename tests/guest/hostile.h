@@ -35,6 +35,7 @@ struct answer {
 	enum end end;
 	uint32_t serial;
 	uint32_t status; /* of END_REFUSED */
+	char proof[64]; /* that a reply to hello asks for; empty: none */
 };
 
 /* hostile.c: what all use */
@@ -78,6 +79,9 @@ void attack_limits(char **argv);
 void attack_linger(char **argv);
 void attack_requests(char **argv);
 void attack_strangers(char **argv);
+
+/* hostile-identity.c */
+void attack_pid(char **argv);
 
 /* hostile-load.c */
 void attack_unread(char **argv);

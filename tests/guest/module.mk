@@ -37,7 +37,8 @@ $(O)/tests/guest/killed: $(call objs,$(guest-dir)/killed.c $(guest-dir)/killed-r
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-hostile-sources := $(addprefix $(guest-dir)/hostile,.c -load.c -protocol.c) tests/wire/requests.c
+hostile-sources := $(addprefix $(guest-dir)/hostile,.c -identity.c -load.c -protocol.c) tests/wire/requests.c \
+	proto/packet.c
 
 $(O)/tests/guest/hostile: $(call objs,$(hostile-sources)) $(PROTO_GEN).o
 	$(call say,LINK,$@)

@@ -273,6 +273,69 @@ case_flood() {
 	attack flood 20 1000
 }
 
+# start_victim PID: bob's ping, in a scope of its own, is the process of this pid.
+start_victim() {
+	local number=$1
+	: > victim
+	for _ in {1..100}; do
+		echo $((number - 1)) > /proc/sys/kernel/ns_last_pid
+		(
+			[ "$BASHPID" = "$number" ] || exit 1
+			exec systemd-run --quiet --scope --unit="victim-$number" --uid=bob -- \
+				"$(command -v rdmabroker-ping)" -c -a $A -p 7471 -v -k
+		) > victim 2>&1 &
+		pid[victim]=$!
+		[ ${pid[victim]} != "$number" ] || break
+		wait ${pid[victim]} || true
+	done
+	assert_eq ${pid[victim]} "$number"
+	await "grep -q victim-$number.scope /proc/$number/cgroup"
+	await "[ \$(cat /proc/$number/comm) = rdmabroker-ping ]"
+}
+
+# in_the_place_of_a_victim USER ARG...: USER's process connects and ends, and its pid is the victim's before the
+# daemon has looked.
+in_the_place_of_a_victim() {
+	local user=$1
+	shift
+	: > attack
+	kill -STOP "$(daemon_pid)"
+	as "$user" hostile $SOCKET pid "$@" < orders > attack 2>&1 &
+	pid[attack]=$!
+	await_line attack "pid "
+	start_victim "$(sed -n 's/^pid //p' attack)"
+	kill -CONT "$(daemon_pid)"
+	echo go >&9
+}
+
+case_a_pid_that_is_used_again() {
+	trap 'kill -CONT "$(daemon_pid)"' EXIT
+	policy <<-END
+		allow session unit victim-*.scope
+		allow any user alice,bob,dave
+	END
+	mkfifo orders
+	exec 9<> orders
+	serve server alice $A 7471 -P
+	mark_journal
+	# The unit: carol may have no session of her own.
+	assert_fails_with 1 as carol hostile $SOCKET fields
+	in_the_place_of_a_victim carol unit
+	finish attack
+	await_line victim "established"
+	stop victim
+	# The QP: with it dave would be connected to the server in bob's place.
+	in_the_place_of_a_victim dave qp 7471
+	await_line attack "greeted"
+	await_line victim "established"
+	qp_number victim >&9
+	finish attack
+	stop victim
+	stop server
+	journal | grep "not known to be of process" | show
+	await is_idle
+}
+
 CROWD=10000
 NOFILE=/run/systemd/system/rdmabrokerd.service.d/50-test.conf
 LIMITS=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf

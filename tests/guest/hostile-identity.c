@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * To be taken for another process. One that ends connects and leaves its connections to this one; then the suite
+ * gives its pid to a victim, and lets the daemon look.
+ */
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/status.h"
+#include "tests/guest/hostile.h"
+
+enum way {
+	WAY_PLAIN, /* it knows of no proof */
+	WAY_PROOF, /* it brings one, of its own */
+	N_WAYS,
+};
+
+static const char *const way_names[N_WAYS] = { "without a proof", "with a proof of its own" };
+
+/* By a process that is gone when this returns; its pid. */
+static pid_t connect_and_end(int socks[N_WAYS])
+{
+	uint8_t buf[PACKET_MAX];
+	int pair[2], status;
+	size_t n;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0)
+		die("socketpair: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0) {
+		for (int i = 0; i < N_WAYS; i++)
+			socks[i] = must_connect();
+		_exit(packet_send(pair[1], "x", 1, socks, N_WAYS) == 0 ? 0 : 1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		die("the process that connects failed");
+	if (packet_recv(pair[0], buf, socks, N_WAYS, &n) != 1 || n != N_WAYS)
+		die("no sockets came");
+	close(pair[0]);
+	close(pair[1]);
+	return pid;
+}
+
+/* What the suite says when it is time. */
+static void await_word(char *word, size_t size)
+{
+	if (!fgets(word, (int)size, stdin))
+		die("the suite says nothing");
+	word[strcspn(word, "\n")] = 0;
+}
+
+static struct answer say_hello(int sock, bool announce, int fd)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
+	uint8_t buf[PACKET_MAX];
+	int r;
+
+	hello.version = 1;
+	hello.features = announce ? RDMABROKER__FEATURE__FEATURE_PROOF : 0;
+	request.serial = 1;
+	request.op_case = RDMABROKER__REQUEST__OP_HELLO;
+	request.hello = &hello;
+	r = packet_send(sock, buf, pack_request(buf, &request), &fd, fd >= 0);
+	if (r < 0)
+		die("hello: %s", strerror(-r));
+	return await_answer(sock, DEADLINE_MS);
+}
+
+static int make_proof(const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(addr.sun_path + 1, name, strlen(name));
+	if (bind(fd, (struct sockaddr *)&addr,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) < 0 ||
+	    listen(fd, 0) < 0)
+		die("a proof: %s", strerror(errno));
+	return fd;
+}
+
+static enum end greet(int sock, enum way way)
+{
+	struct answer answer;
+	int fd;
+
+	if (way == WAY_PLAIN)
+		return say_hello(sock, /* announce= */ false, -1).end;
+	answer = say_hello(sock, /* announce= */ true, -1);
+	/* Linux 6.5 and later need none. */
+	if (answer.end != END_DONE || !answer.proof[0])
+		return answer.end;
+	fd = make_proof(answer.proof);
+	answer = say_hello(sock, /* announce= */ true, fd);
+	close(fd);
+	return answer.end;
+}
+
+static struct answer ask(int sock, Rdmabroker__Request *request)
+{
+	static uint32_t serial = 10;
+	uint8_t buf[PACKET_MAX];
+
+	request->serial = ++serial;
+	send_bytes(sock, buf, pack_request(buf, request));
+	return await_answer(sock, DEADLINE_MS);
+}
+
+/* Connects with a QP number to the server at 10.9.0.1. */
+static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__CreateId create = RDMABROKER__CREATE_ID__INIT;
+	Rdmabroker__ResolveAddr resolve = RDMABROKER__RESOLVE_ADDR__INIT;
+	Rdmabroker__Connect connect_to = RDMABROKER__CONNECT__INIT;
+	Rdmabroker__ConnParam param = RDMABROKER__CONN_PARAM__INIT;
+	Rdmabroker__Address address = RDMABROKER__ADDRESS__INIT;
+	uint8_t host[] = { 10, 9, 0, 1 };
+	int64_t deadline = now_ms() + DEADLINE_MS;
+	struct answer answer;
+
+	create.id = resolve.id = connect_to.id = 1;
+	create.port_space = 0x0106;
+	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
+	request.create_id = &create;
+	answer = ask(sock, &request);
+	if (answer.end != END_DONE)
+		return answer;
+	address.addr.data = host;
+	address.addr.len = sizeof(host);
+	address.port = port;
+	resolve.dst = &address;
+	resolve.timeout_ms = 2000;
+	resolve.route = true;
+	request.op_case = RDMABROKER__REQUEST__OP_RESOLVE_ADDR;
+	request.resolve_addr = &resolve;
+	answer = ask(sock, &request);
+	if (answer.end != END_DONE)
+		return answer;
+	param.qp_num = qpn;
+	connect_to.param = &param;
+	request.op_case = RDMABROKER__REQUEST__OP_CONNECT;
+	request.connect = &connect_to;
+	/* Until the route is there. */
+	do {
+		poll(NULL, 0, 20);
+		answer = ask(sock, &request);
+	} while (answer.end == END_REFUSED && answer.status == STATUS_BAD_STATE &&
+		 now_ms() < deadline);
+	return answer;
+}
+
+/*
+ * ARGV: "unit", where only a rule for the victim's unit would admit this user: nobody may be let in. Or "qp" and a
+ * port, to which the victim's QP is to be connected; its number comes with the second word.
+ */
+void attack_pid(char **argv)
+{
+	bool qp = argv[0] && strcmp(argv[0], "qp") == 0;
+	char what[128], word[64];
+	int socks[N_WAYS];
+
+	printf("pid %d\n", connect_and_end(socks));
+	await_word(word, sizeof(word));
+	for (enum way way = 0; way < N_WAYS; way++) {
+		enum end end = greet(socks[way], way);
+
+		snprintf(what, sizeof(what), "a hello in a victim's place, %s", way_names[way]);
+		judge(what, end, ALLOW(qp ? END_DONE : END_REFUSED));
+		if (qp && end != END_DONE)
+			die("%s", what);
+	}
+	if (!qp)
+		return;
+	printf("greeted\n");
+	await_word(word, sizeof(word));
+	for (enum way way = 0; way < N_WAYS; way++) {
+		struct answer answer = offer_qp(socks[way], number(word), number(argv[1]));
+
+		snprintf(what, sizeof(what), "a victim's QP, %s", way_names[way]);
+		judge(what, answer.end, ALLOW(END_REFUSED));
+		if (answer.end == END_REFUSED && answer.status != STATUS_NOT_OWNER)
+			failed("%s: status %u", what, answer.status);
+		close(socks[way]);
+	}
+}
