@@ -192,7 +192,10 @@ slow_call() {
 	mkdir -p "${dropin%/*}"
 	printf '[Service]\nEnvironment=LD_PRELOAD=/usr/lib/slow.so SLOW=%s SLOW_DIR=%s\n' "$call" $dir > $dropin
 	systemctl daemon-reload
+	mark_journal
 	systemctl restart rdmabrokerd
+	# Devices are open by then: what librdmacm does at its start, with its lock held, is not what is asked for here.
+	(await "[ \$(journal | grep -c 'can be used') = 2 ]" 60)
 	await "rdmabrokerctl status"
 	rm -f $dir/begun $dir/ended
 	touch $dir/arm
