@@ -39,19 +39,8 @@ static void on_routes_changed(void *userdata)
 static void on_id_destroyed(void *userdata)
 {
 	struct core *core = userdata;
-	struct list waiting, *l;
 
-	list_init(&waiting);
-	while ((l = list_first(&core->binds))) {
-		list_remove(l);
-		list_insert(&waiting, l);
-	}
-	while ((l = list_first(&waiting))) {
-		struct session *session = container_of(l, struct session, waiting);
-
-		list_remove(l);
-		session->ops->resume(session->userdata);
-	}
+	session_resume_all(&core->binds);
 }
 
 static const struct fabric_ops fabric_ops = {

@@ -131,6 +131,24 @@ bool session_end(struct session *session, unsigned max)
 	return !id;
 }
 
+/* Those that come to wait again are not asked again. */
+void session_resume_all(struct list *waiting)
+{
+	struct list resumed, *l;
+
+	list_init(&resumed);
+	while ((l = list_first(waiting))) {
+		list_remove(l);
+		list_insert(&resumed, l);
+	}
+	while ((l = list_first(&resumed))) {
+		struct session *session = container_of(l, struct session, waiting);
+
+		list_remove(l);
+		session->ops->resume(session->userdata);
+	}
+}
+
 struct session *session_free(struct session *session)
 {
 	struct list *l, *n;

@@ -99,6 +99,9 @@ struct session {
 	struct list enforcing; /* core.enforcing, until policy was asked about all of it */
 };
 
+/* The requests of all that are on the list WAITING, by session.waiting, can be made again. */
+void session_resume_all(struct list *waiting);
+
 /* Of SOCK's peer, who has to be greeted before it may do anything. 0 or a negative errno. */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);

@@ -401,24 +401,12 @@ const char *server_get_policy_error(const struct server *server)
 
 void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag *diag)
 {
-	struct list waiting, *l;
-
 	server->reloaded_ticket = ticket;
 	server->reloaded_r = r;
 	diag_free(server->reloaded_diag);
 	server->reloaded_diag = diag;
 	/* Who waits for a later one goes on waiting. */
-	list_init(&waiting);
-	while ((l = list_first(&server->reloading))) {
-		list_remove(l);
-		list_insert(&waiting, l);
-	}
-	while ((l = list_first(&waiting))) {
-		struct session *session = container_of(l, struct session, waiting);
-
-		list_remove(l);
-		session->ops->resume(session->userdata);
-	}
+	session_resume_all(&server->reloading);
 }
 
 int server_reload(struct server *server, struct session *session, bool again,
