@@ -216,6 +216,7 @@ case_calls_that_take_long() {
 	if has_asan; then
 		skip "a sanitizer's daemon has nothing preloaded before it"
 	fi
+	trap 'rm -f /run/systemd/system/rdmabrokerd.service.d/60-slow.conf; systemctl daemon-reload' EXIT
 	cp /host/bin/slow.so /usr/lib/slow.so
 	users_policy
 	slow_call rdma_destroy_id reach_nobody
