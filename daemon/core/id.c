@@ -369,6 +369,9 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id_set_state(id, from->state);
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
+	/* A request of its session may wait for the answer: it finds that the id has moved. */
+	if (from->qp_check.lookup)
+		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
 	free(from->plan);
 	from->plan = NULL;

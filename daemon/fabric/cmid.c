@@ -106,6 +106,7 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, st
 	if (r < 0)
 		return r;
 	id->cm = cm;
+	id->is_request = true;
 	cm->context = id; /* librdmacm has put the listener's there */
 	*ret = id;
 	return 0;
@@ -118,7 +119,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	id->on_event = NULL;
 	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
 	id->disconnects = id->stage != STAGE_NONE;
-	id->port = rdma_get_src_port(id->cm);
+	id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
 	/* Without memory nobody pays for it. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
 	list_insert(&id->fabric->dying, &id->dying);

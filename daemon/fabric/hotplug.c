@@ -46,7 +46,7 @@ static void drop(struct fabric *fabric, struct fabric_device *device)
 {
 	list_remove(&device->link);
 	device->gone = true;
-	if (device->announced)
+	if (device->announced || device->n_leases > 0)
 		fabric->ops->device_removed(fabric->userdata, device);
 	fabric_device_unref(device);
 }

@@ -107,6 +107,7 @@ struct fabric_id {
 	struct offload_job job; /* of the undertaker */
 	struct list dying; /* fabric.dying, while it is being destroyed */
 	bool disconnects; /* first */
+	bool is_request; /* came from a listener: its port is the listener's */
 	in_port_t port; /* that it had */
 	struct charge ending;
 };

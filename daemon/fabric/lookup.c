@@ -32,16 +32,10 @@ static void run(struct offload_job *job)
 {
 	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
 
-	lookup->answer = qpowner_find(lookup->nldev, lookup->name, &lookup->device, lookup->qpn,
-				      lookup->pid);
-}
-
-static int take_nldev(struct fabric *fabric, struct nldev **ret)
-{
-	if (!fabric->nldev)
-		return nldev_new(ret);
-	*ret = TAKE_PTR(fabric->nldev);
-	return 0;
+	lookup->answer = lookup->nldev ? 0 : nldev_new(&lookup->nldev);
+	if (lookup->answer == 0)
+		lookup->answer = qpowner_find(lookup->nldev, lookup->name, &lookup->device,
+					      lookup->qpn, lookup->pid);
 }
 
 /* One is kept for the next look-up; more are needed only where several are made at a time. */
@@ -97,13 +91,13 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	lookup->pid = pid;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
-	r = take_nldev(fabric, &lookup->nldev);
-	if (r == 0)
-		r = offload_prepare(fabric->lookups, &lookup->job, uid);
+	r = offload_prepare(fabric->lookups, &lookup->job, uid);
 	if (r < 0) {
 		lookup_free(lookup);
 		return r;
 	}
+	/* Where another has it the thread makes one: those that wait for a thread have none. */
+	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);
 	*ret = lookup;
 	return -EINPROGRESS;

@@ -116,6 +116,11 @@ static void run(struct offload_job *job)
 	if (!opener->may_open)
 		return;
 	opener->devices = rdma_get_devices(NULL);
+	/* No memory, or the last device is gone: what is open stays so until the next look. */
+	if (!opener->devices) {
+		opener->devices = old;
+		return;
+	}
 	for (struct ibv_context **verbs = opener->devices; verbs && *verbs; verbs++)
 		remember(opener, *verbs);
 	if (old)

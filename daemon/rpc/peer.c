@@ -68,9 +68,7 @@ static uint32_t events_wanted(const struct peer *peer)
 	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
 		return EPOLLOUT;
 	/* Nothing is read, but the end is noticed. */
-	if (peer->waiting)
-		return EPOLLRDHUP;
-	return peer->paused ? 0 : EPOLLIN;
+	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
 }
 
 static void update_io(struct peer *peer)
@@ -544,7 +542,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 			peer_close(peer);
 		return;
 	}
-	if (peer->waiting) {
+	if (events_wanted(peer) != EPOLLIN) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_close(peer);
 		return;

@@ -187,7 +187,7 @@ static int on_peers(sd_event_source *source, int fd, uint32_t events, void *user
 	return 0;
 }
 
-static void reap_soon(sd_event_source *source)
+static void run_soon(sd_event_source *source)
 {
 	sd_event_source_set_time_relative(source, 0);
 	sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -210,7 +210,7 @@ static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
 			break;
 		}
 	if (!list_is_empty(&server->reaping))
-		reap_soon(source);
+		run_soon(source);
 	return 0;
 }
 
@@ -219,21 +219,22 @@ void server_reap(struct server *server, struct peer *peer)
 	list_remove(&peer->reaping);
 	list_insert(&server->reaping, &peer->reaping);
 	if (sd_event_source_get_enabled(server->reaper, NULL) == 0)
-		reap_soon(server->reaper);
+		run_soon(server->reaper);
 }
 
 /* One a turn: each is a request. */
-static int on_resumed(sd_event_source *source, void *userdata)
+static int on_resumed(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 	struct list *l = list_first(&server->resumed);
 
+	(void)usec;
 	if (l) {
 		list_remove(l);
 		peer_go_on(container_of(l, struct peer, resumed));
 	}
-	if (list_is_empty(&server->resumed))
-		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	if (!list_is_empty(&server->resumed))
+		run_soon(source);
 	return 0;
 }
 
@@ -241,7 +242,8 @@ void server_resume(struct server *server, struct peer *peer)
 {
 	list_remove(&peer->resumed);
 	list_insert(&server->resumed, &peer->resumed);
-	sd_event_source_set_enabled(server->resumer, SD_EVENT_ON);
+	if (sd_event_source_get_enabled(server->resumer, NULL) == 0)
+		run_soon(server->resumer);
 }
 
 int server_await(struct server *server, struct peer *peer, uint32_t events)
@@ -309,7 +311,8 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	if (r >= 0)
 		r = sd_event_source_set_enabled(server->reaper, SD_EVENT_OFF);
 	if (r >= 0)
-		r = sd_event_add_defer(loop, &server->resumer, on_resumed, server);
+		r = sd_event_add_time_relative(loop, &server->resumer, CLOCK_MONOTONIC, 0, 1,
+					       on_resumed, server);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(server->resumer, SD_EVENT_OFF);
 	if (r < 0)

@@ -53,9 +53,18 @@ static void *work(void *arg)
 	pthread_mutex_lock(&journal->lock);
 	for (;;) {
 		struct entry *entry;
-		unsigned n_dropped = journal->n_dropped;
+		unsigned n_dropped;
 
+		/* Those that wait were there before any was dropped. */
 		l = list_first(&journal->entries);
+		if (!l && journal->n_dropped > 0) {
+			n_dropped = journal->n_dropped;
+			journal->n_dropped = 0;
+			pthread_mutex_unlock(&journal->lock);
+			tell_dropped(n_dropped);
+			pthread_mutex_lock(&journal->lock);
+			continue;
+		}
 		if (!l && journal->ending)
 			break;
 		if (!l) {
@@ -69,13 +78,6 @@ static void *work(void *arg)
 		pthread_mutex_lock(&journal->lock);
 		journal->n_bytes -= entry->size;
 		free(entry);
-		/* Those that wait were there before any was dropped. */
-		if (n_dropped == 0 || !list_is_empty(&journal->entries))
-			continue;
-		journal->n_dropped -= n_dropped;
-		pthread_mutex_unlock(&journal->lock);
-		tell_dropped(n_dropped);
-		pthread_mutex_lock(&journal->lock);
 	}
 	journal->has_ended = true;
 	pthread_cond_signal(&journal->ended);
@@ -177,7 +179,7 @@ void journal_write(struct journal *journal, const struct iovec *fields, size_t n
 	} else {
 		journal->n_bytes += entry->size;
 		list_insert(&journal->entries, &entry->link);
-		pthread_cond_signal(&journal->work);
 	}
+	pthread_cond_signal(&journal->work);
 	pthread_mutex_unlock(&journal->lock);
 }

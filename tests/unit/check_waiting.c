@@ -178,6 +178,25 @@ START_TEST(the_device_goes_meanwhile)
 }
 END_TEST
 
+/* Another session takes the id: who waits for it is told so, and goes on. */
+START_TEST(the_id_is_imported_meanwhile)
+{
+	uint8_t buf[PACKET_MAX];
+
+	ask(&client, OP(EXPORT_ID), 1);
+	ck_assert_int_ge(client.fd, 0);
+	send_only(&client, OP(CONNECT), 1);
+	ck_assert_uint_eq(client.n_answers, 0);
+	wire_send(&other, buf, wire_make(&other, OP(IMPORT_ID), 0, buf), &client.fd);
+	run();
+	ck_assert_int_eq(other.status, 0);
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_gt(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_MOVED);
+	ask(&client, OP(LIST_DEVICES), 0);
+}
+END_TEST
+
 /* The end is noticed while nothing is read; the answer comes to nobody. */
 START_TEST(the_client_goes_meanwhile)
 {
@@ -303,5 +322,6 @@ END_TEST
 
 UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
-	  the_device_goes_meanwhile, the_client_goes_meanwhile, a_port_that_is_being_freed,
-	  a_reload_that_takes_long, requests_that_are_not_read, the_end_of_a_large_session)
+	  the_device_goes_meanwhile, the_client_goes_meanwhile, the_id_is_imported_meanwhile,
+	  a_port_that_is_being_freed, a_reload_that_takes_long, requests_that_are_not_read,
+	  the_end_of_a_large_session)
