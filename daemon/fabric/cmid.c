@@ -203,7 +203,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
 	    is_being_freed(id->fabric, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
-	/* From /dev/null, where the device's file was: the device is just going, see context.c. */
+	/* From /dev/null, where the device's file was: the device is just going, see opener.h. */
 	return r == -ENOTTY ? -ENODEV : r;
 }
 

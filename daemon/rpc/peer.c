@@ -223,7 +223,7 @@ static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd
 	return enqueue(peer, buf, len, fd, serial, event);
 }
 
-static void send_or_drop(struct peer *peer, int r)
+static void drop_on_failure(struct peer *peer, int r)
 {
 	if (r == -EXFULL)
 		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
@@ -259,7 +259,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 			/* event= */ NULL, /* notice= */ false);
 	if (r == -ETOOMANYREFS)
 		return r;
-	send_or_drop(peer, r);
+	drop_on_failure(peer, r);
 	return 0;
 }
 
@@ -322,8 +322,9 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
 	/* Of parts that have their limits it takes an eighth of a packet: it need not be asked how long it is. */
-	send_or_drop(peer, send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
-				       /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
+	drop_on_failure(peer,
+			send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
+				    /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
 }
 
 static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
