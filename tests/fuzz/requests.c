@@ -67,12 +67,13 @@ static uint64_t reload(void *userdata)
 {
 	static uint64_t ticket;
 	struct policy *policy;
-	struct diag *diag;
+	struct diag *diag = NULL;
 	int r;
 
 	(void)userdata;
-	must(diag_new(&diag) == 0);
-	r = load(w.policy, &policy, diag);
+	r = diag_new(&diag);
+	if (r == 0)
+		r = load(w.policy, &policy, diag);
 	if (r == 0) {
 		r = core_set_policy(w.core, policy);
 		policy_unref(policy);
