@@ -163,7 +163,9 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 	if (id->state != ID_IDLE)
 		return id_refuse_state(id, "bind");
 	addr_to_string(addr, text);
-	r = bind_check_port(id->session, id->ps, addr, "bind");
+	r = wait_for_devices(id->session, "bind");
+	if (r == 0)
+		r = bind_check_port(id->session, id->ps, addr, "bind");
 	if (r == 0)
 		r = decide_purposes(id->session, id, addr, "bind", text, &purposes);
 	if (r == 0)
@@ -179,9 +181,10 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 	}
 	r = fabric_id_bind(id->fabric, addr);
 	if (r == -EINPROGRESS) {
-		list_remove(&id->session->waiting);
-		list_insert(&id->session->core->binds, &id->session->waiting);
-		return r;
+		r = wait_for_fabric(id->session, htons((uint16_t)addr_port(addr)));
+		if (r < 0)
+			return r;
+		r = -EADDRINUSE;
 	}
 	if (r < 0)
 		return failure_set_fabric(failure, r, "bind %s", text);

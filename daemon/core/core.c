@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "core/session.h"
+#include "core/unit.h"
 #include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -35,19 +36,18 @@ static void on_routes_changed(void *userdata)
 	pool_on_change(core->pool);
 }
 
-/* It may have had the port that a bind waits for. */
-static void on_id_destroyed(void *userdata)
+static void on_can_go_on(void *userdata, in_port_t port)
 {
 	struct core *core = userdata;
 
-	session_resume_all(&core->binds);
+	waits_go_on(&core->waits, port);
 }
 
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
 	.routes_changed = on_routes_changed,
-	.id_destroyed = on_id_destroyed,
+	.can_go_on = on_can_go_on,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)
@@ -63,12 +63,15 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	list_init(&core->sessions);
 	list_init(&core->exports);
 	list_init(&core->watches);
-	list_init(&core->binds);
 	timewaits_init(&core->timewaits);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
 	r = core_init_enforcing(core);
+	if (r == 0)
+		r = waits_init(&core->waits, loop);
+	if (r == 0)
+		r = units_new(&core->units, loop);
 	if (r == 0)
 		r = closer_new(&core->closer, loop, &core->account);
 	if (r < 0)
@@ -98,6 +101,8 @@ struct core *core_free(struct core *core)
 	log_limits_done(&core->log_limits);
 	pool_free(core->pool);
 	fabric_free(core->fabric);
+	waits_done(&core->waits);
+	units_free(core->units);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);
 	closer_free(core->closer);

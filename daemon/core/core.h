@@ -15,6 +15,7 @@
 #include "core/metrics.h"
 #include "core/pool.h"
 #include "core/timewait.h"
+#include "core/wait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
 #include "util/account.h"
@@ -30,6 +31,7 @@ struct core_settings {
 
 struct closer;
 struct session;
+struct units;
 
 struct core {
 	struct fabric *fabric;
@@ -37,13 +39,14 @@ struct core {
 	struct admissions *admissions; /* of policy's rules */
 	struct account account;
 	struct closer *closer; /* of what clients have touched */
+	struct units *units; /* who finds out in which a client is */
 	struct core_settings settings;
 
 	sd_event *loop;
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* runs while there is one */
-	struct list binds; /* session.waiting: for a port that is being freed */
+	struct waits waits; /* for the fabric */
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;

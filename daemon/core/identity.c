@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <systemd/sd-login.h>
 #include <unistd.h>
 
 #include "core/identity.h"
@@ -63,19 +62,15 @@ static int get_pidfd(struct identity *identity, int sock)
 	return 0;
 }
 
-/* Of the process that PIDFD stands for: by the time of asking, its pid may be another's. */
-static void find_unit(struct identity *identity)
+void identity_set_unit(struct identity *identity, int r, char *unit)
 {
-	char *unit = NULL;
-	int r = identity->pid > 0 ? sd_pid_get_unit(identity->pid, &unit) : -ESRCH;
+	_cleanup_free_ char *found = unit;
 
 	if (r == -ENODATA)
-		unit = strdup("");
-	else if (r < 0)
-		return;
-	if (identity_is_alive(identity))
-		identity->unit = TAKE_PTR(unit);
-	free(unit);
+		found = strdup("");
+	/* By the time of asking, the pid may have been another's. */
+	if ((r >= 0 || r == -ENODATA) && identity_is_alive(identity))
+		identity->unit = TAKE_PTR(found);
 }
 
 int identity_init(struct identity *identity, int sock)
@@ -90,8 +85,6 @@ int identity_init(struct identity *identity, int sock)
 	r = get_gids(sock, cred.gid, &identity->gids, &identity->n_gids);
 	if (r == 0)
 		r = get_pidfd(identity, sock);
-	if (r == 0 && identity->proven)
-		find_unit(identity);
 	return r;
 }
 
@@ -162,7 +155,6 @@ void identity_prove(struct identity *identity, int fd)
 	if (!is_proof(identity, fd) || !identity_is_alive(identity))
 		return;
 	identity->proven = true;
-	find_unit(identity);
 }
 
 const char *identity_doubt(const struct identity *identity)

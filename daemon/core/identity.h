@@ -38,6 +38,8 @@ void identity_done(struct identity *identity);
 const char *identity_ask(struct identity *identity);
 /* FD is the answer, from anybody; -1: none came. Never blocks. */
 void identity_prove(struct identity *identity, int fd);
+/* What was found out of PID: R and UNIT, which becomes IDENTITY's, as sd_pid_get_unit() gives them. */
+void identity_set_unit(struct identity *identity, int r, char *unit);
 /* Why it is not known that PID is the client's, for a person; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
 /* False once the process is gone: its pid may stand for another by now. */

@@ -168,6 +168,8 @@ int id_listen(struct id *id, unsigned backlog)
 	int r;
 
 	r = session_take_new(id->session, "listen");
+	if (r == 0)
+		r = wait_for_devices(id->session, "listen");
 	if (r != 0)
 		return r;
 	/* As the kernel does for an id that nobody bound. */

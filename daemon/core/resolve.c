@@ -190,6 +190,8 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 	if (id->state != ID_IDLE && id->state != ID_BOUND)
 		return id_refuse_state(id, "resolve_addr");
 	r = session_take_new(id->session, "resolve_addr");
+	if (r == 0)
+		r = wait_for_devices(id->session, "resolve_addr");
 	if (r == 0 && !id->fabric) {
 		has_key = plan && make_key(&key, id, src, dst);
 		if (has_key)

@@ -8,35 +8,11 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/session.h"
+#include "core/unit.h"
 #include "core/watch.h"
 #include "util/clock.h"
 #include "util/util.h"
 
-struct lease {
-	struct list link; /* session.leases */
-	struct admitted admitted;
-	struct session *session;
-	struct fabric_lease *fabric;
-	char *device;
-	unsigned n_opens;
-};
-
-static struct lease *lease_free(struct lease *lease)
-{
-	if (!lease)
-		return NULL;
-	if (lease->fabric) {
-		fabric_lease_free(lease->fabric);
-		list_remove(&lease->link);
-		lease->session->core->n_leases--;
-	}
-	admitted_done(&lease->admitted);
-	free(lease->device);
-	free(lease);
-	return NULL;
-}
-
-DEFINE_CLEANUP(struct lease *, lease_free)
 DEFINE_CLEANUP(struct session *, session_free)
 
 #define FDS_OF_A_SESSION 1 /* but for its socket */
@@ -151,8 +127,6 @@ void session_resume_all(struct list *waiting)
 
 struct session *session_free(struct session *session)
 {
-	struct list *l, *n;
-
 	if (!session)
 		return NULL;
 	session->ending = true;
@@ -167,8 +141,8 @@ struct session *session_free(struct session *session)
 	session_end(session, UINT32_MAX);
 	handles_done(&session->requests);
 	handles_done(&session->ids);
-	list_for_each_safe(l, n, &session->leases)
-		lease_free(container_of(l, struct lease, link));
+	session_free_leases(session);
+	session->unit_lookup = unit_lookup_cancel(session->unit_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
 	if (session->number > 0) {
@@ -244,6 +218,28 @@ static void tell_doubt(struct session *session)
 			"Session %llu, uid %u: it is not known to be of process %d: %s. Its unit is "
 			"not known, and it can offer no QP.",
 			(unsigned long long)session->number, identity->uid, identity->pid, doubt);
+}
+
+static void on_unit(void *userdata, int r, char *unit)
+{
+	struct session *session = userdata;
+
+	session->unit_lookup = NULL;
+	identity_set_unit(&session->identity, r, unit);
+	session->ops->resume(session->userdata);
+}
+
+int session_find_unit(struct session *session)
+{
+	const struct identity *identity = &session->identity;
+
+	if (session->unit_lookup)
+		return -EINPROGRESS;
+	if (session->unit_asked || !identity->proven || identity->pid <= 0)
+		return 0;
+	session->unit_asked = true;
+	return unit_lookup_new(&session->unit_lookup, session->core->units, identity->pid,
+			       identity->uid, on_unit, session);
 }
 
 int session_greet(struct session *session)
@@ -325,134 +321,4 @@ void session_remove_id(struct session *session, uint32_t handle)
 		handles_remove(&session->requests, handle - SESSION_FIRST_REQUEST + 1);
 	else
 		handles_remove(&session->ids, handle);
-}
-
-static struct lease *find_lease(struct session *session, const char *name)
-{
-	struct list *l;
-
-	list_for_each(l, &session->leases) {
-		struct lease *lease = container_of(l, struct lease, link);
-
-		if (strcmp(lease->device, name) == 0)
-			return lease;
-	}
-	return NULL;
-}
-
-static int lease_new(struct session *session, struct fabric_device *device,
-		     struct admitted *admitted)
-{
-	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
-	int r;
-
-	if (!lease)
-		return -ENOMEM;
-	lease->session = session;
-	lease->n_opens = 1;
-	lease->device = strdup(fabric_device_name(device));
-	if (!lease->device)
-		return -ENOMEM;
-	r = fabric_lease_new(&lease->fabric, device, session->identity.uid);
-	if (r < 0) {
-		log_limited(session_log_limit(session), LOG_ERR,
-			    "Cannot give uid %u access to %s: %s.", session->identity.uid,
-			    fabric_device_node(device), strerror(-r));
-		return failure_set_fabric(&session->failure, r, "give access to %s",
-					  fabric_device_node(device));
-	}
-	lease->admitted = *admitted;
-	*admitted = (struct admitted){ 0 };
-	list_insert(&session->leases, &lease->link);
-	session->core->n_leases++;
-	lease = NULL;
-	return 0;
-}
-
-static int decide_device(struct session *session, const char *name, struct admitted *ret)
-{
-	struct wish wish = {
-		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
-		.what = "device",
-		.object = name,
-	};
-	struct policy_verdict verdict;
-
-	decide(session, &wish, &verdict);
-	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(&session->failure, &verdict,
-					  "uid %u may not use device %s", session->identity.uid,
-					  name);
-	return decide_admit(session, &wish, verdict.rule,
-			    admissions_find(session->core->admissions, verdict.rule),
-			    /* pending= */ false, ret);
-}
-
-int session_open_device(struct session *session, const char *name, struct fabric_device **ret)
-{
-	struct fabric *fabric = session->core->fabric;
-	struct admitted admitted = { 0 };
-	struct fabric_device *device;
-	struct lease *lease;
-	int r;
-
-	device = *name ? fabric_find_device(fabric, name) : fabric_next_device(fabric, NULL);
-	if (!device)
-		return *name ? failure_set(&session->failure, STATUS_NO_DEVICE,
-					   "there is no RDMA device %s", name) :
-			       failure_set(&session->failure, STATUS_NO_DEVICE,
-					   "this host has no RDMA device now");
-	name = fabric_device_name(device);
-
-	lease = find_lease(session, name);
-	if (lease) {
-		lease->n_opens++;
-	} else {
-		r = decide_device(session, name, &admitted);
-		if (r == 0)
-			r = lease_new(session, device, &admitted);
-		admitted_done(&admitted);
-		if (r != 0)
-			return r;
-	}
-	*ret = device;
-	return 0;
-}
-
-void session_enforce_leases(struct session *session)
-{
-	struct policy_verdict verdict;
-	struct list *l, *n;
-
-	list_for_each_safe(l, n, &session->leases) {
-		struct lease *lease = container_of(l, struct lease, link);
-		struct wish wish = {
-			.question = { .operation = POLICY_DEVICE,
-				      .device = lease->device,
-				      .port = -1 },
-			.what = "device",
-			.object = lease->device,
-		};
-
-		decide_ask(session, &wish, &verdict);
-		if (verdict.answer == POLICY_ALLOW)
-			continue;
-		decide_audit(session, &wish, &verdict, NULL);
-		lease_free(lease);
-	}
-}
-
-int session_close_device(struct session *session, const char *name)
-{
-	struct lease *lease = find_lease(session, name);
-
-	/* A device that was removed took its leases along; closing it then is no mistake. */
-	if (lease && --lease->n_opens == 0)
-		lease_free(lease);
-	return 0;
-}
-
-void session_forget_device(struct session *session, const char *name)
-{
-	lease_free(find_lease(session, name));
 }

@@ -16,8 +16,10 @@
 #include "util/log.h"
 
 struct id;
+struct lease;
 struct notice;
 struct session;
+struct unit_lookup;
 struct watch;
 
 /* What a session may ask for. Given by session_greet(). */
@@ -80,9 +82,14 @@ struct session {
 
 	struct handles ids; /* numbered by the client */
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
-	struct list leases; /* lease.link */
-	struct list waiting; /* core.binds or server.reloading, while its request waits for that */
+	struct list leases; /* lease.link, see lease.c */
+	struct lease *opening; /* its request waits for this one; NULL: for none */
+	struct list
+		waiting; /* waits.sessions or server.reloading, while its request waits for that */
+	struct wait wait; /* for the fabric, of its last request that had to */
 	uint64_t reload_ticket; /* of its request */
+	bool unit_asked;
+	struct unit_lookup *unit_lookup; /* NULL: none is under way */
 	struct charge charge;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
 	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
@@ -111,6 +118,11 @@ struct session *session_free(struct session *session);
 bool session_end(struct session *session, unsigned max);
 
 /*
+ * Finds out which unit the client is in, for the rules, as far as its process is known. 0, -EINPROGRESS, or another
+ * negative errno.
+ */
+int session_find_unit(struct session *session);
+/*
  * Decides what the session may do, and charges it to its user. 0; STATUS_DENIED, STATUS_BUSY or STATUS_QUOTA:
  * nothing; or a negative errno.
  */
@@ -136,9 +148,13 @@ int session_get_id(struct session *session, uint32_t handle, struct id **ret);
 int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
 void session_remove_id(struct session *session, uint32_t handle);
 
-/* Leases. A device that is open already is counted once more. NAME empty: the first device there is. */
+/*
+ * Leases. A device that is open already is counted once more. NAME empty: the first device there is. -EINPROGRESS
+ * until the client's user can open its node.
+ */
 int session_open_device(struct session *session, const char *name, struct fabric_device **ret);
 int session_close_device(struct session *session, const char *name);
 void session_forget_device(struct session *session, const char *name); /* it was removed */
 /* Leases of devices that policy does not allow any more are ended. */
 void session_enforce_leases(struct session *session);
+void session_free_leases(struct session *session);

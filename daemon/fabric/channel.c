@@ -129,8 +129,21 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	sd_event_source_set_enabled(fabric->io, SD_EVENT_ON);
+	fabric_update_io(fabric);
 	return 0;
+}
+
+static bool may_read(const struct fabric *fabric)
+{
+	return !fabric_is_opening(fabric) && fabric->n_dying_requests < DYING_REQUESTS_MAX &&
+	       sd_event_source_get_enabled(fabric->io_retry, NULL) == 0;
+}
+
+void fabric_update_io(struct fabric *fabric)
+{
+	if (fabric->io)
+		sd_event_source_set_enabled(fabric->io,
+					    may_read(fabric) ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -140,6 +153,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	uint64_t turn = 0;
 	int n;
 
+	(void)source;
 	(void)fd;
 	(void)events;
 	/* One is all there is, mostly: only where they come one after the other is it asked for more. */
@@ -147,7 +161,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	in_a_row = turn - fabric->turn <= 2;
 	fabric->turn = turn;
 	n = in_a_row ? BATCH : 1;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && may_read(fabric); i++) {
 		struct rdma_cm_event *event;
 		int r = next_event(fabric, &event);
 
@@ -158,9 +172,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			log_limited(&fabric->log_limit, LOG_ERR,
 				    "Cannot read an event of the connection manager: %s.",
 				    strerror(-r));
-			sd_event_source_set_enabled(source, SD_EVENT_OFF);
 			sd_event_source_set_time_relative(fabric->io_retry, RETRY_USEC);
 			sd_event_source_set_enabled(fabric->io_retry, SD_EVENT_ONESHOT);
+			fabric_update_io(fabric);
 			break;
 		}
 		take(fabric, event);
@@ -199,6 +213,7 @@ static int open_rdma_cm(struct rdma_event_channel **ret)
 void fabric_look_for_devices(struct fabric *fabric)
 {
 	opener_look(fabric->opener, check_rdma_cm() == 0);
+	fabric_update_io(fabric);
 }
 
 static int watch_channel(struct fabric *fabric)
@@ -236,6 +251,7 @@ int fabric_open_channel(struct fabric *fabric)
 	/* Devices that came before rdma_cm did were not opened yet. */
 	if (!opener_has_looked(fabric->opener))
 		fabric_look_for_devices(fabric);
+	fabric_update_io(fabric);
 	return 0;
 }
 

@@ -23,7 +23,8 @@ static int result(int r)
 
 void fabric_init_ids(struct fabric *fabric)
 {
-	list_init(&fabric->dying);
+	for (size_t i = 0; i < DYING_LISTS; i++)
+		list_init(&fabric->dying[i]);
 	account_init(&fabric->ending);
 	fabric->ending.limit_per_user[ACCOUNT_IDS] = ENDING_PER_USER;
 }
@@ -38,16 +39,35 @@ static void destroy(struct offload_job *job)
 	rdma_destroy_id(id->cm);
 }
 
+/* Requests that are refused come from the network, as fast as it likes. */
+static void count_dying(const struct fabric_id *id, int change)
+{
+	struct fabric *fabric = id->fabric;
+
+	if (!id->is_request)
+		return;
+	fabric->n_dying_requests += (unsigned)change;
+	fabric_update_io(fabric);
+}
+
+static struct list *dying_with(struct fabric *fabric, in_port_t port)
+{
+	return &fabric->dying[ntohs(port) % DYING_LISTS];
+}
+
 static void on_destroyed(struct offload_job *job)
 {
 	struct fabric_id *id = container_of(job, struct fabric_id, job);
 	struct fabric *fabric = id->fabric;
 
+	in_port_t port = id->port;
+
 	list_remove(&id->dying);
+	count_dying(id, -1);
 	charge_done(&id->ending);
 	free(id);
-	if (fabric->ops)
-		fabric->ops->id_destroyed(fabric->userdata);
+	if (fabric->ops && port > 0)
+		fabric->ops->can_go_on(fabric->userdata, port);
 }
 
 static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid)
@@ -119,10 +139,12 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	id->on_event = NULL;
 	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
 	id->disconnects = id->stage != STAGE_NONE;
+	id->ps = id->cm->ps;
 	id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
 	/* Without memory nobody pays for it. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
-	list_insert(&id->fabric->dying, &id->dying);
+	list_insert(dying_with(id->fabric, id->port), &id->dying);
+	count_dying(id, 1);
 	offload_submit(id->fabric->undertaker, &id->job);
 	return NULL;
 }
@@ -141,13 +163,16 @@ void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_eve
 	id->uid = uid;
 }
 
-static bool is_being_freed(const struct fabric *fabric, in_port_t port)
+static bool is_being_freed(struct fabric *fabric, enum rdma_port_space ps, in_port_t port)
 {
-	struct list *l;
+	struct list *lists = dying_with(fabric, port), *l;
 
-	list_for_each(l, &fabric->dying)
-		if (container_of(l, struct fabric_id, dying)->port == port)
+	list_for_each(l, lists) {
+		const struct fabric_id *id = container_of(l, struct fabric_id, dying);
+
+		if (id->port == port && id->ps == ps)
 			return true;
+	}
 	return false;
 }
 
@@ -197,11 +222,14 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
-	int r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+	int r;
 
+	if (fabric_is_opening(id->fabric))
+		return -EINPROGRESS;
+	r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
 	fabric_id_note_device(id);
 	if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
-	    is_being_freed(id->fabric, htons((uint16_t)addr_port(addr))))
+	    is_being_freed(id->fabric, id->cm->ps, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
 	/* From /dev/null, where the device's file was: the device is just going, see opener.h. */
 	return r == -ENOTTY ? -ENODEV : r;
@@ -209,8 +237,11 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 
 int fabric_id_listen(struct fabric_id *id, int backlog)
 {
-	int r = result(rdma_listen(id->cm, backlog));
+	int r;
 
+	if (fabric_is_opening(id->fabric))
+		return -EINPROGRESS;
+	r = result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
 	return r;
 }
@@ -218,6 +249,8 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms)
 {
+	if (fabric_is_opening(id->fabric))
+		return -EINPROGRESS;
 	return result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
 					timeout_ms));
 }

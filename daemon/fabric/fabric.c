@@ -15,6 +15,7 @@ DEFINE_CLEANUP(struct fabric *, fabric_free)
 /* One for each user at a time. */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
+#define LOOKUPS_PER_USER 65536
 
 static void announce(void *userdata)
 {
@@ -31,6 +32,8 @@ static void announce(void *userdata)
 		device->announced = true;
 		fabric->ops->device_added(fabric->userdata, device);
 	}
+	fabric_update_io(fabric);
+	fabric->ops->can_go_on(fabric->userdata, /* port= */ 0);
 }
 
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
@@ -53,9 +56,14 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (r == 0)
 		r = offload_new(&fabric->lookups, loop, LOOKUP_THREADS);
 	if (r == 0)
+		r = offload_new(&fabric->entries, loop, 1);
+	if (r == 0)
+		r = offload_prepare(fabric->entries, &fabric->keep_entries, 0);
+	if (r == 0)
 		r = opener_new(&fabric->opener, loop, announce, fabric);
 	if (r < 0)
 		return r;
+	offload_set_limit(fabric->lookups, LOOKUPS_PER_USER);
 	r = fabric_start_hotplug(fabric);
 	if (r < 0)
 		return r;
@@ -77,8 +85,13 @@ struct fabric *fabric_free(struct fabric *fabric)
 		return NULL;
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
-	offload_free(fabric->undertaker);
-	offload_free(fabric->lookups);
+	/* What a thread is stuck with needs all of this, and goes with the process. */
+	fabric->undertaker = offload_free(fabric->undertaker);
+	fabric->lookups = offload_free(fabric->lookups);
+	offload_release(&fabric->keep_entries);
+	fabric->entries = offload_free(fabric->entries);
+	if (fabric->undertaker || fabric->lookups || fabric->entries)
+		return NULL;
 	opener_free(fabric->opener);
 	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);
@@ -88,14 +101,16 @@ struct fabric *fabric_free(struct fabric *fabric)
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
 	nldev_free(fabric->nldev);
-	/* What a thread is stuck with needs the channel, and goes with the process. */
-	if (!list_is_empty(&fabric->dying))
-		return NULL;
 	account_done(&fabric->ending);
 	fabric_close_channel(fabric);
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;
+}
+
+bool fabric_is_opening(const struct fabric *fabric)
+{
+	return opener_is_running(fabric->opener);
 }
 
 bool fabric_knows_routes(const struct fabric *fabric)

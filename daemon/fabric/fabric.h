@@ -12,13 +12,16 @@
  * within a call into the fabric. An event is complete in itself: it was copied and acked before it is
  * handed up, so ids can be freed at any time, from within the event callback too.
  *
- * What can wait in the kernel or in firmware is done by threads: ids are destroyed and devices are opened so.
+ * What can wait in the kernel or in firmware is done by threads: ids are destroyed and devices are opened so. While
+ * devices are opened no event is handed up, and calls that would bind an id to one return -EINPROGRESS: librdmacm
+ * has one mutex for all of that.
  *
  * This header has two implementations: the files beside it, over librdmacm and libibverbs, and
  * tests/fake/, which scripts states and faults that real hardware cannot produce at will.
  */
 
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,8 +78,11 @@ struct fabric_ops {
 	 * now. May be NULL. See fabric_knows_routes().
 	 */
 	void (*routes_changed)(void *userdata);
-	/* An id that was freed is destroyed now: a bind that failed with -EINPROGRESS can be tried again. */
-	void (*id_destroyed)(void *userdata);
+	/*
+	 * What failed with -EINPROGRESS can be tried again: an id that was freed is destroyed now and does not have
+	 * PORT any more (network order); PORT 0: the devices are open.
+	 */
+	void (*can_go_on)(void *userdata, in_port_t port);
 };
 
 /* A copy of a struct rdma_cm_event that nobody needs to ack. */
@@ -129,21 +135,29 @@ unsigned fabric_device_n_leases(const struct fabric_device *device);
 void fabric_look(struct fabric *fabric);
 const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
 
+/* To what had to be done by a thread, from the event loop. */
+typedef void (*fabric_answer_fn)(void *userdata, int answer);
+
 /*
- * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted;
- * the last one takes the ACL entry away. A lease whose device was removed is dead: freeing it is still
- * the holder's duty and touches nothing else.
+ * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted; after
+ * the last one the ACL entry is taken away. A thread changes the ACL: returns -EINPROGRESS, and DONE is told 0, or
+ * the negative errno that the lease is worth nothing for. 0: the entry is there already, or none is needed. *RET is
+ * the lease in both cases, and not with another negative errno.
+ *
+ * A lease whose device was removed is dead, and may never be told of: freeing it is still the holder's duty and
+ * touches nothing else.
  */
-int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid);
-struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
+int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
+		     fabric_answer_fn done, void *userdata);
+struct fabric_lease *fabric_lease_free(struct fabric_lease *lease); /* DONE is not told any more */
 
 /*
  * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it), asked for UID. The kernel
  * asks the device's firmware, so a thread asks the kernel: returns -EINPROGRESS and *RET, and the answer goes to
- * DONE, from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; other negative errno:
- * could not be found out. What is known at once is returned instead, and *RET is NULL.
+ * DONE, from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; -EDQUOT: very many
+ * of UID's questions wait; other negative errno: could not be found out. What is known at once is returned instead,
+ * and *RET is NULL.
  */
-typedef void (*fabric_answer_fn)(void *userdata, int answer);
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
 /* Nobody wants to know any more. Takes NULL; returns NULL. */
@@ -169,7 +183,12 @@ void fabric_id_abandon(struct fabric_id *id);
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 
-/* -EINPROGRESS: an id that was freed has the port, and is not destroyed yet: see fabric_ops.id_destroyed. */
+/* Devices are being opened now. */
+bool fabric_is_opening(const struct fabric *fabric);
+/*
+ * These three: -EINPROGRESS while devices are being opened. A bind also while an id that was freed has the port,
+ * and is not destroyed yet. See fabric_ops.can_go_on.
+ */
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr);
 int fabric_id_listen(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,

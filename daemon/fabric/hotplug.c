@@ -68,10 +68,8 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		return;
 	}
 	/* Renamed, as udev does with devices that are new: for those above it is another one. */
-	if (device) {
-		fabric_clear_entries(device);
+	if (device)
 		drop(fabric, device);
-	}
 	if (device_new(&device, fabric, name, node) < 0)
 		return;
 	fabric_clear_entries(device);

@@ -15,6 +15,10 @@
 #include "util/log.h"
 #include "util/offload.h"
 
+#define DYING_LISTS 256
+/* So many requests wait to be destroyed at most: then no event is read for a while. */
+#define DYING_REQUESTS_MAX 16384
+
 struct fabric {
 	sd_event *loop;
 	enum fabric_access access;
@@ -24,9 +28,13 @@ struct fabric {
 	struct list devices; /* fabric_device.link */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
 	struct account kept; /* of these, by user */
-	struct list dying; /* fabric_id.dying, see cmid.c */
+	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
+	unsigned n_dying_requests;
 	struct account ending; /* of these, by user */
 	struct offload *undertaker; /* destroys them */
+	struct offload
+		*entries; /* changes the ACLs of nodes, see lease.c: a thread, and one lane */
+	struct offload_job keep_entries; /* never submitted: there is always a lane */
 	struct opener *opener;
 
 	struct rdma_event_channel *cm; /* NULL until it is needed, see channel.c */
@@ -52,11 +60,13 @@ struct fabric_device {
 	bool gone;
 	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
+	struct offload_job clearing; /* of its node */
 	bool look_wanted, look_untold; /* see look.c */
 	struct fabric_holders *holders; /* of the latest look; NULL: none is over yet */
 	bool node_told; /* see node.c */
 	unsigned n_leases;
-	unsigned n_refs; /* leases, a look, and the fabric while the device is there */
+	unsigned
+		n_refs; /* leases, what a thread does, a look, and the fabric while the device is there */
 };
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device);
@@ -65,7 +75,7 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 /* hotplug.c */
 int fabric_start_hotplug(struct fabric *fabric);
 
-/* lease.c: take away the entries of all users, leases or not; put back those of the leases */
+/* lease.c: take away the entries of all users, before there is a lease; put back those of the leases */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
@@ -82,6 +92,8 @@ int fabric_open_channel(
 void fabric_close_channel(struct fabric *fabric);
 /* Devices have come or gone. */
 void fabric_look_for_devices(struct fabric *fabric);
+/* To be called when what decides whether events are read has changed. */
+void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {
@@ -105,10 +117,11 @@ struct fabric_id {
 	struct charge kept;
 
 	struct offload_job job; /* of the undertaker */
-	struct list dying; /* fabric.dying, while it is being destroyed */
+	struct list dying; /* one of fabric.dying, while it is being destroyed */
 	bool disconnects; /* first */
 	bool is_request; /* came from a listener: its port is the listener's */
-	in_port_t port; /* that it had */
+	enum rdma_port_space ps; /* this and the next: what it had */
+	in_port_t port; /* 0: none of its own */
 	struct charge ending;
 };
 

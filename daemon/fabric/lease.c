@@ -1,245 +1,222 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/acl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric/internal.h"
+#include "fabric/nodeacl.h"
 #include "util/util.h"
 
 /*
  * A lease is an ACL entry of its user on the device's node. Leases of one user share the entry: the
  * grant counts them. The node's owner, and root, need no entry.
+ *
+ *   no entry ── a lease waits ──> the thread allows ── done ──> entry ── no lease is left ──> the thread denies ──> no entry
+ *
+ * What is wanted may change while the thread is busy: when that is done, grant_go_on() compares again.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */
+	struct fabric_device *device; /* and a reference to it */
 	uid_t uid;
 	unsigned n_leases;
+	struct list waiting; /* fabric_lease.waiting: they have yet to be told */
+	bool has_entry; /* or has had one: it is to be taken away again */
+	bool renew; /* the node's ACL may have been changed by others */
+
+	struct offload_job job;
+	bool runs;
+	/* The thread's, while it runs: */
+	bool allow;
+	int r;
 };
 
 struct fabric_lease {
-	struct fabric_device *device;
 	struct grant *grant;
+	struct list waiting; /* grant.waiting */
+	fabric_answer_fn done;
+	void *userdata;
 };
-
-static inline void acl_freep(acl_t *acl)
-{
-	if (*acl)
-		acl_free(*acl);
-}
-
-/* *RET is NULL if there is no entry for UID. */
-static int find_entry(acl_t acl, uid_t uid, acl_entry_t *ret)
-{
-	acl_entry_t entry;
-	int r;
-
-	for (r = acl_get_entry(acl, ACL_FIRST_ENTRY, &entry); r > 0;
-	     r = acl_get_entry(acl, ACL_NEXT_ENTRY, &entry)) {
-		acl_tag_t tag;
-		uid_t *id;
-		bool found;
-
-		if (acl_get_tag_type(entry, &tag) < 0)
-			return -errno;
-		if (tag != ACL_USER)
-			continue;
-		id = acl_get_qualifier(entry);
-		if (!id)
-			return -errno;
-		found = *id == uid;
-		acl_free(id);
-		if (found) {
-			*ret = entry;
-			return 0;
-		}
-	}
-	*ret = NULL;
-	return r < 0 ? -errno : 0;
-}
-
-static int allow(acl_t *acl, uid_t uid)
-{
-	acl_permset_t permset;
-	acl_entry_t entry;
-	int r;
-
-	r = find_entry(*acl, uid, &entry);
-	if (r < 0)
-		return r;
-	if (!entry && (acl_create_entry(acl, &entry) < 0 || acl_set_tag_type(entry, ACL_USER) < 0 ||
-		       acl_set_qualifier(entry, &uid) < 0))
-		return -errno;
-	if (acl_get_permset(entry, &permset) < 0 || acl_clear_perms(permset) < 0 ||
-	    acl_add_perm(permset, ACL_READ | ACL_WRITE) < 0)
-		return -errno;
-	return 0;
-}
-
-static int deny(acl_t acl, uid_t uid)
-{
-	acl_entry_t entry;
-	int r = find_entry(acl, uid, &entry);
-
-	if (r < 0 || !entry)
-		return r;
-	return acl_delete_entry(acl, entry) < 0 ? -errno : 0;
-}
-
-static int load(const char *node, acl_t *ret)
-{
-	*ret = acl_get_file(node, ACL_TYPE_ACCESS);
-	if (!*ret)
-		return errno == ENOENT ? -ENODEV : -errno;
-	return 0;
-}
-
-/* An entry of TAG, whosever; NULL: there is none. */
-static acl_entry_t first_of(acl_t acl, acl_tag_t wanted)
-{
-	acl_entry_t entry;
-	acl_tag_t tag;
-
-	for (int r = acl_get_entry(acl, ACL_FIRST_ENTRY, &entry); r > 0;
-	     r = acl_get_entry(acl, ACL_NEXT_ENTRY, &entry))
-		if (acl_get_tag_type(entry, &tag) == 0 && tag == wanted)
-			return entry;
-	return NULL;
-}
-
-static int store(const char *node, acl_t *acl)
-{
-	acl_entry_t mask = first_of(*acl, ACL_MASK);
-	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
-	int r;
-
-	/* A mask that masks nothing would leave the node marked as one with an ACL. */
-	if (extended)
-		r = acl_calc_mask(acl);
-	else
-		r = mask ? acl_delete_entry(*acl, mask) : 0;
-	if (r < 0 || acl_set_file(node, ACL_TYPE_ACCESS, *acl) < 0)
-		return errno == ENOENT ? -ENODEV : -errno;
-	return 0;
-}
-
-static int change(const char *node, uid_t uid, bool granted)
-{
-	_cleanup_(acl_freep) acl_t acl = NULL;
-	int r;
-
-	r = load(node, &acl);
-	if (r < 0)
-		return r;
-	r = granted ? allow(&acl, uid) : deny(acl, uid);
-	if (r < 0)
-		return r;
-	return store(node, &acl);
-}
 
 static bool needs_entry(const struct fabric_device *device, uid_t uid)
 {
 	return device->fabric->access == FABRIC_ACCESS_ACL && uid != 0 && uid != geteuid();
 }
 
+static void grant_free(struct grant *grant)
+{
+	list_remove(&grant->link);
+	fabric_device_unref(grant->device);
+	free(grant);
+}
+
+/* Whoever is told may free its lease. */
+static void tell(struct grant *grant, int r)
+{
+	struct list *l;
+
+	while ((l = list_first(&grant->waiting))) {
+		struct fabric_lease *lease = container_of(l, struct fabric_lease, waiting);
+
+		list_remove(l);
+		lease->done(lease->userdata, r);
+	}
+}
+
+/* In the thread. */
+static void run(struct offload_job *job)
+{
+	struct grant *grant = container_of(job, struct grant, job);
+
+	grant->r = nodeacl_set(grant->device->node, grant->uid, grant->allow);
+}
+
+static void start(struct grant *grant, bool allow)
+{
+	struct offload *entries = grant->device->fabric->entries;
+
+	grant->allow = allow;
+	grant->renew = false;
+	grant->runs = true;
+	/* There is a lane as long as there is the fabric: this cannot fail. */
+	offload_prepare(entries, &grant->job, 0);
+	offload_submit(entries, &grant->job);
+}
+
+/* May free GRANT. */
+static void grant_go_on(struct grant *grant)
+{
+	bool is_waited_for = !list_is_empty(&grant->waiting);
+
+	if (grant->runs)
+		return;
+	/* The node of a device that is gone is gone too, or another's by now. */
+	if (grant->device->gone)
+		grant->has_entry = false;
+	if (grant->n_leases == 0 && !grant->has_entry)
+		grant_free(grant);
+	else if (grant->n_leases == 0)
+		start(grant, /* allow= */ false);
+	else if (!grant->device->gone &&
+		 ((is_waited_for && !grant->has_entry) || (grant->renew && grant->has_entry)))
+		start(grant, /* allow= */ true);
+}
+
+static void on_done(struct offload_job *job)
+{
+	struct grant *grant = container_of(job, struct grant, job);
+
+	grant->runs = false;
+	if (grant->allow) {
+		grant->has_entry = grant->has_entry || grant->r == 0;
+		/* While they are told the grant stays. */
+		grant->n_leases++;
+		tell(grant, grant->device->gone ? -ENODEV : grant->r);
+		grant->n_leases--;
+	} else {
+		grant->has_entry = false;
+	}
+	grant_go_on(grant);
+}
+
+/* In the thread. */
+static void clear(struct offload_job *job)
+{
+	nodeacl_clear(container_of(job, struct fabric_device, clearing)->node);
+}
+
+static void on_cleared(struct offload_job *job)
+{
+	fabric_device_unref(container_of(job, struct fabric_device, clearing));
+}
+
 void fabric_clear_entries(struct fabric_device *device)
 {
-	_cleanup_(acl_freep) acl_t acl = NULL;
-	acl_entry_t entry;
-	struct stat st;
+	struct offload *entries = device->fabric->entries;
 
 	if (device->fabric->access != FABRIC_ACCESS_ACL)
 		return;
-	/* On a node of somebody else the entries are that one's. */
-	if (stat(device->node, &st) < 0 || st.st_uid != geteuid())
-		return;
-	if (load(device->node, &acl) < 0 || !first_of(acl, ACL_USER))
-		return;
-	while ((entry = first_of(acl, ACL_USER)))
-		if (acl_delete_entry(acl, entry) < 0)
-			return;
-	store(device->node, &acl);
+	device->n_refs++;
+	device->clearing.run = clear;
+	device->clearing.done = on_cleared;
+	offload_prepare(entries, &device->clearing, 0);
+	offload_submit(entries, &device->clearing);
 }
 
 void fabric_renew_entries(struct fabric_device *device)
 {
-	struct list *l;
+	struct list *l, *n;
 
-	list_for_each(l, &device->grants) {
+	list_for_each_safe(l, n, &device->grants) {
 		struct grant *grant = container_of(l, struct grant, link);
 
-		if (needs_entry(device, grant->uid))
-			change(device->node, grant->uid, /* granted= */ true);
+		grant->renew = true;
+		grant_go_on(grant);
 	}
 }
 
-static int grant_get(struct fabric_device *device, uid_t uid, struct grant **ret)
+static struct grant *find_grant(struct fabric_device *device, uid_t uid)
 {
-	struct grant *grant;
 	struct list *l;
-	int r;
 
-	list_for_each(l, &device->grants) {
-		grant = container_of(l, struct grant, link);
-		if (grant->uid == uid) {
-			grant->n_leases++;
-			*ret = grant;
-			return 0;
-		}
-	}
-	grant = calloc(1, sizeof(*grant));
-	if (!grant)
-		return -ENOMEM;
-	r = needs_entry(device, uid) ? change(device->node, uid, /* granted= */ true) : 0;
-	if (r < 0) {
-		free(grant);
-		return r;
-	}
-	grant->uid = uid;
-	grant->n_leases = 1;
-	list_insert(&device->grants, &grant->link);
-	*ret = grant;
-	return 0;
+	list_for_each(l, &device->grants)
+		if (container_of(l, struct grant, link)->uid == uid)
+			return container_of(l, struct grant, link);
+	return NULL;
 }
 
-static void grant_put(struct fabric_device *device, struct grant *grant)
+static struct grant *grant_new(struct fabric_device *device, uid_t uid)
 {
-	if (--grant->n_leases > 0)
-		return;
-	/* The node of a device that is gone is gone too, or another's by now. */
-	if (!device->gone && needs_entry(device, grant->uid))
-		change(device->node, grant->uid, /* granted= */ false);
-	list_remove(&grant->link);
-	free(grant);
+	struct grant *grant = calloc(1, sizeof(*grant));
+
+	if (!grant)
+		return NULL;
+	device->n_refs++;
+	grant->device = device;
+	grant->uid = uid;
+	grant->job.run = run;
+	grant->job.done = on_done;
+	list_init(&grant->waiting);
+	list_insert(&device->grants, &grant->link);
+	return grant;
 }
 
-int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid)
+int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
+		     fabric_answer_fn done, void *userdata)
 {
 	struct fabric_lease *lease = calloc(1, sizeof(*lease));
-	int r;
 
 	if (!lease)
 		return -ENOMEM;
-	r = grant_get(device, uid, &lease->grant);
-	if (r < 0) {
+	lease->grant = find_grant(device, uid) ?: grant_new(device, uid);
+	if (!lease->grant) {
 		free(lease);
-		return r;
+		return -ENOMEM;
 	}
-	lease->device = device;
+	lease->done = done;
+	lease->userdata = userdata;
+	list_init(&lease->waiting);
+	lease->grant->n_leases++;
 	device->n_leases++;
-	device->n_refs++;
 	*ret = lease;
-	return 0;
+	if (!needs_entry(device, uid))
+		return 0;
+	/* What the thread may be taking away just now is not there. */
+	if (lease->grant->has_entry && !(lease->grant->runs && !lease->grant->allow))
+		return 0;
+	list_insert(&lease->grant->waiting, &lease->waiting);
+	grant_go_on(lease->grant);
+	return -EINPROGRESS;
 }
 
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 {
 	if (!lease)
 		return NULL;
-	grant_put(lease->device, lease->grant);
-	lease->device->n_leases--;
-	fabric_device_unref(lease->device);
+	list_remove(&lease->waiting);
+	lease->grant->device->n_leases--;
+	lease->grant->n_leases--;
+	grant_go_on(lease->grant);
 	free(lease);
 	return NULL;
 }

@@ -25,5 +25,10 @@ int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata)
 struct opener *opener_free(struct opener *opener);
 /* Devices have come or gone. MAY_OPEN: librdmacm can be called, see check_rdma_cm(). */
 void opener_look(struct opener *opener, bool may_open);
+/*
+ * The thread runs: librdmacm has its mutex locked, and whatever binds an id to a device would wait for that. False
+ * again before DONE is called.
+ */
+bool opener_is_running(const struct opener *opener);
 /* Devices were looked for with MAY_OPEN. */
 bool opener_has_looked(const struct opener *opener);

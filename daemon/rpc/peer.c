@@ -21,6 +21,8 @@
 #include "util/log.h"
 #include "util/util.h"
 
+#define UNREAD_MAX 512 /* packets: by default the kernel keeps some 280 small ones */
+
 #define HELLO_USEC (10 * 1000000ULL)
 
 struct packet {
@@ -406,9 +408,22 @@ static void let_in(struct peer *peer)
 	peer->deadline = sd_event_source_disable_unref(peer->deadline);
 	lobby_leave(&peer->place);
 	/* Without memory it stays among the strangers when it is closed. */
-	peer->admitted = closing_bind(peer->closing, session->identity.uid, /* admitted= */ true) ==
-			 0;
+	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
+		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
+}
+
+/*
+ * What came with a packet goes again off the loop, whatever becomes of the packet, but not before it was carried out:
+ * whoever was admitted by what came with it is no stranger any more. The peer's own closing is bound likewise: this
+ * cannot fail.
+ */
+static void close_received(struct peer *peer)
+{
+	if (!peer->received || (peer->waiting && !peer->ending))
+		return;
+	closing_bind(peer->received, peer->session->identity.uid, peer->class);
+	peer->received = closing_go(peer->received);
 }
 
 /* Nothing of a request that waits is kept but its packet. */
@@ -472,6 +487,7 @@ void peer_go_on(struct peer *peer)
 	if (!data || peer->ending)
 		return;
 	on_frame(peer, data, peer->waiting_len, NULL, 0, /* again= */ true);
+	close_received(peer);
 	update_io(peer);
 }
 
@@ -497,15 +513,21 @@ void peer_resume(struct peer *peer)
 	update_io(peer);
 }
 
-/* What came with a packet goes again off the loop, whatever became of the packet. */
 static void receive(struct peer *peer, struct closing *room)
 {
-	uid_t uid = peer->session->identity.uid;
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_ALL_FDS];
 	size_t n_fds;
 	ssize_t n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
 
+	if (n_fds == 0) {
+		server_put_room(peer->server, room);
+	} else {
+		peer->received = room;
+		closing_bind(room, peer->session->identity.uid, peer->class);
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		closing_add(room, fds[i]);
 	if (n == -EBADMSG)
 		peer_drop(peer, "it sent more file descriptors than can be received");
 	else if (n == -EMSGSIZE)
@@ -514,18 +536,38 @@ static void receive(struct peer *peer, struct closing *room)
 		on_frame(peer, buf, (size_t)n, fds, n_fds, /* again= */ false);
 	else if (n != -EAGAIN)
 		peer_close(peer);
-	if (n_fds == 0) {
-		server_put_room(peer->server, room);
-		return;
+	close_received(peer);
+}
+
+/*
+ * Takes the descriptors out of what its client sent and nobody has read. Nothing more can come, for the socket is shut
+ * down. True: there is nothing left in it.
+ */
+static bool make_empty(struct peer *peer, uid_t uid)
+{
+	uint8_t buf[PACKET_MAX];
+
+	for (unsigned i = 0; i < UNREAD_MAX; i++) {
+		struct closing *room = server_get_room(peer->server);
+		int fds[PACKET_ALL_FDS];
+		size_t n_fds;
+		ssize_t n;
+
+		if (!room)
+			return false;
+		n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
+		if (n_fds == 0) {
+			server_put_room(peer->server, room);
+			if (n < 0 && n != -EMSGSIZE)
+				return n == -ECONNRESET;
+			continue;
+		}
+		closing_bind(room, uid, peer->class);
+		for (size_t k = 0; k < n_fds; k++)
+			closing_add(room, fds[k]);
+		closing_go(room);
 	}
-	/*
-	 * Whoever was admitted by what came with it is no stranger any more. The peer's own closing is bound
-	 * likewise: this cannot fail.
-	 */
-	closing_bind(room, uid, peer->admitted);
-	for (size_t i = 0; i < n_fds; i++)
-		closing_add(room, fds[i]);
-	closing_go(room);
+	return false;
 }
 
 void peer_on_io(struct peer *peer, uint32_t events)
@@ -604,7 +646,7 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	/* Before it can be asked for a proof, which is one. */
 	if (identity_doubt(&peer->session->identity))
 		packet_pass_fds(sock, true);
-	r = closing_bind(closing, uid, /* admitted= */ false);
+	r = closing_bind(closing, uid, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
 	closing_add(closing, sock);
@@ -623,10 +665,14 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 struct peer *peer_free(struct peer *peer)
 {
 	struct list *l;
+	uid_t uid;
 
 	if (!peer)
 		return NULL;
 	sd_event_source_disable_unref(peer->deadline);
+	if (peer->session)
+		close_received(peer);
+	uid = peer->session ? peer->session->identity.uid : (uid_t)-1;
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
@@ -637,6 +683,9 @@ struct peer *peer_free(struct peer *peer)
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		shutdown(peer->sock, SHUT_RDWR);
+		/* Without memory it waits its turn among the others. */
+		if (make_empty(peer, uid))
+			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);
 	} else {
 		server_refuse(peer->closing, peer->sock);

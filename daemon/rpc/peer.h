@@ -42,7 +42,8 @@ struct peer {
 	sd_event_source *deadline; /* for hello */
 	struct list reaping; /* server.reaping: it ends */
 	bool greeted;
-	bool admitted; /* CLOSING is among those of who was */
+	enum closer_class class; /* of CLOSING */
+	struct closing *received; /* what came with the request that waits; NULL: nothing did */
 	bool ending; /* nothing more is done for it */
 
 	/* The request that something has to be found out for; nothing more is read before it is answered. */

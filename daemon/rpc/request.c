@@ -43,8 +43,11 @@ static int do_hello(struct call *call)
 		result->proof = (char *)question;
 		return 0;
 	}
-	identity_prove(identity, call->fd);
-	r = session_greet(call->session);
+	if (!call->again)
+		identity_prove(identity, call->fd);
+	r = session_find_unit(call->session);
+	if (r == 0)
+		r = session_greet(call->session);
 	if (r != 0)
 		return r;
 	result->daemon_version = (char *)RDMABROKER_VERSION;

@@ -87,7 +87,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 void server_refuse(struct closing *closing, int sock)
 {
 	/* One is bound so already: this cannot fail. */
-	closing_bind(closing, NOBODY, /* admitted= */ false);
+	closing_bind(closing, NOBODY, CLOSER_STRANGER);
 	closing_add(closing, sock);
 	closing_go(closing);
 }
@@ -286,7 +286,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 		return r;
 	r = closing_new(&server->refused, core->closer, 0);
 	if (r == 0)
-		r = closing_bind(server->refused, NOBODY, /* admitted= */ false);
+		r = closing_bind(server->refused, NOBODY, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core->closer, resume_peers, server);

@@ -23,7 +23,7 @@ struct closer {
 	struct account *account;
 	void (*caught_up)(void *userdata);
 	void *userdata;
-	struct offload *admitted, *strangers;
+	struct offload *offloads[_CLOSER_CLASS_MAX];
 	struct closer_user *users; /* a uthash table, by uid */
 	unsigned n_waiting;
 	struct list busy; /* closing.busy */
@@ -40,6 +40,12 @@ struct closing {
 	int fds[];
 };
 
+static const unsigned n_threads[] = {
+	[CLOSER_STRANGER] = CLOSER_THREADS_FOR_STRANGERS,
+	[CLOSER_ADMITTED] = CLOSER_THREADS,
+	[CLOSER_EMPTY] = CLOSER_THREADS_FOR_EMPTY,
+};
+
 DEFINE_CLEANUP(struct closer *, closer_free)
 
 int closer_new(struct closer **ret, sd_event *loop, struct account *account)
@@ -51,11 +57,11 @@ int closer_new(struct closer **ret, sd_event *loop, struct account *account)
 		return -ENOMEM;
 	closer->account = account;
 	list_init(&closer->busy);
-	r = offload_new(&closer->admitted, loop, CLOSER_THREADS);
-	if (r == 0)
-		r = offload_new(&closer->strangers, loop, CLOSER_THREADS_FOR_STRANGERS);
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++) {
+		r = offload_new(&closer->offloads[i], loop, n_threads[i]);
+		if (r < 0)
+			return r;
+	}
 	*ret = TAKE_PTR(closer);
 	return 0;
 }
@@ -73,8 +79,8 @@ struct closer *closer_free(struct closer *closer)
 	if (!closer)
 		return NULL;
 	closer->caught_up = NULL;
-	closer->admitted = offload_free(closer->admitted);
-	closer->strangers = offload_free(closer->strangers);
+	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++)
+		offload_free(closer->offloads[i]);
 	/* What a thread is stuck with goes with the process, and with nobody to pay for it. */
 	if (!list_is_empty(&closer->busy)) {
 		list_for_each(l, &closer->busy)
@@ -175,10 +181,10 @@ int closing_new(struct closing **ret, struct closer *closer, size_t max)
 	return 0;
 }
 
-int closing_bind(struct closing *closing, uid_t uid, bool admitted)
+int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
 {
 	struct closer *closer = closing->closer;
-	struct offload *offload = admitted ? closer->admitted : closer->strangers;
+	struct offload *offload = closer->offloads[class];
 	struct closer_user *user;
 	struct offload_job job = closing->job;
 	int r;

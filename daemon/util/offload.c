@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ struct offload {
 	sd_event_source *io;
 	struct offload_lane *lanes; /* a uthash table, by key */
 	unsigned n_jobs;
+	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
 	sd_event_source *retry; /* runs where there is work and no thread could be made */
 	struct ratelimit log_limit;
@@ -177,11 +179,10 @@ static struct worker *find_place(struct offload *offload)
 	return NULL;
 }
 
-/* Without a new one the work waits for a thread that is busy, and where there is none for the next try. */
+/* Without a new one the work waits for a thread that is busy, or for the next try: those may all be stuck. */
 static void add_thread(struct offload *offload)
 {
 	struct worker *worker = find_place(offload);
-	bool is_last;
 	int r;
 
 	if (!worker)
@@ -195,13 +196,11 @@ static void add_thread(struct offload *offload)
 	if (r == 0)
 		return;
 	pthread_mutex_lock(&offload->lock);
-	is_last = --offload->n_threads == 0;
+	offload->n_threads--;
 	pthread_mutex_unlock(&offload->lock);
 	*worker = (struct worker){ 0 };
-	if (is_last) {
-		sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
-		sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
-	}
+	sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
+	sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
 	log_limited(&offload->log_limit, LOG_WARNING, "Cannot start a thread: %s.", strerror(-r));
 }
 
@@ -277,6 +276,7 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 	if (!offload)
 		return -ENOMEM;
 	offload->max_threads = max_threads;
+	offload->max_jobs_per_key = UINT_MAX;
 	offload->wake = -1;
 	pthread_mutex_init(&offload->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -299,6 +299,11 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 		return r;
 	*ret = TAKE_PTR(offload);
 	return 0;
+}
+
+void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key)
+{
+	offload->max_jobs_per_key = max_jobs_per_key;
 }
 
 /* False: one of them is stuck. */
@@ -334,7 +339,7 @@ struct offload *offload_free(struct offload *offload)
 	sd_event_source_disable_unref(offload->retry);
 	if (!end_threads(offload)) {
 		log_warning("A call of the kernel does not return; the process ends without it.");
-		return NULL;
+		return offload;
 	}
 	/* What done() submits finds no thread any more. */
 	do {
@@ -372,6 +377,8 @@ int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t k
 			return -ENOMEM;
 		}
 	}
+	if (lane->n_jobs >= offload->max_jobs_per_key)
+		return -EDQUOT;
 	lane->n_jobs++;
 	job->lane = lane;
 	list_init(&job->link);

@@ -29,13 +29,15 @@ struct offload_job {
 };
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
+/* A lane has so many jobs at most that are prepared, or submitted and not done. Without this: any number. */
+void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
- * Waits for what runs, for two seconds at most, and then carries out what is left. Where a thread is stuck
- * everything stays as it is: the process is about to end. Returns NULL.
+ * Waits for what runs, for two seconds at most, and then carries out what is left. Returns NULL; or OFFLOAD where a
+ * thread is stuck: it stays as it is, with all that its jobs need, for the process is about to end.
  */
 struct offload *offload_free(struct offload *offload);
 
-/* JOB will be of the lane of KEY. 0 or -ENOMEM. A prepared job is submitted or released. */
+/* JOB will be of the lane of KEY. 0, -ENOMEM, or -EDQUOT at the limit. A prepared job is submitted or released. */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
 void offload_release(struct offload_job *job); /* may be called on a job that is not prepared */
 /* JOB was prepared, and is in use until its done() is called. This cannot fail. */

@@ -46,6 +46,18 @@ void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	fake_kick(id->fabric);
 }
 
+static void tell_leases(struct fabric *fabric)
+{
+	struct list *l;
+
+	while (!fabric->holds_leases && (l = list_first(&fabric->leases))) {
+		struct fabric_lease *lease = container_of(l, struct fabric_lease, link);
+
+		list_remove(l);
+		lease->done(lease->userdata, lease->answer);
+	}
+}
+
 static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct fabric *fabric = userdata;
@@ -61,16 +73,23 @@ static int on_turn(sd_event_source *source, void *userdata)
 		}
 	}
 	answer_lookups(fabric);
-	if (fabric->id_destroyed) {
-		fabric->id_destroyed = false;
-		fabric->ops->id_destroyed(fabric->userdata);
+	tell_leases(fabric);
+	if (fabric->freed_port > 0) {
+		in_port_t port = fabric->freed_port;
+
+		fabric->freed_port = 0;
+		fabric->ops->can_go_on(fabric->userdata, port);
+	}
+	if (fabric->is_open) {
+		fabric->is_open = false;
+		fabric->ops->can_go_on(fabric->userdata, 0);
 	}
 	if (fabric->routes_change) {
 		fabric->routes_change = false;
 		if (fabric->ops->routes_changed)
 			fabric->ops->routes_changed(fabric->userdata);
 	}
-	while ((!fabric->holds_events || fabric->n_released > 0) &&
+	while (!fabric->is_opening && (!fabric->holds_events || fabric->n_released > 0) &&
 	       (l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
 
@@ -106,11 +125,17 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	list_init(&fabric->ids);
 	list_init(&fabric->pending);
 	list_init(&fabric->lookups);
+	list_init(&fabric->leases);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
 	fake_add_device(fabric, "fake0");
 	*ret = fabric;
 	return 0;
+}
+
+bool fabric_is_opening(const struct fabric *fabric)
+{
+	return fabric->is_opening;
 }
 
 bool fabric_knows_routes(const struct fabric *fabric)
@@ -229,25 +254,35 @@ const struct fabric_holders *fabric_device_holders(const struct fabric_device *d
 	return device->holders;
 }
 
-int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid)
+int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
+		     fabric_answer_fn done, void *userdata)
 {
-	int r = fake_outcome(device->fabric, FAKE_LEASE_NEW);
+	struct fabric *fabric = device->fabric;
+	int r = fake_outcome(fabric, FAKE_LEASE_NEW);
 
 	(void)uid;
-	if (r < 0)
+	if (r < 0 && !fabric->holds_leases)
 		return r;
 	*ret = calloc(1, sizeof(**ret));
 	assert(*ret);
 	(*ret)->device = device;
+	(*ret)->done = done;
+	(*ret)->userdata = userdata;
+	(*ret)->answer = r;
+	list_init(&(*ret)->link);
 	device->n_leases++;
 	device->n_refs++;
-	return 0;
+	if (!fabric->holds_leases)
+		return 0;
+	list_insert(&fabric->leases, &(*ret)->link);
+	return -EINPROGRESS;
 }
 
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 {
 	if (!lease)
 		return NULL;
+	list_remove(&lease->link);
 	lease->device->n_leases--;
 	device_unref(lease->device);
 	free(lease);
@@ -397,9 +432,22 @@ void fake_hold_lookups(struct fabric *fabric, bool hold)
 	fake_kick(fabric);
 }
 
-void fake_destroy_id(struct fabric *fabric)
+void fake_hold_leases(struct fabric *fabric, bool hold)
 {
-	fabric->id_destroyed = true;
+	fabric->holds_leases = hold;
+	fake_kick(fabric);
+}
+
+void fake_hold_devices(struct fabric *fabric, bool hold)
+{
+	fabric->is_open = fabric->is_opening && !hold;
+	fabric->is_opening = hold;
+	fake_kick(fabric);
+}
+
+void fake_destroy_id(struct fabric *fabric, uint16_t port)
+{
+	fabric->freed_port = htons(port);
 	fake_kick(fabric);
 }
 

@@ -71,8 +71,12 @@ void fake_set_knows_routes(struct fabric *fabric, bool knows);
  * found out when it is asked.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
-/* fabric_ops.id_destroyed is called, from the loop. A bind waits for it that was told to fail with -EINPROGRESS. */
-void fake_destroy_id(struct fabric *fabric);
+/* Likewise leases. */
+void fake_hold_leases(struct fabric *fabric, bool hold);
+/* Likewise devices: what fabric_is_opening() says. Events are held too. */
+void fake_hold_devices(struct fabric *fabric, bool hold);
+/* An id that had PORT is destroyed. A bind waits for it that was told to fail with -EINPROGRESS. */
+void fake_destroy_id(struct fabric *fabric, uint16_t port);
 
 /* Events wait until this is called with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);

@@ -21,7 +21,11 @@ struct fabric_device {
 };
 
 struct fabric_lease {
+	struct list link; /* fabric.leases, while it is held */
 	struct fabric_device *device;
+	fabric_answer_fn done;
+	void *userdata;
+	int answer;
 };
 
 struct pending {
@@ -38,7 +42,12 @@ struct fabric {
 	struct list ids; /* fabric_id.link */
 	struct list pending; /* pending.link */
 	struct list lookups; /* fabric_lookup.link */
-	bool holds_lookups, id_destroyed;
+	bool holds_lookups;
+	struct list leases; /* fabric_lease.link */
+	bool holds_leases;
+	bool is_opening,
+		is_open; /* devices are being opened; they are since, and nobody was told */
+	in_port_t freed_port; /* 0: none */
 	unsigned n_ids;
 	uint32_t stranger;
 	uint32_t given_qpn;

@@ -4,10 +4,11 @@
 
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
+#include "util/util.h"
 
 /*
- * What has to be found out off the loop: whose a QP is, and when a port is free. Its client waits for it, with all that
- * it asks after that, and nobody else does.
+ * What has to be done off the loop: whose a QP is, when a port is free and devices are open, an entry in a node's ACL.
+ * Its client waits for it, with all that it asks after that, and nobody else does.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -209,25 +210,204 @@ START_TEST(the_client_goes_meanwhile)
 }
 END_TEST
 
-/* An id that was freed has the port, and is not destroyed yet. */
-START_TEST(a_port_that_is_being_freed)
+/* Id 2 wants a port that an id has which was freed, and is not destroyed yet. */
+static void bind_to_a_port_that_is_being_freed(void)
 {
+	/* An address of 10.9.0.1, port 7500. */
+	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xcc\x3a";
+	uint8_t buf[PACKET_MAX];
+
 	ask(&client, OP(CREATE_ID), 2);
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
-	send_only(&client, OP(BIND_ADDR), 2);
+	client.n_answers = 0;
+	wire_send(&client, buf,
+		  request_make(++client.serial, OP(BIND_ADDR), 2, addr, sizeof(addr) - 1, buf),
+		  NULL);
+}
+
+START_TEST(a_port_that_is_being_freed)
+{
+	unsigned n;
+
+	bind_to_a_port_that_is_being_freed();
+	run();
 	ck_assert_uint_eq(client.n_answers, 0);
 	for (unsigned i = 0; i < REQUESTS; i++)
 		ask(&other, OP(LIST_DEVICES), 0);
-	/* One that had another port: it goes on waiting. */
-	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
-	fake_destroy_id(wire.core->fabric);
+	n = fake_count(wire.core->fabric, FAKE_BIND);
+	/* One that had another port: nobody is asked again. */
+	fake_destroy_id(wire.core->fabric, 7501);
 	run();
 	ck_assert_uint_eq(client.n_answers, 0);
-	fake_destroy_id(wire.core->fabric);
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_BIND), n);
+	/* One of two that had it. */
+	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
+	fake_destroy_id(wire.core->fabric, 7500);
+	run();
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_destroy_id(wire.core->fabric, 7500);
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+}
+END_TEST
+
+/* It is tried once more when it has waited for long enough, and no longer. */
+START_TEST(a_port_that_is_never_freed)
+{
+	struct failure *failure = &client.session->failure;
+
+	wire.core->waits.max_ms = 0;
+	bind_to_a_port_that_is_being_freed();
+	while (fake_count(wire.core->fabric, FAKE_BIND) < 2)
+		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
+	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, STATUS_FABRIC);
+	ck_assert_int_eq(failure->error, EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(failure->text, "bind 10.9.0.1:7500"));
+	ck_assert_int_eq(state_of(&client, 2), ID_IDLE);
+}
+END_TEST
+
+/* While librdmacm opens a device it has its mutex locked: what would wait for that is not asked of it. */
+START_TEST(devices_that_take_long_to_open)
+{
+	static const int ops[] = { OP(BIND_ADDR), OP(LISTEN), OP(RESOLVE_ADDR) };
+
+	fake_hold_devices(wire.core->fabric, true);
+	for (size_t i = 0; i < ELEMENTS_OF(ops); i++) {
+		uint32_t id = 2 + (uint32_t)i;
+
+		ask(&server, OP(CREATE_ID), id);
+		send_only(&server, ops[i], id);
+		ck_assert_uint_eq(server.n_answers, 0);
+		for (unsigned n = 0; n < REQUESTS; n++)
+			ask(&other, OP(LIST_DEVICES), 0);
+		ck_assert_uint_eq(server.n_answers, 0);
+		fake_hold_devices(wire.core->fabric, false);
+		run();
+		ck_assert_uint_eq(server.n_answers, 1);
+		ck_assert_int_eq(server.status, 0);
+		fake_hold_devices(wire.core->fabric, true);
+	}
+	ck_assert_int_eq(state_of(&server, 2), ID_BOUND);
+	ck_assert_int_eq(state_of(&server, 3), ID_LISTENING);
+	ck_assert_int_eq(state_of(&server, 4), ID_ADDR_RESOLVED);
+	fake_hold_devices(wire.core->fabric, false);
+}
+END_TEST
+
+START_TEST(devices_that_are_never_open)
+{
+	ask(&server, OP(CREATE_ID), 2);
+	fake_hold_devices(wire.core->fabric, true);
+	wire.core->waits.max_ms = 0;
+	send_only(&server, OP(BIND_ADDR), 2);
+	ck_assert_uint_eq(server.n_answers, 1);
+	ck_assert_int_eq(server.session->failure.error, ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "devices are being opened"));
+}
+END_TEST
+
+/* To let a user open a device's node is a thread's work. */
+START_TEST(a_lease_that_takes_long)
+{
+	struct fabric_device *device = fabric_next_device(wire.core->fabric, NULL);
+
+	fake_hold_leases(wire.core->fabric, true);
+	send_only(&client, OP(OPEN_DEVICE), 0);
+	ck_assert_uint_eq(client.n_answers, 0);
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_hold_leases(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_uint_eq(wire.core->n_leases, 1);
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_LEASE_NEW), 1);
+	ask(&client, OP(CLOSE_DEVICE), 0);
+	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
+}
+END_TEST
+
+START_TEST(a_lease_that_fails_late)
+{
+	fake_hold_leases(wire.core->fabric, true);
+	fake_fail_next(wire.core->fabric, FAKE_LEASE_NEW, -EROFS);
+	send_only(&client, OP(OPEN_DEVICE), 0);
+	fake_hold_leases(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.session->failure.error, EROFS);
+	ck_assert_uint_eq(wire.core->n_leases, 0);
+	ask(&client, OP(OPEN_DEVICE), 0);
+}
+END_TEST
+
+/* By then the user may not have the device any more, or there is none. */
+START_TEST(a_lease_that_comes_too_late)
+{
+	fake_hold_leases(wire.core->fabric, true);
+	send_only(&client, OP(OPEN_DEVICE), 0);
+	wire_set_policy("allow session\nreject device\n");
+	fake_hold_leases(wire.core->fabric, false);
+	run();
+	ck_assert_int_eq(client.status, STATUS_DENIED);
+	ck_assert_uint_eq(wire.core->n_leases, 0);
+
+	wire_set_policy("allow any\n");
+	fake_hold_leases(wire.core->fabric, true);
+	send_only(&client, OP(OPEN_DEVICE), 0);
+	fake_remove_device(wire.core->fabric, "fake0");
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, STATUS_NO_DEVICE);
+	ck_assert_uint_eq(wire.core->n_leases, 0);
+	fake_hold_leases(wire.core->fabric, false);
+}
+END_TEST
+
+/* What it waited for is somebody else's name by now. */
+START_TEST(the_first_device_goes_meanwhile)
+{
+	uint8_t buf[PACKET_MAX];
+
+	fake_add_device(wire.core->fabric, "fake1");
+	fake_hold_leases(wire.core->fabric, true);
+	client.n_answers = 0;
+	/* Without a name. */
+	wire_send(&client, buf,
+		  request_make(++client.serial, OP(OPEN_DEVICE), 0, (const uint8_t *)"\x0a\0", 2,
+			       buf),
+		  NULL);
+	run();
+	fake_remove_device(wire.core->fabric, "fake0");
+	run();
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_hold_leases(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_uint_eq(wire.core->n_leases, 1);
+	ck_assert_uint_eq(fabric_device_n_leases(fabric_find_device(wire.core->fabric, "fake1")),
+			  1);
+}
+END_TEST
+
+START_TEST(the_client_goes_before_its_lease)
+{
+	fake_hold_leases(wire.core->fabric, true);
+	send_only(&client, OP(OPEN_DEVICE), 0);
+	wire_close(&client);
+	run();
+	ck_assert_uint_eq(wire.core->n_sessions, 2);
+	ck_assert_uint_eq(wire.core->n_leases, 0);
+	fake_hold_leases(wire.core->fabric, false);
+	run();
 }
 END_TEST
 
@@ -323,5 +503,8 @@ END_TEST
 UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
 	  the_device_goes_meanwhile, the_client_goes_meanwhile, the_id_is_imported_meanwhile,
-	  a_port_that_is_being_freed, a_reload_that_takes_long, requests_that_are_not_read,
+	  a_port_that_is_being_freed, a_port_that_is_never_freed, devices_that_take_long_to_open,
+	  devices_that_are_never_open, a_lease_that_takes_long, a_lease_that_fails_late,
+	  a_lease_that_comes_too_late, the_first_device_goes_meanwhile,
+	  the_client_goes_before_its_lease, a_reload_that_takes_long, requests_that_are_not_read,
 	  the_end_of_a_large_session)

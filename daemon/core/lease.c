@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/decide.h"
+#include "core/session.h"
+#include "util/util.h"
+
+/*
+ * A session's leases, by device. Until the user can open the device's node the request that asks for it waits, and
+ * nobody has opened the lease; then the request is made again, and decided again.
+ */
+struct lease {
+	struct list link; /* session.leases */
+	struct admitted admitted;
+	struct session *session;
+	struct fabric_lease *fabric;
+	char *device;
+	unsigned n_opens;
+	bool waits;
+	int r; /* what it has come to; 0 or a negative errno */
+};
+
+static struct lease *lease_free(struct lease *lease)
+{
+	struct session *session;
+
+	if (!lease)
+		return NULL;
+	session = lease->session;
+	if (lease->fabric) {
+		fabric_lease_free(lease->fabric);
+		list_remove(&lease->link);
+		session->core->n_leases--;
+	}
+	if (session->opening == lease) {
+		session->opening = NULL;
+		if (!session->ending)
+			session->ops->resume(session->userdata);
+	}
+	admitted_done(&lease->admitted);
+	free(lease->device);
+	free(lease);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct lease *, lease_free)
+
+static struct lease *find_lease(struct session *session, const char *name)
+{
+	struct list *l;
+
+	list_for_each(l, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (strcmp(lease->device, name) == 0)
+			return lease;
+	}
+	return NULL;
+}
+
+static int refuse(struct session *session, const struct fabric_device *device, int r)
+{
+	log_limited(session_log_limit(session), LOG_ERR, "Cannot give uid %u access to %s: %s.",
+		    session->identity.uid, fabric_device_node(device), strerror(-r));
+	return failure_set_fabric(&session->failure, r, "give access to %s",
+				  fabric_device_node(device));
+}
+
+static void on_answer(void *userdata, int answer)
+{
+	struct lease *lease = userdata;
+
+	lease->waits = false;
+	lease->r = answer;
+	lease->session->ops->resume(lease->session->userdata);
+}
+
+static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
+		     struct admitted *admitted)
+{
+	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
+	int r;
+
+	if (!lease)
+		return -ENOMEM;
+	lease->session = session;
+	lease->device = strdup(fabric_device_name(device));
+	if (!lease->device)
+		return -ENOMEM;
+	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, on_answer, lease);
+	if (r < 0 && r != -EINPROGRESS)
+		return refuse(session, device, r);
+	lease->waits = r == -EINPROGRESS;
+	lease->admitted = *admitted;
+	*admitted = (struct admitted){ 0 };
+	list_insert(&session->leases, &lease->link);
+	session->core->n_leases++;
+	*ret = TAKE_PTR(lease);
+	return 0;
+}
+
+static int decide_device(struct session *session, const char *name, struct wish *wish,
+			 struct policy_verdict *ret)
+{
+	*wish = (struct wish){
+		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
+		.what = "device",
+		.object = name,
+	};
+	decide(session, wish, ret);
+	if (ret->answer != POLICY_ALLOW)
+		return failure_set_denied(&session->failure, ret, "uid %u may not use device %s",
+					  session->identity.uid, name);
+	return 0;
+}
+
+static int open_new(struct session *session, struct fabric_device *device)
+{
+	struct admitted admitted = { 0 };
+	struct policy_verdict verdict;
+	struct lease *lease = NULL;
+	struct wish wish;
+	int r;
+
+	r = decide_device(session, fabric_device_name(device), &wish, &verdict);
+	if (r == 0)
+		r = decide_admit(session, &wish, verdict.rule,
+				 admissions_find(session->core->admissions, verdict.rule),
+				 /* pending= */ false, &admitted);
+	if (r == 0)
+		r = lease_new(&lease, session, device, &admitted);
+	admitted_done(&admitted);
+	if (r != 0)
+		return r;
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	lease->n_opens = 1;
+	return 0;
+}
+
+/* The request that LEASE was made for is made again. */
+static int open_again(struct session *session, struct fabric_device *device, struct lease *lease)
+{
+	struct policy_verdict verdict;
+	struct wish wish;
+	int r;
+
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	r = lease->r < 0 ? refuse(session, device, lease->r) :
+			   decide_device(session, lease->device, &wish, &verdict);
+	if (r != 0)
+		lease_free(lease);
+	else
+		lease->n_opens = 1;
+	return r;
+}
+
+static int find_device(struct session *session, const char *name, struct fabric_device **ret)
+{
+	struct fabric *fabric = session->core->fabric;
+
+	*ret = *name ? fabric_find_device(fabric, name) : fabric_next_device(fabric, NULL);
+	if (*ret)
+		return 0;
+	return *name ? failure_set(&session->failure, STATUS_NO_DEVICE,
+				   "there is no RDMA device %s", name) :
+		       failure_set(&session->failure, STATUS_NO_DEVICE,
+				   "this host has no RDMA device now");
+}
+
+int session_open_device(struct session *session, const char *name, struct fabric_device **ret)
+{
+	struct lease *waited = TAKE_PTR(session->opening), *lease = NULL;
+	int r;
+
+	r = find_device(session, name, ret);
+	if (r == 0)
+		lease = find_lease(session, fabric_device_name(*ret));
+	/* What was the first device is another one now. */
+	if (waited && waited != lease)
+		lease_free(waited);
+	if (r != 0)
+		return r;
+	if (!lease)
+		return open_new(session, *ret);
+	if (lease == waited)
+		return open_again(session, *ret, lease);
+	lease->n_opens++;
+	return 0;
+}
+
+void session_enforce_leases(struct session *session)
+{
+	struct policy_verdict verdict;
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+		struct wish wish = {
+			.question = { .operation = POLICY_DEVICE,
+				      .device = lease->device,
+				      .port = -1 },
+			.what = "device",
+			.object = lease->device,
+		};
+
+		decide_ask(session, &wish, &verdict);
+		if (verdict.answer == POLICY_ALLOW)
+			continue;
+		decide_audit(session, &wish, &verdict, NULL);
+		lease_free(lease);
+	}
+}
+
+int session_close_device(struct session *session, const char *name)
+{
+	struct lease *lease = find_lease(session, name);
+
+	/* A device that was removed took its leases along; closing it then is no mistake. */
+	if (lease && --lease->n_opens == 0)
+		lease_free(lease);
+	return 0;
+}
+
+void session_forget_device(struct session *session, const char *name)
+{
+	lease_free(find_lease(session, name));
+}
+
+void session_free_leases(struct session *session)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases)
+		lease_free(container_of(l, struct lease, link));
+}
