@@ -176,6 +176,9 @@ static void end(void)
 		if (w.fds[i] >= 0)
 			close(w.fds[i]);
 	hooks_run(w.loop);
+	/* That the descriptors of a session that is gone have arrived, or never will, is looked for by a timer. */
+	for (int i = 0; i < 1000 && w.core->account.used[ACCOUNT_FDS] > 0; i++)
+		sd_event_run(w.loop, 10000);
 
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);

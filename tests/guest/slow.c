@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/acl.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
+#include <systemd/sd-login.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +68,8 @@ SLOW(int, rdma_destroy_id, (struct rdma_cm_id * id), (id))
 SLOW(struct ibv_context *, ibv_open_device, (struct ibv_device * device), (device))
 SLOW(ssize_t, mnl_socket_sendto, (const struct mnl_socket *nl, const void *buf, size_t len),
      (nl, buf, len))
+SLOW(int, acl_set_file, (const char *path, acl_type_t type, acl_t acl), (path, type, acl))
+SLOW(int, sd_pid_get_unit, (pid_t pid, char **unit), (pid, unit))
 SLOW(int, getpwnam_r,
      (const char *name, struct passwd *pwd, char *buf, size_t len, struct passwd **result),
      (name, pwd, buf, len, result))

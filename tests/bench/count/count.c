@@ -95,12 +95,12 @@ static void dispatch(void)
 	check(r, "sd_event_prepare");
 }
 
-static bool is_ready(void)
+static bool is_ready(unsigned seconds)
 {
 	struct pollfd p = { .fd = loop_fd, .events = POLLIN };
-	struct timespec now = { 0 };
+	struct timespec timeout = { .tv_sec = seconds };
 
-	return syscall(SYS_ppoll, &p, 1, &now, NULL, 0) > 0;
+	return syscall(SYS_ppoll, &p, 1, &timeout, NULL, 0) > 0;
 }
 
 static void daemon_turn(void)
@@ -125,6 +125,7 @@ static void daemon_turn(void)
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec now = { 0 };
+	bool idle = false;
 	int r;
 
 	if (in_daemon && timeout != 0)
@@ -133,15 +134,21 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		r = (int)syscall(SYS_ppoll, fds, n, &now, NULL, 0);
 		if (r != 0 || timeout == 0 || in_daemon)
 			return r;
-		if (!is_ready())
-			die("the library waits for something that the daemon does not do");
+		/* First for a timer that is due: nothing else tells. Then for what a thread of the daemon does. */
+		if (!is_ready(idle ? 5 : 0)) {
+			if (idle)
+				die("the library waits for something that the daemon does not do");
+			idle = true;
+		} else {
+			idle = false;
+		}
 		daemon_turn();
 	} while (true);
 }
 
 static void run_daemon(void)
 {
-	while (is_ready())
+	while (is_ready(0))
 		daemon_turn();
 }
 

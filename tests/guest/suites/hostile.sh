@@ -202,6 +202,7 @@ slow_call() {
 	"$@" > slow 2>&1 &
 	pid[slow]=$!
 	await "[ -e $dir/begun ]" 30
+	${meanwhile-}
 	as bob hostile $SOCKET requests 1000 | show
 	[ ! -e $dir/ended ] || fail "$call: others have waited for it"
 	echo "$call takes long: 1000 requests of another user are answered before it is over" | show
@@ -223,8 +224,24 @@ case_calls_that_take_long() {
 	slow_call mnl_socket_sendto ping_self
 	slow_call getpwnam_r rdmabrokerctl reload
 	slow_call sd_journal_sendv as carol hostile $SOCKET raw
-	slow_call ibv_open_device add_a_device
+	slow_call acl_set_file ping_self
+	slow_call sd_pid_get_unit ping_self
+	meanwhile=want_an_id slow_call ibv_open_device add_a_device
+	finish_wanting
 	systemctl restart rdmabrokerd
+}
+
+# librdmacm would have its id wait until the device is open, and with it all that the broker does.
+want_an_id() {
+	as dave rdmabroker-ping -c -a $A -p 7499 > wanting 2>&1 &
+	pid[wanting]=$!
+	await "rdmabrokerctl list --sessions --user dave | grep -q dave" 15
+}
+
+# It waits for half of the time that opening takes here.
+finish_wanting() {
+	! wait "${pid[wanting]}" || fail "it has reached port 7499, where nobody listens"
+	assert_contains "$(cat wanting)" "the host's RDMA devices are being opened"
 }
 
 add_a_device() {
