@@ -213,17 +213,26 @@ slow_call() {
 	systemctl daemon-reload
 }
 
-case_calls_that_take_long() {
+begin_slow_calls() {
 	if has_asan; then
 		skip "a sanitizer's daemon has nothing preloaded before it"
 	fi
 	trap 'rm -f /run/systemd/system/rdmabrokerd.service.d/60-slow.conf; systemctl daemon-reload' EXIT
 	cp /host/bin/slow.so /usr/lib/slow.so
 	users_policy
+}
+
+case_calls_that_take_long() {
+	begin_slow_calls
 	slow_call rdma_destroy_id reach_nobody
 	slow_call mnl_socket_sendto ping_self
 	slow_call getpwnam_r rdmabrokerctl reload
 	slow_call sd_journal_sendv as carol hostile $SOCKET raw
+	systemctl restart rdmabrokerd
+}
+
+case_devices_that_take_long() {
+	begin_slow_calls
 	slow_call acl_set_file ping_self
 	slow_call sd_pid_get_unit ping_self
 	meanwhile=want_an_id slow_call ibv_open_device add_a_device
