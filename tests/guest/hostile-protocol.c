@@ -11,6 +11,7 @@
 #include "proto/status.h"
 #include "tests/guest/hostile.h"
 #include "tests/wire/requests.h"
+#include "util/clock.h"
 
 #define N_FLIPPED 400
 
@@ -587,16 +588,33 @@ void attack_linger(char **argv)
 		;
 }
 
-/* Not an attack: ARGV[0] honest requests, one after the other. */
+static int compare_times(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Not an attack: ARGV[0] honest requests, one after the other, and how long they took. */
 void attack_requests(char **argv)
 {
 	unsigned n = number(argv[0]);
+	uint64_t *took = calloc(n, sizeof(*took));
 	int sock = greeted_connect();
 	uint8_t buf[PACKET_MAX];
 
+	if (!took || n == 0)
+		die("%u requests: no memory for that", n);
 	for (unsigned i = 0; i < n; i++) {
+		uint64_t begin = clock_ns();
+
 		send_bytes(sock, buf, request_make(2 + i, OP(LIST_DEVICES), 0, NULL, 0, buf));
 		judge("an honest request", await_end(sock, 2 + i), ALLOW(END_DONE));
+		took[i] = clock_ns() - begin;
 	}
 	close(sock);
+	qsort(took, n, sizeof(took[0]), compare_times);
+	printf("requests: p50 %.2f ms, p99 %.2f ms, at most %.2f ms\n", (double)took[n / 2] / 1e6,
+	       (double)took[n * 99 / 100] / 1e6, (double)took[n - 1] / 1e6);
+	free(took);
 }

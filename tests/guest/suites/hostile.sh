@@ -198,6 +198,8 @@ slow_call() {
 	(await "[ \$(journal | grep -c 'can be used') = 2 ]" 60)
 	await "rdmabrokerctl status"
 	rm -f $dir/begun $dir/ended
+	echo "before $call takes long:" | show
+	as bob hostile $SOCKET requests 1000 | show
 	touch $dir/arm
 	"$@" > slow 2>&1 &
 	pid[slow]=$!
