@@ -4,7 +4,7 @@
 /*
  * Requests that wait for the fabric: for the port of an id that is being destroyed, or for the devices to be open.
  * Each is made again, from its beginning, when that may have come, and for the last time when it has waited for
- * ten seconds.
+ * five seconds.
  */
 
 #include <netinet/in.h>

@@ -249,7 +249,7 @@ want_an_id() {
 	await "rdmabrokerctl list --sessions --user dave | grep -q dave" 15
 }
 
-# It waits for half of the time that opening takes here.
+# It waits for a quarter of the time that opening takes here.
 finish_wanting() {
 	! wait "${pid[wanting]}" || fail "it has reached port 7499, where nobody listens"
 	assert_contains "$(cat wanting)" "the host's RDMA devices are being opened"
