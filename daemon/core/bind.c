@@ -187,7 +187,7 @@ int id_bind(struct id *id, const struct sockaddr *addr)
 		r = -EADDRINUSE;
 	}
 	if (r < 0)
-		return failure_set_fabric(failure, r, "bind %s", text);
+		return failure_set_bind(failure, r, "bind", addr);
 	id_set_state(id, ID_BOUND);
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "core/admission.h"
 #include "core/failure.h"
 #include "policy/policy.h"
+#include "proto/addr.h"
 
 static void set_text(struct failure *failure, const char *fmt, va_list ap)
 {
@@ -38,6 +40,31 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	va_end(ap);
 	n = strlen(failure->text);
 	snprintf(failure->text + n, sizeof(failure->text) - n, ": %s", strerror(-r));
+	return STATUS_FABRIC;
+}
+
+static const char *why_not_available(const struct sockaddr *addr)
+{
+	if (!addr)
+		return "the port is taken";
+	if (addr_is_wildcard(addr))
+		return addr_port(addr) > 0 ? "the port is taken" : "no port is free";
+	return addr_port(addr) > 0 ? "the address is not this host's, or the port is taken by a "
+				     "wildcard address" :
+				     "the address is not this host's, or no port is free";
+}
+
+int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr)
+{
+	char text[ADDR_STRLEN];
+
+	addr_to_string(addr, text);
+	if (r != -EADDRNOTAVAIL)
+		return failure_set_fabric(failure, r, "%s%s%s", verb, addr ? " " : "",
+					  addr ? text : "");
+	failure_set(failure, STATUS_FABRIC, "%s%s%s: %s", verb, addr ? " " : "", addr ? text : "",
+		    why_not_available(addr));
+	failure->error = EADDRNOTAVAIL;
 	return STATUS_FABRIC;
 }
 

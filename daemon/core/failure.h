@@ -11,6 +11,7 @@
 struct overflow;
 struct policy_rule;
 struct policy_verdict;
+struct sockaddr;
 
 struct failure {
 	enum status status;
@@ -26,6 +27,11 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 /* The connection manager's refusal: R is a negative errno, WHAT the call in words. */
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * The same for a call that takes a port. The kernel's EADDRNOTAVAIL is its word for a port that is taken too, where the
+ * one that has it or the one that wants it is a wildcard address. VERB as in "bind"; ADDR: NULL: it is bound already.
+ */
+int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr);
 /* A limit of RULE is reached. */
 int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
 		     const struct overflow *overflow, const char *fmt, ...)

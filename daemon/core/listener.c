@@ -206,7 +206,7 @@ int id_listen(struct id *id, unsigned backlog)
 		r = fabric_id_listen(id->fabric, (int)backlog);
 		if (r < 0) {
 			listener_free(listener);
-			r = failure_set_fabric(&id->session->failure, r, "listen");
+			r = failure_set_bind(&id->session->failure, r, "listen", NULL);
 		}
 	}
 	if (r != 0) {

@@ -457,6 +457,7 @@ START_TEST(calls_that_fail)
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
 	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
 	ck_assert_int_eq(server.session->failure.error, EADDRNOTAVAIL);
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "or the port is taken"));
 	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), 0);
 	fake_fail_next(core->fabric, FAKE_LISTEN, -EADDRINUSE);
 	ck_assert_int_eq(id_listen(listener, 0), STATUS_FABRIC);
