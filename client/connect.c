@@ -114,7 +114,7 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	if (r == 0 && connect.param.initiator_depth == 0xff)
 		connect.param.initiator_depth = (uint32_t)(max_depth < 0xff ? max_depth : 0xff);
 	if (r == 0)
-		r = id_fill_resolve(id, way->src, way->dst, left(deadline), &m, &to);
+		r = id_fill_resolve(id, "connect_to", way->src, way->dst, left(deadline), &m, &to);
 	if (r < 0)
 		return r;
 	m.route = true;

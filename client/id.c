@@ -399,14 +399,14 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 	return r;
 }
 
-int id_fill_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+int id_fill_resolve(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
 		    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
 		    struct resolve_message *ret)
 {
 	int r;
 
 	if (timeout_ms <= 0)
-		return fail(EINVAL, "resolve_addr: the timeout is not positive");
+		return fail(EINVAL, "%s: the timeout is not positive", name);
 	r = out_address(&ret->dst, dst);
 	if (r == 0 && src)
 		r = out_address(&ret->src, src);
@@ -425,15 +425,16 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
+	/* The program's call, by which its DONE and its failures are known. */
+	const char *name = route ? "resolve" : "resolve_addr";
 	struct resolve_message to;
-	int r = id_fill_resolve(id, src, dst, timeout_ms, &m, &to);
+	int r = id_fill_resolve(id, name, src, dst, timeout_ms, &m, &to);
 
 	if (r < 0)
 		return r;
 	m.route = route;
-	return call ? wire_begin(id->session, call, "resolve_addr", id->handle, &request,
-				 timeout_ms) :
-		      wire_do(id->session, "resolve_addr", id->handle, &request, true, NULL);
+	return call ? wire_begin(id->session, call, name, id->handle, &request, timeout_ms) :
+		      wire_do(id->session, name, id->handle, &request, true, NULL);
 }
 
 static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)

@@ -342,7 +342,7 @@ struct resolve_message {
 	Rdmabroker__Address src, dst;
 };
 /* M points into RET. */
-int id_fill_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
+int id_fill_resolve(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
 		    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
 		    struct resolve_message *ret);
 

@@ -77,7 +77,7 @@ enum rdmabroker_flags {
 struct rdmabroker_options {
 	size_t size; /* sizeof(struct rdmabroker_options), so that the struct can grow */
 	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
-	unsigned flags; /* of enum rdmabroker_flags */
+	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EINVAL */
 	int call_timeout_ms; /* for calls that the broker answers at once; 0: the default */
 };
 
@@ -357,7 +357,8 @@ struct rdmabroker_reload_result {
  * Returns:
  *   0; -ECONNREFUSED or -ENOENT where no broker runs; -EACCES where policy refuses the user; -EPROTO
  *   where the broker speaks another version; -EDQUOT at a limit of the user; -EBUSY at a limit of the
- *   rule; -ETIMEDOUT.
+ *   rule; -EINVAL: options.size is too small, options.flags has a bit that this library does not know, or
+ *   RDMABROKER_FORK_SAFE comes too late; -ETIMEDOUT.
  * Notes:
  *   Where it fails there is no session to ask: *@ret is left alone, and rdmabroker_open_error() has the
  *   words.
@@ -485,7 +486,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
  * rdmabroker_get_option - What is in force, by the program's wish and by policy.
  * @ret: The value; -1: nothing was set, the kernel's default holds.
  * Returns:
- *   0; -EINVAL: there is no such option.
+ *   0; -ENOSYS: there is no such option.
  */
 int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option option, int *ret);
 
@@ -493,9 +494,11 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
  * rdmabroker_bind_addr - Bind an id to a local address.
  * @addr: sockaddr_in or sockaddr_in6; the wildcard address and port 0 are allowed.
  * Returns:
- *   0; -EADDRINUSE, -EADDRNOTAVAIL; -ENODEV: no RDMA device has the address; -EACCES: policy allows
- *   neither to listen nor to connect from there, or the port is below 1024 and no listen rule names it;
- *   -EINVAL: the id is bound already.
+ *   0; -EADDRINUSE: the port is taken; -EADDRNOTAVAIL: it is taken by a wildcard address, or @addr is a
+ *   wildcard and it is taken on some address, or the address is not this host's (the failure's text says
+ *   which, where that is known); -ENODEV: no RDMA device has the address; -EACCES: policy allows neither to
+ *   listen nor to connect from there, or the port is below 1024 and no listen rule names it; -EINVAL: the
+ *   id is bound already.
  * See also:
  *   rdma_bind_addr
  */
@@ -505,8 +508,12 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
  * rdmabroker_listen - Take requests from now on.
  * @backlog: Requests that may wait for their answer; what is past it is rejected as busy. 0: the broker's default, which
  *   is also the least. Policy may lower it.
+ * Description:
+ *   An id that is not bound takes the IPv4 wildcard address and a free port, which
+ *   rdmabroker_id_get_local_port() tells.
  * Returns:
- *   0; -EACCES by policy; -EINVAL: not bound, or bound with REUSEADDR; -EADDRINUSE.
+ *   0; -EACCES by policy; -EINVAL: bound with REUSEADDR, or it listens or connects already; -EADDRINUSE,
+ *   -EADDRNOTAVAIL: the port is taken.
  * See also:
  *   rdma_listen
  */

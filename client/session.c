@@ -16,6 +16,7 @@
 #include "proto/version.h"
 
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
+#define FLAGS ((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY))
 
 static _Thread_local char open_error[512] = "no session was opened yet";
 
@@ -160,9 +161,8 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
  */
 static bool want_fork_safe(const struct rdmabroker_options *options)
 {
-	return (options && options->size >= sizeof(*options) &&
-		(options->flags & RDMABROKER_FORK_SAFE)) ||
-	       getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE");
+	return (options && (options->flags & RDMABROKER_FORK_SAFE)) || getenv("RDMAV_FORK_SAFE") ||
+	       getenv("IBV_FORK_SAFE");
 }
 
 int rdmabroker_get_fork_status(void)
@@ -174,16 +174,21 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 {
 	const char *path = options && options->socket ? options->socket :
 							secure_getenv("RDMABROKER_SOCKET");
+	unsigned unknown = options ? options->flags & ~FLAGS : 0;
 	struct rdmabroker *session;
 	int timeout_ms, r;
 
+	if (options && options->size < sizeof(*options))
+		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
+	/* A program that asks for more than this library can is to know it. */
+	if (unknown)
+		return open_fail(EINVAL, "options.flags has 0x%x, which this library does not know",
+				 unknown);
 	/* Where the kernel takes care of it nothing is to be done, and it is never too late. */
 	if (want_fork_safe(options) && ibv_is_fork_initialized() == IBV_FORK_DISABLED &&
 	    ibv_fork_init() != 0 && options && (options->flags & RDMABROKER_FORK_SAFE))
 		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
 					 "the kernel does not support it");
-	if (options && options->size < sizeof(*options))
-		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return open_fail(ENOMEM, "out of memory");

@@ -257,6 +257,11 @@ START_TEST(address_and_route)
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_DONE));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ADDR_RESOLVED));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ROUTE_RESOLVED));
+	/* A failure is told by the name of the call that was made. */
+	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
+	expect_done(n, "resolve", -EINVAL);
+	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7471), T), 0);
+	expect_done(n, "resolve_addr", -EINVAL);
 	rdmabroker_close(n);
 	rdmabroker_close(c);
 	rdmabroker_close(s);
@@ -276,6 +281,52 @@ START_TEST(attributes_that_are_asked_for)
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
 	for (int i = 0; i < 16; i++)
 		ck_assert_uint_eq(attr.ah_attr.grh.dgid.raw[i], FAKE_DGID);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* As the kernel has it: it takes the wildcard address and a port of its own. */
+START_TEST(an_id_that_listens_unbound)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_id *id;
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_listen(id, 0), 0);
+	ck_assert_int_eq(rdmabroker_id_get_local_addr(id)->sa_family, AF_INET);
+	ck_assert_uint_ne(rdmabroker_id_get_local_port(id), 0);
+	expect_failure(s, rdmabroker_listen(id, 0), EINVAL, "listening");
+	rdmabroker_close(s);
+}
+END_TEST
+
+static void do_remove_device(void *arg)
+{
+	(void)arg;
+	fake_remove_device(harness.core->fabric, "fake0");
+}
+
+static void do_add_device(void *arg)
+{
+	(void)arg;
+	fake_add_device(harness.core->fabric, "fake0");
+}
+
+/* An id is made by its first call, or at once where no call waits: then an event tells. */
+START_TEST(an_id_without_a_device)
+{
+	struct rdmabroker *s = open_session(0), *n = open_session(RDMABROKER_NONBLOCK);
+	struct rdmabroker_id *id;
+
+	in_server(do_remove_device, NULL);
+	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+	expect_failure(s, rdmabroker_bind_addr(id, addr(7471)), ENODEV, "device");
+	in_server(do_add_device, NULL);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(7471)), 0);
+	in_server(do_remove_device, NULL);
+	ck_assert_int_eq(rdmabroker_create_id(n, &id, NULL, RDMABROKER_PS_TCP), 0);
+	expect_done(n, "create_id", -ENODEV);
+	rdmabroker_close(n);
 	rdmabroker_close(s);
 }
 END_TEST
@@ -574,6 +625,7 @@ END_TEST
 
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
 	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
-	  numbers_come_back, address_and_route, attributes_that_are_asked_for, the_server_dies,
-	  a_child_stays_out, status_counts, a_look_up, ece_travels_both_ways, groups,
-	  options_are_read_back, an_id_changes_hands, stale_rejects_are_tried_again)
+	  numbers_come_back, address_and_route, attributes_that_are_asked_for,
+	  an_id_that_listens_unbound, an_id_without_a_device, the_server_dies, a_child_stays_out,
+	  status_counts, a_look_up, ece_travels_both_ways, groups, options_are_read_back,
+	  an_id_changes_hands, stale_rejects_are_tried_again)
