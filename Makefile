@@ -199,7 +199,7 @@ install: all
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
-	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*.rules) $(call to,$(DOCDIR))/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*) $(call to,$(DOCDIR))/examples
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done

@@ -403,6 +403,23 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
+/* What is asked for is nothing; any end of the connection ends the wait. */
+int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
+{
+	struct call call = { .name = "wait_disconnected" };
+	int r = wire_check_process(id->session);
+
+	if (r < 0)
+		return r;
+	if (id_is_datagram(id))
+		return fail(EINVAL, "wait_disconnected: an id for datagrams has no connection");
+	if (is_disconnected(id))
+		return 0;
+	return id_await(id, &call, BIT(DISCONNECTED),
+			BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE),
+			now_ms() + timeout_ms);
+}
+
 int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)
 {
 	struct event *event;

@@ -831,6 +831,22 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);
 int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
+/**
+ * rdmabroker_wait_disconnected - Wait until a connection has ended, by whichever side.
+ * @timeout_ms: How long; a connection may last, so a server calls it again after -ETIMEDOUT.
+ * Description:
+ *   Nothing is asked of the peer. Takes the id's DISCONNECTED; other events stay where they are. Where
+ *   that was taken before, also by rdmabroker_get_event(), it returns at once. The QP is left as it is:
+ *   rdmabroker_disconnect() moves it to ERR, which flushes its work requests, and
+ *   rdmabroker_destroy_qp() destroys it.
+ * Returns:
+ *   0; -ETIMEDOUT: it has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH and what
+ *   CONNECT_ERROR says, where the connection failed before it was made; -EINVAL: the id is one for
+ *   datagrams.
+ * See also:
+ *   rdmabroker_get_request, rdmabroker_accept_wait
+ */
+int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
 
 /**
  * rdmabroker_get_devices - Open all devices that policy lets this user have.

@@ -21,14 +21,21 @@ $(guest-stamp):
 
 # Programs of the suites; hostile speaks the protocol by itself, api, calls and killed through the library,
 # sidebyside through the library and through librdmacm, dropin through librdmacm or what takes its place.
+guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
 	sanitizer-probe sidebyside slow.so) \
-	$(O)/tests/bench/overload
+	$(O)/tests/bench/overload $(guest-examples)
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libibverbs 2>/dev/null)
+
+$(guest-examples): $(O)/%: $(O)/obj/%.o $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
 $(O)/tests/guest/killed: $(call objs,$(guest-dir)/killed.c $(guest-dir)/killed-roles.c) $(O)/librdmabroker.so

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -575,6 +576,79 @@ START_TEST(an_id_changes_hands)
 }
 END_TEST
 
+static struct rdmabroker_id *accept_one(struct rdmabroker_id *listener,
+					struct rdmabroker_id *active)
+{
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct rdmabroker_id *passive;
+
+	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_request(listener, &passive, T), 0);
+	ck_assert_int_eq(rdmabroker_accept(passive, &param), 0);
+	rdmabroker_free_event(
+		expect(rdmabroker_id_get_session(active), RDMABROKER_EVENT_CONNECT_RESPONSE));
+	return passive;
+}
+
+static void *disconnect(void *id)
+{
+	return (void *)(intptr_t)rdmabroker_disconnect(id);
+}
+
+START_TEST(a_wait_for_the_end_of_a_connection)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471),
+			     *passive = accept_one(listener, active);
+	pthread_t thread;
+	void *r;
+
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	expect_failure(s, rdmabroker_wait_disconnected(passive, 1), ETIMEDOUT, "wait_disconnected");
+	ck_assert_int_eq(pthread_create(&thread, NULL, disconnect, active), 0);
+	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, T), 0);
+	pthread_join(thread, &r);
+	ck_assert_ptr_null(r);
+	/* It stays so; what came before is still there to be taken. */
+	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, 0), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	/* Taken as an event it counts as well. */
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
+	ck_assert_int_eq(rdmabroker_wait_disconnected(active, 0), 0);
+	rdmabroker_destroy_id(passive);
+	rdmabroker_destroy_id(active);
+
+	/* The client goes before it has confirmed. */
+	active = resolve(c, 7471);
+	passive = accept_one(listener, active);
+	rdmabroker_destroy_id(active);
+	expect_failure(s, rdmabroker_wait_disconnected(passive, T), ECONNREFUSED, "rejected");
+	rdmabroker_destroy_id(passive);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* Each other end of it is one too. */
+START_TEST(a_wait_for_the_end_that_fails)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *active = resolve(c, 7471), *datagrams,
+			     *passive = accept_one(start_listening(s, 7471), active);
+
+	ck_assert_int_eq(rdmabroker_create_id(s, &datagrams, NULL, RDMABROKER_PS_UDP), 0);
+	expect_failure(s, rdmabroker_wait_disconnected(datagrams, T), EINVAL, "datagrams");
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	in_server(do_remove_device, NULL);
+	expect_failure(s, rdmabroker_wait_disconnected(passive, T), ENODEV, "removed");
+	stop_server();
+	expect_failure(c, rdmabroker_wait_disconnected(active, T), ENODEV, "removed");
+	expect_failure(c, rdmabroker_wait_disconnected(active, T), ECONNRESET, "lost");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 static void do_reject_stale(void *arg)
 {
 	fake_reject_stale(harness.core->fabric, *(unsigned *)arg);
@@ -628,4 +702,5 @@ UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
 	  numbers_come_back, address_and_route, attributes_that_are_asked_for,
 	  an_id_that_listens_unbound, an_id_without_a_device, the_server_dies, a_child_stays_out,
 	  status_counts, a_look_up, ece_travels_both_ways, groups, options_are_read_back,
-	  an_id_changes_hands, stale_rejects_are_tried_again)
+	  an_id_changes_hands, stale_rejects_are_tried_again, a_wait_for_the_end_of_a_connection,
+	  a_wait_for_the_end_that_fails)

@@ -192,6 +192,28 @@ case_connect_to_refused() {
 	holdings_are_back
 }
 
+# ---- the examples that are installed ----
+
+# A server with deadlines, and a client that does not block.
+case_examples() {
+	local server text
+	users_policy
+	remember_holdings
+	as alice blocking-server 7471 3 > server 2>&1 &
+	server=$!
+	await 'grep -q "^listening on port 7471" server'
+	for text in one two "and three"; do
+		as bob event-client $A 7471 "$text"
+	done
+	wait $server || fail "the server: $(cat server)"
+	assert_eq "$(grep -v ^listening server | sort)" "$(printf 'and three\none\ntwo')"
+
+	# Nobody listens any more: the client says so.
+	as bob event-client $A 7471 again > client 2>&1 && fail "it has connected"
+	assert_contains "$(cat client)" "REJECTED: nobody listens there"
+	holdings_are_back
+}
+
 # ---- datagrams ----
 
 case_datagrams() {
