@@ -10,14 +10,14 @@
 
 /* Life */
 
-/* What is answered answers all that was asked before. */
-static void ask_for_an_answer(struct rdmabroker *session)
+/* A reply implies that all earlier requests were processed. */
+static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
 	REQUEST(request, LIST_DEVICES, list_devices, &m);
 	struct call like = { .name = "list_devices", .silent = true, .answered = true };
 
-	wire_post(session, &like, &request, session->call_timeout_ms);
+	return wire_post(session, &like, &request, wait ? session->call_timeout_ms : 0);
 }
 
 /* With all numbers taken, those whose ids were destroyed just now come free with the answer to that. */
@@ -35,7 +35,9 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	session_unlock(session);
 	if (!is_full)
 		return r;
-	ask_for_an_answer(session);
+	r = ask_for_an_answer(session, wait);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&session->lock);
 	do
 		r = ids_add(&session->ids, id, session->max_ids, &id->handle);

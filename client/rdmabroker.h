@@ -18,16 +18,38 @@
  *   taken them, and the outcome comes as an event. For each of these there is a form that ends in
  *   _wait, which returns with the outcome or at its deadline.
  *
- *   In a session opened with RDMABROKER_NONBLOCK no call waits: each returns once its request is on its
- *   way, and the answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their
- *   own, only on failure for the others). Excepted are the _wait forms, create_ep, and the calls that give
- *   something back: open, open_device, get_devices, get_verbs, get_pd, create_qp, set_qp, init_qp_attr,
- *   get_option, get_request, export_id, import_id, migrate_id, destroy_id_wait, and those for admins:
- *   get_status, get_rules, explain, reload, watch. They wait as ever. -EAGAIN: the socket is full, nothing
- *   was sent; take events, then try again.
+ *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is on its way, and the
+ *   answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their own, only on failure
+ *   for the others). -EAGAIN: the socket is full, nothing was sent; take events, then try again. These wait
+ *   all the same:
+ *     - those that are given a deadline, until then: the _wait forms, wait_disconnected, get_request,
+ *       get_event, get_notice, and create_ep of an address to connect to;
+ *     - those that give back what only the broker knows, at most call_timeout_ms: open, open_device,
+ *       get_devices, get_option, export_id, import_id, migrate_id, and for admins get_status, get_rules,
+ *       get_list, kick, drain, get_metrics, watch, explain and reload;
+ *     - get_verbs, get_pd and create_qp, where the id's device is not open in the session yet;
+ *     - create_qp, set_qp, init_qp_attr and accept, where no event has told what the QP needs: of an id that
+ *       listens, or was imported and is no request, and of a request after set_option;
+ *     - destroy_id, close_device, free_devices, and get_event when it confirms a connection, as long as the
+ *       socket is full;
+ *     - getaddrinfo, for name servers.
+ *   So a program that must not wait opens its session and its devices (get_devices) before its loop begins,
+ *   and keeps them open: then nothing from resolve to destroy_id waits for the broker. Opening a device,
+ *   registering memory and destroying a QP are calls into the kernel, which take their time.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
  *   broker is gone. After -ECONNRESET the session can only be closed.
+ *
+ * Teardown
+ *   Destroy in this order:
+ *     1. the QP, with destroy_qp;
+ *     2. the completion queues, memory regions and PDs that the program made on the device;
+ *     3. the id, with destroy_id: it disconnects, and closes the device that get_verbs opened for the id;
+ *     4. devices that the program opened, with close_device or free_devices;
+ *     5. the session, with close, which destroys and frees all ids that are left.
+ *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event brings a new id,
+ *   which has to be destroyed even if the program does not want it: that rejects the request. Call
+ *   disconnect_wait before destroy_id where the program has to know that the peer was told.
  *
  * Threads
  *   A session and its ids can be used by several threads. An id must not be destroyed while another
@@ -139,6 +161,11 @@ enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_DRAINING = 4, /* the broker is drained: it takes nothing new */
 };
 
+/*
+ * Beware: a member that is left out is 0, and 0 is no default. { .private_data = ..., .private_data_len = ... }
+ * asks for no retries, no RNR retries, and neither RDMA reads nor atomics. Where a call is given NULL instead of
+ * this struct it takes responder_resources and initiator_depth 0xff, retry_count and rnr_retry_count 7.
+ */
 struct rdmabroker_conn_param {
 	const void *private_data;
 	uint8_t private_data_len;
@@ -625,7 +652,8 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
 
 /**
  * rdmabroker_connect - Send a connect request.
- * @param: May be NULL where the library knows the QP.
+ * @param: May be NULL where the library knows the QP. Otherwise set all members, see
+ *   struct rdmabroker_conn_param: 0 is no default.
  * Description:
  *   Outcome: ESTABLISHED where the library knows the QP, else CONNECT_RESPONSE, after which the program
  *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. With _wait
@@ -717,7 +745,7 @@ const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_i
 
 /**
  * rdmabroker_accept - Accept a connect request.
- * @param: May be NULL where the library knows the QP.
+ * @param: As for rdmabroker_connect().
  * Description:
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:

@@ -17,7 +17,7 @@ HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o wa
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,nldev node routes routes_messages)
 
 # These are on the library with its calls hooked; their rule is in tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages library_waits)
 
 $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/hooks/hooks.h"
+#include "tests/unit/liar.h"
+
+/*
+ * Which calls wait in a session with RDMABROKER_NONBLOCK: those that rdmabroker.h names under "Forms of the
+ * calls", and no other. The broker takes requests here and does not answer: a call that waits ends at its
+ * deadline, which is counted.
+ */
+
+#define DEADLINE_MS 1000
+
+static struct rdmabroker_id *id, *listener, *request;
+static struct ibv_context *verbs;
+static int value, fd;
+
+static const struct sockaddr *addr(void)
+{
+	static const struct sockaddr_in in = {
+		.sin_family = AF_INET,
+		.sin_port = 0x2f1d,
+		.sin_addr.s_addr = 0x0100090a,
+	};
+
+	return (const struct sockaddr *)&in;
+}
+
+static void drop_events(void)
+{
+	struct rdmabroker_event *event;
+
+	while (rdmabroker_get_event(session, &event, 0) == 0)
+		rdmabroker_free_event(event);
+}
+
+/* What an event of that type tells of HANDLE; REQUEST_ID 0: it brings none. */
+static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	Rdmabroker__IdInfo info = RDMABROKER__ID_INFO__INIT;
+	Rdmabroker__QpAttr attr = RDMABROKER__QP_ATTR__INIT;
+
+	attr.mask = IBV_QP_STATE;
+	info.device = (char *)"fake0";
+	event.id = handle;
+	event.type = type;
+	event.request_id = request_id;
+	event.info = &info;
+	event.init = event.rtr = event.rts = &attr;
+	liar_send_event(&event);
+}
+
+/* ID is resolved, LISTENER has got REQUEST; the device is not open. Nothing is answered from now on. */
+static void set_up(void)
+{
+	struct rdmabroker_event *event;
+
+	liar_set_up();
+	liar_open(RDMABROKER_NONBLOCK, DEADLINE_MS);
+	id = liar_make_id();
+	listener = liar_make_id();
+	ck_assert_int_eq(rdmabroker_listen(listener, 0), 0);
+	send_event(1, RDMABROKER_EVENT_ADDR_RESOLVED, 0);
+	drop_events();
+	send_event(2, RDMABROKER_EVENT_CONNECT_REQUEST, 0x80000000u);
+	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
+	request = event->id;
+	rdmabroker_free_event(event);
+	liar.answer = NULL;
+}
+
+static void open_device(void)
+{
+	liar.answer = liar_say_yes;
+	ck_assert_int_eq(rdmabroker_open_device(session, NULL, &verbs), 0);
+	drop_events();
+	liar.answer = NULL;
+}
+
+#define WAITS(call, error)                                                                      \
+	do {                                                                                    \
+		unsigned before = hooks_count_deadlines();                                      \
+                                                                                                \
+		ck_assert_int_eq((call), -(error));                                             \
+		ck_assert_msg(hooks_count_deadlines() == before + 1, "%s did not wait", #call); \
+	} while (0)
+
+#define DOES_NOT_WAIT(call, error)                                                        \
+	do {                                                                              \
+		unsigned before = hooks_count_deadlines();                                \
+                                                                                          \
+		ck_assert_int_eq((call), -(error));                                       \
+		ck_assert_msg(hooks_count_deadlines() == before, "%s has waited", #call); \
+	} while (0)
+
+START_TEST(calls_that_do_not_wait)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct addrinfo info = { .ai_flags = AI_PASSIVE, .ai_addr = (struct sockaddr *)addr() };
+	struct ibv_qp_attr qp_attr = { .qp_state = IBV_QPS_INIT };
+	struct rdmabroker_event *event;
+	struct rdmabroker_notice *notice;
+	struct rdmabroker_id *other;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+
+	DOES_NOT_WAIT(rdmabroker_create_id(session, &other, NULL, RDMABROKER_PS_TCP), 0);
+	DOES_NOT_WAIT(rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1), 0);
+	DOES_NOT_WAIT(rdmabroker_bind_addr(other, addr()), 0);
+	DOES_NOT_WAIT(rdmabroker_listen(other, 0), 0);
+	DOES_NOT_WAIT(rdmabroker_resolve_addr(other, NULL, addr(), 1), 0);
+	DOES_NOT_WAIT(rdmabroker_resolve_route(other, 1), 0);
+	DOES_NOT_WAIT(rdmabroker_resolve(other, NULL, addr(), 1), 0);
+	DOES_NOT_WAIT(rdmabroker_connect(other, &param), 0);
+	DOES_NOT_WAIT(rdmabroker_establish(other), 0);
+	DOES_NOT_WAIT(rdmabroker_notify(other, IBV_EVENT_COMM_EST), 0);
+	DOES_NOT_WAIT(rdmabroker_join_multicast(other, addr(), 1, NULL), 0);
+	DOES_NOT_WAIT(rdmabroker_leave_multicast(other, addr()), 0);
+	DOES_NOT_WAIT(rdmabroker_reject(other, NULL, 0), 0);
+	DOES_NOT_WAIT(rdmabroker_reject_ece(other, NULL, 0), 0);
+	DOES_NOT_WAIT(rdmabroker_disconnect(other), 0);
+	DOES_NOT_WAIT((rdmabroker_destroy_id(other), 0), 0);
+	DOES_NOT_WAIT(rdmabroker_create_ep(session, &other, &info, RDMABROKER_PS_TCP, NULL, NULL,
+					   DEADLINE_MS),
+		      0);
+	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), EAGAIN);
+	DOES_NOT_WAIT(rdmabroker_get_notice(session, &notice, 0), EINVAL);
+
+	/* The device is open: neither do those that need it. */
+	open_device();
+	DOES_NOT_WAIT(rdmabroker_init_qp_attr(id, &qp_attr, &value), 0);
+	DOES_NOT_WAIT(rdmabroker_get_verbs(id, &context), 0);
+	DOES_NOT_WAIT(rdmabroker_get_pd(id, &pd), 0);
+	DOES_NOT_WAIT(rdmabroker_create_qp(id, NULL, &attr), 0);
+	DOES_NOT_WAIT(rdmabroker_connect(id, NULL), 0);
+	DOES_NOT_WAIT(rdmabroker_create_qp(request, NULL, &attr), 0);
+	DOES_NOT_WAIT(rdmabroker_accept(request, NULL), 0);
+	/* It moves the QP and confirms. */
+	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0);
+	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(event->type, RDMABROKER_EVENT_ESTABLISHED);
+	rdmabroker_free_event(event);
+	DOES_NOT_WAIT((rdmabroker_destroy_qp(id), 0), 0);
+	DOES_NOT_WAIT((rdmabroker_destroy_id(id), 0), 0);
+	DOES_NOT_WAIT((rdmabroker_destroy_id(listener), 0), 0);
+	DOES_NOT_WAIT((rdmabroker_destroy_id(request), 0), 0);
+	DOES_NOT_WAIT((rdmabroker_close_device(session, verbs), 0), 0);
+}
+END_TEST
+
+START_TEST(calls_with_a_deadline)
+{
+	struct ibv_device device = { .name = "fake0" };
+	struct ibv_context context = { .device = &device };
+	struct ibv_cq cq = { .context = &context };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .send_cq = &cq, .recv_cq = &cq };
+	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct addrinfo info = { .ai_addr = (struct sockaddr *)addr() };
+	struct rdmabroker_ud_param ud;
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *other;
+
+	WAITS(rdmabroker_get_event(session, &event, DEADLINE_MS), EAGAIN);
+	WAITS(rdmabroker_get_request(listener, &other, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_wait_disconnected(id, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_resolve_addr_wait(id, NULL, addr(), DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_resolve_route_wait(id, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_resolve_wait(id, NULL, addr(), DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_connect_wait(id, &param, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_accept_wait(request, &param, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_disconnect_wait(id, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_join_multicast_wait(id, addr(), 1, &ud, DEADLINE_MS), ETIMEDOUT);
+	other = liar_make_id();
+	WAITS(rdmabroker_connect_to_wait(other, NULL, addr(), NULL, &attr, &param, DEADLINE_MS),
+	      ETIMEDOUT);
+	WAITS(rdmabroker_create_ep(session, &other, &info, RDMABROKER_PS_TCP, NULL, NULL,
+				   DEADLINE_MS),
+	      ETIMEDOUT);
+	WAITS(rdmabroker_destroy_id_wait(id, DEADLINE_MS), ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(calls_that_give_something_back)
+{
+	struct rdmabroker_question question = { .size = sizeof(question), .operation = "listen" };
+	struct rdmabroker_reload_result *reloaded;
+	struct rdmabroker_explanation *explanation;
+	struct rdmabroker_status *status;
+	struct rdmabroker_notice *notice;
+	struct rdmabroker_list *list;
+	struct rdmabroker_rule *rules;
+	struct ibv_context **devices;
+	struct rdmabroker_id *other;
+	char *metrics;
+	size_t n;
+
+	WAITS(rdmabroker_open_device(session, NULL, &verbs), ETIMEDOUT);
+	WAITS(rdmabroker_get_devices(session, &devices, &n), ETIMEDOUT);
+	WAITS(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), ETIMEDOUT);
+	WAITS(rdmabroker_export_id(id, &fd), ETIMEDOUT);
+	WAITS(rdmabroker_import_id(session, STDIN_FILENO, &other), ETIMEDOUT);
+	WAITS(rdmabroker_migrate_id(id, session), ETIMEDOUT);
+	WAITS(rdmabroker_get_status(session, &status), ETIMEDOUT);
+	WAITS(rdmabroker_get_rules(session, &rules, &n), ETIMEDOUT);
+	WAITS(rdmabroker_get_list(session, &list), ETIMEDOUT);
+	WAITS(rdmabroker_kick(session, 1, 0), ETIMEDOUT);
+	WAITS(rdmabroker_drain(session, 0), ETIMEDOUT);
+	WAITS(rdmabroker_get_metrics(session, &metrics), ETIMEDOUT);
+	WAITS(rdmabroker_watch(session, NULL), ETIMEDOUT);
+	WAITS(rdmabroker_get_notice(session, &notice, DEADLINE_MS), EAGAIN);
+	WAITS(rdmabroker_explain(session, &question, &explanation), ETIMEDOUT);
+	WAITS(rdmabroker_reload(session, &reloaded), ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(calls_that_open_the_device)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct ibv_pd *pd;
+
+	WAITS(rdmabroker_get_verbs(id, &verbs), ETIMEDOUT);
+	WAITS(rdmabroker_get_pd(id, &pd), ETIMEDOUT);
+	WAITS(rdmabroker_create_qp(id, NULL, &attr), ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(what_no_event_has_told)
+{
+	struct ibv_qp_attr qp_attr = { .qp_state = IBV_QPS_RTR };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+
+	WAITS(rdmabroker_init_qp_attr(listener, &qp_attr, &value), ETIMEDOUT);
+	open_device();
+	ck_assert_int_eq(rdmabroker_create_qp(request, NULL, &attr), 0);
+	ck_assert_int_eq(rdmabroker_set_option(request, RDMABROKER_OPTION_TOS, 1), 0);
+	WAITS(rdmabroker_accept(request, NULL), ETIMEDOUT);
+}
+END_TEST
+
+/* Those that cannot say no: they wait for room, once. */
+START_TEST(a_full_socket)
+{
+	struct rdmabroker_id *other = liar_make_id(), *more[8];
+
+	open_device();
+	liar.is_deaf = true;
+	while (rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1) == 0)
+		;
+	DOES_NOT_WAIT(rdmabroker_bind_addr(other, addr()), EAGAIN);
+	DOES_NOT_WAIT(rdmabroker_create_id(session, &more[0], NULL, RDMABROKER_PS_TCP), EAGAIN);
+	WAITS((rdmabroker_close_device(session, verbs), 0), 0);
+	WAITS((rdmabroker_destroy_id(other), 0), 0);
+	/* For want of that the session is lost. */
+	DOES_NOT_WAIT(rdmabroker_bind_addr(id, addr()), ECONNRESET);
+}
+END_TEST
+
+/* With all numbers taken the broker is asked which are free again: with room, or not at all. */
+START_TEST(a_full_socket_and_no_number)
+{
+	struct rdmabroker_id *other;
+
+	rdmabroker_close(session);
+	close(liar.sock);
+	liar.max_ids = 2;
+	liar.answer = liar_say_yes;
+	liar_open(RDMABROKER_NONBLOCK, DEADLINE_MS);
+	id = liar_make_id();
+	other = liar_make_id();
+	drop_events();
+	liar.answer = NULL;
+	rdmabroker_destroy_id(other);
+	liar.is_deaf = true;
+	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
+		;
+	DOES_NOT_WAIT(rdmabroker_create_id(session, &other, NULL, RDMABROKER_PS_TCP), EAGAIN);
+}
+END_TEST
+
+UNIT_MAIN("library_waits", set_up, liar_tear_down, calls_that_do_not_wait, calls_with_a_deadline,
+	  calls_that_give_something_back, calls_that_open_the_device, what_no_event_has_told,
+	  a_full_socket, a_full_socket_and_no_number)
