@@ -71,6 +71,19 @@ bool addr_is_wildcard(const struct sockaddr *addr)
 	}
 }
 
+bool addr_is_loopback(const struct sockaddr *addr)
+{
+	switch (addr->sa_family) {
+	case AF_INET:
+		return ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24 ==
+		       IN_LOOPBACKNET;
+	case AF_INET6:
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+	default:
+		return false;
+	}
+}
+
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)

@@ -14,5 +14,6 @@ const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN]);
 socklen_t addr_len(const struct sockaddr *addr); /* 0: a family we do not take */
 uint16_t addr_port(const struct sockaddr *addr); /* host order */
 bool addr_is_wildcard(const struct sockaddr *addr);
+bool addr_is_loopback(const struct sockaddr *addr);
 /* The same host or group, whatever the ports. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);

@@ -59,6 +59,12 @@ int failure_set_bind(struct failure *failure, int r, const char *verb, const str
 	char text[ADDR_STRLEN];
 
 	addr_to_string(addr, text);
+	if (r == -ENODEV && addr && addr_is_loopback(addr)) {
+		failure_set(failure, STATUS_FABRIC,
+			    "%s %s: no RDMA device has the loopback address", verb, text);
+		failure->error = ENODEV;
+		return STATUS_FABRIC;
+	}
 	if (r != -EADDRNOTAVAIL)
 		return failure_set_fabric(failure, r, "%s%s%s", verb, addr ? " " : "",
 					  addr ? text : "");

@@ -458,6 +458,10 @@ START_TEST(calls_that_fail)
 	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
 	ck_assert_int_eq(server.session->failure.error, EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "or the port is taken"));
+	fake_fail_next(core->fabric, FAKE_BIND, -ENODEV);
+	ck_assert_int_eq(id_bind(listener, pair_addr("127.0.0.1", 7471)), STATUS_FABRIC);
+	ck_assert_int_eq(server.session->failure.error, ENODEV);
+	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "the loopback address"));
 	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), 0);
 	fake_fail_next(core->fabric, FAKE_LISTEN, -EADDRINUSE);
 	ck_assert_int_eq(id_listen(listener, 0), STATUS_FABRIC);
