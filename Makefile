@@ -127,7 +127,7 @@ build-packages deb-packages test-packages:
 check: test-packages
 	+$(Q)O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
-check-unit: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl
+check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
 
 check-calls:

@@ -31,7 +31,7 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static void usage(FILE *f)
+static void usage(void)
 {
 	fputs("rdmabrokerd [OPTION ...]\n"
 	      "rdmabrokerd --check [--json] [FILE ...]\n"
@@ -50,7 +50,14 @@ static void usage(FILE *f)
 	      "\n"
 	      "Signals: HUP reloads policy and configuration, TERM and INT stop.\n"
 	      "See rdmabrokerd(8), rdmabroker.rules(5), rdmabrokerd.conf(5).\n",
-	      f);
+	      stdout);
+}
+
+/* The text of --help would push the error off the screen. */
+static int see_help(void)
+{
+	fputs("rdmabrokerd: see rdmabrokerd --help\n", stderr);
+	return 2;
 }
 
 static int serve(const struct broker_options *options)
@@ -96,24 +103,22 @@ int main(int argc, char **argv)
 			puts("rdmabrokerd " RDMABROKER_VERSION);
 			return EXIT_SUCCESS;
 		case 'h':
-			usage(stdout);
+			usage();
 			return EXIT_SUCCESS;
 		default:
-			usage(stderr);
-			return 2;
+			/* What is wrong getopt has said. */
+			return see_help();
 		}
 	}
 	if (check)
 		return broker_check(&options, argv + optind, (size_t)(argc - optind), json);
 	if (json) {
-		fputs("rdmabrokerd: --json goes with --check.\n", stderr);
-		usage(stderr);
-		return 2;
+		fputs("rdmabrokerd: --json goes with --check\n", stderr);
+		return see_help();
 	}
 	if (optind < argc) {
-		fprintf(stderr, "rdmabrokerd: '%s' is not expected here.\n", argv[optind]);
-		usage(stderr);
-		return 2;
+		fprintf(stderr, "rdmabrokerd: '%s' is not expected here\n", argv[optind]);
+		return see_help();
 	}
 	return serve(&options);
 }

@@ -105,7 +105,7 @@ const struct verb *find_verb(const char *name)
 			return &verbs[i];
 		near_offer(&near, verbs[i].name);
 	}
-	complain_unknown("verb", &near);
+	complain_unknown("verb", &near, NULL);
 	return NULL;
 }
 
@@ -173,7 +173,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (argc == 0 && ctl->version)
 		return verb_version(ctl, argv);
 	if (argc == 0) {
-		complain("what is to be done?");
+		complain("no verb given");
 		return see_help(NULL);
 	}
 	ctl->verb = find_verb(argv[0]);

@@ -19,7 +19,7 @@ const struct verb_option common_options[] = {
 	[COMMON_JSON] = { "json", NULL, "print one JSON object" },
 	[COMMON_SOCKET] = { "socket", "PATH",
 			    "where the daemon listens (default /run/rdmabroker/rdmabroker.sock)" },
-	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl" },
+	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl; -V likewise" },
 	{ NULL },
 };
 
@@ -44,10 +44,10 @@ static void complain_option(const char *word, const struct option *rows)
 		complain("unknown option in \"%s\"", word);
 		return;
 	}
-	near = (struct near){ .word = word + 2, .len = strcspn(word + 2, "=") };
+	near = (struct near){ .word = word + 2, .len = strcspn(word + 2, "="), .prefix = "--" };
 	for (; rows->name; rows++)
 		near_offer(&near, rows->name);
-	complain_unknown("option", &near);
+	complain_unknown("option", &near, NULL);
 }
 
 static const char *name_of(const struct option *rows, int value)
@@ -102,6 +102,8 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 	while ((c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
 		if (c == 'h')
 			c = COMMON + COMMON_HELP;
+		if (c == 'V')
+			c = COMMON + COMMON_VERSION;
 		if (c >= COMMON ? take_common(ctl, c - COMMON) : c >= OWN && take_own(ctl, c - OWN))
 			continue;
 		if (c == ':')
@@ -119,10 +121,29 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 
 bool read_common_options(struct ctl *ctl, int *argc, char ***argv)
 {
-	return read_options(ctl, "+:h", argc, argv);
+	return read_options(ctl, "+:hV", argc, argv);
+}
+
+/* Options behind the program's name are its own, and "--" says that whoever typed them knows. */
+static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
+{
+	char **all = *argv;
+
+	if (!read_options(ctl, "+:hV", argc, argv))
+		return false;
+	if (strcmp((*argv)[-1], "--") == 0 && *argv - 1 > all)
+		return true;
+	for (int i = 1; i < *argc; i++)
+		if ((*argv)[i][0] == '-') {
+			complain("put -- before the program: \"rdmabrokerctl run -- %s ...\"",
+				 (*argv)[0]);
+			return false;
+		}
+	return true;
 }
 
 bool read_verb_options(struct ctl *ctl, int *argc, char ***argv)
 {
-	return read_options(ctl, ":h", argc, argv);
+	return ctl->verb->run == verb_run ? read_run_options(ctl, argc, argv) :
+					    read_options(ctl, ":hV", argc, argv);
 }

@@ -34,13 +34,17 @@ void near_offer(struct near *near, const char *candidate)
 	near->distance = d;
 }
 
-void complain_unknown(const char *what, const struct near *near)
+void complain_unknown(const char *what, const struct near *near, const char *const *words)
 {
+	const char *prefix = near->prefix ?: "";
+
+	fprintf(stderr, "rdmabrokerctl: unknown %s \"%s%.*s\"", what, prefix, (int)near->len,
+		near->word);
 	if (near->best)
-		complain("unknown %s \"%.*s\", did you mean \"%s\"?", what, (int)near->len,
-			 near->word, near->best);
-	else
-		complain("unknown %s \"%.*s\"", what, (int)near->len, near->word);
+		fprintf(stderr, ", did you mean \"%s%s\"?", prefix, near->best);
+	for (size_t i = 0; !near->best && words && words[i]; i++)
+		fprintf(stderr, "%s%s", i == 0 ? ": it is one of " : ", ", words[i]);
+	fputc('\n', stderr);
 }
 
 static bool wants_colours(void)

@@ -16,12 +16,13 @@ __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 struct near {
 	const char *word;
 	size_t len;
+	const char *prefix; /* of the word and of all candidates, as it is typed; NULL: none */
 	const char *best;
 	size_t distance;
 };
 void near_offer(struct near *near, const char *candidate);
-/* 'unknown WHAT "WORD", did you mean "BEST"?' */
-void complain_unknown(const char *what, const struct near *near);
+/* 'unknown WHAT "WORD", did you mean "BEST"?'; or which there are, of WORDS unless that is NULL. */
+void complain_unknown(const char *what, const struct near *near, const char *const *words);
 
 enum colour {
 	COLOUR_NONE,

@@ -32,7 +32,7 @@ int read_word(const char *what, const char *word, const char *const *words)
 			return i;
 		near_offer(&near, words[i]);
 	}
-	complain_unknown(what, &near);
+	complain_unknown(what, &near, words);
 	return -1;
 }
 
@@ -61,6 +61,17 @@ int read_user(const char *name, uint32_t *ret)
 	return 0;
 }
 
+static void complain_address(const char *text)
+{
+	bool is_name = *text && text[strspn(text, "0123456789abcdefABCDEF.:%")] != '\0';
+
+	if (strchr(text, '/'))
+		complain("\"%s\" is a prefix; give one address", text);
+	else
+		complain("\"%s\" is no IPv4 or IPv6 address%s", text,
+			 is_name ? "; names are not looked up, give the address" : "");
+}
+
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
 	/* inet_pton() knows no scopes; getaddrinfo() takes "10.1" for 10.0.0.1. */
@@ -74,7 +85,7 @@ int read_address(const char *text, struct sockaddr_storage *ret)
 		memcpy(ret, info->ai_addr, info->ai_addrlen);
 		freeaddrinfo(info);
 	} else {
-		complain("\"%s\" is no IPv4 or IPv6 address", text);
+		complain_address(text);
 		return EXIT_USAGE;
 	}
 	return 0;
@@ -84,7 +95,12 @@ int read_port(const char *text, uint16_t *ret)
 {
 	unsigned long port;
 
-	if (!read_number(text, UINT16_MAX, &port) || port == 0) {
+	if (read_number(text, UINT16_MAX, &port) && port == 0) {
+		complain(
+			"port 0 stands for any that is free; give the one that is meant, 1 to 65535");
+		return EXIT_USAGE;
+	}
+	if (!read_number(text, UINT16_MAX, &port)) {
 		complain("a port is a number from 1 to 65535, not \"%s\"", text);
 		return EXIT_USAGE;
 	}

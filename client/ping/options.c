@@ -12,11 +12,11 @@
 enum {
 	EXIT_USAGE = 2,
 	OPTION_QPN = 0x100,
-	OPTION_VERSION,
 };
 
 static const char usage_text[] =
-	"Usage: rdmabroker-ping -s [-a ADDR] -p PORT [-Pqv] [-r TEXT] [-T SECONDS]\n"
+	"Usage: rdmabroker-ping -s [-a ADDR] -p PORT [-Pqv] [-C COUNT] [-r TEXT]\n"
+	"                       [-T SECONDS]\n"
 	"       rdmabroker-ping -c -a ADDR -p PORT [-kqRv] [-C COUNT] [-I SRC[:PORT]]\n"
 	"                       [-S SIZE] [-T SECONDS] [-t TOS]\n"
 	"\n"
@@ -26,16 +26,16 @@ static const char usage_text[] =
 	"  -c            connect\n"
 	"  -a ADDR       address to listen on (default 0.0.0.0), or to connect to\n"
 	"  -p PORT       its port; 0 with -s: the broker chooses\n"
+	"  -C COUNT      rounds (default 10); with -s the client's count is what counts\n"
 	"  -T SECONDS    give up when a step takes longer (default 30)\n"
 	"  -v            print each event\n"
 	"  -q            print errors only\n"
 	"  -h, --help    print this\n"
-	"      --version print the version\n"
+	"  -V, --version print the version\n"
 	"Server:\n"
 	"  -P            serve one client after another, until SIGTERM\n"
 	"  -r TEXT       reject every request, with TEXT as private data\n"
 	"Client:\n"
-	"  -C COUNT      rounds (default 10)\n"
 	"  -k            go on until SIGTERM or SIGINT instead\n"
 	"  -S SIZE       bytes a round, 1 to 1048576 (default 64)\n"
 	"  -I SRC[:PORT] source address to bind; [SRC]:PORT with IPv6\n"
@@ -74,34 +74,36 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
 	return 0;
 }
 
+/* Names are looked up. Returns 0, or what gai_strerror() knows. */
 static int resolve(struct sockaddr_storage *ret, const char *host, const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 	struct addrinfo *list;
+	int r = getaddrinfo(host, port, &hints, &list);
 
-	if (getaddrinfo(host, port, &hints, &list) != 0)
-		return -EINVAL;
+	if (r != 0)
+		return r;
 	*ret = (struct sockaddr_storage){ 0 };
 	memcpy(ret, list->ai_addr, list->ai_addrlen);
 	freeaddrinfo(list);
 	return 0;
 }
 
-/* SRC, SRC:PORT with IPv4 and names, [SRC]:PORT with IPv6. */
+/* SRC, SRC:PORT with IPv4 and names, [SRC]:PORT with IPv6. As resolve(); EAI_NONAME: it is none of these. */
 static int resolve_source(struct sockaddr_storage *ret, const char *text)
 {
 	char host[256], *port = NULL, *start = host;
 	uint64_t n;
 
 	if (strlen(text) >= sizeof(host))
-		return -EINVAL;
+		return EAI_NONAME;
 	strcpy(host, text);
 
 	if (*host == '[') {
 		char *end = strchr(host, ']');
 
 		if (!end || (end[1] && end[1] != ':'))
-			return -EINVAL;
+			return EAI_NONAME;
 		start = host + 1;
 		*end = '\0';
 		if (end[1])
@@ -111,19 +113,19 @@ static int resolve_source(struct sockaddr_storage *ret, const char *text)
 		*port++ = '\0';
 	}
 	if (port && parse_number(port, 0, UINT16_MAX, &n) < 0)
-		return -EINVAL;
+		return EAI_NONAME;
 	return resolve(ret, start, port ? port : "0");
 }
 
 /* What is only for one of the two roles, so that a slip of the finger does not pass silently. */
-static const char server_only[] = "Pr", client_only[] = "CISRkt";
+static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 {
 	static const struct option long_options[] = {
 		{ "help", no_argument, NULL, 'h' },
 		{ "qpn", required_argument, NULL, OPTION_QPN },
-		{ "version", no_argument, NULL, OPTION_VERSION },
+		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	struct options o = { .count = 10, .size = 64, .timeout_ms = 30000, .tos = -1 };
@@ -131,9 +133,9 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 	char seen_server = 0, seen_client = 0;
 	bool connect = false;
 	uint64_t n;
-	int c;
+	int c, r;
 
-	while ((c = getopt_long(argc, argv, "C:I:PRS:T:a:chkp:qr:st:v", long_options, NULL)) !=
+	while ((c = getopt_long(argc, argv, "C:I:PRS:T:Va:chkp:qr:st:v", long_options, NULL)) !=
 	       -1) {
 		if (c < 0x100 && strchr(server_only, c))
 			seen_server = (char)c;
@@ -208,11 +210,13 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			fputs(usage_text, stdout);
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
-		case OPTION_VERSION:
+		case 'V':
 			printf("rdmabroker-ping %s\n", rdmabroker_version());
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		default:
+			/* What is wrong getopt has said. */
+			complain("see rdmabroker-ping --help");
 			*ret_exit = EXIT_USAGE;
 			return -EINVAL;
 		}
@@ -230,12 +234,21 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 		return usage_error(ret_exit, "-p PORT is needed");
 	if (!o.serve && !addr)
 		return usage_error(ret_exit, "-a ADDR is needed with -c");
+	if (!o.serve && strtoul(port, NULL, 0) == 0)
+		return usage_error(ret_exit, "nobody can be reached on port 0, by which a server "
+					     "leaves the choice to the broker; -p takes 1 to 65535 "
+					     "with -c");
 	if (!addr)
 		addr = "0.0.0.0";
-	if (resolve(&o.addr, addr, port) < 0)
-		return usage_error(ret_exit, "not an address: %s", addr);
-	if (source && resolve_source(&o.source, source) < 0)
-		return usage_error(ret_exit, "not an address, nor ADDR:PORT: %s", source);
+	r = resolve(&o.addr, addr, port);
+	if (r != 0)
+		return usage_error(ret_exit, "\"%s\" is no address, and as a name: %s", addr,
+				   gai_strerror(r));
+	r = source ? resolve_source(&o.source, source) : 0;
+	if (r != 0)
+		return usage_error(ret_exit,
+				   "\"%s\" is no address, nor ADDR:PORT, and as a name: %s", source,
+				   gai_strerror(r));
 	if (source && o.source.ss_family != o.addr.ss_family)
 		return usage_error(ret_exit, "-I and -a are not of the same family");
 	*ret = o;

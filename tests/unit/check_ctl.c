@@ -33,19 +33,19 @@ static void assert_usage(const char *part)
 START_TEST(what_is_wrong_with_the_command_line)
 {
 	run((const char *const[]){ program, NULL });
-	assert_usage("what is to be done?");
+	assert_usage("no verb given");
 	ctl("stauts");
 	assert_usage("unknown verb \"stauts\", did you mean \"status\"?");
 	ctl("frobnicate");
 	assert_usage("unknown verb \"frobnicate\"\n");
 	ctl("rules", "--fulll");
-	assert_usage("unknown option \"fulll\", did you mean \"full\"?");
+	assert_usage("unknown option \"--fulll\", did you mean \"--full\"?");
 	assert_has(got.err, "see rdmabrokerctl help rules\n");
 	/* Options of one verb are not another's. */
 	ctl("status", "--full");
-	assert_usage("unknown option \"full\"\n");
+	assert_usage("unknown option \"--full\"\n");
 	ctl("--full", "rules");
-	assert_usage("unknown option \"full\"\n");
+	assert_usage("unknown option \"--full\"\n");
 	ctl("rules", "--full=1");
 	assert_usage("--full takes no argument");
 	ctl("rules", "-x");
@@ -455,17 +455,17 @@ START_TEST(explain_takes_no_nonsense)
 	} cases[] = {
 		{ "conect", "--port", "1",
 		  "unknown operation \"conect\", did you mean \"connect\"?" },
-		{ "any", "--port", "1", "unknown operation \"any\"\n" },
+		{ "any", "--port", "1", "unknown operation \"any\": it is one of session" },
 		{ "connect", "--peer", "10.1", "\"10.1\" is no IPv4 or IPv6 address" },
 		{ "connect", "--peer", "localhost", "\"localhost\" is no IPv4 or IPv6 address" },
 		{ "connect", "--local", "", "\"\" is no IPv4 or IPv6 address" },
-		{ "connect", "--port", "0", "a port is a number from 1 to 65535, not \"0\"" },
+		{ "connect", "--port", "0", "port 0 stands for any that is free" },
 		{ "connect", "--port", "65536", "not \"65536\"" },
 		{ "connect", "--port", "-1", "not \"-1\"" },
 		{ "connect", "--ps", "tpc", "unknown port space \"tpc\", did you mean \"tcp\"?" },
 		{ "connect", "--data", "0x1", "0x is followed by pairs of hexadecimal digits" },
 		{ "connect", "--data", "0x1g", "0x is followed by pairs of hexadecimal digits" },
-		{ "connect", "--prot", "1", "unknown option \"prot\", did you mean \"port\"?" },
+		{ "connect", "--prot", "1", "unknown option \"--prot\", did you mean \"--port\"?" },
 	};
 	char data[200] = "";
 

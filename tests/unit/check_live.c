@@ -231,7 +231,7 @@ START_TEST(list_takes_no_nonsense)
 		{ "--state", "listenin",
 		  "unknown state \"listenin\", did you mean \"listening\"?" },
 		{ "--peer", "10.1", "\"10.1\" is no IPv4 or IPv6 address" },
-		{ "--port", "0", "a port is a number from 1 to 65535" },
+		{ "--port", "0", "port 0 stands for any that is free" },
 		{ "--sessions", "--listeners", "give one of --sessions, --listeners" },
 		{ "--watch", "--json", "--watch is for a terminal" },
 		{ "--watch", "--sessions", "--watch is for a terminal" },

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/program.h"
+
+/* A wrong command line is answered with the error and a pointer to the help, and with nothing that hides them. */
+
+static char ping[4096], daemon_program[4096];
+
+static void set_up_all(void)
+{
+	set_up_ctl();
+	snprintf(ping, sizeof(ping), "%s/rdmabroker-ping", build_dir());
+	snprintf(daemon_program, sizeof(daemon_program), "%s/rdmabrokerd", build_dir());
+	setenv("RDMABROKER_SOCKET", harness.socket_path, /* overwrite= */ 1);
+}
+
+#define RUN(...) run((const char *const[]){ __VA_ARGS__, NULL })
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* Two lines at most: a person has to see the first. */
+static void assert_usage(const char *part, const char *see)
+{
+	ck_assert_int_eq(got.status, 2);
+	ck_assert_str_eq(got.out, "");
+	assert_has(got.err, part);
+	assert_has(got.err, see);
+	ck_assert_msg(count_lines(got.err) <= 2, "%s", got.err);
+}
+
+START_TEST(ping_usage)
+{
+	static const char see[] = "see rdmabroker-ping --help\n";
+
+	RUN(ping, "-x");
+	assert_usage("invalid option", see);
+	RUN(ping, "-s", "-p", "7471", "-t", "1");
+	assert_usage("-t is only for -c", see);
+	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "0");
+	assert_usage("nobody can be reached on port 0", see);
+	RUN(ping, "-c", "-a", "no such host", "-p", "7471");
+	assert_usage("\"no such host\" is no address, and as a name: ", see);
+	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471", "-I", "no such host:1");
+	assert_usage("\"no such host:1\" is no address, nor ADDR:PORT, and as a name: ", see);
+}
+END_TEST
+
+/* As rping does: both ends are started with the same options, but for one. */
+START_TEST(ping_takes_a_count_on_both_sides)
+{
+	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");
+	ck_assert_int_eq(got.status, 1);
+	ck_assert_str_eq(got.err, "rdmabroker-ping: no client came within 1 s\n");
+}
+END_TEST
+
+START_TEST(ping_knows_the_loopback)
+{
+	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
+	RUN(ping, "-s", "-a", "127.0.0.1", "-p", "7471");
+	ck_assert_int_eq(got.status, 1);
+	assert_has(got.err, "bind 127.0.0.1:7471: no RDMA device has the loopback address");
+	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
+	RUN(ping, "-s", "-a", "::1", "-p", "7471");
+	assert_has(got.err, "bind [::1]:7471: no RDMA device has the loopback address");
+	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
+	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471");
+	ck_assert_int_eq(got.status, 1);
+	assert_lacks(got.err, "loopback");
+	/* What fails on the way there has no words of its own. */
+	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
+	RUN(ping, "-c", "-a", "127.0.0.1", "-p", "7471");
+	ck_assert_int_eq(got.status, 1);
+	assert_has(got.err, "RDMA devices do not have the loopback address: give another one");
+	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
+	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471");
+	ck_assert_int_eq(got.status, 1);
+	assert_lacks(got.err, "loopback");
+}
+END_TEST
+
+START_TEST(versions)
+{
+	static const char *const ways[] = { "-V", "--version" };
+	const char *const programs[] = { program, ping, daemon_program };
+
+	for (size_t i = 0; i < 3; i++)
+		for (size_t k = 0; k < 2; k++) {
+			RUN(programs[i], ways[k]);
+			ck_assert_int_eq(got.status, 0);
+			ck_assert_str_eq(got.err, "");
+			assert_has(got.out, "rdmabroker");
+			assert_has(got.out, rdmabroker_version());
+			ck_assert_uint_eq(count_lines(got.out), 1);
+		}
+}
+END_TEST
+
+START_TEST(daemon_usage)
+{
+	static const char see[] = "see rdmabrokerd --help\n";
+
+	RUN(daemon_program, "--chekc");
+	assert_usage("unrecognized option '--chekc'", see);
+	RUN(daemon_program, "--socket");
+	assert_usage("requires an argument", see);
+	RUN(daemon_program, "--json");
+	assert_usage("--json goes with --check", see);
+	RUN(daemon_program, "file.rules");
+	assert_usage("'file.rules' is not expected here", see);
+	/* Asked for, it is there. */
+	RUN(daemon_program, "--help");
+	ck_assert_int_eq(got.status, 0);
+	assert_has(got.out, "--policy-dir DIR");
+}
+END_TEST
+
+START_TEST(ctl_options)
+{
+	static const char see[] = "see rdmabrokerctl help ";
+
+	/* As they are typed. */
+	ctl("explain", "connect", "--usr", "root");
+	assert_usage("unknown option \"--usr\", did you mean \"--user\"?\n", see);
+	ctl("status", "--full");
+	assert_usage("unknown option \"--full\"\n", see);
+	/* A program's options are not ours. */
+	ctl("run", "rping", "-s");
+	assert_usage("put -- before the program: \"rdmabrokerctl run -- rping ...\"\n",
+		     "see rdmabrokerctl help run\n");
+	ctl("run", "rping", "--help");
+	assert_usage("put -- before the program: \"rdmabrokerctl run -- rping ...\"\n",
+		     "see rdmabrokerctl help run\n");
+	ctl("run", "-s", "rping");
+	assert_usage("unknown option in \"-s\"\n", see);
+	ctl("run");
+	assert_usage("run takes -- PROGRAM", see);
+	ctl("run", "--help");
+	ck_assert_int_eq(got.status, 0);
+	assert_has(got.out, "Usage: rdmabrokerctl run");
+}
+END_TEST
+
+/* An unknown word is answered with the list of all words, unless a near one can be suggested. */
+START_TEST(ctl_words)
+{
+	static const struct {
+		const char *argv[4], *said;
+	} rows[] = {
+		{ { "events", "--kind", "foo" },
+		  "unknown kind \"foo\": it is one of decision, cm, session\n" },
+		{ { "events", "--outcome", "maybe" },
+		  "unknown outcome \"maybe\": it is one of allowed, rejected, busy\n" },
+		{ { "events", "--operation", "foo" },
+		  "unknown operation \"foo\": it is one of session, device, listen, connect, accept" },
+		{ { "list", "--state", "foo" },
+		  "unknown state \"foo\": it is one of idle, bound, " },
+		{ { "explain", "foo" },
+		  "unknown operation \"foo\": it is one of session, device, listen, connect, accept" },
+		{ { "explain", "connect", "--ps", "foo" },
+		  "unknown port space \"foo\": it is one of tcp, udp, ib, ipoib\n" },
+		{ { "events", "--kind", "sesion" },
+		  "unknown kind \"sesion\", did you mean \"session\"?\n" },
+		{ { "explain", "connect", "--peer", "www.example.org" },
+		  "\"www.example.org\" is no IPv4 or IPv6 address; names are not looked up" },
+		{ { "explain", "connect", "--peer", "10.9.0" },
+		  "\"10.9.0\" is no IPv4 or IPv6 address\n" },
+		{ { "explain", "connect", "--peer", "10.9.0.0/16" },
+		  "\"10.9.0.0/16\" is a prefix; give one address\n" },
+		{ { "explain", "connect", "--port", "0" },
+		  "port 0 stands for any that is free; give the one that is meant, 1 to 65535\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *const *argv = rows[i].argv;
+
+		RUN(program, argv[0], argv[1], argv[2], argv[2] ? argv[3] : NULL);
+		ck_assert_int_eq(got.status, 2);
+		assert_has(got.err, rows[i].said);
+	}
+}
+END_TEST
+
+UNIT_MAIN("usage", set_up_all, tear_down, ping_usage, ping_takes_a_count_on_both_sides,
+	  ping_knows_the_loopback, versions, daemon_usage, ctl_options, ctl_words)
