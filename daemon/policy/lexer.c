@@ -102,7 +102,9 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 			break;
 		/* "user bob#1" may be a name or a name and a comment: let the admin say which. */
 		if (c == '#')
-			return complain(lexer, line, i, "a comment must have a blank before it");
+			return complain(lexer, line, i,
+					"a comment must have a blank before it; a name with '#' "
+					"needs double quotes");
 		if (c == '\\' && is_rest_blank(line, i + 1))
 			break;
 	}

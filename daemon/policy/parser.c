@@ -65,16 +65,34 @@ int parser_complain(struct parser *parser, const struct token *token, const char
 	return -EBADMSG;
 }
 
+/* As other languages have them. */
+static bool is_foreign_comment(const struct token *token)
+{
+	static const char *const signs[] = { "//", "/*", "--", ";" };
+
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (token->len >= strlen(signs[i]) &&
+		    memcmp(token->text, signs[i], strlen(signs[i])) == 0)
+			return true;
+	return false;
+}
+
+/* BEST: what it may have been meant for; WORDS: which there are, for whoever meant none. Both may be NULL. */
 static int complain_unknown(struct parser *parser, const struct token *token, const char *what,
-			    const char *best)
+			    const char *best, const char *words)
 {
 	/* Only so much of the word as leaves room for the rest of the message. */
 	int len = token->len < 64 ? token->len : 64;
 
+	if (is_foreign_comment(token))
+		return parser_complain(parser, token,
+				       "unknown %s '%.*s'; a comment begins with '#'", what, len,
+				       token->text);
 	if (best)
 		return parser_complain(parser, token, "unknown %s '%.*s', did you mean '%s'?", what,
 				       len, token->text, best);
-	return parser_complain(parser, token, "unknown %s '%.*s'", what, len, token->text);
+	return parser_complain(parser, token, "unknown %s '%.*s'%s%s", what, len, token->text,
+			       words ? ": it is one of " : "", words ? words : "");
 }
 
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
@@ -122,6 +140,7 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 {
 	const struct token *token = parser_take(parser);
 	struct diag_guess guess = { .word = token->text, .len = token->len };
+	char names[128] = "";
 
 	if (token->type != TOKEN_WORD)
 		return parser_complain(parser, token, "an operation is missing here");
@@ -132,9 +151,11 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 			return 0;
 		}
 		diag_guess(&guess, operations[i].name);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 i > 0 ? ", " : "", operations[i].name);
 	}
 
-	return complain_unknown(parser, token, "operation", guess.best);
+	return complain_unknown(parser, token, "operation", guess.best, names);
 }
 
 /* What a line has said so far. */
@@ -216,7 +237,10 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return parser_complain(parser, token, "a match or a setting should stand here");
 	word = policy_word_find(token);
 	if (!word)
-		return complain_unknown(parser, token, "word", policy_word_guess(token));
+		return complain_unknown(parser, token, "word", policy_word_guess(token), NULL);
+	if (parser->token->type == TOKEN_EQUALS)
+		return parser_complain(parser, parser->token,
+				       "no '=' stands between '%s' and its value", word->name);
 
 	check_word(parser, token, word, rule, said);
 	/* What is said again is only read over, so that it is not called a contradiction as well. */
@@ -328,7 +352,7 @@ static int parse_line(struct parser *parser)
 		return parser_complain(parser, token, "a line begins with allow, reject or set");
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		diag_guess(&guess, actions[i]);
-	return complain_unknown(parser, token, "action", guess.best);
+	return complain_unknown(parser, token, "action", guess.best, "allow, reject, set");
 }
 
 int parser_feed(struct parser *parser, struct source *source)

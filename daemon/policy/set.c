@@ -8,6 +8,7 @@
 #include "policy/parser.h"
 #include "policy/prefix.h"
 #include "policy/rules.h"
+#include "util/diag.h"
 
 #define SET_NAME_MAX 64
 
@@ -51,6 +52,52 @@ static struct set *find(struct parser *parser, const char *name, size_t len)
 	return found ? *found : NULL;
 }
 
+static void offer(const void *node, VISIT which, void *closure)
+{
+	const struct set *set = *(struct set *const *)node;
+
+	if (which == postorder || which == leaf)
+		diag_guess(closure, set->name);
+}
+
+/* The set that NAME may have been meant for, or NULL. */
+static const char *guess_name(const struct parser *parser, const char *name, size_t len)
+{
+	struct diag_guess guess = { .word = name, .len = len };
+
+	twalk_r(parser->sets, offer, &guess);
+	return guess.best;
+}
+
+static int complain_no_address(struct parser *parser, const struct token *token, const char *what)
+{
+	static const char takes[] = "takes an IP address, a prefix or @SET";
+	struct set *set;
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "%s %s", what, takes);
+	set = find(parser, token->text, token->len);
+	if (set)
+		return parser_complain(parser, token, "%s %s, did you mean '@%s'?", what, takes,
+				       set->name);
+	for (size_t i = 0; i < token->len; i++)
+		if (!strchr("0123456789abcdefABCDEF.:/", token->text[i]))
+			return parser_complain(parser, token, "%s %s; names are not looked up",
+					       what, takes);
+	return parser_complain(parser, token, "%s %s", what, takes);
+}
+
+static void complain_no_set(struct parser *parser, const struct token *token)
+{
+	const char *best = guess_name(parser, token->text + 1, token->len - 1);
+
+	if (best)
+		parser_complain(parser, token,
+				"no set of this name is defined above, did you mean '@%s'?", best);
+	else
+		parser_complain(parser, token, "no set of this name is defined above");
+}
+
 static int set_new(struct parser *parser, const struct token *token, const struct prefix *prefixes,
 		   size_t n, const struct prefix_set **ret)
 {
@@ -83,7 +130,7 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 	if (token->type == TOKEN_WORD && token->text[0] == '@') {
 		set = find(parser, token->text + 1, token->len - 1);
 		if (!set)
-			parser_complain(parser, token, "no set of this name is defined above");
+			complain_no_set(parser, token);
 		else if (!set->prefixes)
 			/* Said where it was defined. */
 			parser->is_line_bad = true;
@@ -95,10 +142,10 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 	switch (token->type == TOKEN_WORD ? prefix_parse(&prefix, token->text, token->len) :
 					    PREFIX_NO_ADDRESS) {
 	case PREFIX_NO_ADDRESS:
-		return parser_complain(parser, token, "%s takes an IP address, a prefix or @SET",
-				       what);
+		return complain_no_address(parser, token, what);
 	case PREFIX_BAD_LENGTH:
-		parser_complain(parser, token, "bad prefix length");
+		parser_complain(parser, token, "the length of a prefix is a number from 0 to %d",
+				memchr(token->text, ':', token->len) ? 128 : 32);
 		return 0;
 	case PREFIX_HOST_BITS:
 		parser_complain(parser, token, "bits behind the prefix are set, did you mean %s?",
@@ -235,6 +282,10 @@ int set_parse(struct parser *parser)
 	struct set *set;
 	int r;
 
+	if (name->type == TOKEN_WORD && name->text[0] == '@' &&
+	    is_name(name->text + 1, name->len - 1))
+		return parser_complain(parser, name,
+				       "'@' stands where a set is used, not where it is defined");
 	if (name->type != TOKEN_WORD || !is_name(name->text, name->len))
 		return parser_complain(parser, name,
 				       "a set's name is 1 to %u letters, digits, '_' and '-', no "

@@ -88,11 +88,14 @@ END_TEST
 START_TEST(unknown_words_are_refused)
 {
 	assert_refused("alow session", "t:1:1: unknown action 'alow', did you mean 'allow'?");
-	assert_refused("deny session", "t:1:1: unknown action 'deny'");
+	assert_refused("deny session",
+		       "t:1:1: unknown action 'deny': it is one of allow, reject, set");
 	assert_refused("= x", "t:1:1: a line begins with allow, reject or set");
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
-	assert_refused("allow user root", "t:1:7: unknown operation 'user'");
+	ck_assert_int_eq(load_bytes("allow user root", 15), -EBADMSG);
+	ck_assert_ptr_nonnull(strstr(diag_first(diag), "t:1:7: unknown operation 'user': it is one "
+						       "of session, device, listen, connect, "));
 	assert_refused("allow", "t:1:6: an operation is missing here");
 	assert_refused("allow \"any\"", "t:1:7: an operation is missing here");
 	assert_refused("allow any usr root", "t:1:11: unknown word 'usr', did you mean 'user'?");
@@ -101,6 +104,25 @@ START_TEST(unknown_words_are_refused)
 	assert_refused("allow any = 1", "t:1:11: a match or a setting should stand here");
 	assert_refused("allow session ,", "t:1:15: a match or a setting should stand here");
 	assert_refused("allow session user root root", "t:1:25: unknown word 'root'");
+}
+END_TEST
+
+/* What people know from other languages. */
+START_TEST(habits_are_refused_with_a_hint)
+{
+	assert_refused("// mine", "t:1:1: unknown action '//'; a comment begins with '#'");
+	assert_refused("; mine", "t:1:1: unknown action ';'; a comment begins with '#'");
+	assert_refused("-- mine", "t:1:1: unknown action '--'; a comment begins with '#'");
+	assert_refused("/* mine", "t:1:1: unknown action '/*'; a comment begins with '#'");
+	assert_refused("allow any ;mine",
+		       "t:1:11: unknown word ';mine'; a comment begins with '#'");
+	assert_refused("allow //any",
+		       "t:1:7: unknown operation '//any'; a comment begins with '#'");
+	assert_refused("allow session user=root",
+		       "t:1:19: no '=' stands between 'user' and its value");
+	assert_refused("allow listen port = 80",
+		       "t:1:19: no '=' stands between 'port' and its value");
+	assert_refused("allow connect tos=8", "t:1:18: no '=' stands between 'tos' and its value");
 }
 END_TEST
 
@@ -153,8 +175,9 @@ START_TEST(bad_strings_and_comments_are_refused)
 		       "t:1:19: the string does not end on its line");
 	assert_refused("reject any reason \"a\\n\"",
 		       "t:1:21: only \\\" and \\\\ can be escaped in a string");
-	assert_refused("allow session user root# admin",
-		       "t:1:24: a comment must have a blank before it");
+	assert_refused(
+		"allow session user root# admin",
+		"t:1:24: a comment must have a blank before it; a name with '#' needs double quotes");
 	ck_assert_str_eq(rule("reject any reason \"#1\" # 2")->reason, "#1");
 }
 END_TEST
@@ -170,7 +193,8 @@ START_TEST(bad_joins_are_refused)
 	assert_refused("allow session user root \\\n",
 		       "t:1:25: the file ends where the line should go on");
 	/* A comment ends a joined line; what follows it is one of its own. */
-	assert_refused("allow listen \\\n# comment\nport 4420", "t:3:1: unknown action 'port'");
+	assert_refused("allow listen \\\n# comment\nport 4420",
+		       "t:3:1: unknown action 'port': it is one of allow, reject, set");
 }
 END_TEST
 
@@ -252,7 +276,7 @@ END_TEST
 
 UNIT_MAIN("policy", policy_set_up, policy_tear_down, rules_are_kept_in_order, rules_have_a_text,
 	  a_text_makes_the_same_rule, names_of_operations, unknown_words_are_refused,
-	  words_out_of_place_are_refused, repetitions_and_contradictions_are_refused,
-	  bad_strings_and_comments_are_refused, bad_joins_are_refused,
-	  joined_lines_name_the_physical_one, bad_bytes_are_refused, all_errors_are_collected,
-	  references_keep_a_policy)
+	  habits_are_refused_with_a_hint, words_out_of_place_are_refused,
+	  repetitions_and_contradictions_are_refused, bad_strings_and_comments_are_refused,
+	  bad_joins_are_refused, joined_lines_name_the_physical_one, bad_bytes_are_refused,
+	  all_errors_are_collected, references_keep_a_policy)

@@ -109,8 +109,17 @@ START_TEST(bad_addresses_are_refused)
 		       "t:1:20: bits behind the prefix are set, did you mean 10.1.0.0/16?");
 	assert_refused("allow connect peer fd00::1/64",
 		       "t:1:20: bits behind the prefix are set, did you mean fd00::/64?");
-	assert_refused("allow connect peer 10.0.0.0/33", "t:1:20: bad prefix length");
+	assert_refused("allow connect peer 10.0.0.0/33",
+		       "t:1:20: the length of a prefix is a number from 0 to 32");
+	assert_refused("allow connect peer 10.0.0.0/255.0.0.0",
+		       "t:1:20: the length of a prefix is a number from 0 to 32");
+	assert_refused("allow connect peer fd00::/129",
+		       "t:1:20: the length of a prefix is a number from 0 to 128");
+
 	assert_refused("allow connect peer localhost",
+		       "t:1:20: this match takes an IP address, a prefix or @SET; names are not "
+		       "looked up");
+	assert_refused("allow connect peer 10.0.0",
 		       "t:1:20: this match takes an IP address, a prefix or @SET");
 	assert_refused("allow connect peer",
 		       "t:1:19: this match takes an IP address, a prefix or @SET");
@@ -119,6 +128,13 @@ START_TEST(bad_addresses_are_refused)
 	assert_refused("allow connect peer @storage",
 		       "t:1:20: no set of this name is defined above");
 	assert_refused("allow connect peer @", "t:1:20: no set of this name is defined above");
+	assert_refused("set storage = { 10.0.0.1 }\nallow connect peer @storag",
+		       "t:2:20: no set of this name is defined above, did you mean '@storage'?");
+	assert_refused("set x = { 10.0.0.1 }\nset storage = { @x }\nallow connect peer storage",
+		       "t:3:20: this match takes an IP address, a prefix or @SET, did you mean "
+		       "'@storage'?");
+	assert_refused("set @a = { 10.0.0.1 }",
+		       "t:1:5: '@' stands where a set is used, not where it is defined");
 }
 END_TEST
 
