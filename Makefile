@@ -99,7 +99,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian
-TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc valgrind
+TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc groff-base valgrind
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -161,6 +161,7 @@ check-abi: $(LIB) $(DROPIN)
 
 check-man:
 	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
+	$(Q)tests/man-render $(DAEMON_MAN) $(CLIENT_MAN)
 	$(Q)CC='$(CC)' tests/man-examples
 
 .PHONY: demo

@@ -263,6 +263,50 @@ START_TEST(bad_bytes_are_named)
 }
 END_TEST
 
+/* One line of N bytes, not counting the blanks around it. */
+static int load_line(const char *begin, unsigned n)
+{
+	char text[8192] = "[Daemon]\n  ";
+	char *line = text + strlen(text);
+
+	memset(line, 'x', n);
+	memcpy(line, begin, strlen(begin));
+	strcpy(line + n, begin[0] == '#' ? "\n" : " \t\n");
+	write_file("c", text);
+	return config_load(&config, path, diag);
+}
+
+static void assert_line_limit(const char *begin, unsigned max)
+{
+	ck_assert_int_eq(load_line(begin, max), 0);
+	ck_assert_uint_eq(diag_count(diag), 0);
+	config_done(&config);
+	ck_assert_int_eq(load_line(begin, max + 1), -EBADMSG);
+	diag_free(diag);
+	ck_assert_int_eq(diag_new(&diag), 0);
+}
+
+/* The blanks of a comment count. */
+START_TEST(long_lines)
+{
+	const char *tree = getenv("SRCDIR");
+	unsigned max = 0, max_comment = 0;
+	char page[4096], line[512];
+	FILE *f;
+
+	snprintf(page, sizeof(page), "%s/daemon/rdmabrokerd.conf.5", tree ? tree : ".");
+	f = fopen(page, "re");
+	ck_assert_msg(f != NULL, "%s: %s", page, strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		sscanf(line, "A file has at most %*u bytes, and a comment %u.", &max_comment);
+		sscanf(line, "Any other line has at most %u bytes", &max);
+	}
+	fclose(f);
+	assert_line_limit("PolicyDir=/", max);
+	assert_line_limit("#", max_comment - 2);
+}
+END_TEST
+
 START_TEST(all_errors_are_collected)
 {
 	make_dropin_dir(0755);
@@ -420,6 +464,6 @@ END_TEST
 
 UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, every_key_is_read,
 	  blanks_and_comments_do_not_matter, later_values_win, dropins_hold_without_the_file,
-	  bad_lines_are_named, bad_values_are_named, bad_bytes_are_named, all_errors_are_collected,
-	  what_others_can_write_is_refused, what_is_no_file_is_refused,
+	  bad_lines_are_named, bad_values_are_named, bad_bytes_are_named, long_lines,
+	  all_errors_are_collected, what_others_can_write_is_refused, what_is_no_file_is_refused,
 	  metrics_listen_on_loopback_only, the_shipped_file_says_the_defaults)
