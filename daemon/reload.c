@@ -30,7 +30,8 @@ int reload_read(const struct broker_options *options, struct config *ret_config,
 	r = config_load(&config, options->config_path, diag);
 	if (r < 0)
 		return r;
-	r = policy_load_dir(ret_policy, options->policy_dir ?: config.policy_dir, diag);
+	r = policy_load_dir(ret_policy, options->policy_dir ?: config.policy_dir,
+			    POLICY_NAMES_MUST_EXIST, diag);
 	if (r < 0) {
 		config_done(&config);
 		return r;

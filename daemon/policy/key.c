@@ -71,7 +71,7 @@ static struct key make_exact(enum key_dimension dimension, uint64_t value)
 static size_t keys_from_ids(enum key_dimension dimension, const struct policy_ids *ids,
 			    struct key *ret)
 {
-	if (ids->n > KEY_MATCH_MAX)
+	if (ids->is_incomplete || ids->n > KEY_MATCH_MAX)
 		return 0;
 	for (size_t i = 0; i < ids->n; i++)
 		ret[i] = make_exact(dimension, ids->ids[i]);

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <rdma/rdma_cma.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,35 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	return r;
 }
 
+/* Where NAME may be missing the line goes on, and is no worse than it was. */
+static int complain_missing(struct parser *parser, const struct token *token, const char *what,
+			    const char *name, int r)
+{
+	struct policy *policy = parser->policy;
+	bool is_line_bad = parser->is_line_bad;
+	char text[NAME_MAX_LEN + 80], *first;
+
+	if (r == -ESRCH || r == -ENOENT)
+		snprintf(text, sizeof(text), "unknown %s '%.64s'", what, name);
+	else
+		snprintf(text, sizeof(text), "cannot look up %s '%.64s': %s", what, name,
+			 strerror(-r));
+	parser_complain(parser, token, "%s", text);
+	if (parser->names == POLICY_NAMES_MUST_EXIST)
+		return 0;
+
+	parser->is_line_bad = is_line_bad;
+	if (policy->n_missing++ > 0)
+		return 0;
+	if (asprintf(&first, "%s:%u:%u: %s", parser->file, token->line.number, token->column,
+		     text) < 0)
+		return -ENOMEM;
+	policy->first_missing = policy_strdup(policy, first);
+	free(first);
+	return policy->first_missing ? 0 : -ENOMEM;
+}
+
+/* *ret is left as it is where the id is not known. */
 static int take_id(struct parser *parser, const char *what,
 		   int (*in)(const char *, char *, size_t, uint32_t *),
 		   const struct token **ret_token, uint32_t *ret)
@@ -114,14 +144,9 @@ static int take_id(struct parser *parser, const char *what,
 	}
 
 	r = look_up(in, name, ret);
-	if (r == -ENOMEM)
+	if (r == 0 || r == -ENOMEM)
 		return r;
-	if (r == -ESRCH || r == -ENOENT)
-		parser_complain(parser, *ret_token, "unknown %s '%.64s'", what, name);
-	else if (r < 0)
-		parser_complain(parser, *ret_token, "cannot look up %s '%.64s': %s", what, name,
-				strerror(-r));
-	return 0;
+	return complain_missing(parser, *ret_token, what, name, r);
 }
 
 static bool take_comma(struct parser *parser)
@@ -169,6 +194,8 @@ static int parse_ids(struct parser *parser, const char *what,
 	if (!list)
 		return -ENOMEM;
 	qsort(ids, n, sizeof(ids[0]), compare_ids);
+	/* The one that is not known is the highest. */
+	list->is_incomplete = ids[n - 1] == UINT32_MAX;
 	memcpy(list->ids, ids, n * sizeof(ids[0]));
 	list->n = n;
 	ret->ids = list;
@@ -194,11 +221,15 @@ static bool has_id(const struct policy_ids *list, uint32_t id)
 
 enum ternary match_user(const union policy_value *value, const struct policy_facts *facts)
 {
+	if (value->ids->is_incomplete)
+		return TERNARY_UNKNOWN;
 	return ternary(has_id(value->ids, facts->question->uid));
 }
 
 enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
 {
+	if (value->ids->is_incomplete)
+		return TERNARY_UNKNOWN;
 	for (size_t i = 0; i < facts->question->n_gids; i++)
 		if (has_id(value->ids, facts->question->gids[i]))
 			return TERNARY_YES;

@@ -30,9 +30,10 @@ const char *policy_operation_to_string(enum policy_operation operation)
 	return "unknown";
 }
 
-void parser_init(struct parser *parser, struct policy *policy, struct diag *diag)
+void parser_init(struct parser *parser, struct policy *policy, enum policy_names names,
+		 struct diag *diag)
 {
-	*parser = (struct parser){ .policy = policy, .diag = diag };
+	*parser = (struct parser){ .policy = policy, .names = names, .diag = diag };
 }
 
 void parser_done(struct parser *parser)

@@ -12,15 +12,16 @@
 #include <stdint.h>
 
 #include "policy/lexer.h"
+#include "policy/policy.h"
 
 struct diag;
 struct diag_guess;
-struct policy;
 struct prefix_set;
 
 struct parser {
 	struct policy *policy;
 	struct diag *diag;
+	enum policy_names names;
 	void *sets; /* tsearch() tree of struct set, by name */
 
 	/* of the source that is being read */
@@ -31,7 +32,8 @@ struct parser {
 	bool is_full; /* no more rules fit */
 };
 
-void parser_init(struct parser *parser, struct policy *policy, struct diag *diag);
+void parser_init(struct parser *parser, struct policy *policy, enum policy_names names,
+		 struct diag *diag);
 void parser_done(struct parser *parser);
 /* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be fed for more complaints. */
 int parser_feed(struct parser *parser, struct source *source);

@@ -128,12 +128,31 @@ struct policy_verdict {
 	const char *reason;
 };
 
+/* What the name of a user or a group is that cannot be looked up: it does not exist, or nobody answers. */
+enum policy_names {
+	POLICY_NAMES_MUST_EXIST, /* an error */
+	/*
+	 * A complaint in DIAG, and no error: the fact is not known, and will not be. So an allow rule with such a
+	 * name matches nobody, and a reject rule everybody that its other words cover.
+	 */
+	POLICY_NAMES_MAY_BE_MISSING,
+};
+
 /*
  * Load all of DIR's *.rules in lexical order. A missing DIR is an error; an empty one is a policy that
  * rejects all. Returns 0, or a negative errno: -EBADMSG where the text is wrong, -EPERM where a file or
  * the directory can be written by group or others; what was wrong is in DIAG, and *ret is untouched.
  */
-int policy_load_dir(struct policy **ret, const char *dir, struct diag *diag);
+int policy_load_dir(struct policy **ret, const char *dir, enum policy_names names,
+		    struct diag *diag);
+/*
+ * POLICY anew, from the texts that it was loaded from, whatever the files say by now: names that were missing are
+ * looked up again. Reads of POLICY only what never changes, so a thread may do it. For a policy that has missing
+ * names. Returns 0 or a negative errno.
+ */
+int policy_load_again(struct policy **ret, const struct policy *policy, struct diag *diag);
+/* Rejects everything: what is in force where none could be loaded. Its one rule says so to clients. */
+int policy_new_fallback(struct policy **ret);
 /* The same from a list of files, as `rdmabrokerd --check FILE...` needs it. */
 int policy_load_files(struct policy **ret, const char *const *files, size_t n_files,
 		      struct diag *diag);
@@ -143,6 +162,10 @@ int policy_load_text(struct policy **ret, const char *name, const char *text, si
 
 struct policy *policy_ref(struct policy *policy);
 struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL */
+
+bool policy_is_fallback(const struct policy *policy);
+/* How many names could not be looked up; *ret_first is what was said of the first one, or NULL. */
+size_t policy_n_missing_names(const struct policy *policy, const char **ret_first);
 
 size_t policy_n_rules(const struct policy *policy);
 const struct policy_rule *policy_rule_at(const struct policy *policy, size_t i);

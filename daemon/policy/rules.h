@@ -19,8 +19,10 @@
 
 struct policy_index;
 struct policy_word;
+struct source;
 
 struct policy_ids {
+	bool is_incomplete; /* a name is missing: whom the list names is not known */
 	size_t n;
 	uint32_t ids[]; /* ascending */
 };
@@ -75,11 +77,19 @@ struct policy {
 	struct policy_index *index; /* NULL: too few rules */
 
 	struct policy_block *blocks; /* what policy_alloc() gave out */
+
+	bool is_fallback;
+	size_t n_missing; /* names that could not be looked up */
+	const char *first_missing; /* what was said of the first one; NULL: none */
+	/* As long as names are missing, what the policy was loaded from: a copy is read again. */
+	struct source **sources;
+	size_t n_sources;
 };
 
 int policy_new(struct policy **ret);
 /* Zeroed memory that lives as long as the policy does, or NULL. */
 void *policy_alloc(struct policy *policy, size_t size);
+char *policy_strdup(struct policy *policy, const char *text); /* likewise */
 int policy_add_match(struct policy *policy, const struct policy_match *match);
 /* The rule's matches are the last N_MATCHES that were added; its INDEX is set here. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,

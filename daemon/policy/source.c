@@ -159,6 +159,11 @@ int source_new_text(struct source **ret, const char *name, const char *text, siz
 	return 0;
 }
 
+int source_copy(struct source **ret, const struct source *source)
+{
+	return source_new_text(ret, source->name, source->text, source->size, /* diag= */ NULL);
+}
+
 struct source *source_free(struct source *source)
 {
 	if (!source)

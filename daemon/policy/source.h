@@ -31,6 +31,8 @@ int source_new_file(struct source **ret, const char *path, bool optional, struct
 /* The same from a copy of TEXT. */
 int source_new_text(struct source **ret, const char *name, const char *text, size_t len,
 		    struct diag *diag);
+/* A copy that begins at its first line. 0 or -ENOMEM. */
+int source_copy(struct source **ret, const struct source *source);
 struct source *source_free(struct source *source);
 
 const char *source_name(const struct source *source);

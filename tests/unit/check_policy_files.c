@@ -30,6 +30,11 @@ static void tear_down(void)
 	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+static int load_dir(void)
+{
+	return policy_load_dir(&policy, dir, POLICY_NAMES_MUST_EXIST, diag);
+}
+
 static void write_file(const char *name, const char *text, mode_t mode)
 {
 	char full[256];
@@ -79,12 +84,12 @@ START_TEST(rules_have_a_limit)
 			fputs("allow any log\n", f);
 		fclose(f);
 	}
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_int_eq(load_dir(), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 100000);
 	forget();
 
 	write_file(names[2], "set a = { 10.0.0.1 }\nallow any\nallow any\n", 0644);
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), -EBADMSG);
+	ck_assert_int_eq(load_dir(), -EBADMSG);
 	ck_assert_str_eq(strrchr(diag_first(diag), '/'), "/3.rules:2:1: more than 100000 rules");
 	ck_assert_uint_eq(diag_count(diag), 1);
 }
@@ -100,7 +105,7 @@ START_TEST(a_directory_is_read_in_order)
 	write_file(".1.rules", "nonsense", 0644);
 	write_file("1.rules~", "nonsense", 0644);
 	write_file("rules", "nonsense", 0666);
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_int_eq(load_dir(), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 3);
 	ck_assert_int_eq(policy_rule_at(policy, 0)->operation, POLICY_SESSION);
 	ck_assert_int_eq(policy_rule_at(policy, 1)->operation, POLICY_CONNECT);
@@ -111,14 +116,14 @@ END_TEST
 
 START_TEST(an_empty_directory_is_a_policy)
 {
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_int_eq(load_dir(), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 0);
 }
 END_TEST
 
 static void assert_dir_refused(int error, const char *expected)
 {
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), error);
+	ck_assert_int_eq(load_dir(), error);
 	ck_assert_ptr_null(policy);
 	ck_assert_uint_eq(diag_count(diag), 1);
 	ck_assert(!strncmp(diag_first(diag), dir, strlen(dir)));
@@ -136,7 +141,7 @@ START_TEST(what_others_can_write_is_refused)
 	ck_assert_int_eq(chmod(dir, 01777), 0);
 	assert_dir_refused(-EPERM, ": refused: group or others can write it");
 	ck_assert_int_eq(chmod(dir, 0755), 0);
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_int_eq(load_dir(), 0);
 }
 END_TEST
 
@@ -183,7 +188,7 @@ START_TEST(symbolic_links_are_followed)
 	write_file("elsewhere", "allow session\n", 0644);
 	snprintf(full, sizeof(full), "%s/a.rules", dir);
 	ck_assert_int_eq(symlink("elsewhere", full), 0);
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), 0);
+	ck_assert_int_eq(load_dir(), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 1);
 	forget();
 	write_file("elsewhere", "allow session\n", 0666);
@@ -196,7 +201,7 @@ START_TEST(errors_of_all_files_are_collected)
 	write_file("a.rules", "nonsense\n", 0644);
 	write_file("b.rules", "allow session\n", 0666);
 	write_file("c.rules", "allow\n", 0644);
-	ck_assert_int_eq(policy_load_dir(&policy, dir, diag), -EBADMSG);
+	ck_assert_int_eq(load_dir(), -EBADMSG);
 	ck_assert_uint_eq(diag_count(diag), 3);
 	ck_assert_ptr_nonnull(strstr(diag_at(diag, 0), "/a.rules:1:1: "));
 	ck_assert_ptr_nonnull(strstr(diag_at(diag, 1), "/b.rules: refused"));
