@@ -224,6 +224,10 @@ struct rdmabroker_status {
 	unsigned n_handshakes; /* asked for or accepted, not yet established */
 	unsigned n_foreign_ids;
 	const struct rdmabroker_foreign_ids *foreign_ids; /* of the devices that were looked at */
+	unsigned n_warnings;
+	const char *const *warnings; /* what an admin has to mend, in sentences for a person */
+	int no_policy; /* none could be loaded since the start: everything is rejected */
+	unsigned n_missing_names; /* of users and groups in the rules, which cannot be looked up */
 };
 
 struct rdmabroker_device_status {

@@ -101,6 +101,10 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.draining = in->draining,
 		.n_handshakes = in->handshakes,
 		.foreign_ids = status->foreign_ids,
+		.n_warnings = (unsigned)in->n_warnings,
+		.warnings = (const char *const *)in->warnings,
+		.no_policy = in->no_policy,
+		.n_missing_names = in->missing_names,
 	};
 	space = status->holders;
 	for (size_t i = 0; i < in->n_devices; i++) {

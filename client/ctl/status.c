@@ -86,7 +86,13 @@ static void print_json(const struct rdmabroker_status *status)
 	json_open(&json, "policy", '{');
 	json_number(&json, "rules", status->n_rules);
 	json_string(&json, "error", status->policy_error);
+	json_bool(&json, "loaded", !status->no_policy);
+	json_number(&json, "missing_names", status->n_missing_names);
 	json_close(&json, '}');
+	json_open(&json, "warnings", '[');
+	for (unsigned i = 0; i < status->n_warnings; i++)
+		json_string(&json, NULL, status->warnings[i]);
+	json_close(&json, ']');
 	json_open(&json, "devices", '[');
 	for (unsigned i = 0; i < status->n_devices; i++) {
 		const struct rdmabroker_device_status *device = &status->devices[i];
@@ -172,12 +178,18 @@ static void print_foreign(const struct rdmabroker_status *status)
 static void print_text(const struct rdmabroker_status *status)
 {
 	printf("%11s: rdmabrokerd %s\n", "version", status->version);
-	if (status->policy_error)
+	if (status->no_policy)
+		printf("%11s: NOT LOADED, everything is rejected but root's rdmabrokerctl; mend it and "
+		       "run rdmabrokerctl reload: %s\n",
+		       "policy", status->policy_error ?: "");
+	else if (status->policy_error)
 		printf("%11s: RELOAD FAILED, the %u rules from before are in force: %s\n", "policy",
 		       status->n_rules, status->policy_error);
 	else
 		printf("%11s: %u rule%s\n", "policy", status->n_rules,
 		       status->n_rules == 1 ? "" : "s");
+	for (unsigned i = 0; i < status->n_warnings; i++)
+		printf("%11s: %s\n", "warning", status->warnings[i]);
 	if (status->draining)
 		printf("%11s: NOTHING NEW IS TAKEN; rdmabrokerctl drain --cancel takes it back\n",
 		       "draining");

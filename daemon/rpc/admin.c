@@ -56,6 +56,40 @@ static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 	return out;
 }
 
+static void add_warning(struct call *call, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_warning(struct call *call, const char *fmt, ...)
+{
+	Rdmabroker__Status *status = &call->space.status;
+	char *text = call->space.warnings[status->n_warnings];
+	va_list ap;
+
+	if (status->n_warnings == MAX_WARNINGS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, TEXT_MAX, fmt, ap);
+	va_end(ap);
+	call->space.warning_pointers[status->n_warnings++] = text;
+}
+
+static void out_policy(struct call *call)
+{
+	const struct policy *policy = call->session->core->policy;
+	Rdmabroker__Status *status = &call->space.status;
+	const char *first;
+
+	status->policy_error = (char *)server_get_policy_error(call->server);
+	status->no_policy = policy_is_fallback(policy);
+	status->rules = status->no_policy ? 0 : (uint32_t)policy_n_rules(policy);
+	status->missing_names = (uint32_t)policy_n_missing_names(policy, &first);
+	if (first)
+		add_warning(call,
+			    "%u name%s of users or groups cannot be looked up: rules that allow "
+			    "them match nobody, rules that reject them everybody. The first: %s",
+			    status->missing_names, status->missing_names == 1 ? "" : "s", first);
+}
+
 int do_get_status(struct call *call)
 {
 	const struct core *core = call->session->core;
@@ -64,8 +98,8 @@ int do_get_status(struct call *call)
 
 	rdmabroker__status__init(status);
 	status->version = (char *)RDMABROKER_VERSION;
-	status->policy_error = (char *)server_get_policy_error(call->server);
-	status->rules = (uint32_t)policy_n_rules(core->policy);
+	status->warnings = call->space.warning_pointers;
+	out_policy(call);
 	status->sessions = core->n_sessions;
 	status->listeners = core->n_listeners;
 	status->connections = core->n_connections;
@@ -148,7 +182,8 @@ int do_reload(struct call *call)
 		return r;
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
-	result->rules = (uint32_t)policy_n_rules(call->session->core->policy);
+	if (!policy_is_fallback(call->session->core->policy))
+		result->rules = (uint32_t)policy_n_rules(call->session->core->policy);
 	result->complaints = call->space.complaint_pointers;
 	while (diag && result->n_complaints < MAX_COMPLAINTS &&
 	       (line = diag_at(diag, result->n_complaints))) {

@@ -10,6 +10,7 @@
 
 #define MAX_DEVICES 64 /* in a status; the proto file's number */
 #define MAX_HOLDERS 32 /* likewise; with all of both it fits into a packet */
+#define MAX_WARNINGS 4 /* the proto file's number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
@@ -79,6 +80,8 @@ struct call {
 			struct out_holder holders[MAX_HOLDERS];
 			Rdmabroker__Status__Holder *holder_pointers[MAX_HOLDERS];
 			size_t n_holders;
+			char warnings[MAX_WARNINGS][TEXT_MAX];
+			char *warning_pointers[MAX_WARNINGS];
 		};
 		struct {
 			Rdmabroker__ExplainResult explain;

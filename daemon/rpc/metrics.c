@@ -70,6 +70,8 @@ static void print_events(const struct core *core, struct metrics_text *text, siz
 
 static void print_gauges(const struct core *core, struct metrics_text *text, size_t i)
 {
+	bool is_loaded = !policy_is_fallback(core->policy);
+	const char *first;
 	const struct {
 		const char *name, *help;
 		uint64_t value;
@@ -81,7 +83,11 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "handshakes", "Connections that are being made.", core->n_handshakes },
 		{ "leases", "Devices lent to sessions.", core->n_leases },
 		{ "fds", "Open file descriptors of the daemon.", server_count_fds() },
-		{ "rules", "Rules in force.", policy_n_rules(core->policy) },
+		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
+		  is_loaded },
+		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },
+		{ "missing_names", "Users and groups in the rules that cannot be looked up.",
+		  policy_n_missing_names(core->policy, &first) },
 		{ "draining", "1 while nothing new is taken.", core->draining },
 	};
 

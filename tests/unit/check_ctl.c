@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/program.h"
+#include "util/diag.h"
 
 /* The real rdmabrokerctl, against the server over a real socket. */
 
@@ -124,10 +125,84 @@ START_TEST(status)
 	assert_has(got.out, "policy: 1 rule\n");
 	assert_has(got.out, "sessions: 1\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
-	assert_json("d[\"policy\"] == {\"rules\": 1, \"error\": None} and d[\"sessions\"] == 1");
+	assert_json("d[\"policy\"] == {\"rules\": 1, \"error\": None, \"loaded\": True, "
+		    "\"missing_names\": 0} and d[\"sessions\"] == 1 and d[\"warnings\"] == []");
 	/* Options may stand before and after the verb. */
 	ck_assert_int_eq(ctl("--json", "status"), 0);
 	assert_json("d[\"sessions\"] == 1");
+}
+END_TEST
+
+static void do_set_fallback(void *arg)
+{
+	struct policy *policy = NULL;
+
+	(void)arg;
+	ck_assert_int_eq(policy_new_fallback(&policy), 0);
+	ck_assert_int_eq(core_set_policy(harness.core, policy), 0);
+	policy_unref(policy);
+	server_set_policy_error(harness.server, "my.rules:7:1: unknown action");
+}
+
+START_TEST(no_policy)
+{
+	FILE *rules;
+
+	in_server(do_set_fallback, NULL);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "policy: NOT LOADED, everything is rejected but root's rdmabrokerctl; "
+			    "mend it and run rdmabrokerctl reload: my.rules:7:1: unknown action\n");
+	ck_assert_int_eq(ctl("status", "--json"), 0);
+	assert_json("d[\"policy\"] == {\"rules\": 0, \"error\": \"my.rules:7:1: unknown action\", "
+		    "\"loaded\": False, \"missing_names\": 0}");
+	rules = fopen(harness.rules_path, "w");
+	ck_assert_ptr_nonnull(rules);
+	fputs("allow sesion\n", rules);
+	fclose(rules);
+	ck_assert_int_eq(ctl("reload"), 1);
+	assert_has(got.err, "did you mean 'session'?");
+	assert_has(got.err, "nothing was reloaded; everything stays rejected\n");
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_has(got.out, "rdmabroker_policy_loaded 0\n");
+	assert_has(got.out, "rdmabroker_rules 0\n");
+	/* Who is no admin is told why. */
+	if (!run_as_nobody())
+		return;
+	ck_assert_int_eq(ctl("status"), 1);
+	assert_has(got.err, "the broker's policy has an error and could not be loaded");
+	end_nobody();
+}
+END_TEST
+
+static void do_miss_names(void *arg)
+{
+	struct policy *policy = NULL;
+	struct diag *diag;
+
+	(void)arg;
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_int_eq(policy_load_dir(&policy, harness.dir, POLICY_NAMES_MAY_BE_MISSING, diag),
+			 0);
+	ck_assert_int_eq(core_set_policy(harness.core, policy), 0);
+	policy_unref(policy);
+	diag_free(diag);
+}
+
+START_TEST(missing_names)
+{
+	FILE *rules = fopen(harness.rules_path, "w");
+
+	ck_assert_ptr_nonnull(rules);
+	fputs("allow session user no.such.user,no.such.user2\nallow any\n", rules);
+	fclose(rules);
+	in_server(do_miss_names, NULL);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "policy: 2 rules\n");
+	assert_has(got.out, "warning: 2 names of users or groups cannot be looked up: ");
+	assert_has(got.out, "/test.rules:1:20: unknown user 'no.such.user'\n");
+	ck_assert_int_eq(ctl("status", "--json"), 0);
+	assert_json("d[\"policy\"][\"missing_names\"] == 2 and d[\"policy\"][\"loaded\"] and "
+		    "len(d[\"warnings\"]) == 1 and d[\"policy\"][\"error\"] is None");
 }
 END_TEST
 
@@ -560,7 +635,7 @@ START_TEST(check_keeps_twenty)
 END_TEST
 
 UNIT_MAIN("ctl", set_up_ctl, tear_down, what_is_wrong_with_the_command_line, help, version,
-	  what_cannot_be_written_is_said, status, no_daemon, not_permitted, rules,
-	  rules_on_a_terminal, explain_says_why, explain_says_on_what_it_depends,
-	  explain_says_what_no_rule_says, explain_knows_users, explain_takes_no_nonsense, reload,
-	  check, check_keeps_twenty)
+	  what_cannot_be_written_is_said, status, no_policy, missing_names, no_daemon,
+	  not_permitted, rules, rules_on_a_terminal, explain_says_why,
+	  explain_says_on_what_it_depends, explain_says_what_no_rule_says, explain_knows_users,
+	  explain_takes_no_nonsense, reload, check, check_keeps_twenty)
