@@ -11,6 +11,7 @@
 #include "broker.h"
 #include "core/core.h"
 #include "http.h"
+#include "names.h"
 #include "policy/policy.h"
 #include "proto/json.h"
 #include "proto/version.h"
@@ -21,6 +22,7 @@
 #include "util/log.h"
 #include "util/util.h"
 
+#define NAMES_MSEC 1000 /* after the start; names that were missing are looked up again */
 #define STATUS_USEC (1 * 1000000ULL) /* at most one status line in this time */
 
 struct broker {
@@ -28,6 +30,7 @@ struct broker {
 	struct config config;
 	sd_event *loop;
 	struct reloader *reloader;
+	struct names *names;
 	struct core *core;
 	struct server *server;
 	struct http *http; /* NULL: MetricsListen= is empty, or cannot be listened on */
@@ -121,16 +124,26 @@ static void tell_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
 	const char *error = server_get_policy_error(broker->server);
+	char missing[64] = "";
+	const char *first;
 	bool no_metrics = broker->config.metrics_listen.len > 0 && !broker->http;
 
 	broker->told.n_sessions = core->n_sessions;
 	broker->told.n_listeners = core->n_listeners;
 	broker->told.n_connections = core->n_connections;
 	broker->told.draining = core->draining;
-	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s",
+	if (policy_is_fallback(core->policy)) {
+		sd_notifyf(0, "STATUS=NO POLICY, everything is rejected until a reload works: %s",
+			   error);
+		return;
+	}
+	if (policy_n_missing_names(core->policy, &first) > 0)
+		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
+			 policy_n_missing_names(core->policy, &first));
+	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
 		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
-		   no_metrics ? "; metrics are not served, see the journal" : "",
+		   no_metrics ? "; metrics are not served, see the journal" : "", missing,
 		   *error ? "; the last reload was refused: " : "", error);
 }
 
@@ -167,7 +180,11 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 	if (diag)
 		log_diag(diag);
 	server_set_policy_error(broker->server, (diag ? diag_first(diag) : NULL) ?: strerror(-r));
-	log_error("Nothing was reloaded; the old configuration and policy stay in force.");
+	if (policy_is_fallback(broker->core->policy))
+		log_error("Nothing was reloaded; there still is no policy, and everything is "
+			  "rejected.");
+	else
+		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
 }
 
 /* All or nothing. */
@@ -187,6 +204,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	apply(broker);
 	serve_metrics(broker);
 	server_set_policy_error(broker->server, NULL);
+	names_watch(broker->names, broker->core->policy);
 	log_info("Configuration and policy reloaded: %zu rules.",
 		 policy_n_rules(broker->core->policy));
 	if (broker->config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
@@ -201,6 +219,38 @@ static void on_reloaded(void *userdata, struct reloaded *reloaded)
 	reloaded->r = take_over(broker, reloaded);
 	server_reloaded(broker->server, reloaded->ticket, reloaded->r, TAKE_PTR(reloaded->diag));
 	sd_notify(0, "READY=1");
+	tell_status(broker);
+}
+
+static void warn_of_missing_names(const struct policy *policy)
+{
+	const char *first;
+	size_t n = policy_n_missing_names(policy, &first);
+
+	if (n > 0)
+		log_warning("%zu name%s of users or groups cannot be looked up: rules that allow "
+			    "them match nobody, rules that reject them everybody. The first: %s. "
+			    "They are looked up again from time to time.",
+			    n, n == 1 ? "" : "s", first);
+}
+
+/* Only names are new: what was allowed still is, so that there is nothing to enforce. */
+static void on_names_found(void *userdata, struct policy *policy)
+{
+	struct broker *broker = userdata;
+	const char *first;
+
+	if (core_set_policy(broker->core, policy) < 0) {
+		log_error("Out of memory: names that were looked up again are not used yet.");
+		return;
+	}
+	names_watch(broker->names, policy);
+	if (policy_n_missing_names(policy, &first) > 0)
+		warn_of_missing_names(policy);
+	else
+		log_info(
+			"All users and groups of the policy have been looked up by now: %zu rules.",
+			policy_n_rules(policy));
 	tell_status(broker);
 }
 
@@ -303,6 +353,10 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = reloader_new(&broker->reloader, broker->loop, &broker->options, on_reloaded, broker);
 	if (r < 0)
 		return r;
+	r = names_new(&broker->names, broker->loop, NAMES_MSEC, on_names_found, broker);
+	if (r < 0)
+		return r;
+	names_watch(broker->names, policy);
 	r = core_new(&broker->core, broker->loop, access, policy);
 	if (r < 0) {
 		log_error("Cannot set up the RDMA side: %s.", strerror(-r));
@@ -310,6 +364,9 @@ static int set_up(struct broker *broker, struct policy *policy)
 	}
 	apply(broker);
 	fd = socket_open(path, &broker->own_socket);
+	/* The socket unit is not ours, or what is at the path is no socket. */
+	if (fd == -EINVAL || fd == -EEXIST || fd == -ENAMETOOLONG)
+		return BROKER_MISCONFIGURED;
 	if (fd < 0)
 		return fd;
 	r = server_new(&broker->server, broker->loop, broker->core, fd, config->max_queued_bytes,
@@ -322,6 +379,31 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return r;
 	r = sd_event_set_watchdog(broker->loop, true);
 	return r < 0 ? r : 0;
+}
+
+/*
+ * A policy with an error must not take RDMA from the host for good: restarts would not mend it, and end in a unit that
+ * has failed. Nobody knows what its author wanted, so nothing is allowed until it is mended.
+ */
+static int read_policy(struct broker *broker, struct policy **ret, struct diag *diag)
+{
+	int r = reload_read_policy(&broker->options, &broker->config, POLICY_NAMES_MAY_BE_MISSING,
+				   ret, diag);
+	const char *line;
+
+	if (r == -ENOMEM)
+		return r;
+	for (size_t i = 0; (line = diag_at(diag, i)); i++)
+		log_msg(r < 0 ? LOG_ERR : LOG_WARNING, "%s", line);
+	if (r == 0) {
+		warn_of_missing_names(*ret);
+		return 0;
+	}
+	log_msg(LOG_CRIT,
+		"The policy has an error and is not used: EVERYTHING IS REJECTED but what "
+		"root asks by rdmabrokerctl. Mend the policy, see that \"rdmabrokerd "
+		"--check\" finds no error, then run \"systemctl reload rdmabrokerd\".");
+	return policy_new_fallback(ret);
 }
 
 int broker_new(struct broker **ret, const struct broker_options *options)
@@ -338,15 +420,24 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	r = diag_new(&diag);
 	if (r < 0)
 		return r;
-	r = reload_read(options, &broker->config, &policy, diag);
+	r = reload_read_config(options, &broker->config, diag);
+	if (r == -ENOMEM)
+		return r;
 	if (r < 0) {
 		log_diag(diag);
-		log_error("Not started: the configuration or the policy cannot be used.");
-		return r;
+		log_error(
+			"rdmabrokerd is not started, for its configuration has an error. Mend it, see "
+			"that \"rdmabrokerd --check\" finds no error, then start it again.");
+		return BROKER_MISCONFIGURED;
 	}
-	r = set_up(broker, policy);
+	r = read_policy(broker, &policy, diag);
 	if (r < 0)
 		return r;
+	r = set_up(broker, policy);
+	if (r != 0)
+		return r;
+	if (policy_is_fallback(policy))
+		server_set_policy_error(broker->server, diag_first(diag) ?: "it cannot be read");
 	*ret = TAKE_PTR(broker);
 	return 0;
 }
@@ -356,6 +447,7 @@ struct broker *broker_free(struct broker *broker)
 	if (!broker)
 		return NULL;
 	reloader_free(broker->reloader);
+	names_free(broker->names);
 	http_free(broker->http);
 	server_free(broker->server);
 	core_free(broker->core);
@@ -371,10 +463,14 @@ struct broker *broker_free(struct broker *broker)
 
 int broker_run(struct broker *broker)
 {
+	size_t n_rules = policy_n_rules(broker->core->policy);
 	int r, code = 0;
 
-	log_info("rdmabrokerd " RDMABROKER_VERSION " serves with %zu rules.",
-		 policy_n_rules(broker->core->policy));
+	if (policy_is_fallback(broker->core->policy))
+		log_info("rdmabrokerd " RDMABROKER_VERSION " started without a policy.");
+	else
+		log_info("rdmabrokerd " RDMABROKER_VERSION " started, %zu rule%s loaded.", n_rules,
+			 n_rules == 1 ? "" : "s");
 	sd_notify(0, "READY=1");
 	tell_status(broker);
 	/* Not sd_event_loop() with a post source: each would be a turn of its own, and a system call more. */

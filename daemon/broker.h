@@ -5,7 +5,7 @@
  * The broker: everything of the daemon hangs from it. It reads what the admin wrote, sets the floors
  * below up with it, and keeps systemd informed.
  *
- *   STARTING ──> SERVING <──SIGHUP──> RELOADING
+ *   STARTING ──> SERVING <──SIGHUP or an admin's request──> RELOADING
  *                   └── SIGTERM, SIGINT ──> STOPPING: all sessions end, peers are told
  */
 
@@ -24,6 +24,13 @@ struct broker_options {
 	const char *policy_dir;
 };
 
+/* It cannot be started, and not by trying again either: somebody has to mend what the journal names. */
+#define BROKER_MISCONFIGURED 1
+
+/*
+ * 0, BROKER_MISCONFIGURED or a negative errno; what went wrong is logged. An error in the policy is no reason not to
+ * start: what cannot be read allows nothing.
+ */
 int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
 /* Until a signal ends it. 0 or a negative errno. */

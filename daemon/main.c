@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "broker.h"
 #include "proto/version.h"
@@ -11,6 +12,9 @@
 #ifndef RDMABROKER_CONFIG
 #define RDMABROKER_CONFIG "/etc/rdmabroker/rdmabrokerd.conf"
 #endif
+
+/* systemd's name for it is CONFIG; the unit's RestartPreventExitStatus= names it. */
+#define EXIT_MISCONFIGURED EX_CONFIG
 
 enum {
 	OPT_CHECK = 0x100,
@@ -67,13 +71,16 @@ static int serve(const struct broker_options *options)
 
 	log_init();
 	r = broker_new(&broker, options);
-	if (r == 0)
-		r = broker_run(broker);
-	broker_free(broker);
 	if (r < 0)
-		log_error("rdmabrokerd ends: %s.", strerror(-r));
+		log_error("rdmabrokerd cannot be started: %s.", strerror(-r));
+	if (r == 0) {
+		r = broker_run(broker);
+		if (r < 0)
+			log_error("rdmabrokerd ends, its event loop has failed: %s.", strerror(-r));
+	}
+	broker_free(broker);
 	log_end();
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return r > 0 ? EXIT_MISCONFIGURED : r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)

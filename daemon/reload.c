@@ -20,6 +20,17 @@ struct reloader {
 	struct reloaded reloaded; /* the thread's, while it runs */
 };
 
+int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
+{
+	return config_load(ret, options->config_path, diag);
+}
+
+int reload_read_policy(const struct broker_options *options, const struct config *config,
+		       enum policy_names names, struct policy **ret, struct diag *diag)
+{
+	return policy_load_dir(ret, options->policy_dir ?: config->policy_dir, names, diag);
+}
+
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag)
 {
@@ -27,11 +38,10 @@ int reload_read(const struct broker_options *options, struct config *ret_config,
 	int r;
 
 	config_init(&config);
-	r = config_load(&config, options->config_path, diag);
+	r = reload_read_config(options, &config, diag);
 	if (r < 0)
 		return r;
-	r = policy_load_dir(ret_policy, options->policy_dir ?: config.policy_dir,
-			    POLICY_NAMES_MUST_EXIST, diag);
+	r = reload_read_policy(options, &config, POLICY_NAMES_MUST_EXIST, ret_policy, diag);
 	if (r < 0) {
 		config_done(&config);
 		return r;

@@ -19,6 +19,10 @@ struct reloader;
 /* 0, or a negative errno and what is wrong in DIAG. */
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag);
+/* The same, one by one. */
+int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag);
+int reload_read_policy(const struct broker_options *options, const struct config *config,
+		       enum policy_names names, struct policy **ret, struct diag *diag);
 
 /* Of one reading, or of several that were asked for before it began. */
 struct reloaded {

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "names.h"
+#include "util/diag.h"
+#include "util/offload.h"
+#include "util/util.h"
+
+#define LONGEST_USEC (300 * 1000000ULL)
+
+struct names {
+	void (*found)(void *userdata, struct policy *policy);
+	void *userdata;
+	sd_event_source *timer;
+	uint64_t first_usec;
+	uint64_t next_usec;
+	struct policy *policy; /* in force; NULL: none of its names is missing */
+
+	struct offload
+		*offload; /* with one thread, not that of reloads: they must not wait for it */
+	struct offload_job job;
+	struct offload_job keep; /* never submitted: there is always a lane */
+	bool runs;
+
+	/* The thread's, while it runs: */
+	struct policy *from;
+	struct policy *to; /* NULL: it failed */
+};
+
+static size_t n_missing(const struct policy *policy)
+{
+	const char *first;
+
+	return policy_n_missing_names(policy, &first);
+}
+
+static void set_timer(struct names *names)
+{
+	if (!names->policy) {
+		sd_event_source_set_enabled(names->timer, SD_EVENT_OFF);
+		return;
+	}
+	sd_event_source_set_time_relative(names->timer, names->next_usec);
+	sd_event_source_set_enabled(names->timer, SD_EVENT_ONESHOT);
+	names->next_usec *= 2;
+	if (names->next_usec > LONGEST_USEC)
+		names->next_usec = LONGEST_USEC;
+}
+
+/* In the thread. */
+static void run(struct offload_job *job)
+{
+	struct names *names = container_of(job, struct names, job);
+	struct diag *diag;
+
+	if (diag_new(&diag) < 0)
+		return;
+	policy_load_again(&names->to, names->from, diag);
+	diag_free(diag);
+}
+
+static void on_done(struct offload_job *job)
+{
+	struct names *names = container_of(job, struct names, job);
+	struct policy *from = names->from, *to = names->to;
+
+	names->runs = false;
+	names->from = names->to = NULL;
+	/* Another policy may be in force by now. */
+	if (names->found && to && from == names->policy && n_missing(to) < n_missing(from))
+		names->found(names->userdata, to);
+	policy_unref(from);
+	policy_unref(to);
+	if (names->found && sd_event_source_get_enabled(names->timer, NULL) == 0)
+		set_timer(names);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct names *names = userdata;
+
+	(void)source;
+	(void)usec;
+	/* Where a look-up of an earlier policy is not done yet, the timer is set when it is. */
+	if (names->runs)
+		return 0;
+	names->runs = true;
+	names->from = policy_ref(names->policy);
+	/* There is a lane for the one job as long as there are the names: this cannot fail. */
+	offload_prepare(names->offload, &names->job, 0);
+	offload_submit(names->offload, &names->job);
+	return 0;
+}
+
+DEFINE_CLEANUP(struct names *, names_free)
+
+int names_new(struct names **ret, sd_event *loop, unsigned first_msec,
+	      void (*found)(void *userdata, struct policy *policy), void *userdata)
+{
+	_cleanup_(names_freep) struct names *names = calloc(1, sizeof(*names));
+	int r;
+
+	if (!names)
+		return -ENOMEM;
+	names->found = found;
+	names->userdata = userdata;
+	names->first_usec = first_msec * 1000ULL;
+	names->job.run = run;
+	names->job.done = on_done;
+	r = sd_event_add_time_relative(loop, &names->timer, CLOCK_MONOTONIC, 0, 0, on_timer, names);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(names->timer, SD_EVENT_OFF);
+	if (r >= 0)
+		r = offload_new(&names->offload, loop, 1);
+	if (r >= 0)
+		r = offload_prepare(names->offload, &names->keep, 0);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(names);
+	return 0;
+}
+
+struct names *names_free(struct names *names)
+{
+	if (!names)
+		return NULL;
+	names->found = NULL;
+	sd_event_source_disable_unref(names->timer);
+	names->timer = NULL;
+	offload_release(&names->keep);
+	offload_free(names->offload);
+	policy_unref(names->policy);
+	/* A look-up is stuck, and has everything until the process ends. */
+	if (!names->runs)
+		free(names);
+	return NULL;
+}
+
+void names_watch(struct names *names, struct policy *policy)
+{
+	if (names->policy == policy)
+		return;
+	policy_unref(names->policy);
+	names->policy = n_missing(policy) > 0 ? policy_ref(policy) : NULL;
+	names->next_usec = names->first_usec;
+	set_timer(names);
+}

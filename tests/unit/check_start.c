@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "client/rdmabroker.h"
+#include "tests/unit/unit.h"
+
+/*
+ * The whole daemon above the fake fabric, as a process of its own that starts with what is in DIR: with errors in its
+ * policy it starts, and is mended while it runs. What it tells systemd is what is waited for.
+ */
+
+#define T 20000 /* ms: long enough for a machine that is busy, never waited for when all is well */
+
+static char dir[] = "/tmp/check_start.XXXXXX";
+static char policy_dir[64], config_path[64], socket_path[64], log_path[64];
+static int notify = -1;
+static pid_t daemon_pid;
+
+/* Instead of libc's: the users that exist are the files of DIR/users; their uid is that of nobody. */
+int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
+	       struct passwd **ret)
+{
+	snprintf(buffer, size, "%s/users/%s", dir, name);
+	*ret = NULL;
+	if (access(buffer, F_OK) == 0) {
+		entry->pw_uid = 65534;
+		*ret = entry;
+	}
+	return 0;
+}
+
+static void in_dir(char *ret, const char *name)
+{
+	snprintf(ret, 64, "%s/%s", dir, name);
+}
+
+static void write_to(const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+}
+
+static void set_up(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	char users[64];
+
+	strcpy(dir, "/tmp/check_start.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	in_dir(policy_dir, "policy.d");
+	in_dir(config_path, "rdmabrokerd.conf");
+	in_dir(socket_path, "socket");
+	in_dir(log_path, "log");
+	in_dir(users, "users");
+	ck_assert_int_eq(mkdir(policy_dir, 0755), 0);
+	ck_assert_int_eq(mkdir(users, 0755), 0);
+	write_to("rdmabrokerd.conf", "");
+
+	in_dir(addr.sun_path, "notify");
+	notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(notify, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	setenv("NOTIFY_SOCKET", addr.sun_path, 1);
+	daemon_pid = 0;
+}
+
+static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(name);
+}
+
+/* The exit status. */
+static int end(void)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(daemon_pid, &status, 0), daemon_pid);
+	ck_assert(WIFEXITED(status));
+	daemon_pid = 0;
+	return WEXITSTATUS(status);
+}
+
+static void tear_down(void)
+{
+	if (daemon_pid > 0) {
+		kill(daemon_pid, SIGTERM);
+		ck_assert_int_eq(end(), 0);
+	}
+	close(notify);
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void await_match(const char *part, bool at_end)
+{
+	struct pollfd p = { .fd = notify, .events = POLLIN };
+	char text[4096], *found;
+	ssize_t n;
+
+	do {
+		ck_assert_msg(poll(&p, 1, T) == 1, "never told: %s", part);
+		n = recv(notify, text, sizeof(text) - 1, 0);
+		ck_assert_int_ge(n, 0);
+		text[n] = '\0';
+		found = strstr(text, part);
+	} while (!found || (at_end && strcmp(found, part) != 0));
+}
+
+/* One of what it tells systemd has this part. */
+static void await(const char *part)
+{
+	await_match(part, /* at_end= */ false);
+}
+
+/* Of its last line. */
+static void await_end(const char *end_of_status)
+{
+	await_match(end_of_status, /* at_end= */ true);
+}
+
+static void start(void)
+{
+	daemon_pid = fork();
+	ck_assert_int_ge(daemon_pid, 0);
+	if (daemon_pid == 0) {
+		struct broker_options options = {
+			.config_path = config_path,
+			.policy_dir = policy_dir,
+			.socket_path = socket_path,
+		};
+		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		struct broker *broker = NULL;
+		int r;
+
+		dup2(log, STDERR_FILENO);
+		r = broker_new(&broker, &options);
+		if (r == 0)
+			r = broker_run(broker);
+		broker_free(broker);
+		_exit(r < 0 ? -r : r);
+	}
+}
+
+static struct rdmabroker *open_session(void)
+{
+	struct rdmabroker_options options = {
+		.size = sizeof(options),
+		.socket = socket_path,
+		.call_timeout_ms = T,
+	};
+	struct rdmabroker *session;
+
+	ck_assert_msg(rdmabroker_open(&session, &options) == 0, "%s", rdmabroker_open_error());
+	return session;
+}
+
+static void assert_logged(const char *part)
+{
+	char text[16384];
+	FILE *f = fopen(log_path, "r");
+	size_t n;
+
+	ck_assert_ptr_nonnull(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	ck_assert_msg(strstr(text, part), "no '%s' in '%s'", part, text);
+}
+
+static bool is_fallback(struct rdmabroker *session)
+{
+	struct rdmabroker_status *status;
+	bool is;
+
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
+	is = status->no_policy;
+	if (is)
+		ck_assert_ptr_nonnull(strstr(status->policy_error, "policy.d"));
+	else
+		ck_assert_ptr_null(status->policy_error);
+	rdmabroker_free_status(status);
+	return is;
+}
+
+static bool reload(struct rdmabroker *session)
+{
+	struct rdmabroker_reload_result *result;
+	bool ok;
+
+	ck_assert_int_eq(rdmabroker_reload(session, &result), 0);
+	ok = result->ok;
+	rdmabroker_free_reload_result(result);
+	return ok;
+}
+
+static void assert_rejects(struct rdmabroker *session)
+{
+	struct rdmabroker_question question = { .size = sizeof(question),
+						.operation = "session",
+						.uid = 65534 };
+	struct rdmabroker_explanation *answer;
+
+	ck_assert_int_eq(rdmabroker_explain(session, &question, &answer), 0);
+	ck_assert(!answer->allow);
+	ck_assert_ptr_nonnull(strstr(answer->reason, "could not be loaded"));
+	rdmabroker_free_explanation(answer);
+}
+
+/* Who runs the test is an admin, as root is. */
+START_TEST(a_policy_with_an_error)
+{
+	struct rdmabroker *session;
+
+	write_to("policy.d/1.rules", "allow session\nalow any\n");
+	start();
+	await("READY=1");
+	await("STATUS=NO POLICY, everything is rejected until a reload works: ");
+	assert_logged("policy.d/1.rules:2:1: unknown action 'alow'");
+	assert_logged("EVERYTHING IS REJECTED");
+	session = open_session();
+	ck_assert(is_fallback(session));
+	assert_rejects(session);
+	/* It is still broken, in another way. */
+	write_to("policy.d/1.rules", "allow session user ghost\n");
+	ck_assert(!reload(session));
+	ck_assert(is_fallback(session));
+	assert_rejects(session);
+	assert_logged("there still is no policy");
+	write_to("policy.d/1.rules", "allow session\n");
+	ck_assert(reload(session));
+	ck_assert(!is_fallback(session));
+	await("1 rules");
+	rdmabroker_close(session);
+}
+END_TEST
+
+START_TEST(no_directory_of_rules)
+{
+	struct rdmabroker *session;
+
+	ck_assert_int_eq(rmdir(policy_dir), 0);
+	start();
+	await("STATUS=NO POLICY");
+	session = open_session();
+	ck_assert(is_fallback(session));
+	/* A signal is as good as a request. */
+	ck_assert_int_eq(mkdir(policy_dir, 0755), 0);
+	kill(daemon_pid, SIGHUP);
+	await("STATUS=1 sessions, 0 listeners, 0 connections; 0 rules");
+	ck_assert(!is_fallback(session));
+	rdmabroker_close(session);
+}
+END_TEST
+
+static unsigned n_missing(struct rdmabroker *session)
+{
+	struct rdmabroker_status *status;
+	unsigned n;
+
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
+	n = status->n_missing_names;
+	rdmabroker_free_status(status);
+	return n;
+}
+
+static bool is_allowed(struct rdmabroker *session)
+{
+	struct rdmabroker_question question = { .size = sizeof(question),
+						.operation = "session",
+						.uid = 65534 };
+	struct rdmabroker_explanation *answer;
+	bool allow;
+
+	ck_assert_int_eq(rdmabroker_explain(session, &question, &answer), 0);
+	allow = answer->allow;
+	rdmabroker_free_explanation(answer);
+	return allow;
+}
+
+/* As of a directory service that comes up after the daemon. */
+START_TEST(a_user_that_appears)
+{
+	struct rdmabroker *session;
+
+	write_to("policy.d/1.rules", "allow session user ghost\nallow admin user ghost2\n");
+	start();
+	await("READY=1");
+	await("; 2 rules; names that cannot be looked up: 2");
+	assert_logged("policy.d/1.rules:1:20: unknown user 'ghost'");
+	assert_logged("2 names of users or groups cannot be looked up");
+	session = open_session();
+	ck_assert_uint_eq(n_missing(session), 2);
+	ck_assert(!is_allowed(session));
+	/* What the files say by now nobody has asked for yet. */
+	write_to("policy.d/1.rules", "reject any\n");
+	write_to("users/ghost", "");
+	await("; 2 rules; names that cannot be looked up: 1");
+	ck_assert_uint_eq(n_missing(session), 1);
+	ck_assert(is_allowed(session));
+	write_to("users/ghost2", "");
+	await_end("; 2 rules");
+	ck_assert_uint_eq(n_missing(session), 0);
+	assert_logged("All users and groups of the policy have been looked up by now: 2 rules.");
+	rdmabroker_close(session);
+}
+END_TEST
+
+/* The real one: what it exits with is the unit's business. */
+static void run_daemon(const char *option, const char *value)
+{
+	char program[4096];
+
+	snprintf(program, sizeof(program), "%s/rdmabrokerd", getenv("O") ?: "build");
+	daemon_pid = fork();
+	ck_assert_int_ge(daemon_pid, 0);
+	if (daemon_pid == 0) {
+		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		dup2(log, STDERR_FILENO);
+		execl(program, program, "--config", config_path, "--policy-dir", policy_dir, option,
+		      value, NULL);
+		_exit(127);
+	}
+}
+
+START_TEST(what_cannot_be_started)
+{
+	char line[256];
+	FILE *unit;
+
+	write_to("rdmabrokerd.conf", "[Daemon]\nLogLevl=info\n");
+	run_daemon("--socket", socket_path);
+	ck_assert_int_eq(end(), 78);
+	assert_logged("rdmabrokerd.conf:2:1: unknown key");
+	assert_logged("rdmabrokerd is not started, for its configuration has an error.");
+
+	unit = fopen("systemd/rdmabrokerd.service.in", "r");
+	ck_assert_ptr_nonnull(unit);
+	do
+		ck_assert_ptr_nonnull(fgets(line, sizeof(line), unit));
+	while (strcmp(line, "RestartPreventExitStatus=78\n") != 0);
+	fclose(unit);
+}
+END_TEST
+
+UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, no_directory_of_rules,
+	  a_user_that_appears, what_cannot_be_started)
