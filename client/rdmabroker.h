@@ -931,7 +931,8 @@ int rdmabroker_get_fork_status(void);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_status().
  * Returns:
- *   0; -EACCES: only admins may ask (root, the daemon's own user, policy operation "admin").
+ *   0; -EACCES: only observers may ask: root, the daemon's own user, and whom policy allows the operation
+ *   "observe" or "admin".
  */
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
@@ -942,7 +943,7 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *statu
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_rules().
  * Returns:
- *   0; -EACCES: only admins may ask (policy operation "admin").
+ *   0; -EACCES: only observers may ask (policy operation "observe").
  * Notes:
  *   A reload in between can leave rules of both policies in the list.
  */
@@ -954,7 +955,7 @@ struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_list().
  * Returns:
- *   0; -EACCES: only admins may ask (policy operation "admin").
+ *   0; -EACCES: only observers may ask (policy operation "observe").
  * Notes:
  *   What comes and goes while a long list is told may be missing in it.
  */
@@ -993,7 +994,7 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel);
  * Ownership:
  *   *@ret is the caller's; free it with free(3).
  * Returns:
- *   0; -EACCES: only admins may ask (policy operation "admin").
+ *   0; -EACCES: only observers may ask (policy operation "observe").
  */
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
 
@@ -1005,7 +1006,7 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
  *   that comes or goes is a notice: see rdmabroker_get_notice(). It ends with the session; use one that does
  *   nothing else, for notices wait in the place of events.
  * Returns:
- *   0; -EINVAL: the filter makes no sense; -EACCES: only admins may (policy operation "admin").
+ *   0; -EINVAL: the filter makes no sense; -EACCES: only observers may (policy operation "observe").
  */
 int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
 /**
@@ -1029,7 +1030,8 @@ struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notic
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().
  * Returns:
- *   0; -EINVAL: there is no such operation, or the question makes no sense; -EACCES as above.
+ *   0; -EINVAL: there is no such operation, or the question makes no sense; -EACCES: only observers
+ *   may ask (policy operation "observe").
  */
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret);
@@ -1041,7 +1043,7 @@ rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
  * Returns:
- *   0: see the result for how it went; -EACCES as above.
+ *   0: see the result for how it went; -EACCES: only admins may (policy operation "admin").
  */
 int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
 struct rdmabroker_reload_result *

@@ -13,6 +13,8 @@ static const char *get_note(const struct question *question)
 {
 	if (strcmp(question->public.operation, "admin") == 0)
 		return "root and the daemon's own user are admins without a rule";
+	if (strcmp(question->public.operation, "observe") == 0)
+		return "root, the daemon's own user and whom a rule for admin allows need no rule";
 	return NULL;
 }
 

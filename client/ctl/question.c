@@ -14,7 +14,7 @@
 #include "read.h"
 
 const char *const operations[] = {
-	"session", "device", "listen", "connect", "accept", "join", "admin", NULL,
+	"session", "device", "listen", "connect", "accept", "join", "observe", "admin", NULL,
 };
 
 static const char *const port_spaces[] = { "tcp", "udp", "ib", "ipoib", NULL };

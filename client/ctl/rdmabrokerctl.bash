@@ -15,7 +15,7 @@ _rdmabrokerctl_argument() {
 		resolving-route route-resolved connecting responded request accepted established \
 		disconnecting disconnected failed removed moved revoked" -- "$2") ;;
 	--kind) mapfile -t COMPREPLY < <(compgen -W "decision cm session" -- "$2") ;;
-	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join admin" \
+	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
 	--local | --peer | --port | --data | --timeout | --session | --count) COMPREPLY=() ;;
@@ -25,7 +25,7 @@ _rdmabrokerctl_argument() {
 
 _rdmabrokerctl() {
 	local verbs="check drain events explain help kick list metrics reload rules run status version"
-	local operations="session device listen connect accept join admin"
+	local operations="session device listen connect accept join observe admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
 

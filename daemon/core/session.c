@@ -158,21 +158,27 @@ struct session *session_free(struct session *session)
 	return NULL;
 }
 
-static bool is_admin(struct session *session)
+/* Nobody has asked for it yet: a no is no incident. */
+static bool may(struct session *session, enum policy_operation operation, const char *what)
 {
-	struct wish wish = { .question = { .operation = POLICY_ADMIN, .port = -1 },
-			     .what = "administration" };
-	uid_t uid = session->identity.uid;
+	struct wish wish = { .question = { .operation = operation, .port = -1 }, .what = what };
 	struct policy_verdict verdict;
 
-	/* Who could change the policy anyway needs no rule. */
-	if (uid == 0 || uid == geteuid())
-		return true;
-	/* Nobody has asked for it yet: a no is no incident. */
 	decide_ask(session, &wish, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
 		decide(session, &wish, &verdict);
 	return verdict.answer == POLICY_ALLOW;
+}
+
+/* What needs no rule for sessions: who looks after the broker has to get in. */
+static unsigned permits_over_others(struct session *session)
+{
+	uid_t uid = session->identity.uid;
+
+	/* Who could change the policy anyway needs no rule. */
+	if (uid == 0 || uid == geteuid() || may(session, POLICY_ADMIN, "administration"))
+		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
+	return may(session, POLICY_OBSERVE, "observation") ? SESSION_PERMIT_OBSERVE : 0;
 }
 
 static int greet(struct session *session)
@@ -183,11 +189,10 @@ static int greet(struct session *session)
 	struct policy_verdict verdict;
 	int r;
 
-	if (is_admin(session))
-		session->permits |= SESSION_PERMIT_ADMIN;
+	session->permits |= permits_over_others(session);
 
 	decide_ask(session, &wish, &verdict);
-	/* An admin who looks at the status needs no session rule, and being without one is no incident. */
+	/* Who looks at the status needs no session rule, and being without one is no incident. */
 	if (verdict.answer != POLICY_ALLOW && session->permits)
 		return 0;
 	decide(session, &wish, &verdict);

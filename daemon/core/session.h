@@ -25,8 +25,9 @@ struct watch;
 /* What a session may ask for. Given by session_greet(). */
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* ids and devices: policy operation "session" */
-	/* Seeing and changing others: policy operation "admin"; always root and the daemon's own user. */
+	/* Changing others: policy operation "admin"; always root and the daemon's own user. */
 	SESSION_PERMIT_ADMIN = 1 << 1,
+	SESSION_PERMIT_OBSERVE = 1 << 2, /* seeing others: policy operation "observe"; all admins */
 };
 
 #define SESSION_FIRST_REQUEST 0x80000000u

@@ -14,10 +14,11 @@ static const struct operation {
 	const char *name;
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
 } operations[] = {
-	{ "session", POLICY_SESSION }, { "device", POLICY_DEVICE },
-	{ "listen", POLICY_LISTEN },   { "connect", POLICY_CONNECT },
-	{ "accept", POLICY_ACCEPT },   { "join", POLICY_JOIN },
-	{ "admin", POLICY_ADMIN },     { "any", _POLICY_OPERATION_MAX },
+	{ "session", POLICY_SESSION },    { "device", POLICY_DEVICE },
+	{ "listen", POLICY_LISTEN },      { "connect", POLICY_CONNECT },
+	{ "accept", POLICY_ACCEPT },      { "join", POLICY_JOIN },
+	{ "observe", POLICY_OBSERVE },    { "admin", POLICY_ADMIN },
+	{ "any", _POLICY_OPERATION_MAX },
 };
 
 #define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
@@ -314,7 +315,7 @@ static int parse_rule(struct parser *parser, bool allow, unsigned line)
 	if (r < 0)
 		return r;
 
-	said.operations = rule.operation == _POLICY_OPERATION_MAX ? POLICY_ALL_OPERATIONS :
+	said.operations = rule.operation == _POLICY_OPERATION_MAX ? POLICY_ANY_OPERATIONS :
 								    1u << rule.operation;
 	while (parser->token->type != TOKEN_END) {
 		r = parse_word(parser, &rule, &said);

@@ -30,7 +30,8 @@ enum policy_operation {
 	POLICY_CONNECT, /* outgoing connection or look-up */
 	POLICY_ACCEPT, /* request arriving at a listener; identity is the listener's owner */
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
-	POLICY_ADMIN, /* rdmabrokerctl's verbs that change or show others' state */
+	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show others' state */
+	POLICY_ADMIN, /* those that change it, and those that show it */
 	_POLICY_OPERATION_MAX,
 };
 
@@ -92,7 +93,7 @@ struct policy_rule {
 	const char *text;
 	const char *file; /* as it was opened */
 	unsigned line; /* the first of its (possibly joined) lines, from 1 */
-	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
+	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any, but observe and admin */
 	bool allow;
 	bool log;
 	const char *reason; /* on reject; NULL: none given */

@@ -16,6 +16,8 @@
 #define POLICY_RULES_MAX 100000
 #define POLICY_PREFIXES_MAX 1000000 /* of all sets together: a set copies the sets it names */
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
+/* What "any" is: to see and to change what others do is never given without its name. */
+#define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
 struct policy_index;
 struct policy_word;
@@ -59,6 +61,7 @@ struct policy_condition {
 	uint8_t operations; /* bit i: enum policy_operation i */
 	bool allow;
 };
+_Static_assert(_POLICY_OPERATION_MAX <= 8, "a condition keeps the operations in 8 bits");
 
 struct policy {
 	size_t n_refs;

@@ -12,7 +12,7 @@
 #include "util/diag.h"
 #include "util/util.h"
 
-/* What admins may ask: see enum session_permit. */
+/* What admins and observers may ask: see enum session_permit. */
 
 static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 					      const struct fabric_holder *holder)
@@ -267,7 +267,7 @@ static void add_effects(struct call *call, enum policy_operation operation,
 		add_effect(call, "reuseaddr %s", reuseaddr[s->reuseaddr]);
 	if (operation == POLICY_LISTEN)
 		add_number(call, "backlog", s->backlog);
-	if (operation == POLICY_ADMIN)
+	if (operation == POLICY_ADMIN || operation == POLICY_OBSERVE)
 		return;
 	add_rate(call, "rate", &s->rate);
 	add_rate(call, "rate-per-user", &s->rate_per_user);

@@ -437,7 +437,7 @@ static const struct operation {
 	{ OP(INIT_QP_ATTR), "init_qp_attr", SESSION_PERMIT_CLIENT, do_init_qp_attr },
 	{ OP(OPEN_DEVICE), "open_device", SESSION_PERMIT_CLIENT, do_open_device },
 	{ OP(CLOSE_DEVICE), "close_device", SESSION_PERMIT_CLIENT, do_close_device },
-	{ OP(GET_STATUS), "get_status", SESSION_PERMIT_ADMIN, do_get_status },
+	{ OP(GET_STATUS), "get_status", SESSION_PERMIT_OBSERVE, do_get_status },
 	{ OP(GET_OPTION), "get_option", SESSION_PERMIT_CLIENT, do_get_option },
 	{ OP(NOTIFY), "notify", SESSION_PERMIT_CLIENT, do_notify },
 	{ OP(JOIN_MULTICAST), "join_multicast", SESSION_PERMIT_CLIENT, do_join_multicast },
@@ -445,14 +445,14 @@ static const struct operation {
 	{ OP(EXPORT_ID), "export_id", SESSION_PERMIT_CLIENT, do_export_id },
 	{ OP(IMPORT_ID), "import_id", SESSION_PERMIT_CLIENT, do_import_id },
 	{ OP(LIST_DEVICES), "list_devices", SESSION_PERMIT_CLIENT, do_list_devices },
-	{ OP(EXPLAIN), "explain", SESSION_PERMIT_ADMIN, do_explain },
+	{ OP(EXPLAIN), "explain", SESSION_PERMIT_OBSERVE, do_explain },
 	{ OP(RELOAD), "reload", SESSION_PERMIT_ADMIN, do_reload },
-	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_ADMIN, do_list_rules },
-	{ OP(LIST), "list", SESSION_PERMIT_ADMIN, do_list },
+	{ OP(LIST_RULES), "list_rules", SESSION_PERMIT_OBSERVE, do_list_rules },
+	{ OP(LIST), "list", SESSION_PERMIT_OBSERVE, do_list },
 	{ OP(KICK), "kick", SESSION_PERMIT_ADMIN, do_kick },
 	{ OP(DRAIN), "drain", SESSION_PERMIT_ADMIN, do_drain },
-	{ OP(GET_METRICS), "get_metrics", SESSION_PERMIT_ADMIN, do_get_metrics },
-	{ OP(WATCH), "watch", SESSION_PERMIT_ADMIN, do_watch },
+	{ OP(GET_METRICS), "get_metrics", SESSION_PERMIT_OBSERVE, do_get_metrics },
+	{ OP(WATCH), "watch", SESSION_PERMIT_OBSERVE, do_watch },
 #undef OP
 };
 
@@ -500,6 +500,16 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	return r;
 }
 
+static const char *why_not(unsigned permits)
+{
+	if (permits & SESSION_PERMIT_ADMIN)
+		return "only root, the broker's own user and whom a rule for admin allows may ask";
+	if (permits & SESSION_PERMIT_OBSERVE)
+		return "only root, the broker's own user and whom a rule for observe or admin "
+		       "allows may ask";
+	return "no session rule allows this user to use RDMA";
+}
+
 static int carry_out(struct call *call, bool *greeted)
 {
 	const struct operation *op = find_operation(call->request->op_case);
@@ -522,10 +532,7 @@ static int carry_out(struct call *call, bool *greeted)
 		return failure_set(failure, STATUS_BAD_STATE, "%s: hello comes first", op->name);
 	if (!(op->permits & call->session->permits))
 		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
-				   op->permits & SESSION_PERMIT_ADMIN ?
-					   "only root, the broker's own user and whom a rule for "
-					   "admin allows may ask" :
-					   "no session rule allows this user to use RDMA");
+				   why_not(op->permits));
 	if (!call->request->first)
 		return op->handler(call);
 	if (op->permits != SESSION_PERMIT_CLIENT)

@@ -80,7 +80,7 @@ START_TEST(help)
 	}
 	ck_assert_int_eq(ctl("help", "explain"), 0);
 	assert_has(got.out, "Usage: rdmabrokerctl explain [OPTION ...] OPERATION\n");
-	assert_has(got.out, "OPERATION: session device listen connect accept join admin\n");
+	assert_has(got.out, "OPERATION: session device listen connect accept join observe admin\n");
 	assert_lacks(got.out, "rules");
 	ck_assert_int_eq(ctl("explain", "--help"), 0);
 	assert_has(got.out, "Usage: rdmabrokerctl explain ");
@@ -229,6 +229,8 @@ END_TEST
 START_TEST(not_permitted)
 {
 	static const char *const verbs[] = { "status", "rules", "reload" };
+	static const char *const seeing[] = { "status", "rules", "list", "metrics" };
+	static const char *const changing[] = { "drain", "kick", "reload" };
 
 	if (!run_as_nobody())
 		return;
@@ -248,8 +250,27 @@ START_TEST(not_permitted)
 	/* Who is allowed to by a rule needs not be root; and asks for himself. */
 	set_policy("allow admin user 65534\nallow session\nreject connect user 65534\n");
 	ck_assert_int_eq(ctl("rules"), 0);
+	ck_assert_int_eq(ctl("drain", "--cancel"), 0);
 	ck_assert_int_eq(ctl("explain", "connect"), 3);
 	assert_has(got.out, "who: uid 65534, gids 65534\n");
+
+	/* Whoever may use RDMA is neither an observer nor an admin by that. */
+	set_policy("allow any\n");
+	ck_assert_int_eq(ctl("status"), 1);
+	assert_has(got.err, "whom a rule for observe or admin allows");
+	ck_assert_int_eq(ctl("drain", "--cancel"), 1);
+	/* Monitoring sees everything, needs no session rule for it, and changes nothing. */
+	set_policy("allow observe user 65534\n");
+	for (size_t i = 0; i < sizeof(seeing) / sizeof(seeing[0]); i++)
+		ck_assert_int_eq(ctl(seeing[i]), 0);
+	ck_assert_int_eq(ctl("explain", "observe"), 0);
+	assert_has(got.out, "allow");
+	ck_assert_int_eq(ctl("explain", "admin"), 3);
+	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++) {
+		ck_assert_int_eq(ctl(changing[i], i == 0 ? "--cancel" : i == 1 ? "77" : NULL), 1);
+		assert_has(got.err,
+			   "only root, the broker's own user and whom a rule for admin allows");
+	}
 
 	end_nobody();
 }

@@ -80,6 +80,7 @@ START_TEST(names_of_operations)
 	ck_assert_str_eq(policy_operation_to_string(POLICY_CONNECT), "connect");
 	ck_assert_str_eq(policy_operation_to_string(POLICY_ACCEPT), "accept");
 	ck_assert_str_eq(policy_operation_to_string(POLICY_JOIN), "join");
+	ck_assert_str_eq(policy_operation_to_string(POLICY_OBSERVE), "observe");
 	ck_assert_str_eq(policy_operation_to_string(POLICY_ADMIN), "admin");
 	ck_assert_str_eq(policy_operation_to_string(_POLICY_OPERATION_MAX), "any");
 }

@@ -319,16 +319,32 @@ START_TEST(administration)
 }
 END_TEST
 
+/* Who may use RDMA does not look after the broker by that, and who looks on does not change anything. */
+START_TEST(observe_and_admin_are_always_named)
+{
+	load("allow any");
+	ask(POLICY_OBSERVE);
+	assert_answer(POLICY_REJECT, 0);
+	ask(POLICY_ADMIN);
+	assert_answer(POLICY_REJECT, 0);
+	load("reject any\nallow observe user 1000");
+	ask(POLICY_OBSERVE);
+	assert_answer(POLICY_ALLOW, 2);
+	ask(POLICY_ADMIN);
+	assert_answer(POLICY_REJECT, 0);
+}
+END_TEST
+
 START_TEST(any_is_each_operation_that_its_matches_fit)
 {
 	load("allow any user 1000 tos 8 backlog 5");
-	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
+	for (int i = 0; i < POLICY_OBSERVE; i++) {
 		ask(i);
 		assert_answer(POLICY_ALLOW, 1);
 	}
 
 	load("reject any peer 10.0.0.0/8\nallow any");
-	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
+	for (int i = 0; i < POLICY_OBSERVE; i++) {
 		bool has_peer = i == POLICY_CONNECT || i == POLICY_ACCEPT || i == POLICY_JOIN;
 
 		ask(i);
@@ -336,7 +352,7 @@ START_TEST(any_is_each_operation_that_its_matches_fit)
 	}
 
 	load("reject any port 5 device x\nallow any");
-	for (int i = 0; i < _POLICY_OPERATION_MAX; i++) {
+	for (int i = 0; i < POLICY_OBSERVE; i++) {
 		bool fits = i == POLICY_LISTEN || i == POLICY_CONNECT || i == POLICY_ACCEPT;
 
 		ask(i);
@@ -413,8 +429,8 @@ static const char *const addresses[] = { "10.1.2.3", "10.1.9.9", "10.2.0.1",
 static const char *const globs[] = { "rxe*", "mlx5_?", "rxe1" };
 static const char *const devices[] = { "rxe0", "rxe1", "mlx5_0", "other" };
 static const int port_spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP };
-static const char *const operations[] = { "session", "device", "listen", "connect",
-					  "accept",  "join",   "admin",  "any" };
+static const char *const operations[] = { "session", "device",  "listen", "connect", "accept",
+					  "join",    "observe", "admin",  "any" };
 
 /* Which facts a question can have unknown, as indices; -1 is "not known". */
 struct naive_question {
@@ -450,7 +466,8 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	int all = YES, some[7], n = 0;
 	bool is_cm = q->operation >= POLICY_LISTEN && q->operation <= POLICY_JOIN;
 
-	if (rule->operation != _POLICY_OPERATION_MAX && rule->operation != q->operation)
+	if (rule->operation == _POLICY_OPERATION_MAX ? q->operation >= POLICY_OBSERVE :
+						       rule->operation != q->operation)
 		return NO;
 	if ((rule->local >= 0 || rule->first_port >= 0 || rule->ps >= 0) && !is_cm)
 		return NO;
@@ -459,7 +476,7 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	if (rule->peer >= 0 && q->operation != POLICY_CONNECT && q->operation != POLICY_ACCEPT &&
 	    q->operation != POLICY_JOIN)
 		return NO;
-	if (rule->device && (q->operation == POLICY_SESSION || q->operation == POLICY_ADMIN))
+	if (rule->device && (q->operation == POLICY_SESSION || q->operation >= POLICY_OBSERVE))
 		return NO;
 
 	some[n++] = rule->uid < 0 || rule->uid == q->uid ? YES : NO;
@@ -544,7 +561,8 @@ static struct naive_rule random_rule(void)
 	if (operation == POLICY_CONNECT || operation == POLICY_ACCEPT || operation == POLICY_JOIN ||
 	    is_any)
 		rule.peer = seldom(6);
-	if (operation != POLICY_SESSION && operation != POLICY_ADMIN && !pick(6))
+	if (operation != POLICY_SESSION && operation != POLICY_OBSERVE &&
+	    operation != POLICY_ADMIN && !pick(6))
 		rule.device = globs[pick(3)];
 	return rule;
 }
@@ -707,6 +725,6 @@ END_TEST
 UNIT_MAIN("policy_decide", set_up, tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, ports, addresses_and_sets,
 	  wildcards_are_not_known, addresses_that_are_not_ip_are_not_known, device_patterns,
-	  each_port_space, units, private_data, administration,
+	  each_port_space, units, private_data, administration, observe_and_admin_are_always_named,
 	  any_is_each_operation_that_its_matches_fit, early_answers, final_answers,
 	  a_scan_decides_the_same, early_answers_hold)

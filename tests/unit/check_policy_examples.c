@@ -15,12 +15,14 @@
 
 #define PAGE "daemon/rdmabroker.rules.5"
 
-enum { ROOT = 0, NVMF = 900, RDMA = 901, HPC = 902, SOMEBODY = 1000 };
+enum { ROOT = 0, NVMF = 900, RDMA = 901, HPC = 902, ADM = 903, SOMEBODY = 1000 };
 
 static const struct {
 	const char *name;
 	unsigned id;
-} names[] = { { "root", ROOT }, { "nvmf", NVMF }, { "rdma", RDMA }, { "hpc", HPC } };
+} names[] = {
+	{ "root", ROOT }, { "nvmf", NVMF }, { "rdma", RDMA }, { "hpc", HPC }, { "adm", ADM }
+};
 
 static const unsigned *find_id(const char *name)
 {
@@ -158,7 +160,13 @@ END_TEST
 START_TEST(the_shipped_examples_do_what_they_say)
 {
 	load_file("conf/policy.d/50-default.rules", true);
-	ck_assert_uint_eq(policy_n_rules(policy), 16);
+	ck_assert_uint_eq(policy_n_rules(policy), 17);
+	ask(POLICY_OBSERVE, SOMEBODY, RDMA);
+	assert_rejected("no-rule");
+	ask(POLICY_OBSERVE, SOMEBODY, ADM);
+	assert_allowed("allow observe group adm");
+	ask(POLICY_ADMIN, SOMEBODY, ADM);
+	assert_rejected("no-rule");
 
 	ask(POLICY_SESSION, SOMEBODY, RDMA);
 	assert_allowed("allow session group rdma");
@@ -197,7 +205,7 @@ START_TEST(a_single_host)
 
 	load_file("conf/examples/single-host.rules", false);
 	assert_admin_is_root();
-	for (int i = 0; i < POLICY_ADMIN; i++) {
+	for (int i = 0; i < POLICY_OBSERVE; i++) {
 		ask(i, SOMEBODY, RDMA);
 		question.local = address(&local, "10.0.0.1");
 		question.peer = address(&peer, "fd00::1");

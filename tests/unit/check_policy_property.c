@@ -59,8 +59,8 @@ static struct shape {
 	bool has_any; /* rules for any operation */
 } shape;
 
-static const char *const operations[] = { "session", "device", "listen", "connect",
-					  "accept",  "join",   "admin",  "any" };
+static const char *const operations[] = { "session", "device",  "listen", "connect", "accept",
+					  "join",    "observe", "admin",  "any" };
 static const char *const port_spaces[] = { "tcp", "udp", "ib", "ipoib" };
 static const int port_space_numbers[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, RDMA_PS_IPOIB };
 static const char *const data_texts[] = {
@@ -220,8 +220,8 @@ static void print_unit(FILE *f)
 /* Most rules have a match: else the first few would decide everything. */
 static void print_rule(FILE *f)
 {
-	int operation = pick(shape.has_any ? 8 : 7), common = shape.common;
-	bool is_any = operation == 7;
+	int operation = pick(_POLICY_OPERATION_MAX + shape.has_any), common = shape.common;
+	bool is_any = operation == _POLICY_OPERATION_MAX;
 	bool is_cm = operation >= POLICY_LISTEN && operation <= POLICY_JOIN;
 	bool has_peer = is_cm && operation != POLICY_LISTEN;
 	long start;

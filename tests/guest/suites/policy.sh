@@ -63,6 +63,17 @@ case_admin_by_policy() {
 	END
 	rdmabrokerctl status
 	fails 1 as dave rdmabrokerctl status
+	# Who may use RDMA is no admin by that; who observes changes nothing.
+	policy <<-END
+		allow observe user bob
+		allow any
+	END
+	fails 1 as dave rdmabrokerctl status
+	for verb in status rules list metrics; do
+		as bob rdmabrokerctl $verb
+	done
+	fails 1 as bob rdmabrokerctl drain --cancel
+	fails 1 as bob rdmabrokerctl reload
 }
 
 case_busy() {
