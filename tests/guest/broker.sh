@@ -43,6 +43,14 @@ reload() {
 	await "journal | grep -qF '$1'" 20
 }
 
+# refused_reload EXPECTED: it fails, and the journal says so.
+refused_reload() {
+	mark_journal
+	assert_fails_with 1 systemctl reload rdmabrokerd
+	await "journal | grep -qF '$1'" 20
+	assert_eq "$(systemctl is-active rdmabrokerd)" active
+}
+
 users_policy() {
 	policy <<-END
 		allow session user alice,bob,dave

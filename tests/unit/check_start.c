@@ -355,7 +355,8 @@ START_TEST(what_cannot_be_started)
 	assert_logged("rdmabrokerd.conf:2:1: unknown key");
 	assert_logged("rdmabrokerd is not started, for its configuration has an error.");
 
-	unit = fopen("systemd/rdmabrokerd.service.in", "r");
+	snprintf(line, sizeof(line), "%s/systemd/rdmabrokerd.service.in", getenv("SRCDIR") ?: ".");
+	unit = fopen(line, "r");
 	ck_assert_ptr_nonnull(unit);
 	do
 		ck_assert_ptr_nonnull(fgets(line, sizeof(line), unit));

@@ -466,7 +466,9 @@ case_broken_policy() {
 		allow device user bob
 		allow everythig user carol
 	END
-	reload "$error"
+	refused_reload "$error"
+	# What systemctl itself printed, and where it says to look.
+	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the 3 rules from before stay'"
 	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"
 	assert_contains "$(rdmabrokerctl status)" "$error"
@@ -483,10 +485,86 @@ case_broken_policy() {
 	users_policy
 	assert_eq "$(status_field "['policy']['error']")" None
 	chmod g+w "$RULES"
-	reload "$RULES"
+	refused_reload "$RULES"
 	assert_contains "$(rdmabrokerctl status)" "$RULES"
 	chmod g-w "$RULES"
 	reload "policy reloaded"
+
+	# Nobody waits for a signal, and it does the same.
+	mark_journal
+	kill -HUP "$(daemon_pid)"
+	await "journal | grep -qF 'policy reloaded'" 20
+}
+
+# As after a reboot of a host from which somebody has deleted a user.
+case_policy_broken_at_start() {
+	users_policy
+	echo "alow session" > "$RULES"
+	mark_journal
+	systemctl restart rdmabrokerd
+	assert_eq "$(systemctl is-active rdmabrokerd rdmabrokerd.socket)" "active
+active"
+	await "journal | grep -qF 'EVERYTHING IS REJECTED'"
+	assert_contains "$(journal)" "$RULES:1:1: unknown action 'alow'"
+	assert_contains "$(systemctl show --property=StatusText rdmabrokerd)" "NO POLICY"
+	assert_contains "$(rdmabrokerctl status)" "policy: NOT LOADED"
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
+	assert_contains "$(cat words)" "the broker's policy has an error"
+	fails 1 as alice rdmabrokerctl status
+	refused_reload "there still is no policy"
+	users_policy
+	assert_eq "$(status_field "['policy']['loaded']")" True
+	serve server alice $A 7471
+	ping_once bob $A -p 7471
+	finish server
+}
+
+case_user_that_is_missing_at_start() {
+	policy <<-END
+		allow session user alice
+		allow device
+		allow listen
+		allow accept
+		allow connect
+	END
+	cat > "$RULES" <<-END
+		allow session user eve
+		allow session user alice
+		allow device
+		allow listen
+		allow accept
+		allow connect
+	END
+	# Not for a reload.
+	refused_reload "$RULES:1:20: unknown user 'eve'"
+	mark_journal
+	systemctl restart rdmabrokerd
+	assert_contains "$(journal)" "$RULES:1:20: unknown user 'eve'"
+	assert_eq "$(status_field "['policy']['missing_names']")" 1
+	serve server alice $A 7471
+	# She comes, and nobody has to do anything about it.
+	trap 'userdel eve' EXIT
+	useradd --no-create-home eve
+	await "journal | grep -qF 'All users and groups of the policy have been looked up'" 30
+	assert_eq "$(status_field "['policy']['missing_names']")" 0
+	ping_once eve $A -p 7471
+	finish server
+}
+
+case_configuration_broken_at_start() {
+	local config=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+	users_policy
+	trap "rm -f $config" EXIT
+	printf '[Daemon]\nLogLevl=info\n' > $config
+	mark_journal
+	assert_fails_with 1 systemctl restart rdmabrokerd
+	assert_contains "$(journal)" "$config:2:1: unknown key"
+	assert_eq "$(systemctl show --property=ExecMainStatus,Result,NRestarts rdmabrokerd | sort)" \
+		"ExecMainStatus=78
+NRestarts=0
+Result=exit-code"
+	rm $config
+	systemctl restart rdmabrokerd
 }
 
 case_status_is_for_the_admin() {
