@@ -10,6 +10,7 @@
 
 #include "broker.h"
 #include "core/core.h"
+#include "fabric/absence.h"
 #include "http.h"
 #include "names.h"
 #include "policy/policy.h"
@@ -40,6 +41,7 @@ struct broker {
 	struct {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
+		bool has_device;
 	} told; /* what the last status line said */
 };
 
@@ -124,6 +126,7 @@ static void tell_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
 	const char *error = server_get_policy_error(broker->server);
+	bool has_device = fabric_next_device(core->fabric, NULL);
 	char missing[64] = "";
 	const char *first;
 	bool no_metrics = broker->config.metrics_listen.len > 0 && !broker->http;
@@ -132,6 +135,7 @@ static void tell_status(struct broker *broker)
 	broker->told.n_listeners = core->n_listeners;
 	broker->told.n_connections = core->n_connections;
 	broker->told.draining = core->draining;
+	broker->told.has_device = has_device;
 	if (policy_is_fallback(core->policy)) {
 		sd_notifyf(0, "STATUS=NO POLICY, everything is rejected until a reload works: %s",
 			   error);
@@ -140,9 +144,10 @@ static void tell_status(struct broker *broker)
 	if (policy_n_missing_names(core->policy, &first) > 0)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
-	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
+	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s%s",
 		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
+		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status",
 		   no_metrics ? "; metrics are not served, see the journal" : "", missing,
 		   *error ? "; the last reload was refused: " : "", error);
 }
@@ -164,7 +169,8 @@ static void look_at_status(struct broker *broker)
 	if (core->n_sessions == broker->told.n_sessions &&
 	    core->n_listeners == broker->told.n_listeners &&
 	    core->n_connections == broker->told.n_connections &&
-	    core->draining == broker->told.draining)
+	    core->draining == broker->told.draining &&
+	    broker->told.has_device == !!fabric_next_device(core->fabric, NULL))
 		return;
 	sd_event_source_get_enabled(broker->status_timer, &enabled);
 	if (enabled == SD_EVENT_OFF) {
@@ -461,6 +467,17 @@ struct broker *broker_free(struct broker *broker)
 	return NULL;
 }
 
+static void warn_of_absence(void)
+{
+	char text[512];
+
+	if (absence_explain("", text, sizeof(text)))
+		log_warning(
+			"RDMA cannot be used, or not all of it: %s. The daemon goes on without, and "
+			"takes it up when it is there.",
+			text);
+}
+
 int broker_run(struct broker *broker)
 {
 	size_t n_rules = policy_n_rules(broker->core->policy);
@@ -471,6 +488,7 @@ int broker_run(struct broker *broker)
 	else
 		log_info("rdmabrokerd " RDMABROKER_VERSION " started, %zu rule%s loaded.", n_rules,
 			 n_rules == 1 ? "" : "s");
+	warn_of_absence();
 	sd_notify(0, "READY=1");
 	tell_status(broker);
 	/* Not sd_event_loop() with a post source: each would be a turn of its own, and a system call more. */

@@ -22,6 +22,7 @@ struct broker_options {
 	const char *config_path; /* never NULL */
 	const char *socket_path;
 	const char *policy_dir;
+	bool config_is_named; /* on the command line: then it has to be there */
 };
 
 /* It cannot be started, and not by trying again either: somebody has to mend what the journal names. */

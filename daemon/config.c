@@ -515,7 +515,7 @@ void config_done(struct config *config)
 	config_init(config);
 }
 
-int config_load(struct config *ret, const char *path, struct diag *diag)
+static int load(struct config *ret, const char *path, bool optional, struct diag *diag)
 {
 	struct config config;
 	int r, first_error;
@@ -529,8 +529,8 @@ int config_load(struct config *ret, const char *path, struct diag *diag)
 		}
 	}
 
-	first_error = load_file(&config, path, /* optional= */ true, diag);
-	if (first_error == -ENOENT)
+	first_error = load_file(&config, path, optional, diag);
+	if (first_error == -ENOENT && optional)
 		first_error = 0;
 	if (first_error != -ENOMEM) {
 		r = load_dropins(&config, path, diag);
@@ -544,4 +544,14 @@ int config_load(struct config *ret, const char *path, struct diag *diag)
 
 	*ret = config;
 	return 0;
+}
+
+int config_load(struct config *ret, const char *path, struct diag *diag)
+{
+	return load(ret, path, /* optional= */ true, diag);
+}
+
+int config_load_named(struct config *ret, const char *path, struct diag *diag)
+{
+	return load(ret, path, /* optional= */ false, diag);
 }

@@ -68,3 +68,5 @@ void config_done(struct config *config);
  * Returns 0 or a negative errno (-EBADMSG: see DIAG); *ret is written only on success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
+/* The same, but a missing PATH is -ENOENT, and named in DIAG: somebody has asked for this file. */
+int config_load_named(struct config *ret, const char *path, struct diag *diag);

@@ -96,6 +96,7 @@ int main(int argc, char **argv)
 			break;
 		case OPT_CONFIG:
 			options.config_path = optarg;
+			options.config_is_named = true;
 			break;
 		case OPT_JSON:
 			json = true;

@@ -22,7 +22,8 @@ struct reloader {
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
 {
-	return config_load(ret, options->config_path, diag);
+	return options->config_is_named ? config_load_named(ret, options->config_path, diag) :
+					  config_load(ret, options->config_path, diag);
 }
 
 int reload_read_policy(const struct broker_options *options, const struct config *config,

@@ -14,7 +14,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # These are about the real fabric, as far as it needs no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,nldev node routes routes_messages)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node routes routes_messages)
 
 # These are on the library with its calls hooked; their rule is in tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages library_waits)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fabric/absence.h"
 #include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/call.h"
@@ -90,6 +91,14 @@ static void out_policy(struct call *call)
 			    status->missing_names, status->missing_names == 1 ? "" : "s", first);
 }
 
+static void out_absence(struct call *call)
+{
+	char text[TEXT_MAX - 64];
+
+	if (absence_explain("", text, sizeof(text)))
+		add_warning(call, "RDMA cannot be used, or not all of it: %s", text);
+}
+
 int do_get_status(struct call *call)
 {
 	const struct core *core = call->session->core;
@@ -108,6 +117,7 @@ int do_get_status(struct call *call)
 	status->ids = core->n_ids;
 	status->leases = core->n_leases;
 	status->fds = server_count_fds();
+	out_absence(call);
 	fabric_look(core->fabric);
 	call->space.n_holders = 0;
 	status->devices = call->space.pointers;

@@ -38,6 +38,9 @@ void fake_fail_next(struct fabric *fabric, enum fake_call call, int r);
 /* How often it was called, failures included. */
 unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 
+/* What absence_explain() says from now on; not copied. NULL: nothing is missing. */
+void fake_set_absence(const char *text);
+
 void fake_add_device(struct fabric *fabric, const char *name);
 /* Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);

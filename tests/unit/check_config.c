@@ -124,6 +124,16 @@ START_TEST(missing_files_mean_defaults)
 }
 END_TEST
 
+START_TEST(a_named_file_has_to_be_there)
+{
+	ck_assert_int_eq(config_load_named(&config, path, diag), -ENOENT);
+	assert_complaint(0, "c: cannot open: No such file or directory");
+	write_file("c", "");
+	ck_assert_int_eq(config_load_named(&config, path, diag), 0);
+	assert_defaults();
+}
+END_TEST
+
 START_TEST(every_key_is_read)
 {
 	write_file("c", "[Daemon]\nSocket=/s\nPolicyDir=/p q\nLogLevel=debug\n"
@@ -462,8 +472,9 @@ START_TEST(the_shipped_file_says_the_defaults)
 }
 END_TEST
 
-UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, every_key_is_read,
-	  blanks_and_comments_do_not_matter, later_values_win, dropins_hold_without_the_file,
-	  bad_lines_are_named, bad_values_are_named, bad_bytes_are_named, long_lines,
-	  all_errors_are_collected, what_others_can_write_is_refused, what_is_no_file_is_refused,
+UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file_has_to_be_there,
+	  every_key_is_read, blanks_and_comments_do_not_matter, later_values_win,
+	  dropins_hold_without_the_file, bad_lines_are_named, bad_values_are_named,
+	  bad_bytes_are_named, long_lines, all_errors_are_collected,
+	  what_others_can_write_is_refused, what_is_no_file_is_refused,
 	  metrics_listen_on_loopback_only, the_shipped_file_says_the_defaults)

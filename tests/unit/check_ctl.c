@@ -174,6 +174,19 @@ START_TEST(no_policy)
 }
 END_TEST
 
+START_TEST(no_rdma)
+{
+	fake_set_absence("the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"");
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out,
+		   "warning: RDMA cannot be used, or not all of it: the kernel module rdma_ucm is "
+		   "not loaded: run \"modprobe rdma_ucm\"\n");
+	fake_set_absence(NULL);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_lacks(got.out, "warning");
+}
+END_TEST
+
 static void do_miss_names(void *arg)
 {
 	struct policy *policy = NULL;
@@ -656,7 +669,7 @@ START_TEST(check_keeps_twenty)
 END_TEST
 
 UNIT_MAIN("ctl", set_up_ctl, tear_down, what_is_wrong_with_the_command_line, help, version,
-	  what_cannot_be_written_is_said, status, no_policy, missing_names, no_daemon,
+	  what_cannot_be_written_is_said, status, no_policy, no_rdma, missing_names, no_daemon,
 	  not_permitted, rules, rules_on_a_terminal, explain_says_why,
 	  explain_says_on_what_it_depends, explain_says_what_no_rule_says, explain_knows_users,
 	  explain_takes_no_nonsense, reload, check, check_keeps_twenty)

@@ -355,6 +355,15 @@ START_TEST(what_cannot_be_started)
 	assert_logged("rdmabrokerd.conf:2:1: unknown key");
 	assert_logged("rdmabrokerd is not started, for its configuration has an error.");
 
+	/* What is named has to be there: its absence is not the defaults. */
+	ck_assert_int_eq(unlink(config_path), 0);
+	run_daemon("--socket", socket_path);
+	ck_assert_int_eq(end(), 78);
+	assert_logged("rdmabrokerd.conf: cannot open: No such file or directory");
+	run_daemon("--check", NULL);
+	ck_assert_int_eq(end(), 1);
+	assert_logged("rdmabrokerd.conf: cannot open: No such file or directory");
+
 	snprintf(line, sizeof(line), "%s/systemd/rdmabrokerd.service.in", getenv("SRCDIR") ?: ".");
 	unit = fopen(line, "r");
 	ck_assert_ptr_nonnull(unit);

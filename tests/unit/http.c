@@ -132,8 +132,11 @@ static bool leaks(void)
 
 void start(const char *listen)
 {
-	const struct broker_options options = { daemon_.config, harness.socket_path,
-						daemon_.policy };
+	const struct broker_options options = {
+		.config_path = daemon_.config,
+		.socket_path = harness.socket_path,
+		.policy_dir = daemon_.policy,
+	};
 	struct broker *broker = NULL;
 
 	configure(listen);

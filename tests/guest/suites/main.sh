@@ -444,8 +444,14 @@ case_start_without_a_device() {
 	systemctl stop rdmabrokerd
 	rdma link del rxe0
 	rdma link del rxe1
+	mark_journal
 	systemctl start rdmabrokerd
 	assert_eq "$(devices)" "[]"
+	# What is missing, and what to do about it.
+	for words in "$(journal)" "$(rdmabrokerctl status)"; do
+		assert_contains "$words" "this host has no RDMA device"
+		assert_contains "$words" "rdma link add rxe0 type rxe netdev"
+	done
 	fails 1 as alice rdmabroker-ping -s -a $A -p 7471
 	fabric_up
 	await "devices | grep -q rxe1"

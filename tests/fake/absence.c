@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+
+#include "fabric/absence.h"
+#include "tests/fake/fake.h"
+
+static const char *absent;
+
+void fake_set_absence(const char *text)
+{
+	absent = text;
+}
+
+bool absence_explain(const char *root, char *ret, size_t size)
+{
+	(void)root;
+	if (absent)
+		snprintf(ret, size, "%s", absent);
+	return absent != NULL;
+}
