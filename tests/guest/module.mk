@@ -9,7 +9,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share $(if $(
 
 .PHONY: guest-image guest-dest demo-run demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-smoke
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-readme check-guest-smoke
 
 guest-image: $(guest-stamp)
 
@@ -96,7 +96,7 @@ guest-dest: $(guest-programs)
 	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh bin suites) \
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
-	$(Q)cp -r conf/examples $(O)/guest/share/
+	$(Q)cp -r conf/examples README $(O)/guest/share/
 
 # The packages, as `make deb` made them; the guest has not what -dev and -dbgsym depend on.
 .PHONY: guest-debs check-guest-deb check-guest-packages
@@ -140,6 +140,10 @@ check-guest-sidebyside: guest-image guest-dest
 # Clients that do not keep to the protocol, want too much, or are killed.
 check-guest-hostile: guest-image guest-dest
 	$(Q)$(guest-run) suites/hostile.sh $(CASES)
+
+# The commands of README, as they stand there.
+check-guest-readme: guest-image guest-dest
+	$(Q)$(guest-run) suites/readme.sh $(CASES)
 
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What README tells a newcomer to type, INSTALL and FIRST POLICY, run as it stands there, by carol, who is in no group
+# and has the right to use sudo. The product is not installed when this begins.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+
+README=$share/README
+WHO=carol
+
+# block SECTION N: its Nth block of commands, which README sets in by six blanks.
+block() {
+	awk -v section="$1" -v wanted="$2" '
+		/^[A-Z]/ { on = $0 == section; n = 0; inside = 0; next }
+		!on { next }
+		/^      / { if (!inside) n++; inside = 1; if (n == wanted) print; next }
+		/[^ ]/ { inside = 0 }
+	' "$README"
+}
+
+# The guest has neither sudo nor a compiler. What make would install was installed into a folder by the real one.
+make_stand_ins() {
+	mkdir stand-ins
+	printf '#!/bin/sh\nexec "$@"\n' > stand-ins/sudo
+	cat > stand-ins/make <<-END
+		#!/bin/sh
+		case "\$*" in
+		'' | build-packages) ;;
+		install) tar -C $share/dest --owner=0 --group=0 -c . |
+			tar -C / -x --keep-directory-symlink --no-overwrite-dir ;;
+		*) echo "make: no rule to make target '\$*'" >&2; exit 2 ;;
+		esac
+	END
+	chmod 755 stand-ins/*
+}
+
+# typed: what stdin says is typed into a shell, which stops at what fails.
+typed() {
+	cat > commands
+	assert [ -s commands ]
+	show < commands
+	USER=$WHO PATH=$PWD/stand-ins:$PATH bash -eu -o pipefail commands
+}
+
+case_install() {
+	make_stand_ins
+	assert test ! -e /usr/sbin/rdmabrokerd
+	block INSTALL 1 | typed
+	assert_eq "$(systemctl is-active rdmabrokerd.service)" active
+	assert_eq "$(systemctl is-enabled rdmabrokerd.socket)" enabled
+	# "nobody but the broker can open rdma_cm, and the policy rejects all"
+	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
+	fails 3 as $WHO rdmabroker-ping -s -a $A -p 7471
+	assert_contains "$(cat words)" "refused by the broker"
+}
+
+case_first_policy() {
+	local command status
+	make_stand_ins
+	# Where this case is run alone.
+	[ -e /usr/sbin/rdmabrokerd ] || install_product
+	systemctl start rdmabrokerd.socket rdmabrokerd.service
+	block "FIRST POLICY" 1 | typed
+	assert_contains " $(as $WHO id -nG) " " rdma "
+	assert_eq "$(status_field "['policy']['rules']")" 3
+	assert_eq "$(status_field "['warnings']")" "[]"
+	# Members may use RDMA, and are no admins by that; others may not.
+	fails 3 as dave rdmabroker-ping -s -a $A -p 7471
+	fails 1 as $WHO rdmabrokerctl drain --cancel
+	serve storage $WHO $A 4420 -P
+	fails 3 ping_once alice $A -p 4420
+	assert_contains "$(cat words)" "not a storage host"
+	stop storage
+
+	# What it goes on with, each for itself: those that do not end by themselves are ended.
+	block "FIRST POLICY" 2 | sed 's/  *#.*//; s/^ *//' > lines
+	assert [ -s lines ]
+	show < lines
+	assert grep -q '^rdmabroker-ping -s' lines
+	while read -r command; do
+		command=${command//ADDR/$A}
+		status=0
+		case $command in
+		"rdmabroker-ping -s"*)
+			# shellcheck disable=SC2086
+			as $WHO $command > server 2>&1 &
+			pid[server]=$!
+			await_line server "listening"
+			continue ;;
+		sudo*) PATH=$PWD/stand-ins:$PATH timeout 10 bash -c "$command" > words 2>&1 || status=$? ;;
+		*) as $WHO timeout 20 bash -c "$command" > words 2>&1 || status=$? ;;
+		esac
+		echo "--- $command ($status):"
+		cat words
+		case $command in
+		*events | *"rping -s") assert_eq $status 124 ;;
+		*) assert_eq $status 0 ;;
+		esac
+	done < lines
+	finish server
+}
+
+fabric_up
+run_cases "$@"
