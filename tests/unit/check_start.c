@@ -29,10 +29,25 @@ static char policy_dir[64], config_path[64], socket_path[64], log_path[64];
 static int notify = -1;
 static pid_t daemon_pid;
 
+/* Once there is DIR/hang, until whoever has it open for writing closes it. */
+static void hang(void)
+{
+	char path[64], byte;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/hang", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ck_assert_int_eq(read(fd, &byte, 1), 0);
+	close(fd);
+}
+
 /* Instead of libc's: the users that exist are the files of DIR/users; their uid is that of nobody. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
+	hang();
 	snprintf(buffer, size, "%s/users/%s", dir, name);
 	*ret = NULL;
 	if (access(buffer, F_OK) == 0) {
@@ -326,6 +341,37 @@ START_TEST(a_user_that_appears)
 }
 END_TEST
 
+/* Neither clients nor a reload wait for it. */
+START_TEST(a_look_up_that_hangs)
+{
+	struct rdmabroker *session;
+	char path[64];
+	int fd;
+
+	write_to("policy.d/1.rules", "allow session user ghost\n");
+	start();
+	await("READY=1");
+	in_dir(path, "hang");
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	/* Until it is opened at the other end: names are looked up again. */
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	session = open_session();
+	ck_assert_uint_eq(n_missing(session), 1);
+	write_to("policy.d/1.rules", "allow session user 65534\n");
+	ck_assert(reload(session));
+	ck_assert_uint_eq(n_missing(session), 0);
+	ck_assert(is_allowed(session));
+	/* What it finds is of a policy that is not in force any more. */
+	write_to("users/ghost", "");
+	ck_assert_int_eq(unlink(path), 0);
+	close(fd);
+	ck_assert(reload(session));
+	ck_assert(is_allowed(session));
+	rdmabroker_close(session);
+}
+END_TEST
+
 /* The real one: what it exits with is the unit's business. */
 static void run_daemon(const char *option, const char *value)
 {
@@ -375,4 +421,4 @@ START_TEST(what_cannot_be_started)
 END_TEST
 
 UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, no_directory_of_rules,
-	  a_user_that_appears, what_cannot_be_started)
+	  a_user_that_appears, a_look_up_that_hangs, what_cannot_be_started)
