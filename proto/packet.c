@@ -12,7 +12,7 @@
 #endif
 
 union control {
-	char buf[CMSG_SPACE(sizeof(int) * PACKET_ALL_FDS)];
+	char buf[CMSG_SPACE(sizeof(int) * PACKET_ALL_FDS) + CMSG_SPACE(sizeof(struct ucred))];
 	struct cmsghdr align;
 };
 
@@ -64,6 +64,40 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
 	if (msg.msg_flags & MSG_TRUNC)
 		return -EMSGSIZE;
 	return len == 0 ? -ECONNRESET : len;
+}
+
+void packet_end(int sock)
+{
+	const int yes = 1;
+	int error;
+	socklen_t len = sizeof(error);
+
+	shutdown(sock, SHUT_RDWR);
+	/* Each packet bears its sender's credentials now, and the end bears none. */
+	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+	/* What the socket would tell before it gives away what is in it: it is taken by asking. */
+	getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
+}
+
+int packet_discard(int sock, int fds[PACKET_ALL_FDS], size_t *ret_n_fds)
+{
+	union control control;
+	struct msghdr msg = {
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf),
+	};
+	ssize_t len;
+
+	*ret_n_fds = 0;
+	do {
+		len = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (len < 0 && errno == EINTR);
+	if (len < 0)
+		return -errno;
+	*ret_n_fds = collect_fds(&msg, fds);
+	if (msg.msg_flags & MSG_CTRUNC)
+		return -EBADMSG;
+	return CMSG_FIRSTHDR(&msg) != NULL;
 }
 
 int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_fds)

@@ -27,6 +27,14 @@
  */
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 
+/* Nothing more goes over SOCK, in either direction; what has come stays in it, for packet_discard(). */
+void packet_end(int sock);
+/*
+ * Take a packet out of SOCK, which was ended: 1, and FDS as above; 0: there is none left, empty ones included; or a
+ * negative errno: it cannot be told.
+ */
+int packet_discard(int sock, int fds[PACKET_ALL_FDS], size_t *ret_n_fds);
+
 /* Send LEN bytes with N_FDS descriptors, which stay the caller's; never blocks, never raises SIGPIPE. */
 int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_fds);
 

@@ -41,6 +41,8 @@ static void on_can_go_on(void *userdata, in_port_t port)
 	struct core *core = userdata;
 
 	waits_go_on(&core->waits, port);
+	if (port == 0)
+		pool_on_quiet(core->pool);
 }
 
 static const struct fabric_ops fabric_ops = {

@@ -39,7 +39,7 @@ struct core {
 	struct admissions *admissions; /* of policy's rules */
 	struct account account;
 	struct closer *closer; /* of what clients have touched */
-	struct units *units; /* who finds out in which a client is */
+	struct units *units; /* find out which unit a client is in */
 	struct core_settings settings;
 
 	sd_event *loop;
@@ -60,7 +60,7 @@ struct core {
 	unsigned n_listeners;
 	unsigned n_connections; /* established */
 	unsigned n_handshakes; /* asked for or accepted, not yet established */
-	unsigned n_leases; /* kept by session.c */
+	unsigned n_leases; /* kept by lease.c */
 
 	struct metrics metrics;
 

@@ -271,9 +271,11 @@ int id_make(struct id *id)
 {
 	struct failure *failure = &id->session->failure;
 	uid_t uid = id->session->identity.uid;
-	int r = fabric_id_new(&id->fabric, id->session->core->fabric, uid, id->ps, on_fabric_event,
-			      id);
+	int r;
 
+	r = fabric_id_new(&id->fabric, id->session->core->fabric, uid, id->ps, on_fabric_event, id);
+	if (r == -EINPROGRESS)
+		return wait_for_devices(id->session, "create_id");
 	if (r == -ENODEV)
 		return failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
 	if (r == -EDQUOT)

@@ -101,15 +101,24 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 	return 0;
 }
 
-static int decide_device(struct session *session, const char *name, struct wish *wish,
-			 struct policy_verdict *ret)
+static void make_wish(struct wish *ret, const char *name)
 {
-	*wish = (struct wish){
+	*ret = (struct wish){
 		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
 		.what = "device",
 		.object = name,
 	};
-	decide(session, wish, ret);
+}
+
+/* AGAIN: what is allowed was counted and told already. */
+static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
+			 struct policy_verdict *ret)
+{
+	make_wish(wish, name);
+	if (again)
+		decide_ask(session, wish, ret);
+	if (!again || ret->answer != POLICY_ALLOW)
+		decide(session, wish, ret);
 	if (ret->answer != POLICY_ALLOW)
 		return failure_set_denied(&session->failure, ret, "uid %u may not use device %s",
 					  session->identity.uid, name);
@@ -124,7 +133,7 @@ static int open_new(struct session *session, struct fabric_device *device)
 	struct wish wish;
 	int r;
 
-	r = decide_device(session, fabric_device_name(device), &wish, &verdict);
+	r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish, &verdict);
 	if (r == 0)
 		r = decide_admit(session, &wish, verdict.rule,
 				 admissions_find(session->core->admissions, verdict.rule),
@@ -153,8 +162,9 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		session->opening = lease;
 		return -EINPROGRESS;
 	}
-	r = lease->r < 0 ? refuse(session, device, lease->r) :
-			   decide_device(session, lease->device, &wish, &verdict);
+	r = lease->r < 0 ?
+		    refuse(session, device, lease->r) :
+		    decide_device(session, lease->device, /* again= */ true, &wish, &verdict);
 	if (r != 0)
 		lease_free(lease);
 	else
@@ -203,14 +213,9 @@ void session_enforce_leases(struct session *session)
 
 	list_for_each_safe(l, n, &session->leases) {
 		struct lease *lease = container_of(l, struct lease, link);
-		struct wish wish = {
-			.question = { .operation = POLICY_DEVICE,
-				      .device = lease->device,
-				      .port = -1 },
-			.what = "device",
-			.object = lease->device,
-		};
+		struct wish wish;
 
+		make_wish(&wish, lease->device);
 		decide_ask(session, &wish, &verdict);
 		if (verdict.answer == POLICY_ALLOW)
 			continue;

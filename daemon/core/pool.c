@@ -170,7 +170,8 @@ static int on_idle(sd_event_source *source, void *userdata)
 {
 	struct pool *pool = userdata;
 
-	if (pool->core->n_handshakes > 0 && !pool->late) {
+	if ((pool->core->n_handshakes > 0 && !pool->late) ||
+	    fabric_is_opening(pool->core->fabric)) {
 		pool->waits = true;
 		run(source, false);
 		return 0;

@@ -37,9 +37,12 @@ int session_charge(struct session *session, struct charge *charge, enum account_
 
 static int charge_session(struct session *session)
 {
-	int r = session_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
-			       "SessionsPerUser=");
+	int r;
 
+	if (session->fds.account)
+		return 0;
+	r = session_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
+			   "SessionsPerUser=");
 	if (r == 0)
 		r = session_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
 				   "descriptors", "DescriptorsPerUser=");
@@ -237,11 +240,16 @@ static void on_unit(void *userdata, int r, char *unit)
 int session_find_unit(struct session *session)
 {
 	const struct identity *identity = &session->identity;
+	int r;
 
 	if (session->unit_lookup)
 		return -EINPROGRESS;
 	if (session->unit_asked || !identity->proven || identity->pid <= 0)
 		return 0;
+	/* Who waits for that has a session, but for what it may do. */
+	r = charge_session(session);
+	if (r != 0)
+		return r;
 	session->unit_asked = true;
 	return unit_lookup_new(&session->unit_lookup, session->core->units, identity->pid,
 			       identity->uid, on_unit, session);

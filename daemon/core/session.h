@@ -89,6 +89,7 @@ struct session {
 		waiting; /* waits.sessions or server.reloading, while its request waits for that */
 	struct wait wait; /* for the fabric, of its last request that had to */
 	uint64_t reload_ticket; /* of its request */
+	bool makes_id; /* its request has to make its id first, and could not yet */
 	bool unit_asked;
 	struct unit_lookup *unit_lookup; /* NULL: none is under way */
 	struct charge charge;
@@ -119,8 +120,8 @@ struct session *session_free(struct session *session);
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Finds out which unit the client is in, for the rules, as far as its process is known. 0, -EINPROGRESS, or another
- * negative errno.
+ * Finds out which unit the client is in, for the rules, as far as its process is known. 0; -EINPROGRESS, and the
+ * session is charged to its user; STATUS_QUOTA; or another negative errno.
  */
 int session_find_unit(struct session *session);
 /*

@@ -72,6 +72,20 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
+ * The node may have gone before; or it goes next, then udev tells. All ids of the device are told: while the opener
+ * looks, the next one has to wait.
+ */
+static void note_removal(struct fabric *fabric, const struct fabric_id *id)
+{
+	struct fabric_device *device = fabric_find_device(fabric, id->device);
+
+	if (!device || device->is_going)
+		return;
+	device->is_going = true;
+	fabric_look_for_devices(fabric);
+}
+
+/*
  * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked. After that
  * an id that is being destroyed can be gone, but for its struct fabric_id.
  */
@@ -87,9 +101,8 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 		     event->event == RDMA_CM_EVENT_MULTICAST_ERROR);
 	rdma_ack_cm_event(event);
 
-	/* The node may have gone before; or it goes next, then udev tells. */
 	if (copied.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		fabric_look_for_devices(fabric);
+		note_removal(fabric, id);
 	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
 		/* There is no memory to have it done by another thread. */
 		rdma_destroy_id(request);
@@ -135,7 +148,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 
 static bool may_read(const struct fabric *fabric)
 {
-	return !fabric_is_opening(fabric) && fabric->n_dying_requests < DYING_REQUESTS_MAX &&
+	return !fabric_is_opening(fabric) && fabric->n_dying_unwanted < DYING_UNWANTED_MAX &&
 	       sd_event_source_get_enabled(fabric->io_retry, NULL) == 0;
 }
 
@@ -238,6 +251,9 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
+	/* librdmacm's first call waits for its mutex, as those do that bind an id. */
+	if (fabric_is_opening(fabric))
+		return -EINPROGRESS;
 	r = check_rdma_cm();
 	if (r == 0)
 		r = open_rdma_cm(&fabric->cm);

@@ -15,9 +15,12 @@ static int result(int r)
 
 /*
  * Destroying. The kernel waits for its handlers, and since 2024 for the connection manager, and librdmacm for
- * events to be acked. So it is done by a thread, one at a time for each user. Until then the id is on a
- * list, with the port that it still has.
+ * events to be acked. So it is done by a thread, one at a time for each user, and one more for the requests that
+ * nobody has taken: these come from the network, and a connection that is stuck must not hold them up. Until then the
+ * id is on a list, with the port that it still has.
  */
+
+#define LANE_OF_UNWANTED (1ULL << 32) /* beside that of the uid */
 
 #define ENDING_PER_USER 65536
 
@@ -44,9 +47,9 @@ static void count_dying(const struct fabric_id *id, int change)
 {
 	struct fabric *fabric = id->fabric;
 
-	if (!id->is_request)
+	if (!id->is_unwanted)
 		return;
-	fabric->n_dying_requests += (unsigned)change;
+	fabric->n_dying_unwanted += (unsigned)change;
 	fabric_update_io(fabric);
 }
 
@@ -70,7 +73,7 @@ static void on_destroyed(struct offload_job *job)
 		fabric->ops->can_go_on(fabric->userdata, port);
 }
 
-static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid)
+static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 	int r;
@@ -83,7 +86,10 @@ static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid)
 	id->job.done = on_destroyed;
 	list_init(&id->dying);
 	list_init(&id->leaving);
-	r = offload_prepare(fabric->undertaker, &id->job, uid);
+	id->is_unwanted = is_request;
+	id->is_request = is_request;
+	r = offload_prepare(fabric->undertaker, &id->job,
+			    uid | (is_request ? LANE_OF_UNWANTED : 0));
 	if (r < 0) {
 		free(id);
 		return r;
@@ -103,7 +109,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 		return r;
 	if (account_get_used(&fabric->ending, ACCOUNT_IDS, uid) >= ENDING_PER_USER)
 		return -EDQUOT;
-	r = id_alloc(&id, fabric, uid);
+	r = id_alloc(&id, fabric, uid, /* is_request= */ false);
 	if (r < 0)
 		return r;
 	id->on_event = on_event;
@@ -121,12 +127,11 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, struct rdma_cm_id *cm)
 {
 	struct fabric_id *id;
-	int r = id_alloc(&id, fabric, uid);
+	int r = id_alloc(&id, fabric, uid, /* is_request= */ true);
 
 	if (r < 0)
 		return r;
 	id->cm = cm;
-	id->is_request = true;
 	cm->context = id; /* librdmacm has put the listener's there */
 	*ret = id;
 	return 0;
@@ -151,12 +156,14 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata)
 {
+	bool moves = uid != id->uid || id->is_unwanted;
 	struct offload_job job;
 
 	id->on_event = on_event;
 	id->userdata = userdata;
-	/* Without memory it stays in the lane of who had it before. */
-	if (uid == id->uid || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
+	id->is_unwanted = false;
+	/* Without memory it stays in the lane where it is. */
+	if (!moves || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
 		return;
 	offload_release(&id->job);
 	id->job.lane = job.lane;

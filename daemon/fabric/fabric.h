@@ -165,7 +165,8 @@ struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 
 /*
  * UID pays for what outlives the id, see fabric_id_free(). -ENODEV where rdma_cm does not exist (yet) or there is
- * no RDMA device at all; -EDQUOT where very many ids of UID are being destroyed.
+ * no RDMA device at all; -EDQUOT where very many ids of UID are being destroyed; -EINPROGRESS for the first id while
+ * devices are being opened.
  */
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);

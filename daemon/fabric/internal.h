@@ -16,8 +16,8 @@
 #include "util/offload.h"
 
 #define DYING_LISTS 256
-/* So many requests wait to be destroyed at most: then no event is read for a while. */
-#define DYING_REQUESTS_MAX 16384
+/* So many requests that nobody has taken wait to be destroyed at most: then no event is read for a while. */
+#define DYING_UNWANTED_MAX 16384
 
 struct fabric {
 	sd_event *loop;
@@ -29,7 +29,7 @@ struct fabric {
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
 	struct account kept; /* of these, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
-	unsigned n_dying_requests;
+	unsigned n_dying_unwanted;
 	struct account ending; /* of these, by user */
 	struct offload *undertaker; /* destroys them */
 	struct offload
@@ -57,10 +57,12 @@ struct fabric_device {
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
+	bool is_going; /* its ids are told that it is removed */
 	bool gone;
 	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
 	struct offload_job clearing; /* of its node */
+	int clear_r;
 	bool look_wanted, look_untold; /* see look.c */
 	struct fabric_holders *holders; /* of the latest look; NULL: none is over yet */
 	bool node_told; /* see node.c */
@@ -120,6 +122,7 @@ struct fabric_id {
 	struct list dying; /* one of fabric.dying, while it is being destroyed */
 	bool disconnects; /* first */
 	bool is_request; /* came from a listener: its port is the listener's */
+	bool is_unwanted; /* such a request, and nobody has taken it */
 	enum rdma_port_space ps; /* this and the next: what it had */
 	in_port_t port; /* 0: none of its own */
 	struct charge ending;

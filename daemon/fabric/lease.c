@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fabric/internal.h"
@@ -71,16 +73,18 @@ static void run(struct offload_job *job)
 	grant->r = nodeacl_set(grant->device->node, grant->uid, grant->allow);
 }
 
-static void start(struct grant *grant, bool allow)
+/* False: there is no memory, at the end of the process, where no lane waits for this any more. */
+static bool start(struct grant *grant, bool allow)
 {
 	struct offload *entries = grant->device->fabric->entries;
 
 	grant->allow = allow;
 	grant->renew = false;
+	if (offload_prepare(entries, &grant->job, 0) < 0)
+		return false;
 	grant->runs = true;
-	/* There is a lane as long as there is the fabric: this cannot fail. */
-	offload_prepare(entries, &grant->job, 0);
 	offload_submit(entries, &grant->job);
+	return true;
 }
 
 /* May free GRANT. */
@@ -93,18 +97,28 @@ static void grant_go_on(struct grant *grant)
 	/* The node of a device that is gone is gone too, or another's by now. */
 	if (grant->device->gone)
 		grant->has_entry = false;
-	if (grant->n_leases == 0 && !grant->has_entry)
-		grant_free(grant);
-	else if (grant->n_leases == 0)
-		start(grant, /* allow= */ false);
-	else if (!grant->device->gone &&
-		 ((is_waited_for && !grant->has_entry) || (grant->renew && grant->has_entry)))
+	if (grant->n_leases == 0) {
+		if (!grant->has_entry || !start(grant, /* allow= */ false))
+			grant_free(grant);
+	} else if (!grant->device->gone &&
+		   ((is_waited_for && !grant->has_entry) || (grant->renew && grant->has_entry))) {
 		start(grant, /* allow= */ true);
+	}
+}
+
+/* It is not tried again before the user's next lease, or the daemon's next start. */
+static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
+{
+	if (r < 0 && r != -ENODEV)
+		log_limited(&device->fabric->log_limit, LOG_ERR,
+			    "Cannot take access to %s from %s: %s. See getfacl(1) for who has it.",
+			    device->node, who, strerror(-r));
 }
 
 static void on_done(struct offload_job *job)
 {
 	struct grant *grant = container_of(job, struct grant, job);
+	char who[32];
 
 	grant->runs = false;
 	if (grant->allow) {
@@ -114,6 +128,8 @@ static void on_done(struct offload_job *job)
 		tell(grant, grant->device->gone ? -ENODEV : grant->r);
 		grant->n_leases--;
 	} else {
+		snprintf(who, sizeof(who), "uid %u", grant->uid);
+		complain_of_rest(grant->device, grant->r, who);
 		grant->has_entry = false;
 	}
 	grant_go_on(grant);
@@ -122,12 +138,17 @@ static void on_done(struct offload_job *job)
 /* In the thread. */
 static void clear(struct offload_job *job)
 {
-	nodeacl_clear(container_of(job, struct fabric_device, clearing)->node);
+	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
+
+	device->clear_r = nodeacl_clear(device->node);
 }
 
 static void on_cleared(struct offload_job *job)
 {
-	fabric_device_unref(container_of(job, struct fabric_device, clearing));
+	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
+
+	complain_of_rest(device, device->clear_r, "users who had it before");
+	fabric_device_unref(device);
 }
 
 void fabric_clear_entries(struct fabric_device *device)

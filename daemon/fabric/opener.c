@@ -44,10 +44,35 @@ static void release_gone(struct opener *opener)
 	}
 }
 
+static bool is_released(const struct opener *opener, const struct ibv_context *verbs)
+{
+	struct stat st, null;
+
+	return fstat(verbs->cmd_fd, &st) == 0 && fstat(opener->null_fd, &null) == 0 &&
+	       st.st_dev == null.st_dev && st.st_ino == null.st_ino;
+}
+
+static bool has(struct ibv_context *const *devices, const struct ibv_context *verbs)
+{
+	for (; *devices; devices++)
+		if (*devices == verbs)
+			return true;
+	return false;
+}
+
+/* The kernel takes a device from librdmacm's sight before it unlinks the node: then another look is to come. */
+static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
+{
+	for (struct ibv_context **verbs = opener->devices; verbs && *verbs; verbs++)
+		if (!has(devices, *verbs) && !is_released(opener, *verbs))
+			return true;
+	return false;
+}
+
 /*
  * In the thread. The new list is there before the old one goes, so that what is in both stays open. What is only in
- * the old one is released before that goes too: afterwards librdmacm may close its descriptors at any time, and the
- * numbers may be another file's.
+ * the old one has to be released before that goes too: afterwards librdmacm may close its descriptors at any time, and
+ * the numbers may be another file's.
  */
 static void run(struct offload_job *job)
 {
@@ -62,6 +87,10 @@ static void run(struct offload_job *job)
 	if (!devices)
 		return;
 	release_gone(opener);
+	if (loses_one(opener, devices)) {
+		rdma_free_devices(devices);
+		return;
+	}
 	if (opener->devices)
 		rdma_free_devices(opener->devices);
 	opener->devices = devices;

@@ -400,13 +400,20 @@ static void on_session_end(void *userdata, const char *why)
 
 /* In */
 
+/* It has said hello, and is charged as a session. */
+static void leave_lobby(struct peer *peer)
+{
+	peer->deadline = sd_event_source_disable_unref(peer->deadline);
+	lobby_leave(&peer->place);
+}
+
 /* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
 static void let_in(struct peer *peer)
 {
 	const struct session *session = peer->session;
 
-	peer->deadline = sd_event_source_disable_unref(peer->deadline);
-	lobby_leave(&peer->place);
+	peer->is_in = true;
+	leave_lobby(peer);
 	/* Without memory it stays among the strangers when it is closed. */
 	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
@@ -459,6 +466,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	switch (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request, again,
 				 n_fds > 0 ? fds[0] : -1, send_reply, peer)) {
 	case REQUEST_WAIT:
+		leave_lobby(peer);
 		wait_for_more(peer, data, len);
 		break;
 	case REQUEST_CLOSE:
@@ -466,7 +474,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		break;
 	case REQUEST_GO_ON:
 		/* Or it was asked for a proof. */
-		if (peer->deadline && peer->greeted)
+		if (!peer->is_in && peer->greeted)
 			let_in(peer);
 		break;
 	}
@@ -540,32 +548,34 @@ static void receive(struct peer *peer, struct closing *room)
 }
 
 /*
- * Takes the descriptors out of what its client sent and nobody has read. Nothing more can come, for the socket is shut
- * down. True: there is nothing left in it.
+ * Takes the descriptors out of what its client sent and nobody has read. Nothing more can come, for the socket is
+ * ended. True: there is nothing left in it. As with peers that are read, that much has to be free, and of a user who is
+ * behind nothing is taken: the kernel closes it with the socket.
  */
-static bool make_empty(struct peer *peer, uid_t uid)
+static bool make_empty(struct peer *peer, const struct core *core, uid_t uid)
 {
-	uint8_t buf[PACKET_MAX];
-
 	for (unsigned i = 0; i < UNREAD_MAX; i++) {
-		struct closing *room = server_get_room(peer->server);
+		struct closing *room = NULL;
 		int fds[PACKET_ALL_FDS];
 		size_t n_fds;
-		ssize_t n;
+		int r;
 
+		if (!closer_is_behind(core->closer, uid) &&
+		    !account_is_full(&core->account, ACCOUNT_FDS))
+			room = server_get_room(peer->server);
 		if (!room)
 			return false;
-		n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
+		r = packet_discard(peer->sock, fds, &n_fds);
 		if (n_fds == 0) {
 			server_put_room(peer->server, room);
-			if (n < 0 && n != -EMSGSIZE)
-				return n == -ECONNRESET;
-			continue;
+		} else {
+			closing_bind(room, uid, peer->class);
+			for (size_t k = 0; k < n_fds; k++)
+				closing_add(room, fds[k]);
+			closing_go(room);
 		}
-		closing_bind(room, uid, peer->class);
-		for (size_t k = 0; k < n_fds; k++)
-			closing_add(room, fds[k]);
-		closing_go(room);
+		if (r <= 0)
+			return r == 0;
 	}
 	return false;
 }
@@ -664,15 +674,19 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 
 struct peer *peer_free(struct peer *peer)
 {
+	struct core *core = NULL;
 	struct list *l;
-	uid_t uid;
+	uid_t uid = 0;
 
 	if (!peer)
 		return NULL;
+	peer->ending = true;
 	sd_event_source_disable_unref(peer->deadline);
-	if (peer->session)
+	if (peer->session) {
 		close_received(peer);
-	uid = peer->session ? peer->session->identity.uid : (uid_t)-1;
+		core = peer->session->core;
+		uid = peer->session->identity.uid;
+	}
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
@@ -682,9 +696,9 @@ struct peer *peer_free(struct peer *peer)
 	list_remove(&peer->reaping);
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
-		shutdown(peer->sock, SHUT_RDWR);
+		packet_end(peer->sock);
 		/* Without memory it waits its turn among the others. */
-		if (make_empty(peer, uid))
+		if (make_empty(peer, core, uid))
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);
 	} else {

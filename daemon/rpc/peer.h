@@ -42,6 +42,7 @@ struct peer {
 	sd_event_source *deadline; /* for hello */
 	struct list reaping; /* server.reaping: it ends */
 	bool greeted;
+	bool is_in; /* and no stranger any more */
 	enum closer_class class; /* of CLOSING */
 	struct closing *received; /* what came with the request that waits; NULL: nothing did */
 	bool ending; /* nothing more is done for it */

@@ -485,8 +485,9 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	struct id *id;
 	int r;
 
-	if (!call->again) {
+	if (!call->again || call->session->makes_id) {
 		r = create_id(call, first, bare);
+		call->session->makes_id = r == -EINPROGRESS;
 		if (r != 0)
 			return r;
 	}

@@ -179,6 +179,12 @@ static struct worker *find_place(struct offload *offload)
 	return NULL;
 }
 
+static void retry_later(struct offload *offload)
+{
+	sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
+	sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
+}
+
 /* Without a new one the work waits for a thread that is busy, or for the next try: those may all be stuck. */
 static void add_thread(struct offload *offload)
 {
@@ -199,8 +205,7 @@ static void add_thread(struct offload *offload)
 	offload->n_threads--;
 	pthread_mutex_unlock(&offload->lock);
 	*worker = (struct worker){ 0 };
-	sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
-	sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
+	retry_later(offload);
 	log_limited(&offload->log_limit, LOG_WARNING, "Cannot start a thread: %s.", strerror(-r));
 }
 
@@ -212,10 +217,13 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)source;
 	(void)usec;
 	pthread_mutex_lock(&offload->lock);
-	has_work = offload->n_ready > 0;
+	has_work = offload->n_ready > 0 && offload->n_threads < offload->max_threads;
 	pthread_mutex_unlock(&offload->lock);
-	if (has_work)
+	if (has_work) {
+		/* One may not be enough: this is looked at until there is no work, or there are all threads. */
+		retry_later(offload);
 		add_thread(offload);
+	}
 	return 0;
 }
 

@@ -131,10 +131,9 @@ START_TEST(in_a_packet_that_is_not_read)
 }
 END_TEST
 
-/* As many as fit into a packet, and in the end all are closed. */
-START_TEST(a_packet_full_of_them)
+static void send_full_packet(int sock, int fd, size_t len)
 {
-	struct iovec iov = { .iov_base = (void *)"x", .iov_len = 1 };
+	struct iovec iov = { .iov_base = (void *)"x", .iov_len = len };
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 253)] = { 0 };
 	struct msghdr msg = {
 		.msg_iov = &iov,
@@ -143,16 +142,65 @@ START_TEST(a_packet_full_of_them)
 		.msg_controllen = sizeof(control),
 	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	int fd = lingering_socket();
 
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int) * 253);
 	for (int i = 0; i < 253; i++)
 		memcpy(CMSG_DATA(c) + (size_t)i * sizeof(int), &fd, sizeof(fd));
-	ck_assert_int_eq(sendmsg(attacker.sock, &msg, 0), 1);
+	ck_assert_int_eq(sendmsg(sock, &msg, 0), (ssize_t)len);
+}
+
+/* As many as fit into a packet, and in the end all are closed. */
+START_TEST(a_packet_full_of_them)
+{
+	int fd = lingering_socket();
+
+	send_full_packet(attacker.sock, fd, 1);
 	close(fd);
 	expect_others_served(253);
+}
+END_TEST
+
+/* More than are ever taken of one user: the rest stays in the socket, and a thread closes it. */
+START_TEST(many_packets_full_of_them)
+{
+	unsigned n;
+
+	wire_send(&attacker, (const uint8_t *)"\xff\xff", 2, NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		int fd = lingering_socket();
+
+		send_full_packet(attacker.sock, fd, 1);
+		close(fd);
+	}
+	wire.n_stuck = 20 * 253 + 1;
+	wire_run(NULL, 0);
+	n = closer_n_waiting(wire.core->closer);
+	ck_assert_uint_ge(n, CLOSER_MANY);
+	ck_assert_uint_le(n, CLOSER_MANY + 253 + 1);
+	let_go();
+}
+END_TEST
+
+/* A packet without a byte looks like the end, and is none. */
+START_TEST(behind_empty_packets)
+{
+	struct wire_client client;
+	int fd = lingering_socket();
+
+	wire_send(&attacker, (const uint8_t *)"\xff\xff", 2, NULL);
+	ck_assert_int_eq(send(attacker.sock, "", 0, 0), 0);
+	send_full_packet(attacker.sock, fd, 0);
+	close(fd);
+	expect_others_served(253);
+	/* Nothing holds up those who close empty sockets. */
+	wire_connect(&client);
+	wire_close(&client);
+	wire_run(NULL, 0);
+	for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) > 253; i++)
+		sd_event_run(wire.loop, 10000);
+	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), 253);
 }
 END_TEST
 
@@ -319,16 +367,38 @@ START_TEST(users_hold_up_no_empty_socket)
 }
 END_TEST
 
-/* What a client proves itself with is closed among those who were admitted, as it was by then. */
-START_TEST(strangers_hold_up_no_proof)
+/* Its second hello is sent, with the proof that the answer to the first one asks for. */
+static void send_proof(struct wire_client *client)
 {
 	static const uint8_t features[] = { 2 << 3, RDMABROKER__FEATURE__FEATURE_PROOF };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct wire_client client, *const clients[] = { &client };
+	struct identity *identity = &client->session->identity;
 	int proof = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct identity *identity;
-	struct closing *closing;
 	uint8_t buf[PACKET_MAX];
+	size_t n;
+
+	/* As if the kernel could not tell. */
+	identity->proven = false;
+	n = request_make(++client->serial, OP(HELLO), 0, features, sizeof(features), buf);
+	wire_send(client, buf, n, NULL);
+	wire_run(&client, 1);
+	ck_assert_int_eq(client->status, 0);
+	snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", identity->question);
+	ck_assert_int_eq(bind(proof, (struct sockaddr *)&sun,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+					  strlen(identity->question))),
+			 0);
+	ck_assert_int_eq(listen(proof, 0), 0);
+	n = request_make(++client->serial, OP(HELLO), 0, features, sizeof(features), buf);
+	wire_send(client, buf, n, &proof);
+	close(proof);
+}
+
+/* What a client proves itself with is closed among those who were admitted, as it was by then. */
+START_TEST(strangers_hold_up_no_proof)
+{
+	struct wire_client client, *const clients[] = { &client };
+	struct closing *closing;
 
 	for (unsigned i = 0; i < CLOSER_THREADS_FOR_STRANGERS; i++) {
 		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
@@ -338,32 +408,29 @@ START_TEST(strangers_hold_up_no_proof)
 	}
 	wire.n_stuck = CLOSER_THREADS_FOR_STRANGERS + 1;
 	wire_connect(&client);
-	identity = &client.session->identity;
-	/* As if the kernel could not tell. */
-	identity->proven = false;
-	for (unsigned i = 0; i < 2; i++) {
-		size_t n = request_make(++client.serial, OP(HELLO), 0, features, sizeof(features),
-					buf);
-
-		wire_send(&client, buf, n, i == 0 ? NULL : &proof);
-		wire_run(clients, 1);
-		ck_assert_int_eq(client.status, 0);
-		if (i > 0)
-			break;
-		snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", identity->question);
-		ck_assert_int_eq(bind(proof, (struct sockaddr *)&sun,
-				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-						  strlen(identity->question))),
-				 0);
-		ck_assert_int_eq(listen(proof, 0), 0);
-	}
-	ck_assert(identity->proven);
-	close(proof);
+	send_proof(&client);
+	wire_run(clients, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert(client.session->identity.proven);
 	for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) >= wire.n_stuck; i++)
 		sd_event_run(wire.loop, 10000);
 	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), CLOSER_THREADS_FOR_STRANGERS);
 	wire_close(&client);
 	let_go();
+}
+END_TEST
+
+/* The daemon ends while a client waits that has proven who it is. */
+START_TEST(the_end_during_a_proof)
+{
+	struct wire_client client;
+
+	wire_connect(&client);
+	send_proof(&client);
+	while (!client.session->unit_lookup)
+		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
+	wire.server = server_free(wire.server);
+	wire_close(&client);
 }
 END_TEST
 
@@ -488,7 +555,7 @@ START_TEST(too_many_in_flight)
 END_TEST
 
 UNIT_MAIN("blocking", set_up, tear_down, before_hello, after_hello, in_a_packet_that_is_not_read,
-	  a_packet_full_of_them, who_is_behind_waits, in_an_export, lanes,
-	  strangers_hold_up_strangers_alone, users_hold_up_no_empty_socket,
-	  strangers_hold_up_no_proof, the_oldest_of_who_has_most_goes, silent_connections,
-	  in_flight, too_many_in_flight)
+	  a_packet_full_of_them, many_packets_full_of_them, behind_empty_packets,
+	  who_is_behind_waits, in_an_export, lanes, strangers_hold_up_strangers_alone,
+	  users_hold_up_no_empty_socket, strangers_hold_up_no_proof, the_end_during_a_proof,
+	  the_oldest_of_who_has_most_goes, silent_connections, in_flight, too_many_in_flight)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <systemd/sd-login.h>
 
+#include "rpc/lobby.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 #include "util/util.h"
@@ -312,6 +315,52 @@ START_TEST(devices_that_are_never_open)
 }
 END_TEST
 
+/* Before hello is answered a client's unit is asked for, which the kernel can take long to tell. */
+static pthread_mutex_t unit_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* In place of libsystemd's. */
+int sd_pid_get_unit(pid_t pid, char **ret)
+{
+	(void)pid;
+	(void)ret;
+	pthread_mutex_lock(&unit_lock);
+	pthread_mutex_unlock(&unit_lock);
+	return -ENODATA;
+}
+
+#define MANY (LOBBY_PER_USER + 10)
+
+START_TEST(units_that_take_long)
+{
+	static struct wire_client many[MANY];
+	struct wire_client *all[MANY];
+	uint8_t buf[PACKET_MAX];
+
+	pthread_mutex_lock(&unit_lock);
+	wire.n_asking = MANY;
+	for (unsigned i = 0; i < MANY; i++) {
+		all[i] = &many[i];
+		wire_connect(&many[i]);
+		wire_send(&many[i], buf, wire_make(&many[i], OP(HELLO), 0, buf), NULL);
+		wire_run(&all[i], 1);
+	}
+	for (unsigned i = 0; i < REQUESTS; i++)
+		ask(&other, OP(LIST_DEVICES), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_uint_eq(many[i].n_answers, 0);
+	pthread_mutex_unlock(&unit_lock);
+	wire.n_asking = 0;
+	wire_run(all, MANY);
+	/* They have said hello: none was dropped for saying nothing. */
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert(!many[i].dropped);
+		ck_assert_uint_eq(many[i].n_answers, 1);
+		ck_assert_int_eq(many[i].status, 0);
+		wire_close(&many[i]);
+	}
+}
+END_TEST
+
 /* To let a user open a device's node is a thread's work. */
 START_TEST(a_lease_that_takes_long)
 {
@@ -329,6 +378,8 @@ START_TEST(a_lease_that_takes_long)
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_uint_eq(wire.core->n_leases, 1);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_LEASE_NEW), 1);
+	/* Allowed once, though it was decided twice. */
+	ck_assert_uint_eq(wire.core->metrics.decisions[POLICY_DEVICE][DECISION_ALLOWED], 1);
 	ask(&client, OP(CLOSE_DEVICE), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
 }
@@ -504,7 +555,7 @@ UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
 	  the_device_goes_meanwhile, the_client_goes_meanwhile, the_id_is_imported_meanwhile,
 	  a_port_that_is_being_freed, a_port_that_is_never_freed, devices_that_take_long_to_open,
-	  devices_that_are_never_open, a_lease_that_takes_long, a_lease_that_fails_late,
-	  a_lease_that_comes_too_late, the_first_device_goes_meanwhile,
+	  devices_that_are_never_open, units_that_take_long, a_lease_that_takes_long,
+	  a_lease_that_fails_late, a_lease_that_comes_too_late, the_first_device_goes_meanwhile,
 	  the_client_goes_before_its_lease, a_reload_that_takes_long, requests_that_are_not_read,
 	  the_end_of_a_large_session)

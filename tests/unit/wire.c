@@ -78,7 +78,7 @@ static void run_all(void)
 		while (sd_event_run(wire.loop, 0) > 0)
 			;
 		if (closer_n_waiting(wire.core->closer) <= wire.n_stuck &&
-		    units_n_waiting(wire.core->units) == 0)
+		    units_n_waiting(wire.core->units) <= wire.n_asking)
 			return;
 		sd_event_run(wire.loop, UINT64_MAX);
 	}

@@ -35,6 +35,7 @@ struct wire {
 	uint64_t n_reloads; /* that were asked for: their tickets */
 	bool holds_reloads; /* they are done when the test says so, by server_reloaded() */
 	unsigned n_stuck; /* descriptors that cannot be closed for now: they are not waited for */
+	unsigned n_asking; /* units that cannot be found out for now: likewise */
 };
 
 extern struct wire wire;
