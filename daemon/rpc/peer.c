@@ -238,6 +238,26 @@ static void drop_on_failure(struct peer *peer, int r)
 		peer_drop(peer, strerror(-r));
 }
 
+/* It has said hello, and is charged as a session. */
+static void leave_lobby(struct peer *peer)
+{
+	peer->deadline = sd_event_source_disable_unref(peer->deadline);
+	lobby_leave(&peer->place);
+}
+
+/* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
+static void let_in(struct peer *peer)
+{
+	const struct session *session = peer->session;
+
+	peer->is_in = true;
+	leave_lobby(peer);
+	/* Without memory it stays among the strangers when it is closed. */
+	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
+		peer->class = CLOSER_ADMITTED;
+	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
+}
+
 /* A descriptor that cannot go is the one who asked for it's to hear of; all else ends the session. */
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 {
@@ -247,6 +267,9 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 
 	if (peer->ending)
 		return 0;
+	/* Before its client knows: what it sends next may bring a descriptor. */
+	if (!peer->is_in && peer->greeted)
+		let_in(peer);
 	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
 		peer_drop(peer, "a reply does not fit into a packet");
 		return 0;
@@ -400,26 +423,6 @@ static void on_session_end(void *userdata, const char *why)
 
 /* In */
 
-/* It has said hello, and is charged as a session. */
-static void leave_lobby(struct peer *peer)
-{
-	peer->deadline = sd_event_source_disable_unref(peer->deadline);
-	lobby_leave(&peer->place);
-}
-
-/* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
-static void let_in(struct peer *peer)
-{
-	const struct session *session = peer->session;
-
-	peer->is_in = true;
-	leave_lobby(peer);
-	/* Without memory it stays among the strangers when it is closed. */
-	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
-		peer->class = CLOSER_ADMITTED;
-	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
-}
-
 /*
  * What came with a packet goes again off the loop, whatever becomes of the packet, but not before it was carried out:
  * whoever was admitted by what came with it is no stranger any more. The peer's own closing is bound likewise: this
@@ -473,7 +476,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_close(peer);
 		break;
 	case REQUEST_GO_ON:
-		/* Or it was asked for a proof. */
+		/* Who wants no answer to his hello gets none. */
 		if (!peer->is_in && peer->greeted)
 			let_in(peer);
 		break;
