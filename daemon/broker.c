@@ -387,6 +387,12 @@ static int set_up(struct broker *broker, struct policy *policy)
 	return r < 0 ? r : 0;
 }
 
+/* It says nothing about what an admin wrote, and may be over when the daemon is started again. */
+static bool is_shortage(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
 /*
  * A policy with an error must not take RDMA from the host for good: restarts would not mend it, and end in a unit that
  * has failed. Nobody knows what its author wanted, so nothing is allowed until it is mended.
@@ -397,7 +403,7 @@ static int read_policy(struct broker *broker, struct policy **ret, struct diag *
 				   ret, diag);
 	const char *line;
 
-	if (r == -ENOMEM)
+	if (is_shortage(r))
 		return r;
 	for (size_t i = 0; (line = diag_at(diag, i)); i++)
 		log_msg(r < 0 ? LOG_ERR : LOG_WARNING, "%s", line);
@@ -427,7 +433,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	if (r < 0)
 		return r;
 	r = reload_read_config(options, &broker->config, diag);
-	if (r == -ENOMEM)
+	if (is_shortage(r))
 		return r;
 	if (r < 0) {
 		log_diag(diag);

@@ -503,7 +503,11 @@ static void end(struct story *story, struct broker *broker, struct rdmabroker *s
 void story_run(struct story *story)
 {
 	char config[128], socket[128], rules[128];
-	struct broker_options options = { config, socket, rules };
+	struct broker_options options = {
+		.config_path = config,
+		.socket_path = socket,
+		.policy_dir = rules,
+	};
 	struct broker *broker = NULL;
 	struct rdmabroker *s, *c, *w;
 
