@@ -569,9 +569,8 @@ case_configuration_broken_at_start() {
 		"ExecMainStatus=78
 NRestarts=0
 Result=exit-code"
-	# A client has it started again, until systemd has had enough of it. Then both units have to be started.
+	# A client has it started again, in vain; where that is often enough in a short time both units fail.
 	assert_fails_with 1 timeout 60 rdmabrokerctl status
-	await "systemctl is-failed rdmabrokerd.socket" 30
 	rm $config
 	systemctl restart rdmabrokerd.socket rdmabrokerd.service
 	rdmabrokerctl status
