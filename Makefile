@@ -98,7 +98,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 # Packages of Debian. Those that are missing are installed before anything that needs them is built.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
-DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian
+DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc groff-base valgrind
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
