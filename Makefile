@@ -84,7 +84,31 @@ $(STAMPS):
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' "$$STAMP" >$@
 
-$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags
+# What it takes to build is looked for by what is included and run, for not every host has Debian's packages.
+$(O)/stamp-needs: TOOLS = $(firstword $(CC)) pkg-config protoc-c
+$(O)/stamp-needs: HEADERS = stdio.h systemd/sd-event.h protobuf-c/protobuf-c.h infiniband/verbs.h rdma/rdma_cma.h \
+	ini.h sys/acl.h libmnl/libmnl.h microhttpd.h uthash.h
+$(O)/stamp-needs: INSTALLS = build-packages
+
+$(O)/stamp-needs-tests: TOOLS = python3
+$(O)/stamp-needs-tests: HEADERS = check.h
+$(O)/stamp-needs-tests: INSTALLS = test-packages
+
+$(O)/stamp-needs $(O)/stamp-needs-tests: $(O)/stamp-flags
+	$(Q)missing=; \
+	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	for header in $(HEADERS); do \
+		echo "#include <$$header>" | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 || \
+		missing="$$missing <$$header>"; done; \
+	test -z "$$missing" || { echo "Cannot build, because these are missing:$$missing" >&2; \
+		echo 'On Debian, `make $(INSTALLS)` installs the packages that have it.' >&2; exit 1; }
+	$(Q)touch $@
+
+$(PROTO_GEN).c $(PROTO_GEN).h: | $(O)/stamp-needs
+
+$(O)/obj/tests/unit/%.o: | $(O)/stamp-needs-tests
+
+$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
@@ -123,7 +147,7 @@ build-packages deb-packages test-packages:
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
-	check-man
+	check-man check-install
 check: test-packages
 	+$(Q)O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
@@ -159,6 +183,9 @@ check-abi: $(LIB) $(DROPIN)
 	diff -u $(O)/abi.librdmacm $(O)/abi.dropin; \
 	echo 'The drop-in exports what librdmacm does.'
 
+check-install: all
+	$(Q)O='$(O)' MAKE='$(MAKE)' tests/install
+
 check-man:
 	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
 	$(Q)tests/man-render $(DAEMON_MAN) $(CLIENT_MAN)
@@ -176,8 +203,8 @@ format-check:
 INSTALL ?= install
 to = $(DESTDIR)$(1)
 
-.PHONY: install uninstall
-install: all
+.PHONY: install install-ready uninstall
+install: install-ready
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
 		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
@@ -209,6 +236,21 @@ install: all
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
+# Installation compiles nothing: it often runs as root, whose files would be in the way of the next make.
+install-ready: export NOW_FLAGS = $(stamp-flags)
+install-ready: export NOW_DIRS = $(stamp-dirs)
+install-ready:
+	$(Q)if $(MAKE) --no-print-directory -q all >/dev/null 2>&1; then exit 0; fi; \
+	exec >&2; \
+	if ! test -e $(O)/rdmabrokerd; then echo 'Nothing is built in $(O): run `make` first, as yourself.'; exit 1; fi; \
+	for stamp in flags:"$$NOW_FLAGS" dirs:"$$NOW_DIRS"; do \
+		was="$$(cat $(O)/stamp-$${stamp%%:*})"; now="$${stamp#*:}"; test "$$was" != "$$now" || continue; \
+		echo 'What is in $(O) was built with other variables than these.'; \
+		printf '  built with  %s\n  now         %s\n' "$$was" "$$now"; \
+		echo 'Set for install what was set for make, on its command line: sudo drops the environment.'; exit 1; \
+	done; \
+	echo 'What is in $(O) is older than the sources: run `make` first, as yourself.'; exit 1
+
 # What the admin wrote stays.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(BINDIR))/rdmabrokerctl \
@@ -231,6 +273,8 @@ clean:
 
 help:
 	@echo 'make [all]          build into $$O (build)'
+	@echo '  build-packages    install the Debian packages that it takes to build (with sudo, if you are not root)'
+	@echo '  test-packages     install those that demo and check need besides; they do so themselves'
 	@echo 'make demo           show the main job, in a guest where this machine has no RDMA'
 	@echo 'make check          all tests; installs the Debian packages that are missing'
 	@echo '  check-unit        unit tests'
@@ -250,6 +294,7 @@ help:
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
+	@echo '  check-install     installation takes what is built, and compiles nothing'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
@@ -264,7 +309,7 @@ help:
 	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
 	@echo 'make bench-record   write them anew'
 	@echo 'make format-check   clang-format has nothing to change'
-	@echo 'make install        DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
+	@echo 'make install        what make has built; DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'
 	@echo 'make deb            Debian packages, into $$O/deb; lintian has nothing to say'
 	@echo 'make clean          remove $$O'

@@ -89,7 +89,7 @@ $(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabrok
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
 # What the guest sees as /host.
-guest-dest: $(guest-programs)
+guest-dest: all $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
