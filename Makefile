@@ -147,7 +147,7 @@ build-packages deb-packages test-packages:
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
-	check-man check-install
+	check-man check-install check-skipped
 check: test-packages
 	+$(Q)O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
@@ -185,6 +185,9 @@ check-abi: $(LIB) $(DROPIN)
 
 check-install: all
 	$(Q)O='$(O)' MAKE='$(MAKE)' tests/install
+
+check-skipped:
+	$(Q)tests/skipped
 
 check-man:
 	$(Q)mandoc -T lint -W warning $(DAEMON_MAN) $(CLIENT_MAN) && echo 'The man pages are clean.'
@@ -295,6 +298,7 @@ help:
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
 	@echo '  check-install     installation takes what is built, and compiles nothing'
+	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
