@@ -123,7 +123,10 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
-TEST_PACKAGES := $(DEB_PACKAGES) mmdebstrap qemu-system-x86 e2fsprogs python3 mandoc groff-base valgrind
+GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3
+DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
+# All that the steps of `make check` ask for, so that nothing is installed in the middle.
+TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) mandoc groff-base)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -132,24 +135,29 @@ missing = $(shell for p in $(1); do \
 # A recipe: what is missing of $(NEEDED).
 define install-missing
 	$(Q)set -e; missing="$(call missing,$(NEEDED))"; test -n "$$missing" || exit 0; \
+	test -z '$(NO_INSTALL)' || { echo "Not installed, and not named by TEST_PACKAGES: $$missing" >&2; exit 1; }; \
+	test -z '$(SUDO)' || command -v sudo >/dev/null || { \
+		echo "There is no sudo. As root, run: apt-get install --no-install-recommends $$missing" >&2; exit 1; }; \
 	echo "Installing Debian packages: $$missing"; \
-	export DEBIAN_FRONTEND=noninteractive; \
 	$(SUDO) apt-get -qq update; \
-	$(SUDO) apt-get -qq -y --no-install-recommends install $$missing >/dev/null
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null
 endef
 
-.PHONY: build-packages deb-packages test-packages
+.PHONY: build-packages deb-packages demo-packages test-packages
 build-packages: NEEDED = $(BUILD_PACKAGES)
 deb-packages: NEEDED = $(DEB_PACKAGES)
+demo-packages: NEEDED = $(DEMO_PACKAGES)
 test-packages: NEEDED = $(TEST_PACKAGES)
-build-packages deb-packages test-packages:
+# What no package helps with is said before anything is installed.
+demo-packages test-packages: guest-user
+build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
 # Tests. `check` does everything and closes with a line "N passed, N failed".
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
 	check-man check-install check-skipped
 check: test-packages
-	+$(Q)O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
+	+$(Q)NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
 check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
@@ -194,9 +202,18 @@ check-man:
 	$(Q)tests/man-render $(DAEMON_MAN) $(CLIENT_MAN)
 	$(Q)CC='$(CC)' tests/man-examples
 
+# On a host with RDMA the guest would show less than the host itself.
+INFINIBAND ?= /sys/class/infiniband
+GUEST ?=
 .PHONY: demo
-demo: test-packages
-	+$(Q)$(MAKE) --no-print-directory demo-run
+demo:
+	+$(Q)if test -z '$(GUEST)' && ls '$(INFINIBAND)'/* >/dev/null 2>&1; then \
+		echo 'This host has RDMA devices:' $$(ls '$(INFINIBAND)')'.'; \
+		echo 'To try rdmabroker on it, follow INSTALL and FIRST POLICY in README.'; \
+		echo 'GUEST=1 make demo shows it in an emulated guest instead.'; \
+	else \
+		$(MAKE) --no-print-directory demo-packages && $(MAKE) --no-print-directory demo-guest; \
+	fi
 
 .PHONY: format-check
 format-check:
@@ -278,7 +295,8 @@ help:
 	@echo 'make [all]          build into $$O (build)'
 	@echo '  build-packages    install the Debian packages that it takes to build (with sudo, if you are not root)'
 	@echo '  test-packages     install those that demo and check need besides; they do so themselves'
-	@echo 'make demo           show the main job, in a guest where this machine has no RDMA'
+	@echo 'make demo           show the main job, in an emulated guest with Soft-RoCE; on a host with RDMA'
+	@echo '                    devices it only says how to try it there, and GUEST=1 shows the guest'
 	@echo 'make check          all tests; installs the Debian packages that are missing'
 	@echo '  check-unit        unit tests'
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'

@@ -7,9 +7,12 @@ guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c
 # A product with sanitizers is slower.
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share $(if $(SAN),--timeout 2700) --
 
-.PHONY: guest-image guest-dest demo-run demo-guest
+.PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
 	check-guest-dropin-sidebyside check-guest-hostile check-guest-readme check-guest-smoke
+
+guest-user:
+	$(Q)$(guest-dir)/user
 
 guest-image: $(guest-stamp)
 
@@ -148,15 +151,6 @@ check-guest-readme: guest-image guest-dest
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)
 
-# On a host with RDMA the guest would show less than the host itself.
-demo-run:
-	$(Q)if ls /sys/class/infiniband/* >/dev/null 2>&1; then \
-		echo 'This host has RDMA devices: '$$(ls /sys/class/infiniband)'.'; \
-		echo 'To try rdmabroker on it, follow INSTALL and FIRST POLICY in README.'; \
-		echo 'GUEST=1 make demo shows it in an emulated guest instead.'; \
-		test -n "$(GUEST)" || exit 0; \
-	fi; \
-	$(MAKE) --no-print-directory demo-guest
-
-demo-guest: all guest-image guest-dest
+# The guest first: where it cannot be made, that is said before anything is compiled.
+demo-guest: guest-image all guest-dest
 	$(Q)$(guest-run) suites/demo.sh
