@@ -100,6 +100,7 @@ guest-dest: all $(guest-programs)
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples README $(O)/guest/share/
+	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
 # The packages, as `make deb` made them; the guest has not what -dev and -dbgsym depend on.
 .PHONY: guest-debs check-guest-deb check-guest-packages

@@ -197,5 +197,55 @@ case_policy_rc_d() {
 	ping_works
 }
 
+# README's commands between two lines of it. The guest has no compiler: what its make would do was done outside.
+readme() {
+	sed -n "/$1/,/$2/s/^      //p" "$share/README" | grep .
+}
+
+sudo() {
+	"$@"
+}
+
+make() {
+	case ${1-} in
+	install) tar -C "$share/dest" --owner=0 --group=0 -c . | tar -C / -x --keep-directory-symlink --no-overwrite-dir ;;
+	uninstall) sh -e "$share/uninstall" ;;
+	esac
+}
+
+# By `make install`, and what README says of its removal.
+case_from_source() {
+	local nodes commands left
+	fresh
+	files > before
+	nodes=$(nodes)
+
+	commands=$(readme '^INSTALL$' '^  Or as Debian')
+	assert_contains "$commands" "sudo make install"
+	eval "$commands"
+	assert_active active
+	assert_ours
+	assert_contains "$(journalctl --list-catalog)" "was refused as busy"
+	users_policy
+	ping_works
+
+	connected
+	commands=$(readme '^  To remove it' '^  or .sudo apt')
+	assert_contains "$commands" "sudo make uninstall"
+	eval "$commands"
+	disconnected
+	assert_eq "$(nodes)" "$nodes"
+	program_works
+	assert_lacks "$(journalctl --list-catalog)" "was refused as busy"
+	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*')" ""
+	assert test ! -e /run/rdmabroker
+	assert test -e "$RULES"
+
+	rm -r /etc/rdmabroker
+	files > after
+	left=$(comm -13 before after | while read -r path; do [ -d "$path" ] || echo "$path"; done)
+	assert_eq "$left" ""
+}
+
 fabric_up
 run_cases "$@"
