@@ -61,7 +61,7 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk \
-	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk conf/module.mk
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk conf/module.mk
 
 .PHONY: all FORCE
 all: $(ALL)
@@ -157,7 +157,7 @@ build-packages deb-packages demo-packages test-packages:
 .PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
 	check-man check-install check-skipped
 check: test-packages
-	+$(Q)NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
+	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
 
 check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
@@ -205,15 +205,17 @@ check-man:
 # On a host with RDMA the guest would show less than the host itself.
 INFINIBAND ?= /sys/class/infiniband
 GUEST ?=
+HAS_RDMA = $(if $(GUEST),,$(notdir $(wildcard $(INFINIBAND)/*)))
 .PHONY: demo
+ifeq ($(HAS_RDMA),)
+demo: demo-packages
+	+$(Q)$(MAKE) --no-print-directory demo-guest
+else
 demo:
-	+$(Q)if test -z '$(GUEST)' && ls '$(INFINIBAND)'/* >/dev/null 2>&1; then \
-		echo 'This host has RDMA devices:' $$(ls '$(INFINIBAND)')'.'; \
-		echo 'To try rdmabroker on it, follow INSTALL and FIRST POLICY in README.'; \
-		echo 'GUEST=1 make demo shows it in an emulated guest instead.'; \
-	else \
-		$(MAKE) --no-print-directory demo-packages && $(MAKE) --no-print-directory demo-guest; \
-	fi
+	@echo 'This host has RDMA devices: $(HAS_RDMA).'
+	@echo 'To try rdmabroker on it, follow INSTALL and FIRST POLICY in README.'
+	@echo 'GUEST=1 make demo shows it in an emulated guest instead.'
+endif
 
 .PHONY: format-check
 format-check:
@@ -317,6 +319,8 @@ help:
 	@echo '  check-man         the man pages are clean'
 	@echo '  check-install     installation takes what is built, and compiles nothing'
 	@echo '  check-skipped     what is skipped is told, with its reason'
+	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
+	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'

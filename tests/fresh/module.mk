@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A fresh machine: a bare Debian, below $(O)/fresh, with an archive of all packages that the tree names, so that what
+# runs there needs no network. It is made anew when its recipe or these names change.
+fresh-dir := tests/fresh
+comma := ,
+fresh-packages = $(sort $(DEMO_PACKAGES) $(TEST_PACKAGES)) systemd udev
+fresh-key = $(shell { cat $(fresh-dir)/build; echo '$(fresh-packages)'; } | sha256sum | cut -c1-16)
+fresh-root = $(O)/fresh/debian-$(fresh-key).tar
+fresh-run = { $(deb-files); } | tar -c --null -T - | $(fresh-dir)/run $(fresh-root)
+
+.PHONY: fresh-root fresh-debs fresh-newcomer check-fresh-packages check-fresh-newcomer
+fresh-root: guest-user
+	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
+
+# What the guest is given afterwards.
+fresh-debs: fresh-root
+	$(Q)rm -rf $(O)/fresh/debs $(O)/guest/share/debs
+	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
+	$(Q)$(fresh-run) packages $(O)/fresh/debs
+	$(Q)$(fresh-run) installed '' $(O)/fresh/debs
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker librdmabroker1 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
+
+fresh-newcomer: fresh-root
+	$(Q)$(fresh-run) newcomer
+
+# In a container that may not mount there is no fresh machine; the guest wants its packages all the same.
+fresh-or = $(Q)if why=$$($(fresh-dir)/run --possible 2>&1); then $(MAKE) --no-print-directory $(1); \
+	else echo "skipped: no bare Debian can be entered here: $$why"; $(2); fi
+
+check-fresh-packages:
+	+$(call fresh-or,fresh-debs,DEB_BUILD_OPTIONS=nocheck $(MAKE) --no-print-directory guest-debs)
+
+check-fresh-newcomer:
+	+$(call fresh-or,fresh-newcomer,echo 0 passed$(comma) 0 failed)
