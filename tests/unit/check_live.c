@@ -249,7 +249,7 @@ END_TEST
 
 START_TEST(list_is_watched)
 {
-	ck_assert_int_eq(run_on_terminal(40, " session ",
+	ck_assert_int_eq(run_on_terminal(80, " session ",
 					 (const char *const[]){ program, "--socket",
 								harness.socket_path, "list",
 								"--watch", NULL }),
