@@ -588,6 +588,27 @@ void attack_linger(char **argv)
 		;
 }
 
+/* ARGV[0] ids bound to a device, whose events nobody reads, until there is no more input. */
+void attack_keep(char **argv)
+{
+	unsigned n = number(argv[0]);
+	int sock = greeted_connect();
+	uint8_t buf[PACKET_MAX];
+	uint32_t serial = 1;
+	char c;
+
+	for (uint32_t id = 1; id <= n; id++) {
+		send_bytes(sock, buf, request_make(++serial, OP(CREATE_ID), id, NULL, 0, buf));
+		judge("an id", await_end(sock, serial), ALLOW(END_DONE));
+		send_bytes(sock, buf, request_make(++serial, OP(BIND_ADDR), id, NULL, 0, buf));
+		judge("a bind", await_end(sock, serial), ALLOW(END_DONE));
+	}
+	printf("kept\n");
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	close(sock);
+}
+
 static int compare_times(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;

@@ -76,6 +76,7 @@ void attack_fields(char **argv);
 void attack_flipped(char **argv);
 void attack_cut(char **argv);
 void attack_limits(char **argv);
+void attack_keep(char **argv);
 void attack_linger(char **argv);
 void attack_requests(char **argv);
 void attack_strangers(char **argv);

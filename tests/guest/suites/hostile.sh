@@ -272,6 +272,29 @@ ping_self() {
 	stop server
 }
 
+# Whose events nobody reads: the device goes all the same, for the broker lets go of it, and others are served.
+case_a_device_that_goes_with_many_ids() {
+	local begin n=500
+	users_policy
+	mkfifo hold
+	as dave hostile $SOCKET keep $n < hold > dave &
+	pid[dave]=$!
+	exec {held}> hold
+	await_line dave kept
+	serve server alice $B 7471 -P
+	begin=${EPOCHREALTIME/./}
+	timeout 30 rdma link del rxe0
+	echo "a device with $n ids is gone after $(((${EPOCHREALTIME/./} - begin) / 1000)) ms" | show
+	await "! status_field \"['devices']\" | grep -q rxe0"
+	as bob hostile $SOCKET requests 100 | show
+	fabric_up
+	ping_once bob $B -p 7471
+	exec {held}>&-
+	finish dave
+	stop server
+	await is_idle
+}
+
 case_strangers_ids() {
 	local user
 	users_policy
