@@ -162,19 +162,21 @@ START_TEST(a_packet_full_of_them)
 }
 END_TEST
 
+#define FULL_PACKETS 3 /* a user may have 1024 descriptors on their way, by default */
+
 /* More than are ever taken of one user: the rest stays in the socket, and a thread closes it. */
 START_TEST(many_packets_full_of_them)
 {
 	unsigned n;
 
 	wire_send(&attacker, (const uint8_t *)"\xff\xff", 2, NULL);
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < FULL_PACKETS; i++) {
 		int fd = lingering_socket();
 
 		send_full_packet(attacker.sock, fd, 1);
 		close(fd);
 	}
-	wire.n_stuck = 20 * 253 + 1;
+	wire.n_stuck = FULL_PACKETS * 253 + 1;
 	wire_run(NULL, 0);
 	n = closer_n_waiting(wire.core->closer);
 	ck_assert_uint_ge(n, CLOSER_MANY);
