@@ -16,7 +16,7 @@ struct place {
 	size_t size;
 };
 
-/* Always true. */
+/* Writes the explanation. Always returns true. */
 static bool say(const struct place *place, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -38,7 +38,7 @@ static bool exists(const struct place *place, const char *path)
 	return access(full, F_OK) == 0;
 }
 
-/* NAME is the kernel's: "rdma_cm", "uverbs0". */
+/* NAME is the kernel's name of the device: "rdma_cm", "uverbs0". */
 static bool explain_node(const struct place *place, const char *name)
 {
 	char full[PATH_MAX];
@@ -61,7 +61,10 @@ static bool explain_node(const struct place *place, const char *name)
 		geteuid(), name, st.st_uid, st.st_mode & 07777, strerror(errno), name);
 }
 
-/* The first entry of a folder of /sys that has a node which cannot be opened, or that there is none at all. */
+/*
+ * Explains the first uverbs device in a folder of /sys whose node is missing or cannot be opened. *RET_HAS_ANY:
+ * whether there is a uverbs device at all, as far as the folder was read.
+ */
 static bool explain_nodes(const struct place *place, const char *folder, bool *ret_has_any)
 {
 	char full[PATH_MAX];

@@ -10,7 +10,7 @@
 #include "fabric/internal.h"
 #include "util/util.h"
 
-#define BATCH 64 /* events a dispatch: others want their turns */
+#define BATCH 64 /* events per dispatch, so that other sources get their turn */
 
 #define RETRY_USEC (100 * 1000ULL)
 
@@ -32,7 +32,10 @@ static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bo
 	ret->ud.private_data_len = ret->conn.private_data_len = 0;
 	if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    event->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
-		/* In the place of private data stands what was given to librdmacm when joining. */
+		/*
+		 * For multicast events librdmacm puts the context given to rdma_join_multicast_ex() into
+		 * private_data.
+		 */
 		ret->join = (struct fabric_join *)data;
 		return;
 	}
@@ -57,7 +60,7 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 	case RDMA_CM_EVENT_ESTABLISHED:
 		id->stage = STAGE_ESTABLISHED;
 		break;
-	/* What is left to be said then is the kernel's, when the id goes. */
+	/* No connection is left: if the peer must still be notified, the kernel does so when the id is destroyed. */
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -72,8 +75,9 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * The node may have gone before; or it goes next, then udev tells. All ids of the device are told: while the opener
- * looks, the next one has to wait.
+ * Has the opener release the device, in case its node is gone already; if the node goes later, udev reports it.
+ * Every id of the device gets DEVICE_REMOVAL, but only the first event starts the opener, because no events are read
+ * while it runs.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {
@@ -86,8 +90,8 @@ static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 }
 
 /*
- * Acked before it is handed up, for rdma_destroy_id() waits until all events of an id are acked. After that
- * an id that is being destroyed can be gone, but for its struct fabric_id.
+ * Acks the event before it is delivered, because rdma_destroy_id() waits until all events of the id are acked. After
+ * the ack, the rdma_cm_id of an id that is being destroyed may be gone, but its struct fabric_id still exists.
  */
 static void take(struct fabric *fabric, struct rdma_cm_event *event)
 {
@@ -104,7 +108,7 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 	if (copied.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		note_removal(fabric, id);
 	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
-		/* There is no memory to have it done by another thread. */
+		/* There is no memory to have a thread destroy the id. */
 		rdma_destroy_id(request);
 		return;
 	}
@@ -130,7 +134,10 @@ static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)
 	errno = 0;
 	if (rdma_get_cm_event(fabric->cm, ret) < 0)
 		return -(errno ?: EIO);
-	/* What fails is librdmacm's own look-up on the way: it says -1, the kernel an errno. */
+	/*
+	 * A status of -1 means that a query which librdmacm itself made for this event has failed; errno says why.
+	 * The kernel's status is an errno already.
+	 */
 	if ((*ret)->status == -1 && errno != 0)
 		(*ret)->status = -errno;
 	return 0;
@@ -169,7 +176,10 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	(void)source;
 	(void)fd;
 	(void)events;
-	/* One is all there is, mostly: only where they come one after the other is it asked for more. */
+	/*
+	 * Usually there is one event only. More are read only if events came in the last turns as well: this saves a
+	 * read that would return EAGAIN.
+	 */
 	sd_event_get_iteration(fabric->loop, &turn);
 	in_a_row = turn - fabric->turn <= 2;
 	fabric->turn = turn;
@@ -181,7 +191,10 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 		if (r == -EAGAIN || r == -EINTR)
 			break;
 		if (r < 0) {
-			/* Of one event, or for good: then the file is ready for ever. */
+			/*
+			 * The error may be that of one event, or permanent. In the latter case the descriptor stays
+			 * readable for ever, so reading pauses.
+			 */
 			log_limited(&fabric->log_limit, LOG_ERR,
 				    "Cannot read an event of the connection manager: %s.",
 				    strerror(-r));
@@ -196,9 +209,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 }
 
 /*
- * What librdmacm finds in its first call it believes for ever: without rdma_cm it would take the
- * newest version for the kernel's, and AF_IB for unknown to it. Where it must not open rdma_cm it
- * waits for udev, up to 5 s. So it is not called before it can succeed.
+ * librdmacm never repeats the checks of its first call. Without rdma_cm it would assume the newest ABI version for
+ * good, and that the kernel has no AF_IB. If it may not open rdma_cm it waits for udev, up to 5 s. So librdmacm is
+ * not called before rdma_cm can be opened.
  */
 static int check_rdma_cm(void)
 {
@@ -219,7 +232,7 @@ static int open_rdma_cm(struct rdma_event_channel **ret)
 	*ret = rdma_create_event_channel();
 	if (*ret)
 		return 0;
-	/* EPERM is its word for a version that it does not know. */
+	/* librdmacm reports an ABI version that it does not support as EPERM. */
 	return errno == EPERM ? -EPROTONOSUPPORT : -(errno ?: ENODEV);
 }
 
@@ -251,7 +264,7 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
-	/* librdmacm's first call waits for its mutex, as those do that bind an id. */
+	/* librdmacm's first call waits for its mutex, as calls that bind an id do. */
 	if (fabric_is_opening(fabric))
 		return -EINPROGRESS;
 	r = check_rdma_cm();
@@ -264,7 +277,7 @@ int fabric_open_channel(struct fabric *fabric)
 		fabric_close_channel(fabric);
 		return r;
 	}
-	/* Devices that came before rdma_cm did were not opened yet. */
+	/* Devices that appeared before rdma_cm have not been opened yet. */
 	if (!opener_has_looked(fabric->opener))
 		fabric_look_for_devices(fabric);
 	fabric_update_io(fabric);

@@ -14,13 +14,15 @@ static int result(int r)
 }
 
 /*
- * Destroying. The kernel waits for its handlers, and since 2024 for the connection manager, and librdmacm for
- * events to be acked. So it is done by a thread, one at a time for each user, and one more for the requests that
- * nobody has taken: these come from the network, and a connection that is stuck must not hold them up. Until then the
- * id is on a list, with the port that it still has.
+ * Destroying ids. rdma_destroy_id() can block: the kernel waits for its event handlers and, since 2024, for the
+ * connection manager, and librdmacm waits for events to be acked. So threads destroy the ids, one id at a time for
+ * each user, and one more for the user's unwanted connection requests, which no session took over: they come from
+ * the network, and one that is stuck must not hold up the other ids. Until an id is destroyed it is on a list, with
+ * the port that it still holds.
  */
 
-#define LANE_OF_UNWANTED (1ULL << 32) /* beside that of the uid */
+/* added to the uid: unwanted connection requests have a lane of their own */
+#define LANE_OF_UNWANTED (1ULL << 32)
 
 #define ENDING_PER_USER 65536
 
@@ -32,7 +34,7 @@ void fabric_init_ids(struct fabric *fabric)
 	fabric->ending.limit_per_user[ACCOUNT_IDS] = ENDING_PER_USER;
 }
 
-/* In a thread. */
+/* Runs in a thread. */
 static void destroy(struct offload_job *job)
 {
 	struct fabric_id *id = container_of(job, struct fabric_id, job);
@@ -42,7 +44,7 @@ static void destroy(struct offload_job *job)
 	rdma_destroy_id(id->cm);
 }
 
-/* Requests that are refused come from the network, as fast as it likes. */
+/* Unwanted connection requests can arrive faster than they are destroyed: see DYING_UNWANTED_MAX. */
 static void count_dying(const struct fabric_id *id, int change)
 {
 	struct fabric *fabric = id->fabric;
@@ -132,7 +134,7 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, st
 	if (r < 0)
 		return r;
 	id->cm = cm;
-	cm->context = id; /* librdmacm has put the listener's there */
+	cm->context = id; /* librdmacm has copied the listener's context */
 	*ret = id;
 	return 0;
 }
@@ -142,11 +144,14 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	if (!id)
 		return NULL;
 	id->on_event = NULL;
-	/* Ends what is established. Of what is not there is nothing to end but by destroying it. */
+	/*
+	 * rdma_disconnect() ends an established connection. If the connection is not established yet, destroying the
+	 * id ends it.
+	 */
 	id->disconnects = id->stage != STAGE_NONE;
 	id->ps = id->cm->ps;
 	id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
-	/* Without memory nobody pays for it. */
+	/* If there is no memory this is not charged to anybody. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
 	list_insert(dying_with(id->fabric, id->port), &id->dying);
 	count_dying(id, 1);
@@ -162,7 +167,7 @@ void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_eve
 	id->on_event = on_event;
 	id->userdata = userdata;
 	id->is_unwanted = false;
-	/* Without memory it stays in the lane where it is. */
+	/* If there is no memory the id keeps its lane and its uid. */
 	if (!moves || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
 		return;
 	offload_release(&id->job);
@@ -191,7 +196,7 @@ static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
 	memcpy(ret, addr, len);
 }
 
-/* librdmacm keeps the name that the device had when first seen; udev may have renamed it since. */
+/* librdmacm keeps the name that the device had when it was first seen; udev may have renamed the device since. */
 static const char *current_name(struct fabric *fabric, struct ibv_device *ibv)
 {
 	struct fabric_device *device = NULL;
@@ -211,7 +216,7 @@ void fabric_id_note_device(struct fabric_id *id)
 	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
 }
 
-/* Without a device librdmacm follows a null pointer in some calls. */
+/* Some calls of librdmacm dereference a null pointer if the id has no device. */
 static bool has_device(const struct fabric_id *id)
 {
 	return id->cm->verbs != NULL;
@@ -238,7 +243,10 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
 	    is_being_freed(id->fabric, id->cm->ps, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
-	/* From /dev/null, where the device's file was: the device is just going, see opener.h. */
+	/*
+	 * ENOTTY comes from /dev/null, which replaces the descriptor of a device that is being removed, see
+	 * opener.h.
+	 */
 	return r == -ENOTTY ? -ENODEV : r;
 }
 
@@ -262,7 +270,7 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
-/* If ibacm runs, librdmacm asks it first, and waits for the answer. */
+/* If ibacm runs, librdmacm asks it first and waits for its reply. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))
@@ -358,7 +366,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	return 0;
 }
 
-/* librdmacm waits for the join's events to be acked: they were, as they came. */
+/* librdmacm waits until the join's events are acked; all were acked when they were read. */
 struct fabric_join *fabric_join_free(struct fabric_join *join)
 {
 	if (!join)
@@ -394,7 +402,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	r = result(rdma_init_qp_attr(id->cm, &attr, &mask));
 	if (r < 0)
 		return r;
-	/* Bits that are the kernel's own (RoCE's resolved addresses): verbs does not take them. */
+	/* Clear bits that only the kernel uses (RoCE's resolved addresses): libibverbs rejects them. */
 	mask &= (IBV_QP_DEST_QPN << 1) - 1;
 	*ret_attr = attr;
 	*ret_mask = mask;

@@ -12,7 +12,7 @@
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
-/* One for each user at a time. */
+/* Each user has at most one of them at a time. */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
 #define LOOKUPS_PER_USER 65536
@@ -22,7 +22,10 @@ static void announce(void *userdata)
 	struct fabric *fabric = userdata;
 	struct list *l;
 
-	/* librdmacm has looked around by now: that would take a while. Where it fails it is tried for the next id. */
+	/*
+	 * The opener's thread has made librdmacm look for devices, which takes a while, so this call does not block
+	 * for that. If it fails, it is tried again for the next id.
+	 */
 	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
@@ -85,7 +88,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		return NULL;
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
-	/* What a thread is stuck with needs all of this, and goes with the process. */
+	/* A stuck thread still uses all of this: leave it allocated until the process ends. */
 	fabric->undertaker = offload_free(fabric->undertaker);
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);

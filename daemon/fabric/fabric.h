@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * The fabric: the host's RDMA connection manager and its devices, as the floors above see them.
+ * The fabric: the host's RDMA connection manager and its devices, as the layers above see them.
  *
  *   fabric ── device, device, ...       what /sys and udev show, with the leases on their nodes
- *      └───── id, id, ...               of one event channel, an open rdma_cm, for all sessions
+ *      └───── id, id, ...               of one event channel (one open rdma_cm), for all sessions
  *
- * Nothing here decides, nothing blocks on a peer. Every call returns 0 or a negative errno. Outcomes of
- * the calls that take time arrive as events of their id, from the event loop and never from
- * within a call into the fabric. An event is complete in itself: it was copied and acked before it is
- * handed up, so ids can be freed at any time, from within the event callback too.
+ * The fabric makes no policy decisions and never waits for a peer. Every call returns 0 or a negative errno. The
+ * outcome of a call that takes time arrives as an event of the id. Events are delivered by the event loop, never
+ * from within a call into the fabric. An event is copied and acked before it is delivered, so an id can be freed at
+ * any time, also from within its event callback.
  *
- * What can wait in the kernel or in firmware is done by threads: ids are destroyed and devices are opened so. While
- * devices are opened no event is handed up, and calls that would bind an id to one return -EINPROGRESS: librdmacm
- * has one mutex for all of that.
+ * Calls that may wait in the kernel or in firmware are made by threads: destroying ids and opening devices. While
+ * devices are being opened no events are delivered, and calls that would bind an id to a device return -EINPROGRESS,
+ * because librdmacm holds one mutex for all of these.
  *
- * This header has two implementations: the files beside it, over librdmacm and libibverbs, and
- * tests/fake/, which scripts states and faults that real hardware cannot produce at will.
+ * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/, which
+ * produces scripted states and faults that real hardware cannot produce at will.
  */
 
 #include <infiniband/verbs.h>
@@ -37,68 +37,73 @@ struct fabric_lease;
 struct fabric_lookup;
 struct fabric_join;
 
-#define FABRIC_HOLDERS_MAX 64 /* processes that are remembered of a device */
+#define FABRIC_HOLDERS_MAX 64 /* processes listed for one device */
 #define FABRIC_HOLDER_NAME_MAX 32
 
-/* What a device's clients can be given of it. */
+/* How a client gets access to a device's node. */
 enum fabric_access {
 	FABRIC_ACCESS_ACL, /* an entry for the uid in the node's ACL */
 	FABRIC_ACCESS_OPEN, /* the node is accessible anyway: a lease only counts */
 };
 
-/* A process that is not this one, and holds ids of the connection manager on a device. */
+/* A process other than this one that holds ids of the connection manager on a device. */
 struct fabric_holder {
 	pid_t pid;
-	uid_t uid; /* its effective one; -1: not known */
-	char name
-		[FABRIC_HOLDER_NAME_MAX]; /* as it likes to call itself, printable; "": not known */
+	uid_t uid; /* the effective uid; -1: not known */
+	/* comm of its first thread that was found, printable; "": not known */
+	char name[FABRIC_HOLDER_NAME_MAX];
 	unsigned n_ids;
-	/* One of these ids: one that listens, if there is such, else one that connects or is connected. */
-	const char *state; /* the word of `rdma resource show cm_id` */
+	/*
+	 * State and addresses of one of these ids: a listening one if there is any, else one that connects or is
+	 * connected.
+	 */
+	const char *state; /* as `rdma resource show cm_id` spells it */
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
 };
 
-/* What the latest look at a device has found. Ids that the kernel uses itself are in none of the numbers. */
+/* The result of the latest scan of a device. The kernel's own ids are not counted. */
 struct fabric_holders {
-	uint64_t seen_ms; /* when: clock_ms() */
-	unsigned n_more_ids; /* of processes past FABRIC_HOLDERS_MAX */
-	unsigned
-		n_nameless_ids; /* of threads that have ended: whose they are the kernel does not tell */
+	uint64_t seen_ms; /* time of the scan, from clock_ms() */
+	unsigned n_more_ids; /* ids of processes beyond FABRIC_HOLDERS_MAX */
+	/* ids made by threads that have ended; the kernel does not report their process */
+	unsigned n_nameless_ids;
 	size_t n_holders;
 	struct fabric_holder holders[];
 };
 
 struct fabric_ops {
-	/* A device can be used from now on; DEVICE lives until device_removed returns. */
+	/* DEVICE can be used from now on; it stays valid until device_removed returns. */
 	void (*device_added)(void *userdata, struct fabric_device *device);
-	/* The device's node is gone; its leases are dead (see fabric_lease_free()). */
+	/* The device's node is gone and its leases are void (see fabric_lease_new()). */
 	void (*device_removed)(void *userdata, struct fabric_device *device);
 	/*
-	 * Addresses, routes or neighbours of the host changed: what was resolved before may lead elsewhere
-	 * now. May be NULL. See fabric_knows_routes().
+	 * Addresses, routes or neighbours of the host changed, so routes that were resolved before may be out of
+	 * date. May be NULL. See fabric_knows_routes().
 	 */
 	void (*routes_changed)(void *userdata);
 	/*
-	 * What failed with -EINPROGRESS can be tried again: an id that was freed is destroyed now and does not have
-	 * PORT any more (network order); PORT 0: the devices are open.
+	 * A call that returned -EINPROGRESS can be tried again. PORT (network order) is that of a freed id which is
+	 * now destroyed and no longer holds it; PORT 0: the devices are open.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 };
 
-/* A copy of a struct rdma_cm_event that nobody needs to ack. */
+/* A copy of a struct rdma_cm_event. It needs no ack. */
 struct fabric_event {
 	enum rdma_cm_event_type type;
-	int status; /* as the kernel gave it: negative errno, or the transport's reason */
-	struct fabric_id *request; /* CONNECT_REQUEST: the new id, now the callee's; else NULL */
+	int status; /* from the kernel: a negative errno, or the transport's reason */
+	/* CONNECT_REQUEST: the new id, which the callback owns; else NULL */
+	struct fabric_id *request;
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
-	/* Of a datagram id, whose conn has only qp_num and private_data, and of MULTICAST_JOIN. */
+	/* Set for MULTICAST_JOIN and for events of datagram ids; CONN then has only qp_num and private_data. */
 	struct rdma_ud_param ud;
 	uint8_t private_data[256];
-	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
-	struct fabric_join *join; /* MULTICAST_JOIN, MULTICAST_ERROR: which one; else NULL */
+	struct ibv_ece remote_ece; /* for CONNECT_REQUEST and CONNECT_RESPONSE; vendor_id 0: none */
+	/* MULTICAST_JOIN, MULTICAST_ERROR: the join concerned; else NULL */
+	struct fabric_join *join;
 };
 
-/* Of the id whose USERDATA it is; a CONNECT_REQUEST is the listening id's. */
+/* Receives the events of the id that USERDATA was set for. A CONNECT_REQUEST goes to the listening id's callback. */
 typedef void (*fabric_event_fn)(void *userdata, struct fabric_event *event);
 
 struct fabric_id_info {
@@ -109,15 +114,15 @@ struct fabric_id_info {
 };
 
 /*
- * Starts with no rdma_cm, no device and no udev: what is missing is picked up when it appears. Devices
- * present already are announced from the event loop, by device_added. ACL entries that a previous
- * process left on the nodes are removed, as far as this process owns the nodes.
+ * Works without rdma_cm, devices or udev at start: they are used once they appear. Devices that are already present
+ * are announced from the event loop, by device_added. ACL entries that a previous process left on the nodes are
+ * removed, as far as this process owns the nodes.
  */
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
 struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
 
-/* Whether routes_changed is told at all. When that ends, it is told one last time. */
+/* Whether routes_changed is called at all. When monitoring ends, it is called one last time. */
 bool fabric_knows_routes(const struct fabric *fabric);
 
 /* Devices, in the order they appeared. PREV NULL: the first; NULL returned: no more. */
@@ -128,91 +133,97 @@ const char *fabric_device_node(const struct fabric_device *device); /* "/dev/inf
 unsigned fabric_device_n_leases(const struct fabric_device *device);
 
 /*
- * Who else has connection manager ids on the devices. Each device is looked at when it appears, and the
- * journal says what was found; fabric_look() begins anew, unless that was done just now, and a small answer is
- * complete when it returns. NULL: the first look at this device is not over.
+ * Which other processes hold connection manager ids on the devices. Each device is scanned when it appears, and the
+ * result is written to the journal. fabric_look() starts a new scan, unless the last one was just now; a small
+ * result is complete when it returns. fabric_device_holders() returns NULL until the first scan of the device is
+ * complete.
  */
 void fabric_look(struct fabric *fabric);
 const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
 
-/* To what had to be done by a thread, from the event loop. */
+/* Receives the result of work done by a thread. Called from the event loop. */
 typedef void (*fabric_answer_fn)(void *userdata, int answer);
 
 /*
- * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted; after
- * the last one the ACL entry is taken away. A thread changes the ACL: returns -EINPROGRESS, and DONE is told 0, or
- * the negative errno that the lease is worth nothing for. 0: the entry is there already, or none is needed. *RET is
- * the lease in both cases, and not with another negative errno.
+ * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted; after the
+ * last one the ACL entry is removed. A thread changes the ACL. Returns 0 if the entry exists already or none is
+ * needed. Returns -EINPROGRESS if DONE will be called: with 0, or with a negative errno, and then the lease gives no
+ * access. In both cases *RET is the lease. With any other negative errno *RET is not set.
  *
- * A lease whose device was removed is dead, and may never be told of: freeing it is still the holder's duty and
- * touches nothing else.
+ * When the device is removed its leases become void, and DONE may never be called for them. The holder must still
+ * free them; that has no further effect.
  */
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
 		     fabric_answer_fn done, void *userdata);
-struct fabric_lease *fabric_lease_free(struct fabric_lease *lease); /* DONE is not told any more */
+/* DONE is not called after this */
+struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
 /*
- * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it), asked for UID. The kernel
- * asks the device's firmware, so a thread asks the kernel: returns -EINPROGRESS and *RET, and the answer goes to
- * DONE, from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; -EDQUOT: very many
- * of UID's questions wait; other negative errno: could not be found out. What is known at once is returned instead,
- * and *RET is NULL.
+ * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it), on behalf of UID. The kernel
+ * asks the device's firmware, so a thread makes the request: returns -EINPROGRESS and sets *RET, and DONE is called
+ * with the result from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; -EDQUOT: UID
+ * has too many look-ups pending; other negative errno: the look-up failed. A result that is known at once is
+ * returned directly, and *RET is NULL.
  */
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
-/* Nobody wants to know any more. Takes NULL; returns NULL. */
+/* DONE is not called after this. Takes NULL; returns NULL. */
 struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 
 /*
- * UID pays for what outlives the id, see fabric_id_free(). -ENODEV where rdma_cm does not exist (yet) or there is
- * no RDMA device at all; -EDQUOT where very many ids of UID are being destroyed; -EINPROGRESS for the first id while
- * devices are being opened.
+ * UID is charged for what remains after the id is freed, see fabric_id_free(). -ENODEV: rdma_cm does not exist
+ * (yet), or there is no RDMA device at all; -EDQUOT: too many ids of UID are being destroyed; -EINPROGRESS: the
+ * first id was requested while devices are being opened.
  */
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);
 /*
- * Ends whatever the id is doing: a connection is disconnected, a request not answered is rejected. Nothing more
- * is heard of it. That takes the kernel a while, during which the id keeps its port.
+ * Ends whatever the id is doing: a connection is disconnected, a connection request that was not answered is
+ * rejected. No further events are delivered. The kernel takes a while to destroy the id, and until then the id keeps
+ * its port.
  */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
- * The same for an id whose user is gone: its peer is told until it has heard, for some seconds, during which
- * the id keeps its port. Each user has a share of ids that are kept so.
+ * The same for an id whose client is gone. The id is kept until its peer has been notified, for some seconds at
+ * most, and keeps its port meanwhile. The number of ids kept this way is limited for each user.
  */
 void fabric_id_abandon(struct fabric_id *id);
-/* Requests are born with none, and their events are dropped: set it before the next one can come. */
+/*
+ * The id of a connection request has no callback at first, and its events are dropped: set one before the next event
+ * can arrive.
+ */
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 
-/* Devices are being opened now. */
+/* Whether devices are being opened now. */
 bool fabric_is_opening(const struct fabric *fabric);
 /*
- * These three: -EINPROGRESS while devices are being opened. A bind also while an id that was freed has the port,
- * and is not destroyed yet. See fabric_ops.can_go_on.
+ * The next three return -EINPROGRESS while devices are being opened. A bind also returns it while an id that was
+ * freed but is not destroyed yet holds the port. See fabric_ops.can_go_on.
  */
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr);
 int fabric_id_listen(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms); /* SRC may be NULL */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms);
-/* PARAM->qp_num is the client's QP; the id has none of its own. */
+/* PARAM->qp_num is the client's QP; the id has no QP of its own. */
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_establish(struct fabric_id *id);
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece);
 int fabric_id_disconnect(struct fabric_id *id);
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event);
-/* For the next connect or accept. */
+/* Applies to the next connect or accept. */
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 
-/* A group of an id. Its events name it. All must be freed before their id. */
+/* An id's membership in a multicast group. The id's multicast events refer to it. Free all joins before their id. */
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata);
 struct fabric_join *fabric_join_free(struct fabric_join *join);
 void *fabric_join_get_userdata(const struct fabric_join *join);
 
-/* RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY, _ACK_TIMEOUT; VALUE in host form. */
+/* RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY, _ACK_TIMEOUT; VALUE is an int for each of them. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);
-/* What the QP needs to go to STATE: rdma_init_qp_attr(). */
+/* The attributes that move the QP to STATE, from rdma_init_qp_attr(). */
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
 		      int *ret_mask);

@@ -5,21 +5,21 @@
 #include "fabric/internal.h"
 
 /*
- * Ids whose user is gone, and whose peer has yet to hear of it. When an id is destroyed the kernel tells the
- * peer once, and does not look whether it was heard:
+ * Ids whose user is gone, and whose peer has yet to be notified. When an id is destroyed the kernel notifies the
+ * peer once, and does not wait for a confirmation:
  *
- *   ESTABLISHED      A DREQ that is lost on the way is not repeated, and the peer believes in its connection
- *                    for ever. While the id is there the kernel repeats it.
- *   ASKED, ACCEPTED  The peer's kernel handles what arrives on several CPUs. A REJ right behind the REQ or the REP
- *                    may be handled before it, and then it is about nothing that is known: a peer that was
- *                    asked accepts and waits for more than a minute, one that was accepted believes in its
- *                    connection for ever. So the id waits a moment for what the peer says next, before it is
- *                    destroyed or, if it is established then, disconnected.
+ *   ESTABLISHED      If the DREQ is lost it is not repeated, and the peer keeps its connection for ever. As long as
+ *                    the id exists the kernel repeats the DREQ.
+ *   ASKED, ACCEPTED  The peer's kernel handles messages on several CPUs. A REJ that closely follows the REQ or the
+ *                    REP may be handled first, and is dropped because no connection matches it. Then a peer that got
+ *                    the REQ accepts and waits for more than a minute, and a peer that got the REP keeps its
+ *                    connection for ever. So the id is kept a moment for the peer's next message. Then it is
+ *                    destroyed or, if the connection is established by then, disconnected.
  *
- * A REJ that is lost is told nobody again: what the peer would say to that goes to an id that is no more.
+ * A lost REJ is not repeated: the peer's further messages go to an id that no longer exists.
  *
- * What is kept is limited, for each user and for all together. For what is over the limits the kernel's one
- * word has to do.
+ * The number of ids kept is limited, for each user and for all together. Ids beyond the limits are destroyed at
+ * once, so the kernel notifies their peers once only.
  */
 
 #define IDS_MAX 16384

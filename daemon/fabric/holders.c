@@ -14,18 +14,18 @@
 #include "util/util.h"
 
 /*
- * What the kernel names is the thread that made the id. Which process that belongs to, its user and its
- * name are read from /proc, where nothing blocks.
+ * The kernel reports the thread that made the id. The thread's process, its user and its name are read from /proc,
+ * where nothing blocks.
  */
 
 #define N_THREADS 256
 
 struct holders {
 	struct fabric_holder holders[FABRIC_HOLDERS_MAX];
-	unsigned ranks[FABRIC_HOLDERS_MAX]; /* of the id that is shown of each */
+	unsigned ranks[FABRIC_HOLDERS_MAX]; /* rank of the id that is shown for each holder */
 	size_t n_holders;
 	unsigned n_more_ids, n_nameless_ids;
-	/* Threads seen lately, at their number modulo N_THREADS: one can make many ids. */
+	/* Cache of recent threads, indexed by tid modulo N_THREADS: one thread can make many ids. */
 	struct {
 		uint32_t tid; /* 0: none */
 		pid_t pid; /* the process */
@@ -34,15 +34,15 @@ struct holders {
 
 /* An id, as the kernel describes it. */
 struct entry {
-	uint32_t tid; /* 0: of a thread that has ended */
+	uint32_t tid; /* 0: made by a thread that has ended */
 	bool kernel;
-	uint8_t state; /* enum rdma_cm_state of the kernel; NO_STATE: not told */
+	uint8_t state; /* the kernel's enum rdma_cm_state; NO_STATE: not reported */
 	struct sockaddr_storage local, peer;
 };
 
 #define NO_STATE UINT8_MAX
 
-/* In the kernel's order, in the words of `rdma resource show cm_id`. */
+/* In the kernel's order, spelled as `rdma resource show cm_id` prints them. */
 enum {
 	STATE_CONNECT = 5,
 	STATE_LISTEN = 8,
@@ -75,7 +75,7 @@ struct process {
 	char name[FABRIC_HOLDER_NAME_MAX];
 };
 
-/* LINE is cut at its end. */
+/* The rest of the line that begins with KEY. LINE is truncated to SIZE. */
 static const char *find_line(const char *text, const char *key, char *line, size_t size)
 {
 	const char *found = strstr(text, key);
@@ -106,8 +106,8 @@ static void copy_printable(char *ret, size_t size, const char *text)
 }
 
 /*
- * Its name comes first and cannot hold a line break: /proc escapes it. Where /proc shows only one's own
- * processes, the number is all that is known.
+ * The name comes first in the file and cannot contain a line break, because /proc escapes it. If /proc shows only a
+ * user's own processes, nothing but the number is known.
  */
 static void read_process(uint32_t tid, struct process *ret)
 {
@@ -156,7 +156,7 @@ static struct fabric_holder *add_holder(struct holders *holders, const struct pr
 	return holder;
 }
 
-/* False: it is this process. *RET is NULL where there are too many others. */
+/* False: the thread belongs to this process. *RET is NULL if there are too many other processes. */
 static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_holder **ret)
 {
 	typeof(&holders->threads[0]) thread = &holders->threads[tid % N_THREADS];
@@ -171,7 +171,7 @@ static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_hol
 	if (process.pid == getpid())
 		return false;
 	*ret = find_holder(holders, process.pid);
-	/* One that is known and was not added then found no place. */
+	/* A cached thread without a holder: there was no room for its process before. */
 	if (!*ret && !known)
 		*ret = add_holder(holders, &process);
 	return true;
@@ -213,7 +213,7 @@ static int on_entry_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* Of all its ids one that listens tells most. */
+/* A holder's id with the highest rank is shown: a listening one is the most informative. */
 static unsigned rank(const struct entry *entry)
 {
 	switch (entry->state) {
@@ -257,7 +257,7 @@ static void take_entry(struct holders *holders, const struct entry *entry)
 	*shown = rank(entry);
 	holder->state = entry->state < ELEMENTS_OF(states) ? states[entry->state] : "?";
 	holder->local = entry->local;
-	/* An id that listens has 0.0.0.0:0 for one. */
+	/* The peer of a listening id is 0.0.0.0:0. */
 	if (!is_unset(&entry->peer))
 		holder->peer = entry->peer;
 	else

@@ -7,8 +7,8 @@
 #include "util/util.h"
 
 /*
- * A device is its uverbs node, whose attribute "ibdev" is the name. What fails here fails for one
- * device, which is looked at again when udev next speaks of it.
+ * A device is identified by its uverbs node; the sysfs attribute "ibdev" is its name. A failure here concerns one
+ * device only, which is examined again at its next uevent.
  */
 
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)
@@ -56,18 +56,18 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	struct fabric_device *device;
 	const char *node, *name;
 
-	/* The device may be going again already. */
+	/* The device may have been removed again already. */
 	if (sd_device_get_devname(d, &node) < 0 ||
 	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
 		return;
 	device = find_node(fabric, node);
 	if (device && strcmp(device->name, name) == 0) {
-		/* udev may have set the node's mode anew, and with it the mask of its ACL. */
+		/* udev may have set the node's mode, and with it the mask of its ACL. */
 		fabric_renew_entries(device);
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
-	/* Renamed, as udev does with devices that are new: for those above it is another one. */
+	/* The device was renamed, as udev does with new devices: report it as another device. */
 	if (device)
 		drop(fabric, device);
 	if (device_new(&device, fabric, name, node) < 0)
@@ -83,7 +83,7 @@ static void look_at_cm(struct fabric *fabric, sd_device *d)
 {
 	const char *node;
 
-	/* Whatever the daemon's clients may open, rdma_cm is its own. */
+	/* Whatever access clients have to devices, only the daemon may open rdma_cm. */
 	if (sd_device_get_devname(d, &node) >= 0)
 		fabric_check_node(node, FABRIC_ACCESS_ACL, &fabric->cm_node_told);
 }
@@ -100,7 +100,7 @@ static void on_misc(struct fabric *fabric, sd_device *d, sd_device_action_t acti
 		look_at_cm(fabric, d);
 }
 
-/* Renaming is an event of the device itself, not of its node. */
+/* A device is renamed by a uevent of the device itself, not of its node, so all devices are checked. */
 static void look_at_all(struct fabric *fabric)
 {
 	struct list *l, *n;
@@ -138,7 +138,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		look_at(fabric, d);
 		return 0;
 	}
-	/* First of all: whoever removes the device waits for this. */
+	/* Before all else: the removal of the device blocks until its descriptors are closed. */
 	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
 	if (device)
@@ -155,7 +155,7 @@ static int enumerate(struct fabric *fabric)
 	r = sd_device_enumerator_new(&e);
 	if (r < 0)
 		return r;
-	/* Those that udev has not done its rules for yet come by their event. */
+	/* Devices that udev has not processed yet are not enumerated; their uevent follows. */
 	r = sd_device_enumerator_add_match_subsystem(e, "infiniband_verbs", true);
 	if (r < 0)
 		return r;
@@ -185,7 +185,7 @@ int fabric_start_hotplug(struct fabric *fabric)
 	r = sd_device_monitor_attach_event(fabric->monitor, fabric->loop);
 	if (r < 0)
 		return r;
-	/* First listen, then look: nothing falls in between. */
+	/* Start the monitor before the enumeration, so that no device is missed in between. */
 	r = sd_device_monitor_start(fabric->monitor, on_uevent, fabric);
 	if (r < 0)
 		return r;

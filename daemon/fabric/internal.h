@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What the fabric's files know of each other. */
+/* Private to the files of the fabric. */
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "util/offload.h"
 
 #define DYING_LISTS 256
-/* So many requests that nobody has taken wait to be destroyed at most: then no event is read for a while. */
+/* With this many unwanted connection requests waiting to be destroyed, no events are read for a while. */
 #define DYING_UNWANTED_MAX 16384
 
 struct fabric {
@@ -27,48 +27,49 @@ struct fabric {
 
 	struct list devices; /* fabric_device.link */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
-	struct account kept; /* of these, by user */
+	struct account kept; /* ids in FAREWELLS, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
 	unsigned n_dying_unwanted;
-	struct account ending; /* of these, by user */
-	struct offload *undertaker; /* destroys them */
+	struct account ending; /* ids in DYING, by user */
+	struct offload *undertaker; /* threads that destroy the ids in DYING */
 	struct offload
-		*entries; /* changes the ACLs of nodes, see lease.c: a thread, and one lane */
-	struct offload_job keep_entries; /* never submitted: there is always a lane */
+		*entries; /* changes the ACLs of nodes, see lease.c; one thread and one lane */
+	struct offload_job keep_entries; /* never submitted: it keeps the lane allocated */
 	struct opener *opener;
 
-	struct rdma_event_channel *cm; /* NULL until it is needed, see channel.c */
-	sd_event_source *io; /* of its events */
-	sd_event_source *io_retry; /* after a failure */
-	uint64_t turn; /* of the loop, in which it had something */
+	struct rdma_event_channel *cm; /* NULL until needed, see channel.c */
+	sd_event_source *io; /* watches CM's descriptor */
+	sd_event_source *io_retry; /* timer that resumes reading after a failure */
+	uint64_t turn; /* iteration of the loop in which events were last read */
 	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* see lookup.c */
-	struct nldev *nldev; /* of the last look-up; NULL: one has it, or there was none */
-	struct look *look; /* NULL until it is needed, see look.c */
+	/* kept from the last look-up; NULL: in use by a look-up, or there was none */
+	struct nldev *nldev;
+	struct look *look; /* NULL until needed, see look.c */
 	bool cm_node_told; /* see node.c */
-	struct routes *routes; /* NULL: nobody wants to know, or nobody can */
+	struct routes *routes; /* NULL: routes_changed is NULL, or monitoring is not possible */
 };
 
 struct fabric_device {
-	struct list link; /* fabric.devices; alone once the device is gone */
+	struct list link; /* fabric.devices; on no list once the device is gone */
 	struct fabric *fabric;
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
-	bool is_going; /* its ids are told that it is removed */
+	bool is_going; /* its ids get DEVICE_REMOVAL events */
 	bool gone;
 	struct nldev_device nldev; /* see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
-	struct offload_job clearing; /* of its node */
+	struct offload_job clearing; /* removes old ACL entries from its node */
 	int clear_r;
 	bool look_wanted, look_untold; /* see look.c */
-	struct fabric_holders *holders; /* of the latest look; NULL: none is over yet */
+	struct fabric_holders *holders; /* result of the latest scan; NULL: none is complete yet */
 	bool node_told; /* see node.c */
 	unsigned n_leases;
-	unsigned
-		n_refs; /* leases, what a thread does, a look, and the fabric while the device is there */
+	/* held by leases, by a thread's work, by a scan, and by the fabric while the device exists */
+	unsigned n_refs;
 };
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device);
@@ -77,53 +78,54 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 /* hotplug.c */
 int fabric_start_hotplug(struct fabric *fabric);
 
-/* lease.c: take away the entries of all users, before there is a lease; put back those of the leases */
+/* lease.c: remove the ACL entries of all users, before there is a lease; restore the entries of the leases */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
-/* look.c: DEVICE is new; and what was found, for the journal */
+/* look.c: scan the new DEVICE, and write the result to the journal */
 void fabric_look_at(struct fabric_device *device);
 struct look *look_free(struct look *look);
 
-/* node.c: warns where others can open NODE. TOLD: it was warned of, and nothing has changed since. */
+/* node.c: warns if others can open NODE. TOLD: a warning was written and nothing has changed since. */
 void fabric_check_node(const char *node, enum fabric_access access, bool *told);
 
 /* channel.c */
 int fabric_open_channel(
-	struct fabric *fabric); /* 0, also where it is open already, or a negative errno */
+	struct fabric *fabric); /* 0 (also if it is open already) or a negative errno */
 void fabric_close_channel(struct fabric *fabric);
-/* Devices have come or gone. */
+/* Call when devices were added or removed. */
 void fabric_look_for_devices(struct fabric *fabric);
-/* To be called when what decides whether events are read has changed. */
+/* Call when a condition in may_read() has changed: whether events are read now depends on it. */
 void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {
-	STAGE_NONE, /* to destroy the id says all there is to say; or it is one for datagrams */
-	STAGE_ASKED, /* the request is under way */
-	STAGE_ANSWERED, /* the peer has accepted it */
-	STAGE_ACCEPTED, /* a request was accepted here, the peer has not confirmed */
+	/* nothing is pending: to destroy the id is enough; also the stage of datagram ids */
+	STAGE_NONE,
+	STAGE_ASKED, /* connect was called: the REQ is on its way */
+	STAGE_ANSWERED, /* the peer has accepted (CONNECT_RESPONSE) */
+	STAGE_ACCEPTED, /* accept was called, the peer has not confirmed yet */
 	STAGE_ESTABLISHED,
 };
 
 struct fabric_id {
 	struct fabric *fabric;
-	struct rdma_cm_id *cm; /* while it is dying, the thread's that destroys it */
+	struct rdma_cm_id *cm; /* while it is dying, used only by the thread that destroys it */
 	uid_t uid;
-	fabric_event_fn on_event; /* NULL: nobody wants to hear of it */
+	fabric_event_fn on_event; /* NULL: events are dropped */
 	void *userdata;
-	char device[64]; /* its name; "": not bound to one */
+	char device[64]; /* name of its device; "": not bound to one */
 	enum stage stage;
 	struct list leaving; /* fabric.farewells */
-	sd_event_source *farewell; /* runs until it goes; NULL: it has a user */
+	sd_event_source *farewell; /* timeout of the farewell; NULL: the id still has a user */
 	struct charge kept;
 
-	struct offload_job job; /* of the undertaker */
-	struct list dying; /* one of fabric.dying, while it is being destroyed */
-	bool disconnects; /* first */
-	bool is_request; /* came from a listener: its port is the listener's */
-	bool is_unwanted; /* such a request, and nobody has taken it */
-	enum rdma_port_space ps; /* this and the next: what it had */
+	struct offload_job job; /* for fabric.undertaker */
+	struct list dying; /* one of the lists in fabric.dying, while it is being destroyed */
+	bool disconnects; /* destroy() disconnects it first */
+	bool is_request; /* a connection request: its port is the listener's */
+	bool is_unwanted; /* a connection request that no session took over */
+	enum rdma_port_space ps; /* PS and PORT: copied when the id is freed */
 	in_port_t port; /* 0: none of its own */
 	struct charge ending;
 };
@@ -134,13 +136,13 @@ static inline bool fabric_id_is_dying(const struct fabric_id *id)
 }
 
 void fabric_init_ids(struct fabric *fabric);
-/* CM, a connect request, gets a fabric_id of its own. On failure it stays the caller's. */
+/* Make a fabric_id for CM, a connection request. On failure CM stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		    struct rdma_cm_id *cm);
-/* To be called wherever librdmacm may have bound the id to a device. */
+/* Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* farewell.c: ids whose user is gone. An event of one may free it. */
+/* farewell.c: ids whose user is gone. fabric_farewell_on_event() may free the id. */
 void fabric_init_farewells(struct fabric *fabric);
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
 void fabric_end_farewells(struct fabric *fabric);

@@ -10,25 +10,25 @@
 #include "util/util.h"
 
 /*
- * A lease is an ACL entry of its user on the device's node. Leases of one user share the entry: the
- * grant counts them. The node's owner, and root, need no entry.
+ * A lease stands for an ACL entry of its user on the device's node. Leases of one user share the entry: the grant
+ * counts them. The node's owner, and root, need no entry.
  *
  *   no entry ── a lease waits ──> the thread allows ── done ──> entry ── no lease is left ──> the thread denies ──> no entry
  *
- * What is wanted may change while the thread is busy: when that is done, grant_go_on() compares again.
+ * The wanted state may change while the thread runs: when it is done, grant_go_on() compares again.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */
-	struct fabric_device *device; /* and a reference to it */
+	struct fabric_device *device; /* holds a reference */
 	uid_t uid;
 	unsigned n_leases;
-	struct list waiting; /* fabric_lease.waiting: they have yet to be told */
-	bool has_entry; /* or has had one: it is to be taken away again */
-	bool renew; /* the node's ACL may have been changed by others */
+	struct list waiting; /* fabric_lease.waiting: their DONE is still to be called */
+	bool has_entry; /* there is an entry, or may be: it has to be removed */
+	bool renew; /* others may have changed the node's ACL: set the entry again */
 
 	struct offload_job job;
 	bool runs;
-	/* The thread's, while it runs: */
+	/* Used only by the thread while it runs: */
 	bool allow;
 	int r;
 };
@@ -52,7 +52,7 @@ static void grant_free(struct grant *grant)
 	free(grant);
 }
 
-/* Whoever is told may free its lease. */
+/* A callback may free its lease. */
 static void tell(struct grant *grant, int r)
 {
 	struct list *l;
@@ -65,7 +65,7 @@ static void tell(struct grant *grant, int r)
 	}
 }
 
-/* In the thread. */
+/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct grant *grant = container_of(job, struct grant, job);
@@ -73,7 +73,9 @@ static void run(struct offload_job *job)
 	grant->r = nodeacl_set(grant->device->node, grant->uid, grant->allow);
 }
 
-/* False: there is no memory, at the end of the process, where no lane waits for this any more. */
+/*
+ * False: no memory. That can only happen when the fabric is being freed and keep_entries no longer keeps the lane.
+ */
 static bool start(struct grant *grant, bool allow)
 {
 	struct offload *entries = grant->device->fabric->entries;
@@ -94,7 +96,7 @@ static void grant_go_on(struct grant *grant)
 
 	if (grant->runs)
 		return;
-	/* The node of a device that is gone is gone too, or another's by now. */
+	/* The node of a removed device is gone too, or belongs to another device by now. */
 	if (grant->device->gone)
 		grant->has_entry = false;
 	if (grant->n_leases == 0) {
@@ -106,7 +108,7 @@ static void grant_go_on(struct grant *grant)
 	}
 }
 
-/* It is not tried again before the user's next lease, or the daemon's next start. */
+/* The removal is not retried before the user's next lease, or the daemon's next start. */
 static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
 {
 	if (r < 0 && r != -ENODEV)
@@ -123,7 +125,7 @@ static void on_done(struct offload_job *job)
 	grant->runs = false;
 	if (grant->allow) {
 		grant->has_entry = grant->has_entry || grant->r == 0;
-		/* While they are told the grant stays. */
+		/* This keeps the grant while the callbacks run. */
 		grant->n_leases++;
 		tell(grant, grant->device->gone ? -ENODEV : grant->r);
 		grant->n_leases--;
@@ -135,7 +137,7 @@ static void on_done(struct offload_job *job)
 	grant_go_on(grant);
 }
 
-/* In the thread. */
+/* Runs in the thread. */
 static void clear(struct offload_job *job)
 {
 	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
@@ -222,7 +224,7 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 	*ret = lease;
 	if (!needs_entry(device, uid))
 		return 0;
-	/* What the thread may be taking away just now is not there. */
+	/* An entry that the thread is just removing does not count. */
 	if (lease->grant->has_entry && !(lease->grant->runs && !lease->grant->allow))
 		return 0;
 	list_insert(&lease->grant->waiting, &lease->waiting);

@@ -12,33 +12,32 @@
 #include "util/util.h"
 
 /*
- * A program that opened rdma_cm while that could be opened by all makes connections that no rule decides.
- * The kernel tells who holds ids that are bound to a device, of all processes and in one dump for each device.
- * There can be 100,000s of them, the daemon's own included, so a dump is read a datagram at a time:
+ * A program that opened rdma_cm while everybody could open it makes connections that no rule decides. The kernel
+ * reports who holds ids that are bound to a device: all processes, in one netlink dump for each device. There can be
+ * 100,000s of ids, the daemon's own included, so a dump is read one datagram at a time:
  *
- *   idle ── a device wants a look ──> reading ── end, or failure ──> the next device, or idle
- *                                      |   ^
- *                                      └───┘ a datagram, in a turn of the loop
+ *   idle ── a device is to be scanned ──> reading ── end, or failure ──> the next device, or idle
+ *                                           |   ^
+ *                                           └───┘ a datagram, in a turn of the loop
  *
- * In each datagram are some 90 ids, but to find where it went on last the kernel counts all that came before:
- * it takes 1 ms at the 25,000th.
+ * A datagram holds some 90 ids. For each datagram the kernel counts through all earlier ids to find where it
+ * stopped, which takes 1 ms at the 25,000th id.
  */
 
-#define DATAGRAM_MAX 32768 /* the kernel makes none that are larger */
-#define DATAGRAMS_MAX 8192 /* of a device: some 700,000 ids */
-#define READ_AT_ONCE 32 /* datagrams that fabric_look() reads itself */
-#define REST_MS 1000 /* after a look, before fabric_look() begins the next */
-#define REST_FACTOR 9 /* and so many times as long as the look has taken */
+#define DATAGRAM_MAX 32768 /* the largest that the kernel makes */
+#define DATAGRAMS_MAX 8192 /* per device: some 700,000 ids */
+#define READ_AT_ONCE 32 /* datagrams that fabric_look() reads before it returns */
+#define REST_MS 1000 /* the shortest pause after a scan, before fabric_look() begins the next */
+#define REST_FACTOR 9 /* or this many times the duration of the scan, if that is longer */
 
 struct look {
 	struct fabric *fabric;
-	struct nldev *nldev; /* NULL: none yet, or the last one failed halfway */
+	struct nldev *nldev; /* NULL: none yet, or closed because a dump failed */
 	sd_event_source *io;
-	struct fabric_device
-		*device; /* the one that is looked at, and a reference to it; NULL: idle */
+	struct fabric_device *device; /* the device being scanned, with a reference; NULL: idle */
 	struct holders *found; /* so far */
 	unsigned n_datagrams; /* so far */
-	uint64_t begun_ms, rest_until_ms; /* of the look at all devices */
+	uint64_t begun_ms, rest_until_ms; /* of the scan of all devices */
 	struct ratelimit failures;
 	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
 };
@@ -126,7 +125,7 @@ static void tell(const struct fabric_device *device)
 	if (holders->n_more_ids > 0)
 		log_warning("Processes besides these hold %u connection manager ids on %s.",
 			    holders->n_more_ids, device->name);
-	/* Those of a daemon that was killed are such, too. */
+	/* This includes the ids of a daemon that was killed. */
 	if (holders->n_nameless_ids > 0)
 		log_info("%u connection manager ids on %s were made by threads that have ended: "
 			 "whose they are the kernel does not tell.",
@@ -171,7 +170,7 @@ static int begin(struct look *look, struct fabric_device *device)
 	return ask(look, device);
 }
 
-/* R: 0, or why it failed: what was found before stays what is known then. */
+/* R: 0, or why the scan failed. After a failure the previous result is kept. */
 static void end(struct look *look, int r)
 {
 	struct fabric_device *device = TAKE_PTR(look->device);
@@ -191,7 +190,7 @@ static void end(struct look *look, int r)
 			tell(device);
 		device->look_untold = false;
 	} else if (!device->gone) {
-		/* It may be gone, or have come anew, and udev has not told yet. */
+		/* The device may be gone or have been replaced, without udev having reported it yet. */
 		bool stale = r == -EINVAL || r == -ENODEV;
 
 		device->nldev.n_ports = 0;
@@ -212,7 +211,7 @@ static struct fabric_device *next_wanted(struct fabric *fabric)
 	return device;
 }
 
-/* Once nothing is wanted any more, the look at all devices is over. */
+/* When no device is left to be scanned, the scan of all devices is complete. */
 static void go_on(struct look *look)
 {
 	struct fabric_device *device;
@@ -286,7 +285,7 @@ void fabric_look(struct fabric *fabric)
 			device->look_wanted = true;
 		start(look);
 	}
-	/* A few it does not take long to read, and who has asked gets an answer that is fresh. */
+	/* A few datagrams are read at once, so that the caller gets a fresh result. */
 	for (unsigned i = 0; i < READ_AT_ONCE && look->device; i++)
 		if (!read_one(look))
 			break;

@@ -8,18 +8,18 @@
 #include "util/util.h"
 
 /*
- * Who owns a QP, asked by a thread: the kernel runs the driver's query_qp() for it, which on a real adapter is a
- * command of its firmware. A user's look-ups are made one after the other, each with a netlink socket that it has
- * for itself.
+ * Finds a QP's owner, in a thread: the kernel calls the driver's query_qp() for it, which on a real adapter is a
+ * command to its firmware. A user's look-ups are made one after the other. Each look-up has a netlink socket of its
+ * own.
  */
 
 struct fabric_lookup {
 	struct offload_job job;
 	struct fabric *fabric;
-	fabric_answer_fn done; /* NULL: nobody wants to know any more */
+	fabric_answer_fn done; /* NULL: cancelled */
 	void *userdata;
 
-	/* The thread's, while it runs: */
+	/* Used only by the thread while it runs: */
 	struct nldev *nldev;
 	char name[64];
 	struct nldev_device device;
@@ -38,7 +38,7 @@ static void run(struct offload_job *job)
 					      lookup->qpn, lookup->pid);
 }
 
-/* One is kept for the next look-up; more are needed only where several are made at a time. */
+/* One is kept for the next look-up; more are needed only while several look-ups run at a time. */
 static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 {
 	if (fabric->nldev)
@@ -96,7 +96,7 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 		lookup_free(lookup);
 		return r;
 	}
-	/* Where another has it the thread makes one: those that wait for a thread have none. */
+	/* If another look-up uses it, the thread makes one: look-ups that still wait for a thread need none. */
 	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);
 	*ret = lookup;

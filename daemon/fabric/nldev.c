@@ -76,7 +76,7 @@ static int on_error(const struct nlmsghdr *header, void *data)
 	return error->error == 0 ? MNL_CB_STOP : fail_with(error->error);
 }
 
-/* The end of a dump, with the error that ended it; libmnl's own callback ignores that. */
+/* The end of a dump, with the error that ended it; libmnl's own callback ignores the error. */
 static int on_done(const struct nlmsghdr *header, void *data)
 {
 	const int32_t *error = mnl_nlmsg_get_payload(header);
@@ -87,7 +87,10 @@ static int on_done(const struct nlmsghdr *header, void *data)
 	return fail_with(*error);
 }
 
-/* 1: a dump goes on; 0: there is no more; -ESRCH: it belongs to an earlier exchange that failed halfway. */
+/*
+ * 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram belongs to an earlier exchange that failed
+ * halfway.
+ */
 static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
 {
 	/* libmnl does not take a const array. */
@@ -111,7 +114,7 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	r = take(nl, buf, (size_t)n, on_answer, data);
 	if (r == -ESRCH)
 		return 1;
-	/* An error that the kernel sent, which says nothing of the socket. */
+	/* This EAGAIN is an error that the kernel sent; it does not mean that the socket is empty. */
 	return r == -EAGAIN ? -EIO : r;
 }
 

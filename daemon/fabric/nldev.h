@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * A netlink socket on which the kernel is asked about RDMA devices and their resources: what the tool
- * `rdma` prints. It knows nothing of the fabric, and so a helper thread can have one of its own; one
- * object is used by one thread at a time.
+ * A netlink socket for queries about RDMA devices and their resources: the data that the tool `rdma` prints. It does
+ * not depend on the fabric, so a thread can have one of its own. One object is used by one thread at a time.
  */
 
 #include <libmnl/libmnl.h>
@@ -12,7 +11,7 @@
 
 struct nldev;
 
-/* The kernel's number of a device, which it never uses twice, and how many ports the device has. */
+/* The kernel's index of a device, which it never reuses, and the device's number of ports. */
 struct nldev_device {
 	uint32_t index;
 	uint32_t n_ports; /* 0: neither is known yet */
@@ -21,18 +20,18 @@ struct nldev_device {
 int nldev_new(struct nldev **ret);
 struct nldev *nldev_free(struct nldev *nl);
 
-/* A request in BUF, to which attributes can be added. COMMAND: RDMA_NLDEV_CMD_ */
+/* Begins a request in BUF, to which attributes can be added. COMMAND: RDMA_NLDEV_CMD_*. */
 struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags);
 /*
- * Send the request, and have ON_ANSWER called for each message of the answer. The kernel answers within
- * the send, so nothing is waited for.
+ * Sends the request and calls ON_ANSWER for each message of the reply. The kernel replies within the send, so this
+ * does not wait.
  */
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
 /*
- * A dump in pieces: after the send the kernel makes the next piece whenever one is received, and so a long
- * answer need not be read in one go. Until its end nothing else can be asked; to give it up, free the object.
- * nldev_receive(): 1: there is more; 0: that was all; -EAGAIN: nothing is there yet; other negative errno:
+ * Reads a dump in pieces: after the send the kernel makes the next piece whenever one is received, so a long reply
+ * need not be read in one go. Until the dump ends no other request can be sent; to abort it, free the object.
+ * nldev_receive(): 1: there is more; 0: the dump is complete; -EAGAIN: nothing to read yet; other negative errno:
  * the dump has failed.
  */
 int nldev_get_fd(const struct nldev *nl);

@@ -7,9 +7,8 @@
 #include "util/log.h"
 
 /*
- * The kernel makes the nodes with modes that let everybody in, and udev closes them by a rule of ours. Where
- * that did not happen the daemon goes on, but somebody has to know. What is told is told once, until the
- * node is right again or comes anew.
+ * The kernel makes the nodes accessible to everybody, and a udev rule of ours restricts them. If that did not happen
+ * the daemon goes on, but warns. The warning is written once, until the node is right again or is made anew.
  */
 
 #define EVERYBODY (S_IROTH | S_IWOTH)
@@ -19,7 +18,7 @@ void fabric_check_node(const char *node, enum fabric_access access, bool *told)
 	const char *name = strrchr(node, '/') ? strrchr(node, '/') + 1 : node;
 	struct stat st;
 
-	/* It may be gone again. */
+	/* The node may be gone again. */
 	if (access == FABRIC_ACCESS_OPEN || stat(node, &st) < 0)
 		return;
 	if (st.st_uid == geteuid() && !(st.st_mode & EVERYBODY)) {

@@ -79,7 +79,7 @@ static int load(const char *node, acl_t *ret)
 	return 0;
 }
 
-/* An entry of TAG, whosever; NULL: there is none. */
+/* The first entry with the tag WANTED; NULL: there is none. */
 static acl_entry_t first_of(acl_t acl, acl_tag_t wanted)
 {
 	acl_entry_t entry;
@@ -98,7 +98,7 @@ static int store(const char *node, acl_t *acl)
 	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
 	int r;
 
-	/* A mask that masks nothing would leave the node marked as one with an ACL. */
+	/* Without named entries a mask has no effect, but the node would still show as one with an ACL. */
 	if (extended)
 		r = acl_calc_mask(acl);
 	else
@@ -129,7 +129,7 @@ int nodeacl_clear(const char *node)
 	struct stat st;
 	int r;
 
-	/* On a node of somebody else the entries are that one's. */
+	/* On a node that another user owns, the entries are that user's. */
 	if (stat(node, &st) < 0 || st.st_uid != geteuid())
 		return 0;
 	r = load(node, &acl);

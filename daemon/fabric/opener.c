@@ -13,23 +13,23 @@
 struct opener {
 	struct offload *offload; /* with one thread */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: there is always a lane */
+	struct offload_job keep; /* never submitted: it keeps the lane allocated */
 	void (*done)(void *userdata);
 	void *userdata;
 	bool runs;
-	bool again; /* something has changed while it ran */
+	bool again; /* devices have changed while the thread ran: run again */
 	bool wants_open;
 
-	/* The thread's, while a job runs: */
+	/* Used only by the thread while a job runs: */
 	bool may_open;
-	struct ibv_context *
-		*devices; /* librdmacm's list, which keeps them open; NULL: none was opened yet */
+	/* librdmacm's list, which keeps the devices open; NULL: none was opened yet */
+	struct ibv_context **devices;
 	int null_fd; /* /dev/null */
 };
 
 /*
- * The kernel unlinks the node before it begins to wait. Of a node that nobody unlinked, because the
- * daemon's /dev is not the kernel's own, this notices nothing.
+ * Replaces the descriptors of devices whose node was unlinked: the kernel unlinks the node before it begins to wait.
+ * If the daemon's /dev is not the kernel's own, nobody unlinks the node there, and this does not detect the removal.
  */
 static void release_gone(struct opener *opener)
 {
@@ -38,7 +38,7 @@ static void release_gone(struct opener *opener)
 
 		if (fstat((*verbs)->cmd_fd, &st) < 0 || st.st_nlink > 0)
 			continue;
-		/* The event file too: it refers to the command file. */
+		/* The event descriptor is replaced too, because it holds a reference to the command file. */
 		dup3(opener->null_fd, (*verbs)->async_fd, O_CLOEXEC);
 		dup3(opener->null_fd, (*verbs)->cmd_fd, O_CLOEXEC);
 	}
@@ -60,7 +60,10 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 	return false;
 }
 
-/* The kernel takes a device from librdmacm's sight before it unlinks the node: then another look is to come. */
+/*
+ * The kernel hides a device from librdmacm before it unlinks the node. A device in this state cannot be released
+ * yet; there will be another opener_look() when the node is gone.
+ */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {
 	for (struct ibv_context **verbs = opener->devices; verbs && *verbs; verbs++)
@@ -70,9 +73,9 @@ static bool loses_one(const struct opener *opener, struct ibv_context *const *de
 }
 
 /*
- * In the thread. The new list is there before the old one goes, so that what is in both stays open. What is only in
- * the old one has to be released before that goes too: afterwards librdmacm may close its descriptors at any time, and
- * the numbers may be another file's.
+ * Runs in the thread. The new list is made before the old one is freed, so that devices in both lists stay open. A
+ * device that is only in the old list must be released before the old list is freed: afterwards librdmacm may close
+ * its descriptors at any time, and their numbers may be reused for other files.
  */
 static void run(struct offload_job *job)
 {
@@ -83,7 +86,7 @@ static void run(struct offload_job *job)
 	if (!opener->may_open)
 		return;
 	devices = rdma_get_devices(NULL);
-	/* No memory, or the last device is gone: what is open stays so until the next look. */
+	/* No memory, or the last device is gone: open devices stay open until the next look. */
 	if (!devices)
 		return;
 	release_gone(opener);
@@ -100,7 +103,7 @@ static void start(struct opener *opener)
 {
 	opener->may_open = opener->wants_open;
 	opener->runs = true;
-	/* There is a lane for the one job as long as there is the opener: this cannot fail. */
+	/* This cannot fail: KEEP keeps the lane allocated as long as the opener exists. */
 	offload_prepare(opener->offload, &opener->job, 0);
 	offload_submit(opener->offload, &opener->job);
 }
@@ -170,7 +173,9 @@ struct opener *opener_free(struct opener *opener)
 	opener->again = false;
 	offload_release(&opener->keep);
 	offload_free(opener->offload);
-	/* Stuck with a device: it has everything until the process ends. */
+	/*
+	 * The thread is stuck with a device and still uses all of this: leave it allocated until the process ends.
+	 */
 	if (opener->runs)
 		return NULL;
 	if (opener->devices)

@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * Has librdmacm open each device as it appears, in a thread: on a real adapter that takes 10 to 100 ms, and left
- * to librdmacm it would happen when the first id of the device is bound. Each is kept open, and its protection
- * domain with it, until it is gone.
+ * Has librdmacm open each device as it appears, in a thread: on a real adapter that takes 10 to 100 ms, and
+ * librdmacm would otherwise do it when the first id is bound to the device. Each device, and its protection domain,
+ * is kept open until the device is gone.
  *
- * Devices that are gone are let go. The kernel waits for all who have a device open before it lets the device
- * go, if the driver cannot take it from them (Soft-RoCE cannot): `rdma link del` would hang until the daemon
- * ends. librdmacm keeps a device open for as long as an id is bound to it, and that of the last device of a host
- * even longer. So its descriptors are replaced by ones of /dev/null where the node has vanished. librdmacm
- * closes those when it next looks what devices there are. Until then it asks them for nothing but to free a
- * protection domain, which costs it a few bytes. A device that comes back, under the same name too, has another
- * index in the kernel and gets a context of its own.
+ * Devices that are gone are released. If the driver cannot revoke a device from its users (Soft-RoCE cannot), the
+ * kernel waits until nobody has it open: `rdma link del` would hang until the daemon ends. librdmacm keeps a device
+ * open as long as an id is bound to it, and the last device of a host even longer. So once the node has vanished,
+ * the device's descriptors are replaced by ones of /dev/null. librdmacm closes those when it next looks for devices.
+ * Until then it uses them only to free a protection domain, which fails and leaks a few bytes. A device that comes
+ * back, also under the same name, has another index in the kernel and gets a context of its own.
  */
 
 #include <stdbool.h>
@@ -20,15 +19,15 @@
 
 struct opener;
 
-/* DONE is called from the loop after each look, of devices that had appeared before opener_look(). */
+/* DONE is called from the loop when the thread has finished and no opener_look() is left to be served. */
 int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata), void *userdata);
 struct opener *opener_free(struct opener *opener);
-/* Devices have come or gone. MAY_OPEN: librdmacm can be called, see check_rdma_cm(). */
+/* Call when devices were added or removed. MAY_OPEN: librdmacm can be called, see check_rdma_cm(). */
 void opener_look(struct opener *opener, bool may_open);
 /*
- * The thread runs: librdmacm has its mutex locked, and whatever binds an id to a device would wait for that. False
- * again before DONE is called.
+ * Whether the thread runs. It may hold librdmacm's mutex, and calls that bind an id to a device would wait for that.
+ * False again before DONE is called.
  */
 bool opener_is_running(const struct opener *opener);
-/* Devices were looked for with MAY_OPEN. */
+/* Whether opener_look() was ever called with MAY_OPEN. */
 bool opener_has_looked(const struct opener *opener);

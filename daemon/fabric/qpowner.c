@@ -8,17 +8,18 @@
 #include "fabric/qpowner.h"
 
 /*
- * The kernel is asked about one QP, by its number: what `rdma resource show qp` prints of all. It
- * answers within the send, so nothing is waited for. It looks only at the QPs of one port, and says
- * EAGAIN for one that is there, but not on this port; a QP in RESET has none.
+ * Asks the kernel about one QP, by its number: the data that `rdma resource show qp` prints for all QPs. The kernel
+ * replies within the send, so this does not wait for a message. The kernel looks only at QPs of the given port, and
+ * returns EAGAIN for a QP that exists but not on this port; a QP in RESET has no port.
  */
 
 #define NONE UINT32_MAX
 
 struct answer {
 	uint32_t qpn;
-	uint32_t pid; /* 0: a QP of the kernel, or of a thread that is gone */
-	uint32_t pdn, ctxn; /* protection domain and context, from 0; NONE: not told */
+	uint32_t pid; /* 0: the kernel's, or made by a thread that has ended */
+	/* numbers of protection domain and context, from 0; NONE: not reported */
+	uint32_t pdn, ctxn;
 };
 
 static int on_resource_attr(const struct nlattr *attr, void *data)
@@ -49,7 +50,7 @@ static int on_resource(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_resource_attr, data);
 }
 
-/* PORT 0: for what belongs to the device as a whole. */
+/* PORT 0: the resource belongs to the device as a whole. */
 static int ask(struct nldev *nl, const struct nldev_device *device, int command, uint16_t key,
 	       uint32_t number, uint32_t port, struct answer *ret)
 {
@@ -79,9 +80,9 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
 }
 
 /*
- * What the kernel names is the thread that made the QP, and nobody if that has ended, as a pool's
- * threads do. Then it is asked who made the QP's protection domain, and who opened the device for
- * that.
+ * The kernel reports the thread that made the QP, or none if that thread has ended, as threads of a pool do. Then it
+ * is asked which thread made the QP's protection domain, and if that has ended too, which thread opened the device
+ * for it.
  */
 static int find_maker(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
 		      uint32_t *ret_tid)
@@ -124,7 +125,7 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 
 	r = find_maker(nl, name, device, qpn, &tid);
 	if (r == -EINVAL) {
-		/* No device of this index: it has come anew, and udev has not told yet. */
+		/* There is no device with this index: it was replaced, and udev has not reported that yet. */
 		device->n_ports = 0;
 		r = find_maker(nl, name, device, qpn, &tid);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Whose a QP is, as the kernel says. Of the fabric only the name of a device is needed. */
+/* Which process owns a QP, as the kernel reports it. Of the fabric only the name of a device is needed. */
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 #include "fabric/nldev.h"
 
 /*
- * What fabric_qp_belongs() returns, but it may run in any thread: NL is the caller's own, and so is
- * DEVICE, which is filled in where n_ports is 0, and renewed where it has become wrong.
+ * Returns the result of fabric_qp_belongs(), but may run in any thread: no other thread may use NL or DEVICE
+ * meanwhile. DEVICE is filled in if its n_ports is 0, and renewed if it is out of date.
  */
 int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
 		 pid_t pid);

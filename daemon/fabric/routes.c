@@ -12,19 +12,19 @@
 #include "util/log.h"
 #include "util/util.h"
 
-/* A neighbour that finds no memory is left out, and found missing by its caller. */
+/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 /*
- * The kernel speaks of a neighbour whenever it is used, confirmed or grows stale. What matters is only
- * where it leads, so that is remembered.
+ * The kernel sends a notification whenever a neighbour is used, confirmed or becomes stale. Only changes of its
+ * link-layer address matter, so the addresses are remembered.
  */
 
-#define DATAGRAMS_MAX 64 /* of one turn of the loop */
+#define DATAGRAMS_MAX 64 /* per turn of the loop */
 #define LLADDR_MAX 32 /* the kernel's MAX_ADDR_LEN */
 
-/* Those in which a neighbour has a link-layer address: the kernel's NUD_VALID. */
+/* States in which a neighbour has a link-layer address: the kernel's NUD_VALID. */
 #define STATES_VALID (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct neighbour {
@@ -32,7 +32,7 @@ struct neighbour {
 		uint32_t ifindex;
 		uint32_t family;
 		uint8_t addr[16];
-	} key; /* hashed as bytes: without padding */
+	} key; /* hashed as bytes: must not contain padding */
 	uint8_t lladdr[LLADDR_MAX];
 	size_t lladdr_len;
 	UT_hash_handle hh;
@@ -44,7 +44,7 @@ struct routes {
 	struct mnl_socket *netlink;
 	sd_event_source *io;
 	struct neighbour *neighbours; /* those that have a link-layer address */
-	bool lossy; /* notices were lost, and may be until the socket is empty */
+	bool lossy; /* notifications were lost, and more may be until the socket is empty */
 	bool ended;
 };
 
@@ -68,7 +68,7 @@ static void forget_all(struct routes *routes)
 	}
 }
 
-/* What was remembered may be wrong; wrong, it could hide a change. */
+/* The remembered neighbours may be wrong and could hide a change: forget them, and report a change. */
 static bool lose_track(struct routes *routes)
 {
 	forget_all(routes);
@@ -90,7 +90,7 @@ static bool remember(struct routes *routes, const struct neighbour *what)
 		free(neighbour);
 		return lose_track(routes);
 	}
-	/* There may have been another before, of which nothing was told. */
+	/* The neighbour may have had another address before, without a notification. */
 	return true;
 }
 
@@ -121,13 +121,13 @@ static bool read_neighbour(const struct nlmsghdr *header, const struct ndmsg *nd
 
 	*ret = (struct neighbour){ .key.ifindex = (uint32_t)nd->ndm_ifindex,
 				   .key.family = nd->ndm_family };
-	/* mnl_attr_parse() would go on to the message's padding, which need not be there. */
+	/* mnl_attr_parse() would read into the message's padding, which may be missing. */
 	mnl_attr_parse_payload(nd + 1, mnl_nlmsg_get_payload_len(header) - sizeof(*nd), on_attr,
 			       &attrs);
 	if (!attrs.dst || mnl_attr_get_payload_len(attrs.dst) != len)
 		return false;
 	memcpy(ret->key.addr, mnl_attr_get_payload(attrs.dst), len);
-	/* It has none on a link without addresses. */
+	/* A neighbour on a link without addresses has none. */
 	if (!attrs.lladdr)
 		return true;
 	ret->lladdr_len = mnl_attr_get_payload_len(attrs.lladdr);
@@ -144,7 +144,7 @@ static bool take_neighbour(struct routes *routes, const struct nlmsghdr *header)
 
 	if (mnl_nlmsg_get_payload_len(header) < sizeof(*nd))
 		return lose_track(routes);
-	/* A bridge's forwarding entries come as neighbours too. */
+	/* A bridge's forwarding entries are sent as neighbours too. */
 	if (nd->ndm_family != AF_INET && nd->ndm_family != AF_INET6)
 		return false;
 	if (!read_neighbour(header, nd, &told))
@@ -174,10 +174,10 @@ static bool take_message(struct routes *routes, const struct nlmsghdr *header)
 	case RTM_DELNEIGH:
 		return take_neighbour(routes, header);
 	case RTM_GETNEIGH:
-		/* The kernel asks a program, if there is one, to resolve. */
+		/* A request of the kernel to a user-space resolver, if there is one; no change. */
 		return false;
 	default:
-		/* Of links, addresses, routes and rules all counts; below are netlink's own. */
+		/* Every message about links, addresses, routes or rules counts; lower types are netlink's own. */
 		return header->nlmsg_type >= NLMSG_MIN_TYPE;
 	}
 }
@@ -191,14 +191,14 @@ bool routes_take(struct routes *routes, const void *datagram, size_t len)
 	for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left))
 		if (take_message(routes, header))
 			changed = true;
-	/* The last one's padding need not be there. */
+	/* The padding of the last message may be missing. */
 	return left > 0 ? lose_track(routes) : changed;
 }
 
-/* 1: there may be more; 0: no more for now; -errno: there will be no more. */
+/* 1: there may be more; 0: no more for now; -errno: monitoring has failed. */
 static int receive(struct routes *routes, bool *changed)
 {
-	/* Notices are smaller: those of a link come without its virtual functions. */
+	/* Large enough for every notification: those of a link come without its virtual functions. */
 	_Alignas(struct nlmsghdr) char buf[8192];
 	struct sockaddr_nl from = { 0 };
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
@@ -215,7 +215,7 @@ static int receive(struct routes *routes, bool *changed)
 		case EINTR:
 			return 0;
 		case ENOBUFS:
-			/* Until all is read more of them are dropped, and no error says so again. */
+			/* More may be dropped until the socket is empty, without a further error. */
 			routes->lossy = true;
 			*changed = lose_track(routes);
 			return 1;
@@ -223,10 +223,10 @@ static int receive(struct routes *routes, bool *changed)
 			return -errno;
 		}
 	}
-	/* Not the kernel's. */
+	/* Not sent by the kernel. */
 	if (from.nl_pid != 0)
 		return 1;
-	/* One that was cut to the buffer's size is malformed. */
+	/* A datagram that was truncated to the buffer's size is treated as malformed. */
 	if (routes->lossy || routes_take(routes, buf, (size_t)n))
 		*changed = true;
 	return 1;
@@ -248,7 +248,7 @@ static int on_notices(sd_event_source *source, int fd, uint32_t revents, void *u
 		routes->ended = true;
 		changed = true;
 	}
-	/* The last thing here: who is told may free us. */
+	/* This must be last, because the callback may free ROUTES. */
 	if (changed)
 		routes->changed(routes->userdata);
 	return 0;
@@ -265,7 +265,10 @@ static int open_netlink(struct routes *routes)
 		RTNLGRP_IPV6_ROUTE,
 		RTNLGRP_IPV4_RULE,
 		RTNLGRP_IPV6_RULE,
-		/* Routes change with it, without a notice of their own if net.ipv4.nexthop_compat_mode is 0. */
+		/*
+		 * A next hop can change routes without a notification for them, if net.ipv4.nexthop_compat_mode is
+		 * 0.
+		 */
 		RTNLGRP_NEXTHOP,
 	};
 
