@@ -21,7 +21,7 @@ void account_done(struct account *account)
 		assert(account->used[i] == 0);
 }
 
-/* A list, for a host has few users with RDMA at a time; the one who charges most moves to its front. */
+/* A list suffices, because few users of a host use RDMA at a time. The user who is charged moves to the front. */
 static struct account_user *user_find(struct account *account, uid_t uid)
 {
 	struct list *l;
@@ -38,7 +38,7 @@ static struct account_user *user_find(struct account *account, uid_t uid)
 	return NULL;
 }
 
-/* Limits can be lowered below what is in use. */
+/* USED can exceed LIMIT, because limits can be lowered at any time. */
 static bool fits(uint64_t used, uint64_t amount, uint64_t limit)
 {
 	return used <= limit && amount <= limit - used;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Who holds how much of what. A charge is embedded in the object that it pays for; charge_done() gives
- * the amount back. Users come into being with their first charge and go with their last. The account
- * asserts at its end that everything was given back.
+ * Accounts: how much of each resource the users hold. A charge is embedded in the object that it pays for;
+ * charge_done() gives the amount back. A user exists in the account from the first charge to the last.
+ * account_done() asserts that everything was given back.
  */
 
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct account {
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
 	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* of all users; UINT64_MAX: none */
 	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* on top of LIMIT, for root and for OWN */
-	uid_t own; /* that this process runs as */
+	uid_t own; /* the uid that this process runs as */
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
 
@@ -54,12 +54,12 @@ void account_done(struct account *account);
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
-/* The same past any limit, for what exists already. 0 or -ENOMEM. */
+/* The same, but ignores limits, for objects that exist already. 0 or -ENOMEM. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, uid_t uid);
-/* Past the limit of all, with the reserve. */
+/* Whether the limit of all users, including the reserve, is reached. */
 bool account_is_full(const struct account *account, enum account_slot slot);
-/* By UID. */
+/* The amount that UID is charged for. */
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
-void charge_grow(struct charge *charge, uint64_t amount); /* past any limit */
+void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
 void charge_done(struct charge *charge); /* may be called again */

@@ -10,7 +10,7 @@ bool audit_begin(struct audit *audit, struct ratelimit *limit)
 	return ratelimit_pass(limit, &audit->n_suppressed);
 }
 
-/* Newlines would end a field in the journal's own format, but not in that of sd_journal_sendv(). */
+/* A value may contain newlines: sd_journal_sendv() passes each field with its length. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
 {
 	size_t left = sizeof(audit->space) - audit->used;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A journal entry with fields of its own, for those who search the journal by them. The fields and the
- * message ids are explained by the catalog, systemd/rdmabroker.catalog. Where there is no journal it is a
- * line on stderr.
+ * A journal entry with fields of its own, so that the journal can be searched by them. The catalog,
+ * systemd/rdmabroker.catalog, explains the fields and the message ids. Without a journal the entry is a line on
+ * stderr.
  */
 
 #include <stdbool.h>
@@ -20,14 +20,14 @@
 #define AUDIT_FIELDS_MAX 20
 
 struct audit {
-	unsigned n_suppressed; /* entries before this one */
+	unsigned n_suppressed; /* entries that were left out before this one */
 	struct iovec fields[AUDIT_FIELDS_MAX];
 	size_t n_fields;
-	char space[3072]; /* what the fields point to */
+	char space[3072]; /* holds the text that FIELDS point to */
 	size_t used;
 };
 
-/* False: there were too many lately, and nothing else is to be called. */
+/* False: the rate limit is reached; do not call audit_add() or audit_send() then. */
 bool audit_begin(struct audit *audit, struct ratelimit *limit);
 /* A field that does not fit is left out. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)

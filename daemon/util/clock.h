@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The time that never goes back: CLOCK_MONOTONIC. */
+/* Monotonic time: CLOCK_MONOTONIC. */
 
 #include <stdint.h>
 #include <time.h>

@@ -8,14 +8,14 @@
 #include "util/offload.h"
 #include "util/util.h"
 
-/* An element that finds no memory is left out, and found missing by its caller. */
+/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct closer_user {
 	uid_t uid;
-	unsigned n_refs; /* closings bound to it */
-	unsigned n_waiting; /* descriptors that are to be closed */
+	unsigned n_refs; /* closings that are bound to this user */
+	unsigned n_waiting; /* descriptors submitted and not closed yet */
 	UT_hash_handle hh;
 };
 
@@ -34,7 +34,7 @@ struct closing {
 	struct list busy; /* closer.busy, from closing_go() until it is done */
 	struct closer *closer;
 	struct closer_user *user; /* NULL: not bound */
-	struct offload *offload; /* that JOB is prepared for */
+	struct offload *offload; /* the one that JOB is prepared for */
 	struct charge charge;
 	size_t n, max;
 	int fds[];
@@ -81,7 +81,10 @@ struct closer *closer_free(struct closer *closer)
 	closer->caught_up = NULL;
 	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++)
 		offload_free(closer->offloads[i]);
-	/* What a thread is stuck with goes with the process, and with nobody to pay for it. */
+	/*
+	 * Closings that a thread is stuck with stay allocated until the process ends, but are no longer charged to
+	 * anybody.
+	 */
 	if (!list_is_empty(&closer->busy)) {
 		list_for_each(l, &closer->busy)
 			charge_done(&container_of(l, struct closing, busy)->charge);
@@ -140,7 +143,7 @@ unsigned closer_n_waiting(const struct closer *closer)
 	return closer->n_waiting;
 }
 
-/* In a thread. */
+/* Runs in a thread. */
 static void run(struct offload_job *job)
 {
 	struct closing *closing = container_of(job, struct closing, job);
@@ -197,7 +200,7 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
 		put_user(closer, user);
 		return r;
 	}
-	/* What it was bound to before is let go only now: on failure nothing has changed. */
+	/* The previous binding is released only now, so that nothing has changed on failure. */
 	offload_release(&closing->job);
 	if (closing->user)
 		put_user(closer, closing->user);
@@ -217,7 +220,7 @@ void closing_add(struct closing *closing, int fd)
 {
 	assert(closing->user && closing->n < closing->max);
 	closing->fds[closing->n++] = fd;
-	/* Without memory it is closed all the same, at nobody's cost. */
+	/* If there is no memory the descriptor is closed all the same, but not charged to anybody. */
 	if (closing->charge.account)
 		charge_grow(&closing->charge, 1);
 	else

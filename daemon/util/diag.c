@@ -14,7 +14,7 @@
 
 struct complaint {
 	char *message;
-	const char *text; /* in MESSAGE, behind the place */
+	const char *text; /* points into MESSAGE, behind the position */
 	char *file; /* or NULL */
 	unsigned line, column;
 	char *excerpt; /* source line and caret line, ready to print; or NULL */
@@ -52,7 +52,7 @@ struct diag *diag_free(struct diag *diag)
 	return NULL;
 }
 
-/* Complaints quote what a file says; a terminal or the journal must not be steered by it. */
+/* A complaint quotes the file, so it must not contain control sequences for a terminal or the journal. */
 static void make_printable(char *text)
 {
 	size_t len = strlen(text);
@@ -109,7 +109,7 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 
 	if (column) {
 		fputs(from ? "       " : "    ", f);
-		/* Columns are bytes, but a character takes one place on the screen. */
+		/* Columns count bytes, but a character takes one column on the screen. */
 		for (size_t i = from; i < column - 1; i += n) {
 			n = i < to ? text_printable(text + i, to - i) : 1;
 			fputc(i < to && text[i] == '\t' ? '\t' : ' ', f);
@@ -178,7 +178,7 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	complaint->line = line;
 	complaint->column = column;
 
-	/* A line without its excerpt is still worth having. */
+	/* Without memory for the excerpt the message alone is kept. */
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	diag->n_kept++;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Complaints about files that an admin wrote. Collected, not printed: the caller decides whether they
- * go to stderr (--check), to the journal (reload) or to the status line (the first one).
+ * Complaints about files that an admin wrote. They are collected, not printed: the caller decides whether they go to
+ * stderr (--check), to the journal (reload) or to the status (the first one).
  */
 
 #include <stdarg.h>
@@ -17,9 +17,9 @@ int diag_new(struct diag **ret);
 struct diag *diag_free(struct diag *diag);
 
 /*
- * Add one complaint. LINE and COLUMN count from 1; 0 where there is none. TEXT is the source line (need
- * not end in NUL; may be NULL) that is shown with a caret below COLUMN. At most 20 are kept, the rest
- * is counted. Out of memory is survived: the complaint is counted all the same.
+ * Add one complaint. LINE and COLUMN count from 1; 0: none. TEXT is the source line (need not end in NUL; may be
+ * NULL) that is shown with a caret below COLUMN. At most 20 complaints are kept, the others are only counted. If
+ * there is no memory the complaint is still counted.
  */
 void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
 	      size_t text_len, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
@@ -29,19 +29,19 @@ size_t diag_count(const struct diag *diag);
 const char *diag_first(const struct diag *diag);
 /* The same of complaint I (no caret lines), or NULL past the end. */
 const char *diag_at(const struct diag *diag, size_t i);
-/* The same in its parts, or false past the end. */
+/* diag_get(): the parts of complaint I; false past the end. */
 struct diag_parts {
 	const char *file; /* NULL: none */
 	unsigned line, column; /* 0: none */
 	const char *text;
 };
 bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret);
-/* All of them for a person: message, source line, caret; "and N more" where some were not kept. */
+/* Prints all complaints: message, source line, caret; "and N more" if some were not kept. */
 void diag_print(const struct diag *diag, FILE *f);
 
 /*
- * "did you mean ...?": set WORD and LEN, offer every candidate, read BEST (NULL: nothing is near
- * enough, that is at most two edits away). Candidates must outlive the guess.
+ * For "did you mean ...?": set WORD and LEN, call diag_guess() for each candidate, then read BEST. NULL: no
+ * candidate is near enough, which is at most two edits away. Candidates must outlive the guess.
  */
 struct diag_guess {
 	const char *word;

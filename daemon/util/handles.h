@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Small integers that stand for objects. The lowest free number is given out, from 1 on: 0 is no
- * handle. Look-up is an array access.
+ * Maps small integers (handles) to objects. The lowest free number is assigned, from 1 on: 0 is not a handle. A
+ * look-up is an array access.
  */
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ struct handles {
 
 void handles_done(struct handles *handles); /* all must have been removed */
 int handles_add(struct handles *handles, void *object, uint32_t *ret);
-/* Under a number of the caller's choice. -EEXIST: it is in use. Memory grows with the number. */
+/* Adds OBJECT with a handle that the caller chooses. -EEXIST: it is in use. Memory grows with the number. */
 int handles_add_at(struct handles *handles, void *object, uint32_t handle);
 void handles_remove(struct handles *handles, uint32_t handle);
 
@@ -27,7 +27,7 @@ static inline void *handles_get(const struct handles *handles, uint32_t handle)
 	return handle == 0 || handle > handles->n_allocated ? NULL : handles->objects[handle - 1];
 }
 
-/* The first that is in use, from FROM on; 0: none is. */
+/* The first handle in use that is not below FROM; 0: there is none. */
 static inline uint32_t handles_next(const struct handles *handles, uint32_t from)
 {
 	for (; from <= handles->n_allocated; from++)

@@ -20,21 +20,21 @@ struct entry {
 	struct list link; /* journal.entries */
 	size_t size;
 	size_t n_fields;
-	struct iovec fields[]; /* into what follows them */
+	struct iovec fields[]; /* they point into the text that follows */
 };
 
 struct journal {
 	pthread_t thread;
-	pthread_mutex_t lock; /* of all that follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t work;
 	pthread_cond_t ended;
 	struct list entries; /* entry.link */
-	size_t n_bytes; /* of these */
-	unsigned n_dropped; /* since one was written last */
+	size_t n_bytes; /* of ENTRIES */
+	unsigned n_dropped; /* lines that were dropped and not reported yet */
 	bool ending, has_ended;
 };
 
-/* Whoever reads the journal finds the gap where it is. */
+/* Reports dropped lines at the place in the journal where they are missing. */
 static void tell_dropped(unsigned n)
 {
 	if (n > 0)
@@ -55,7 +55,7 @@ static void *work(void *arg)
 		struct entry *entry;
 		unsigned n_dropped;
 
-		/* Those that wait were there before any was dropped. */
+		/* Queued entries are older than any that was dropped, so they are written first. */
 		l = list_first(&journal->entries);
 		if (!l && journal->n_dropped > 0) {
 			n_dropped = journal->n_dropped;
@@ -102,7 +102,7 @@ struct journal *journal_new(void)
 	pthread_cond_init(&journal->work, &clock);
 	pthread_cond_init(&journal->ended, &clock);
 	pthread_condattr_destroy(&clock);
-	/* Signals are the loop's. */
+	/* The event loop handles all signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -134,7 +134,7 @@ struct journal *journal_free(struct journal *journal)
 		r = pthread_cond_timedwait(&journal->ended, &journal->lock, &deadline);
 	has_ended = journal->has_ended;
 	pthread_mutex_unlock(&journal->lock);
-	/* The thread is stuck with the journal: what it has goes with the process. */
+	/* The thread is stuck writing to the journal: leave its memory allocated until the process ends. */
 	if (!has_ended)
 		return NULL;
 	pthread_join(journal->thread, NULL);
@@ -172,7 +172,7 @@ void journal_write(struct journal *journal, const struct iovec *fields, size_t n
 	struct entry *entry = entry_new(fields, n_fields);
 
 	pthread_mutex_lock(&journal->lock);
-	/* In order: while some are missing no later one is taken. */
+	/* Order is kept: no entry is queued while dropped ones have not been reported. */
 	if (!entry || journal->n_dropped > 0 || journal->n_bytes + entry->size > WAITING_MAX) {
 		journal->n_dropped++;
 		free(entry);

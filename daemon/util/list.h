@@ -22,7 +22,7 @@ static inline bool list_is_empty(const struct list *l)
 	return l->next == l;
 }
 
-/* Before POS: with the head as POS, at the end. */
+/* Inserts L before POS; if POS is the head, at the end of the list. */
 static inline void list_insert(struct list *pos, struct list *l)
 {
 	l->prev = pos->prev;
@@ -31,7 +31,7 @@ static inline void list_insert(struct list *pos, struct list *l)
 	pos->prev = l;
 }
 
-/* Leaves L as a list of its own, so that removing twice is harmless. */
+/* Leaves L as an empty list, so that removing it again is harmless. */
 static inline void list_remove(struct list *l)
 {
 	l->prev->next = l->next;
@@ -46,6 +46,6 @@ static inline struct list *list_first(const struct list *head)
 
 #define list_for_each(l, head) for ((l) = (head)->next; (l) != (head); (l) = (l)->next)
 
-/* The entry L may be removed in the body, others may not. */
+/* The body may remove the entry L, but no other entries. */
 #define list_for_each_safe(l, n, head) \
 	for ((l) = (head)->next, (n) = (l)->next; (l) != (head); (l) = (n), (n) = (l)->next)

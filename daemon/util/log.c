@@ -13,7 +13,7 @@
 #define FIELDS_MAX 24
 
 static int log_level = LOG_INFO;
-static struct journal *journal; /* NULL: lines go to stderr */
+static struct journal *journal; /* NULL: log lines go to stderr */
 
 void log_init(void)
 {
@@ -21,7 +21,7 @@ void log_init(void)
 	unsigned long long dev, ino;
 	struct stat st;
 
-	/* The variable may be inherited by somebody whose stderr goes elsewhere: systemd.exec(5). */
+	/* A process can inherit the variable while its stderr goes elsewhere, see systemd.exec(5). */
 	if (stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
 	    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		journal = journal_new();

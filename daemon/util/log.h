@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The daemon's log: to the journal where stderr is the journal's, else to stderr. The level, and what waits for the
- * journal, are the pieces of the process's state that do not hang from the broker: log lines come from everywhere.
+ * The daemon's log. It goes to the journal if stderr is connected to the journal, else to stderr. The log level and
+ * the queue of entries are the only global state that does not belong to the broker object, because every file
+ * writes log lines.
  *
- * The journal can hang, and whoever writes to it then. So a thread writes to it, in order. What it cannot take is
- * dropped and counted; the first line after that says how many were.
+ * The journal can hang, and with it whoever writes to it. So a thread writes the entries, in order. Entries that do
+ * not fit into its queue are dropped and counted; before the next line the number of dropped lines is written.
  */
 
 #include <errno.h>
@@ -17,14 +18,14 @@
 #include <syslog.h>
 
 void log_init(void);
-void log_end(void); /* waits for what is still to be written, two seconds at most */
+void log_end(void); /* waits until the queue is written, two seconds at most */
 void log_set_level(int level); /* LOG_ERR .. LOG_DEBUG */
 
 struct iovec;
 
 void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* With more fields for the journal: "NAME=VALUE" each. */
+/* Adds FIELDS to the journal entry, "NAME=VALUE" each. */
 void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields);
 
 #define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)
@@ -33,7 +34,9 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 #define log_info(...) log_msg(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
 
-/* At most BURST lines in 10 s; the first line let through again says how many were not. */
+/*
+ * At most RATELIMIT_BURST lines in 10 s; before the next line that passes, the number of lines left out is written.
+ */
 struct ratelimit {
 	uint64_t begin_usec;
 	unsigned n;
@@ -43,7 +46,7 @@ struct ratelimit {
 #define RATELIMIT_BURST 10
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
-/* Its 10 s are, or have not begun: the next line passes. */
+/* Whether the 10 s have passed or have not begun: then the next line passes. */
 bool ratelimit_is_over(const struct ratelimit *limit);
 
 #define log_limited(limit, level, fmt, ...)                                                    \

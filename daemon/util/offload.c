@@ -13,7 +13,7 @@
 #include "util/offload.h"
 #include "util/util.h"
 
-/* An element that finds no memory is left out, and found missing by its caller. */
+/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -25,9 +25,10 @@
 struct offload_lane {
 	struct offload *offload;
 	uint64_t key;
-	unsigned n_jobs; /* prepared or submitted, and not done; the loop's */
+	/* jobs prepared or submitted, and not done; used only by the loop's thread */
+	unsigned n_jobs;
 	struct list link; /* offload.ready, while it has jobs and none of them runs */
-	struct list jobs; /* offload_job.link: those that wait */
+	struct list jobs; /* offload_job.link: jobs that wait */
 	bool runs;
 	UT_hash_handle hh;
 };
@@ -35,23 +36,24 @@ struct offload_lane {
 struct worker {
 	struct offload *offload;
 	pthread_t thread;
-	bool is_used; /* its thread has to be joined */
+	bool is_used; /* a thread was started and has to be joined */
 	bool has_ended;
 };
 
 struct offload {
-	/* Of the loop's thread. */
+	/* Used only by the loop's thread. */
 	sd_event_source *io;
 	struct offload_lane *lanes; /* a uthash table, by key */
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
-	sd_event_source *retry; /* runs where there is work and no thread could be made */
+	/* timer, active while there is work and starting a thread has failed */
+	sd_event_source *retry;
 	struct ratelimit log_limit;
 
-	pthread_mutex_t lock; /* of all that follows, and of the lanes' lists */
-	pthread_cond_t work; /* there is some, or it is time to end */
-	pthread_cond_t ended; /* a thread has */
+	pthread_mutex_t lock; /* protects the members below, and the lanes' lists and RUNS */
+	pthread_cond_t work; /* signalled when a lane is ready, or the threads are to end */
+	pthread_cond_t ended; /* signalled when a thread has ended */
 	struct list ready; /* offload_lane.link */
 	unsigned n_ready;
 	struct list finished; /* offload_job.link */
@@ -85,7 +87,7 @@ static void make_ready(struct offload *offload, struct offload_lane *lane)
 	offload->n_ready++;
 }
 
-/* False: there was none for a while, or everything is to end. */
+/* False: there was no work for IDLE_SECONDS, or the threads are to end. */
 static bool await_work(struct offload *offload)
 {
 	struct timespec deadline;
@@ -99,7 +101,7 @@ static bool await_work(struct offload *offload)
 	return !list_is_empty(&offload->ready);
 }
 
-/* The lock is held, but while the job runs. */
+/* Called with the lock held; it is released while the job runs. */
 static void run_job(struct offload *offload, struct offload_lane *lane)
 {
 	struct offload_job *job = container_of(list_first(&lane->jobs), struct offload_job, link);
@@ -115,7 +117,7 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 	if (!list_is_empty(&lane->jobs))
 		make_ready(offload, lane);
 	list_insert(&offload->finished, &job->link);
-	/* It fails only where it has been written 2^64 - 2 times, and then it is readable. */
+	/* Fails only if the counter has its maximum, 2^64 - 2; then the descriptor is readable anyway. */
 	n = write(offload->wake, &one, sizeof(one));
 	(void)n;
 }
@@ -147,7 +149,7 @@ static int start_thread(struct worker *worker)
 	sigset_t all, before;
 	int r;
 
-	/* Signals are the loop's. */
+	/* The event loop handles all signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -171,7 +173,7 @@ static struct worker *find_place(struct offload *offload)
 		pthread_mutex_unlock(&offload->lock);
 		if (!has_ended)
 			continue;
-		/* It has let go of the lock for the last time, or is just about to. */
+		/* The thread has released the lock for the last time, so joining does not block for long. */
 		pthread_join(worker->thread, NULL);
 		*worker = (struct worker){ 0 };
 		return worker;
@@ -185,7 +187,10 @@ static void retry_later(struct offload *offload)
 	sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
 }
 
-/* Without a new one the work waits for a thread that is busy, or for the next try: those may all be stuck. */
+/*
+ * If no thread can be started, the work waits for a busy thread. Those may all be stuck, so starting one is tried
+ * again.
+ */
 static void add_thread(struct offload *offload)
 {
 	struct worker *worker = find_place(offload);
@@ -220,7 +225,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	has_work = offload->n_ready > 0 && offload->n_threads < offload->max_threads;
 	pthread_mutex_unlock(&offload->lock);
 	if (has_work) {
-		/* One may not be enough: this is looked at until there is no work, or there are all threads. */
+		/* One thread may not be enough: the timer runs until no lane is ready or all threads exist. */
 		retry_later(offload);
 		add_thread(offload);
 	}
@@ -243,7 +248,7 @@ static void finish(struct offload *offload, struct offload_job *job)
 	job->done(job);
 }
 
-/* What done() submits is not waited for here. */
+/* Jobs that done() submits are not waited for here. */
 static void finish_all(struct offload *offload)
 {
 	struct list finished, *l;
@@ -314,7 +319,7 @@ void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key)
 	offload->max_jobs_per_key = max_jobs_per_key;
 }
 
-/* False: one of them is stuck. */
+/* False: a thread is stuck. */
 static bool end_threads(struct offload *offload)
 {
 	struct timespec deadline;
@@ -349,7 +354,7 @@ struct offload *offload_free(struct offload *offload)
 		log_warning("A call of the kernel does not return; the process ends without it.");
 		return offload;
 	}
-	/* What done() submits finds no thread any more. */
+	/* There are no threads any more: run the remaining jobs here, and those that done() submits. */
 	do {
 		while ((lane = next_lane(offload))) {
 			pthread_mutex_lock(&offload->lock);
@@ -411,7 +416,10 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 		make_ready(offload, lane);
 	list_insert(&lane->jobs, &job->link);
 	pthread_cond_signal(&offload->work);
-	/* One that is idle may have been called already: there have to be as many as there is work for. */
+	/*
+	 * An idle thread may have been signalled for another lane already, so there must be as many idle threads as
+	 * ready lanes.
+	 */
 	wants_thread = offload->n_ready > offload->n_idle &&
 		       offload->n_threads < offload->max_threads && !offload->ending;
 	pthread_mutex_unlock(&offload->lock);

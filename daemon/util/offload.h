@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Work that can block, done off the event loop by a few threads.
+ * Runs jobs that can block in a few threads, off the event loop.
  *
  *   offload ── lane, lane, ...   one per key (a user): its jobs run one after the other, in order
- *      └────── thread, ...       at most as many as were said at the start, made when there is work
+ *      └────── thread, ...       at most MAX_THREADS; a thread is started when there is work for it
  *
- * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread and
- * may touch nothing but the job; its done() is called from the loop, never from within offload_submit(), and
- * may free the job. All else is for the loop's thread only.
+ * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread and may touch
+ * nothing but the job. Its done() is called from the loop, never from within offload_submit(), and may free the job.
+ * All functions here must be called in the loop's thread.
  */
 
 #include <stdbool.h>
@@ -29,19 +29,25 @@ struct offload_job {
 };
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
-/* A lane has so many jobs at most that are prepared, or submitted and not done. Without this: any number. */
+/*
+ * Limits the number of jobs of a lane, counting those that are prepared, or submitted and not done. Default: no
+ * limit.
+ */
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
- * Waits for what runs, for two seconds at most, and then carries out what is left. Returns NULL; or OFFLOAD where a
- * thread is stuck: it stays as it is, with all that its jobs need, for the process is about to end.
+ * Waits for running jobs, for two seconds at most, and then runs the remaining ones itself. Returns NULL. If a
+ * thread is stuck it returns OFFLOAD, which stays allocated with all that its jobs need, because the process is
+ * about to end.
  */
 struct offload *offload_free(struct offload *offload);
 
-/* JOB will be of the lane of KEY. 0, -ENOMEM, or -EDQUOT at the limit. A prepared job is submitted or released. */
+/*
+ * Assigns JOB to the lane of KEY. 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be submitted or released.
+ */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
 void offload_release(struct offload_job *job); /* may be called on a job that is not prepared */
-/* JOB was prepared, and is in use until its done() is called. This cannot fail. */
+/* JOB must be prepared. It is in use until its done() is called. This cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);
 
-/* Jobs that were submitted and whose done() was not called yet. */
+/* The number of jobs that were submitted and whose done() was not called yet. */
 unsigned offload_n_jobs(const struct offload *offload);

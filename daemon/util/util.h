@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Ownership in small macros. */
+/* Macros for ownership of memory and descriptors. */
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ static inline void closep(int *fd)
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 
-/* FOO_free() as a cleanup function FOO_freep(). */
+/* Defines FOO_freep(), which calls FOO_free(), for use with _cleanup_(). */
 #define DEFINE_CLEANUP(type, func)          \
 	static inline void func##p(type *p) \
 	{                                   \
