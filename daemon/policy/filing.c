@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Makes an index: see index.h for what it is. */
+/* Makes an index, see index.h. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,26 +12,33 @@
 #include "policy/rules.h"
 #include "policy/words.h"
 
-#define FEW 8 /* so many rules with one key are no reason to look for a better way */
-#define ENTRIES_PER_RULE 64 /* on average */
+#define FEW 8 /* with so few rules per key no better way is sought */
+#define ENTRIES_PER_RULE 64 /* at most, on average over all rules */
 
 struct rule_keys {
-	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule cannot be found in this dimension */
-	const struct prefix_set *sets[_KEY_DIMENSION_MAX]; /* NULL: it has no set */
+	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule has no key in this dimension */
+	const struct prefix_set *sets[_KEY_DIMENSION_MAX]; /* NULL: no set */
 	struct key keys[_KEY_DIMENSION_MAX][KEY_MATCH_MAX];
 };
 
 struct builder {
 	const struct policy *policy;
 	struct policy_index *index;
-	struct way *ways; /* of each rule */
-	struct rule_keys *keys; /* of the rule that is looked at */
-	/* How many rules have a key, by a few bits of its hash: some counts are too high. */
+	struct way *ways; /* by rule */
+	struct rule_keys *keys; /* keys of the current rule */
+	/*
+	 * How many rules have a key, indexed by some bits of the key's hash: keys that collide have too high a
+	 * count.
+	 */
 	uint32_t *counts;
 	size_t n_counts;
-	size_t n_left; /* entries that may still be made */
-	const struct prefix_set **sets; /* those that rules are found by, by their numbers */
-	/* A slot's list holds its length until all are counted; then this is where it goes on. */
+	size_t n_left; /* how many more entries may be made */
+	/* sets that rules are filed by, indexed by number; NULL: not used */
+	const struct prefix_set **sets;
+	/*
+	 * While lists are made, a slot's LIST is its list's length, and ENDS, by slot, is the position of the next
+	 * number in index->lists.
+	 */
 	uint32_t *ends;
 };
 
@@ -68,7 +75,7 @@ static void count_keys(struct builder *builder, size_t rule)
 				++*count_of(builder, builder->keys->keys[d][i].hash, o);
 }
 
-/* How many rules a question meets at most that comes with one of the rule's keys. */
+/* The largest number of rules that a question finds by one of the rule's keys in this dimension. */
 static uint32_t count_rules(struct builder *builder, unsigned operations, unsigned dimension)
 {
 	uint32_t most = 0;
@@ -86,7 +93,7 @@ static uint32_t count_rules(struct builder *builder, unsigned operations, unsign
 	return most;
 }
 
-/* The dimension with the rarest keys from FROM to TO but EXCEPT, or KEY_NONE. */
+/* The dimension with the rarest keys, from FROM to TO without EXCEPT, or KEY_NONE. */
 static unsigned rarest(const struct builder *builder, const uint32_t *counts, unsigned from,
 		       unsigned to, unsigned except)
 {
@@ -98,7 +105,7 @@ static unsigned rarest(const struct builder *builder, const uint32_t *counts, un
 	return best;
 }
 
-/* A second dimension for a rule that FIRST alone does not find well enough, or KEY_NONE. */
+/* A second dimension for the rule if FIRST alone leaves too many rules, or KEY_NONE. */
 static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
 			    unsigned certain)
 {
@@ -106,7 +113,7 @@ static unsigned second_best(const struct builder *builder, const uint32_t *count
 	size_t too_many = builder->policy->n_rules / 4;
 	unsigned second = KEY_NONE;
 
-	/* By what is always known a rule is found even while the better fact is not known. */
+	/* By a dimension that is always known the rule is found even if the fact of FIRST is not known. */
 	if (certain != first && counts[certain] <= too_many)
 		second = certain;
 	if (!second && counts[first] > FEW)
@@ -180,12 +187,12 @@ static void choose_way(struct builder *builder, size_t rule)
 
 	load_keys(builder, rule);
 	way = best_way(builder, rule);
-	/* Long lists must not make the index larger than the policy is. */
+	/* Rules with many keys must not make the index disproportionately large. */
 	if (count_entries(builder, rule, way) > builder->n_left)
 		way.dimensions[1] = KEY_NONE;
 	if (count_entries(builder, rule, way) > builder->n_left)
 		way.dimensions[0] = KEY_NONE;
-	/* Both ways round it is the same. */
+	/* The order of the dimensions does not matter, so only one order is used. */
 	if (way.dimensions[1] && way.dimensions[0] > way.dimensions[1])
 		way = (struct way){ { way.dimensions[1], way.dimensions[0] } };
 
@@ -199,7 +206,7 @@ static void choose_way(struct builder *builder, size_t rule)
 	note_keys(builder, way.dimensions[1]);
 }
 
-/* There is no other hash to go on with than what a slot keeps, so growing starts over. */
+/* Slots keep only a part of the hash and cannot be moved to a larger table, so growing starts over. */
 static int make_slots(struct builder *builder, size_t n)
 {
 	struct policy_index *index = builder->index;
@@ -213,7 +220,7 @@ static int make_slots(struct builder *builder, size_t n)
 
 typedef int (*entry_fn)(struct builder *builder, uint64_t hash, size_t number);
 
-/* Returns -EAGAIN where there are too few slots. */
+/* Returns -EAGAIN if there are too few slots. */
 static int count_entry(struct builder *builder, uint64_t hash, size_t number)
 {
 	struct policy_index *index = builder->index;
@@ -307,7 +314,7 @@ static int count_lists(struct builder *builder)
 	}
 }
 
-/* All lists are made alike; those of one then move into their slots, and the others close up. */
+/* Finishes the lists: a list of one number moves into its slot, and the others are moved together. */
 static void close_lists(struct builder *builder)
 {
 	struct policy_index *index = builder->index;

@@ -6,10 +6,10 @@
 #include "policy/rules.h"
 #include "policy/words.h"
 
-#define LOOKUPS_MAX 256 /* for one way of two dimensions */
-#define SETS_MAX 256 /* that hold one address and are looked up one by one */
+#define LOOKUPS_MAX 256 /* of one way with two dimensions */
+#define SETS_MAX 256 /* sets that contain one address; each is looked up */
 
-/* A question's keys, dimension by dimension. */
+/* A question's keys, by dimension. */
 struct question_keys {
 	enum key_state states[_KEY_DIMENSION_MAX];
 	size_t n[_KEY_DIMENSION_MAX];
@@ -27,7 +27,7 @@ static const uint32_t *find_list(const struct policy_index *index, uint64_t hash
 	return slot->list & LAST ? &slot->list : index->lists + slot->list;
 }
 
-/* The keys of the sets that hold ADDRESS. False where they are too many; RET holds SETS_MAX. */
+/* The keys of the sets that contain ADDRESS. False: there are too many; RET holds SETS_MAX. */
 static bool add_sets(const struct policy_index *index, enum key_dimension dimension,
 		     const struct prefix *address, uint64_t *ret, size_t *ret_n)
 {
@@ -72,7 +72,7 @@ static void load_question(const struct policy_index *index, const struct policy_
 	}
 }
 
-/* False where there is no room for one more list. */
+/* False: there is no room for one more list. */
 static bool look_up(struct candidates *candidates, uint64_t hash)
 {
 	const uint32_t *list = find_list(candidates->index, hash);
@@ -85,7 +85,7 @@ static bool look_up(struct candidates *candidates, uint64_t hash)
 	return true;
 }
 
-/* By which of a way's facts a question looks its rules up. */
+/* Which of a way's dimensions are used to look up rules for a question. */
 static unsigned choose_by(struct way way, const struct question_keys *keys)
 {
 	unsigned first = way.dimensions[0], second = way.dimensions[1], by = 0;
@@ -94,13 +94,13 @@ static unsigned choose_by(struct way way, const struct question_keys *keys)
 		by |= BY_FIRST;
 	if (second && keys->states[second] == KEY_KNOWN)
 		by |= BY_SECOND;
-	/* To be found by one of two facts is good enough where both together are asked for too often. */
+	/* If both together need too many look-ups, use only the dimension with fewer keys. */
 	if (by == (BY_FIRST | BY_SECOND) && keys->n[first] * keys->n[second] > LOOKUPS_MAX)
 		by = keys->n[first] < keys->n[second] ? BY_FIRST : BY_SECOND;
 	return by;
 }
 
-/* Whether all rules of the way have a match that is not known. */
+/* Whether the rules of this way have a match whose fact is not known. */
 static bool is_maybe(struct way way, unsigned by, const struct question_keys *keys)
 {
 	for (unsigned i = 0; i < 2; i++)
@@ -120,7 +120,7 @@ static bool look_up_way(struct candidates *candidates, struct way way,
 	size_t n_first = 1, n_second = 1;
 
 	if (by == way_all(way))
-		wanted = MAYBE_ALLOW; /* there is only one list, for both */
+		wanted = MAYBE_ALLOW; /* the one list has both allow and reject rules */
 	else if (is_maybe(way, by, keys))
 		wanted = candidates->wanted;
 	if (by & BY_FIRST) {
@@ -168,7 +168,7 @@ static void sift_down(struct candidates *candidates, size_t i)
 	lists[i] = moved;
 }
 
-/* False where all rules must be looked at. */
+/* False: all rules must be examined. */
 static bool gather_lists(struct candidates *candidates)
 {
 	const struct policy_index *index = candidates->index;
@@ -188,7 +188,7 @@ void candidates_init(struct candidates *candidates, const struct policy_index *i
 		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
 		     size_t first)
 {
-	/* The lists are left as they are: to clear them takes longer than many a decision. */
+	/* LISTS is not initialised, because that would take longer than many a decision. */
 	candidates->index = index;
 	candidates->facts = facts;
 	candidates->wanted = wanted;
@@ -212,7 +212,7 @@ static bool next_listed(struct candidates *candidates, size_t *ret)
 			++*top;
 		if (candidates->n_lists > 1)
 			sift_down(candidates, 0);
-		/* It can be in several lists: of groups, say. */
+		/* A rule can be in several lists, for example of several groups. */
 		if (rule < candidates->next)
 			continue;
 		candidates->next = rule + 1;

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Finds the rules that a question can meet, so that not all of them need to be looked at.
+ * Finds the rules that can match a question, so that not all rules need to be examined.
  *
- * Each rule is filed under one way to find it: the dimension in which its keys are rarest, or two
- * dimensions together where one leaves too many. Under a way of two it is filed by both of its keys, by
- * each alone, and by none: a question takes the narrowest list for which it knows the facts. Rules
- * without a key are in the list of the way without dimensions. The lists of a question, a few, are
- * merged in the order of the rules.
+ * Each rule is filed under one "way": the dimension (see key.h) in which its keys are rarest, or two dimensions if
+ * one leaves too many rules. Under a way of two dimensions a rule is in the lists of both of its keys together, of
+ * each key alone, and of no key: a question uses the narrowest lists for which it knows the facts. Rules without a
+ * key are in the list of the way without dimensions. A question uses a few lists, which are merged in the order of
+ * the rules.
  *
- * What comes out is every rule that may match, and some that do not: the matches themselves decide.
- * Lists are found by hashes alone; two keys with the same hash share a list, which does no harm.
+ * The result contains every rule that may match, and some that do not match: the match functions decide. Lists are
+ * found by hashes alone; if two keys have the same hash they share a list, which does no harm.
  */
 
 #include <stdbool.h>
@@ -22,40 +22,41 @@ struct policy;
 struct policy_facts;
 struct policy_index;
 
-/* The first rules are in no list: to look at so few is faster than to look them up. */
+/* The rules before this one are in no list: it is faster to examine so few of them than to look them up. */
 #define INDEX_FIRST_RULE 16
-/* More lists than this are not merged: then all rules are looked at. */
+/* If a question needs more lists than this, all rules are examined instead. */
 #define INDEX_LISTS_MAX 256
 
 /*
- * Which rules are wanted of those for which it is not known whether they match. Others can come along.
+ * Which rules the caller wants of those whose match is not known. The result may contain the other kind as well.
  */
 enum {
 	MAYBE_ALLOW = 1 << 0,
 	MAYBE_REJECT = 1 << 1,
 };
 
-/* The rules that a question can meet, in order. On the stack of a decision. */
+/* Iterates over the rules that can match a question, in order. Lives on the stack during a decision. */
 struct candidates {
 	const struct policy_index *index; /* NULL: all rules */
 	const struct policy_facts *facts;
 	unsigned wanted;
-	size_t next; /* while it is below n_plain: no lists are needed yet */
+	size_t next; /* number of the next rule; below n_plain no lists are used */
 	size_t n_plain;
 	size_t n_rules;
 	bool has_lists;
 	size_t n_lists;
-	const uint32_t *lists[INDEX_LISTS_MAX]; /* a heap, that with the first rule at its top */
+	/* a heap; the list with the lowest rule number is at the top */
+	const uint32_t *lists[INDEX_LISTS_MAX];
 };
 
 /*
- * filing.c. Memory is linear in the rules and the prefixes of their sets. *ret is NULL for a policy that
- * needs none. Returns 0 or -ENOMEM.
+ * In filing.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for a
+ * policy that needs no index. Returns 0 or -ENOMEM.
  */
 int policy_index_new(struct policy_index **ret, const struct policy *policy);
 struct policy_index *policy_index_free(struct policy_index *index);
 
-/* From the rule FIRST on. INDEX can be NULL. FACTS must outlive the candidates. */
+/* Begins at the rule FIRST. INDEX can be NULL. FACTS must outlive the candidates. */
 void candidates_init(struct candidates *candidates, const struct policy_index *index,
 		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
 		     size_t first);

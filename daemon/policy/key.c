@@ -7,12 +7,12 @@
 #include "policy/rules.h"
 #include "policy/words.h"
 
-#define HEAD_MAX 63 /* bytes of a pattern before its first wildcard that are looked at */
-#define DATA_MAX 16 /* bytes of private data that are looked at */
-#define LENGTH_IPV6 33 /* of ::/0; before it stand the 33 of IPv4 */
+#define HEAD_MAX 63 /* number of bytes before a pattern's first wildcard that are used */
+#define DATA_MAX 16 /* number of bytes of private data that are used */
+#define LENGTH_IPV6 33 /* length of the key of ::/0; 0 to 32 are IPv4's */
 #define LENGTH_SET 162
 
-/* Up to 128 bits of which a key has the first so many. */
+/* 128 bits, of which a key uses the leading ones. */
 struct bits {
 	uint64_t high, low;
 };
@@ -108,8 +108,8 @@ static size_t keys_from_prefixes(enum key_dimension dimension, const struct pref
 }
 
 /*
- * A range is covered by blocks of half its size or a little less: five at most, of one length. They reach
- * past its ends, and what they find there is no match.
+ * A range is covered by aligned blocks of one size: at most half of the range, and so large that five are enough.
+ * The blocks can reach past the ends of the range: rules found there do not match.
  */
 static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
 {
@@ -137,7 +137,7 @@ static uint64_t hash_char(uint64_t hash, char c)
 	return (hash ^ (unsigned char)c) * UINT64_C(0x100000001b3);
 }
 
-/* Length 0 is a whole name; the others are what stands before the first wildcard. */
+/* Length 0 is the key of a whole name; other lengths count the bytes before the first wildcard. */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {
 	size_t head = strcspn(glob, "*?[\\"), length = head;
@@ -263,7 +263,7 @@ static size_t probe_data(const struct policy_question *question, const struct ke
 	return n;
 }
 
-/* What is known here is what the match functions hold for known. */
+/* Must agree with the match functions about which facts are known. */
 static bool is_known(enum key_dimension dimension, const struct policy_facts *facts)
 {
 	const struct policy_question *question = facts->question;

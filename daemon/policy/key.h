@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What a match and a question have in common, as a number. Each kind of match that can be looked up is a
- * dimension. In it a match has a few keys, and a question whose fact is known has a few keys too: where
- * the match holds, one of these is one of those. The reverse need not be so.
+ * Keys: numbers (hashes) by which rules are found. Each kind of match that can be looked up is a dimension. A
+ * match has a few keys in its dimension, and a question whose fact is known has a few keys too. If the match
+ * holds, the two have a key in common. The reverse need not be true.
  *
- * A key belongs to a length, because a prefix can only be looked up by the length it has. A question has
- * one key for each length that the index has seen (for groups: one for each group).
+ * A key has a length, because a prefix can be looked up only if its length is known. A question has one key for
+ * each length that is in use in the index (for groups: one for each group).
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct policy_match;
 struct prefix;
 struct prefix_set;
 
-/* The first ones are always known, so that rules are better found by them than by others. */
+/* The facts up to KEY_LAST_CERTAIN are always known, so these dimensions are preferred. */
 enum key_dimension {
 	KEY_NONE,
 	KEY_USER,
@@ -36,11 +36,11 @@ enum key_dimension {
 
 #define KEY_LAST_CERTAIN KEY_GROUP
 
-#define KEY_LENGTHS 163 /* addresses have most: 33 of IPv4, 129 of IPv6, and sets */
+#define KEY_LENGTHS 163 /* addresses have most: 33 for IPv4, 129 for IPv6, and 1 for sets */
 #define KEY_MATCH_MAX 1024 /* keys of one match */
 #define KEY_FACT_MAX 1024 /* keys of one fact */
 
-/* The lengths that are in use in one dimension. */
+/* The lengths in use in one dimension. */
 struct key_lengths {
 	size_t n;
 	uint8_t lengths[KEY_LENGTHS];
@@ -55,25 +55,25 @@ struct key {
 void key_lengths_add(struct key_lengths *lengths, unsigned length);
 
 /*
- * RET holds KEY_MATCH_MAX, and *ret_set is the set whose number is the only key, or NULL. Returns how many
- * there are; 0: too many, or none that can be looked up.
+ * RET holds KEY_MATCH_MAX. *ret_set is the set if the only key is that of a set, else NULL. Returns the number of
+ * keys; 0: too many, or the match cannot be looked up.
  */
 size_t key_from_match(const struct policy_match *match, struct key *ret,
 		      const struct prefix_set **ret_set);
 enum key_state {
-	KEY_UNKNOWN, /* the fact is not known: the match says so too */
+	KEY_UNKNOWN, /* the fact is not known; the match function returns TERNARY_UNKNOWN */
 	KEY_KNOWN,
-	KEY_TOO_MANY, /* known, but to look up all of it does not pay */
+	KEY_TOO_MANY, /* the fact is known, but has too many keys to look up */
 };
 
-/* RET holds KEY_FACT_MAX, and is valid if the answer is KEY_KNOWN. */
+/* RET holds KEY_FACT_MAX, and is valid if KEY_KNOWN is returned. */
 enum key_state key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
 			      const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n);
 
 /*
- * A rule with a set of several prefixes is found in two steps: from the address to the numbers of the
- * sets that hold it, by keys in no dimension, and from such a number to the rules. Else each rule would
- * have to be filed by each prefix of its set.
+ * A rule with a set of several prefixes is found in two steps: an address leads to the numbers of the sets that
+ * contain it, by keys in no dimension (KEY_NONE), and a set's number leads to the rules. Otherwise each rule would
+ * have to be filed under each prefix of its set.
  */
 uint64_t key_from_set(enum key_dimension dimension, size_t number);
 struct key key_from_prefix(const struct prefix *prefix);

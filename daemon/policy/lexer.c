@@ -100,7 +100,7 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 
 		if (is_blank(c) || strchr("\"{},=", c))
 			break;
-		/* "user bob#1" may be a name or a name and a comment: let the admin say which. */
+		/* "user bob#1" can be a name, or a name and a comment: the admin has to make clear which. */
 		if (c == '#')
 			return complain(lexer, line, i,
 					"a comment must have a blank before it; a name with '#' "
@@ -113,7 +113,7 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 	return add_token(lexer, TOKEN_WORD, line, from, i);
 }
 
-/* Returns 1 where the line goes on in the next. */
+/* Returns 1 if the next line continues this one. */
 static int lex_line(struct lexer *lexer, const struct source_line *line)
 {
 	size_t i = 0;
@@ -176,7 +176,7 @@ static int add_end(struct lexer *lexer)
 	return add_token(lexer, TOKEN_END, &line, at, at);
 }
 
-/* Blanks behind it are an error, but what was meant is clear. */
+/* Blanks behind the backslash are an error, but the line was clearly meant to be continued. */
 static bool ends_in_backslash(const struct source_line *line)
 {
 	size_t len = line->len;
@@ -201,7 +201,7 @@ int lexer_next(struct lexer *lexer)
 		}
 		goes_on = false;
 		if (r == -EBADMSG) {
-			/* The rest of the logical line has lost its sense. */
+			/* Skip the rest of the logical line, which makes no sense without this part. */
 			while (ends_in_backslash(&line) && source_next(lexer->source, &line))
 				;
 			return r;

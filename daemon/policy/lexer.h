@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Cuts a source into logical lines of tokens. A line whose last character is '\' goes on in the next;
+ * Splits a source into logical lines of tokens. A line whose last character is '\' is continued by the next one;
  * '#' begins a comment, which ends with its physical line.
  */
 
@@ -14,9 +14,9 @@
 struct diag;
 
 enum token_type {
-	TOKEN_END, /* of the logical line; stands right behind its last token */
+	TOKEN_END, /* end of the logical line; its position is right behind the last token */
 	TOKEN_WORD,
-	TOKEN_STRING, /* the text is what stands between the quotes, escapes and all */
+	TOKEN_STRING, /* TEXT is what is between the quotes, with the escapes */
 	TOKEN_EQUALS,
 	TOKEN_OPEN, /* { */
 	TOKEN_CLOSE, /* } */
@@ -42,8 +42,8 @@ struct lexer {
 void lexer_init(struct lexer *lexer, struct source *source, struct diag *diag);
 void lexer_done(struct lexer *lexer);
 /*
- * Go to the next logical line that is not empty. Returns 1, 0 at the end, -ENOMEM, or -EBADMSG for a
- * line that was complained about; the next call goes on behind it.
+ * Reads the next logical line that is not empty. Returns 1, 0 at the end, -ENOMEM, or -EBADMSG after a complaint
+ * about the line; the next call then continues behind that line.
  */
 int lexer_next(struct lexer *lexer);
 

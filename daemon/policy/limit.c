@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The settings that limit how often and how many. */
+/* Settings that limit rates and numbers. */
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 	return 0;
 }
 
-/* What limits each of a rule's parts must be able to act before what limits the whole. */
+/* Complains about a rate per user or per peer that the rate of the whole rule keeps from ever being reached. */
 static void check_rate(struct parser *parser, const struct token *token, const char *what,
 		       const struct policy_rate *part, const struct policy_rate *whole)
 {
@@ -65,7 +65,7 @@ static int parse_rate(struct parser *parser, const char *what, struct policy_rul
 	}
 	*rate = (struct policy_rate){ .per_second = per_second, .burst = burst };
 
-	/* They can come in any order. */
+	/* The settings can stand in any order, so each of them checks the pairs that it is part of. */
 	if (rate != &rule->settings.rate_per_peer)
 		check_rate(parser, token, "rate-per-user", &rule->settings.rate_per_user,
 			   &rule->settings.rate);
@@ -95,7 +95,7 @@ int setting_parse_rate_per_peer(struct parser *parser, struct policy_rule *rule,
 	return parse_rate(parser, "rate-per-peer", rule, &rule->settings.rate_per_peer);
 }
 
-/* Where it belongs, parse_rate() takes it. */
+/* A burst in the right place is read by parse_rate(); any other one is an error. */
 int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	(void)rule;

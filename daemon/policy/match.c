@@ -16,7 +16,7 @@
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
 #define NAME_MAX_LEN 255 /* of a user, a group or a pattern */
 #define LOOKUP_BUFFER_MAX (1024 * 1024)
-/* Bytes of private data: what rdma_cm leaves of a connection request's, and all of a look-up's. */
+/* Bytes of private data: what rdma_cm leaves to its user in a connection request, and all of a look-up's. */
 #define DATA_CONNECT_MAX 56
 #define DATA_LOOKUP_MAX 180
 
@@ -51,7 +51,7 @@ static int take_name(struct parser *parser, const char *what, const struct token
 	return 0;
 }
 
-/* The databases' answers: 0, -ESRCH for "no such name", or another negative errno. */
+/* Look-ups in the user database: 0, -ESRCH for "no such name", or another negative errno. */
 static int look_up_user(const char *name, char *buffer, size_t size, uint32_t *ret)
 {
 	struct passwd entry, *found;
@@ -80,7 +80,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	char *buffer = NULL, *grown;
 	int r = -ERANGE;
 
-	/* A group's members must all fit into the buffer, and nothing says how many there are. */
+	/* All members of a group must fit into the buffer, and their number is not known before. */
 	for (size_t size = 1024; r == -ERANGE && size <= LOOKUP_BUFFER_MAX; size *= 4) {
 		grown = realloc(buffer, size);
 		if (!grown) {
@@ -95,7 +95,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	return r;
 }
 
-/* Where NAME may be missing the line goes on, and is no worse than it was. */
+/* If names may be missing, the complaint does not make the line invalid. */
 static int complain_missing(struct parser *parser, const struct token *token, const char *what,
 			    const char *name, int r)
 {
@@ -123,7 +123,7 @@ static int complain_missing(struct parser *parser, const struct token *token, co
 	return policy->first_missing ? 0 : -ENOMEM;
 }
 
-/* *ret is left as it is where the id is not known. */
+/* *ret is unchanged if the id is not known. */
 static int take_id(struct parser *parser, const char *what,
 		   int (*in)(const char *, char *, size_t, uint32_t *),
 		   const struct token **ret_token, uint32_t *ret)
@@ -135,7 +135,7 @@ static int take_id(struct parser *parser, const char *what,
 	if (r < 0)
 		return r;
 
-	/* In quotes it is a name, whatever it looks like. The highest number means "no id". */
+	/* In quotes it is always a name. The highest number means "no id". */
 	if ((*ret_token)->type == TOKEN_WORD && strspn(name, "0123456789") == strlen(name)) {
 		if (!parser_is_number(name, strlen(name), ret) || *ret == UINT32_MAX)
 			parser_complain(parser, *ret_token, "an id is a number from 0 to %u",
@@ -194,7 +194,7 @@ static int parse_ids(struct parser *parser, const char *what,
 	if (!list)
 		return -ENOMEM;
 	qsort(ids, n, sizeof(ids[0]), compare_ids);
-	/* The one that is not known is the highest. */
+	/* An id that is not known is UINT32_MAX, and sorts last. */
 	list->is_incomplete = ids[n - 1] == UINT32_MAX;
 	memcpy(list->ids, ids, n * sizeof(ids[0]));
 	list->n = n;
@@ -320,7 +320,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 {
 	int port = facts->question->port;
 
-	/* Port 0 is "whichever is free": not known yet. */
+	/* Port 0 means "any free port": it is not known yet. */
 	if (port <= 0)
 		return TERNARY_UNKNOWN;
 	for (size_t i = 0; i < value->ports->n; i++)
@@ -329,7 +329,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 	return TERNARY_NO;
 }
 
-/* fnmatch() takes a '[' that nothing closes for a plain character. Nobody means that. */
+/* fnmatch() treats a '[' that is not closed as a plain character, which is never intended. */
 static bool has_open_bracket(const char *glob)
 {
 	for (; *glob; glob++) {
@@ -337,7 +337,7 @@ static bool has_open_bracket(const char *glob)
 			glob++;
 		} else if (*glob == '[') {
 			glob += 1 + (glob[1] == '!' || glob[1] == '^');
-			/* "[]...]": a bracket that comes first is a member. */
+			/* "[]...]": a ']' in first place is a member. */
 			glob = *glob ? strchr(glob + 1, ']') : NULL;
 			if (!glob)
 				return true;
@@ -346,7 +346,7 @@ static bool has_open_bracket(const char *glob)
 	return false;
 }
 
-/* WORD is what the pattern belongs to, WHAT names the pattern. */
+/* WORD: the word whose value the pattern is; WHAT: what to call the pattern in messages. */
 static int parse_glob(struct parser *parser, const char *word, const char *what,
 		      union policy_value *ret)
 {
@@ -395,7 +395,7 @@ enum ternary match_unit(const union policy_value *value, const struct policy_fac
 
 	if (!unit)
 		return TERNARY_UNKNOWN;
-	/* "unit *" asks for one. */
+	/* "unit *" matches only clients that are in a unit. */
 	return ternary(*unit && !fnmatch(value->glob, unit, 0));
 }
 
@@ -439,7 +439,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* BYTES holds half as many as the token has. False unless all of it is 0x and pairs of digits. */
+/* BYTES holds half of the token's length. False unless all of TOKEN is 0x and pairs of digits. */
 static bool parse_hex(const struct token *token, uint8_t *bytes, size_t *ret_len)
 {
 	if (token->len < 2 || token->len % 2 || memcmp(token->text, "0x", 2))

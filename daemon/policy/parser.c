@@ -67,7 +67,7 @@ int parser_complain(struct parser *parser, const struct token *token, const char
 	return -EBADMSG;
 }
 
-/* As other languages have them. */
+/* Whether TOKEN begins like a comment in other languages. */
 static bool is_foreign_comment(const struct token *token)
 {
 	static const char *const signs[] = { "//", "/*", "--", ";" };
@@ -79,11 +79,14 @@ static bool is_foreign_comment(const struct token *token)
 	return false;
 }
 
-/* BEST: what it may have been meant for; WORDS: which there are, for whoever meant none. Both may be NULL. */
+/*
+ * BEST: the known word that was probably meant; WORDS: all known words, listed if there is no BEST. Both may be
+ * NULL.
+ */
 static int complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words)
 {
-	/* Only so much of the word as leaves room for the rest of the message. */
+	/* Cut the word so that the rest of the message fits. */
 	int len = token->len < 64 ? token->len : 64;
 
 	if (is_foreign_comment(token))
@@ -160,10 +163,10 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	return complain_unknown(parser, token, "operation", guess.best, names);
 }
 
-/* What a line has said so far. */
+/* What was parsed of a rule so far. */
 struct said {
 	uint64_t words; /* bit i: word i of the table */
-	unsigned operations; /* that the rule can still match */
+	unsigned operations; /* operations that the rule can still apply to */
 	size_t n_matches;
 	bool has_setting;
 };
@@ -179,7 +182,10 @@ static const struct policy_settings no_settings = {
 	.rnr_retry_count = -1,
 };
 
-/* Whether WORD may stand here, in a rule for these operations. Complains, and lets the line go on. */
+/*
+ * Complains if WORD may not stand here, in a rule for these operations. The rest of the line is parsed all the
+ * same.
+ */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
 		       struct said *said)
@@ -204,7 +210,10 @@ static void check_word(struct parser *parser, const struct token *token,
 				word->name);
 }
 
-/* A rule that can never match was not meant. */
+/*
+ * Complains about data that is longer than a request of the rule's port space can carry: such a rule never
+ * matches.
+ */
 static void check_data(struct parser *parser, const struct token *token, size_t n_matches)
 {
 	const struct policy *policy = parser->policy;
@@ -245,7 +254,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 				       "no '=' stands between '%s' and its value", word->name);
 
 	check_word(parser, token, word, rule, said);
-	/* What is said again is only read over, so that it is not called a contradiction as well. */
+	/* The value of a repeated word goes into AGAIN, so that it is not reported as a contradiction as well. */
 	bit = UINT64_C(1) << policy_word_index(word);
 	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
 	if (r < 0)
@@ -257,7 +266,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return 0;
 	}
 
-	/* A rule for any operation is one for those for which all of its matches make sense. */
+	/* A rule for "any" applies to those operations for which all of its matches make sense. */
 	if (word->operations & said->operations)
 		said->operations &= word->operations;
 	if (parser->is_line_bad)
@@ -271,7 +280,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	return 0;
 }
 
-/* The line's tokens from FIRST on, as struct policy_rule has them. */
+/* The line's text from FIRST on, in the form of policy_rule.text. */
 static char *text_new(struct policy *policy, const struct token *first)
 {
 	const struct token *token;

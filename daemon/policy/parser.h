@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Fed with sources, one after the other, it adds their rules to a policy. After an error it goes on with
- * the next line, and within a line wherever the meaning of what follows is still clear, so that one run
- * shows all that is wrong.
+ * Parses sources, one after the other, and adds their rules to a policy. After an error it continues with the next
+ * line, and within a line if the meaning of the rest is still clear, so that one run shows all errors.
  */
 
 #include <stdbool.h>
@@ -38,18 +37,18 @@ void parser_done(struct parser *parser);
 /* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be fed for more complaints. */
 int parser_feed(struct parser *parser, struct source *source);
 
-/* For the words' own functions: the next token, and the one after it is next then. The end stays. */
+/* For the parse functions of the words: returns the next token and moves behind it, but never behind TOKEN_END. */
 const struct token *parser_take(struct parser *parser);
-/* Complain about TOKEN. The line makes no rule. Returns -EBADMSG. */
+/* Complain about TOKEN. The line does not become a rule. Returns -EBADMSG. */
 int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * The same, with "did you mean ...?" at the end where one of the values that GUESS was offered is nearer
- * than all the others.
+ * The same, with "did you mean ...?" at the end if one of the candidates offered to GUESS is nearer than all
+ * others.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct diag_guess *guess);
-/* WHAT, the word whose value it is, comes from the table. */
+/* Takes a number from MIN to MAX. WHAT: the word whose value it is. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);
 /* False unless all of TEXT is one decimal number without leading zeros that fits 32 bits. */
@@ -57,6 +56,9 @@ bool parser_is_number(const char *text, size_t len, uint32_t *ret);
 
 /* set.c */
 int set_parse(struct parser *parser);
-/* PREFIX, ADDRESS or @SET. *ret is NULL after a complaint that lets the line be read on. */
+/*
+ * Takes a prefix, an address or @SET. *ret is NULL after a complaint that still allows the rest of the line to be
+ * parsed.
+ */
 int set_take(struct parser *parser, const char *what, const struct prefix_set **ret);
 void set_done(struct parser *parser);

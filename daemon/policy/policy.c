@@ -202,7 +202,7 @@ static int keep_source(struct policy *policy, struct source *source)
 	return 0;
 }
 
-/* Takes SOURCE over, or why there is none: R. */
+/* Parses SOURCE and takes ownership of it. R < 0: there is no SOURCE, and R says why. */
 static void feed(struct loading *loading, struct source *source, int r)
 {
 	if (r == 0) {
@@ -242,7 +242,7 @@ static int load_files(struct policy **ret, const char *const *files, size_t n_fi
 
 	if (r < 0)
 		return r;
-	/* All files are looked at, so that one run shows all that is wrong with them. */
+	/* All files are parsed, also after an error, so that one run shows all errors. */
 	for (size_t i = 0; i < n_files && loading.first_error != -ENOMEM; i++) {
 		r = source_new_file(&source, files[i], /* optional= */ false, diag);
 		feed(&loading, source, r);

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * The policy: an ordered list of rules, read from files, that is never changed once it is loaded.
+ * The policy: an ordered list of rules, read from files. It does not change once it is loaded.
  *
- * A question is asked with the facts known so far. A fact can be unknown: the peer at bind time, the
- * device of a wildcard listener. Where the answer depends on an unknown fact there are two ways:
+ * A policy request (struct policy_question, below: a question) contains the facts known so far. A fact can be
+ * unknown: the peer at bind time, the device of a wildcard listener. If the decision depends on an unknown fact
+ * there are two modes:
  *
- *   early   the answer is POLICY_DEFER; the caller asks again once it knows more.
- *   final   the careful reading holds: an allow rule matches only what is known to match, a reject
- *           rule matches what may match.
+ *   early   the decision is POLICY_DEFER; the caller asks again when it knows more.
+ *   final   unknown facts count against the client: an allow rule matches only what is known to match, a reject
+ *           rule matches whatever may match.
  *
- * Policies are reference counted: an id keeps the policy that admitted it for as long as it lives, so
- * that the deciding rule can be named after a reload.
+ * Policies are reference counted: an id keeps the policy that admitted it for as long as it exists, so that the
+ * deciding rule can still be named after a reload.
  */
 
 #include <stdbool.h>
@@ -24,21 +25,22 @@ struct diag;
 struct policy;
 
 enum policy_operation {
-	POLICY_SESSION, /* may talk to the broker at all */
+	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
 	POLICY_LISTEN, /* may bind and listen */
-	POLICY_CONNECT, /* outgoing connection or look-up */
-	POLICY_ACCEPT, /* request arriving at a listener; identity is the listener's owner */
+	POLICY_CONNECT, /* an outgoing connection or look-up */
+	/* a connection request arriving at a listener; uid, groups and unit are those of the listener's owner */
+	POLICY_ACCEPT,
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
-	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show others' state */
-	POLICY_ADMIN, /* those that change it, and those that show it */
+	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */
+	POLICY_ADMIN, /* the verbs that change it, and those that show it */
 	_POLICY_OPERATION_MAX,
 };
 
 enum policy_answer {
 	POLICY_REJECT,
 	POLICY_ALLOW,
-	POLICY_DEFER, /* early questions only */
+	POLICY_DEFER, /* for early questions only */
 };
 
 enum policy_reuseaddr {
@@ -50,23 +52,23 @@ enum policy_reuseaddr {
 /* A token bucket. Both numbers are 1..1000000, or both 0: no limit. */
 struct policy_rate {
 	unsigned per_second;
-	unsigned burst; /* what the bucket holds; PER_SECOND where the rule does not say */
+	unsigned burst; /* capacity of the bucket; PER_SECOND if the rule does not set it */
 };
 
 /*
- * What an allow rule sets. The limits belong to the rule, not to a client: RATE, MAX and PENDING count
- * all that the rule has admitted, the others the same for each user or each peer address apart.
- * Which operations a setting makes sense for is in words.c and rdmabroker.rules(5); in a rule for any
- * operation it is to be ignored by the others.
+ * What an allow rule sets. The limits belong to the rule, not to a client: RATE, MAX and PENDING count all that
+ * the rule has admitted, the others count separately for each user or each peer address. words.c and
+ * rdmabroker.rules(5) list the operations to which a setting applies. In a rule for any operation it must be
+ * ignored for the other ones.
  */
 struct policy_settings {
 	int tos; /* 0..255, forced; -1: not set */
-	int tos_max; /* 0..255, cap of what the client asks for; -1: not set */
+	int tos_max; /* 0..255, maximum of what the client can ask for; -1: not set */
 	enum policy_reuseaddr reuseaddr;
-	int backlog; /* 1..65535, default and cap of a listener's backlog; -1: not set */
+	int backlog; /* 1..65535, default and maximum of a listener's backlog; -1: not set */
 	int ack_timeout; /* 0..31, forced: 4.096 us * 2^n, 0 is no timeout; -1: not set */
 
-	/* Caps of what the client asks for; -1: not set. */
+	/* Maxima of what the client can ask for; -1: not set. */
 	int responder_resources; /* 0..255 */
 	int initiator_depth; /* 0..255 */
 	int retry_count; /* 0..7 */
@@ -76,34 +78,34 @@ struct policy_settings {
 	struct policy_rate rate_per_user;
 	struct policy_rate rate_per_peer; /* by address, without the port */
 
-	/* 1..16777216; 0: no limit */
-	unsigned max; /* objects at a time that the rule has admitted, see rdmabroker.rules(5) */
+	/* Numbers at a time, each 1..16777216; 0: no limit. */
+	unsigned max; /* objects that the rule has admitted, see rdmabroker.rules(5) */
 	unsigned max_per_user;
-	unsigned pending; /* requests at a time that wait for the client's accept */
+	unsigned pending; /* connection requests that wait for the client's accept */
 };
 
 /*
- * A rule as others may show it. Lives as long as its policy. FILE and TEXT tell a rule from all others:
- * of two that are alike in one policy the second never decides. So what is counted for a rule can be
- * handed on to the rule of the next policy that has the same FILE and TEXT.
+ * The part of a rule that may be shown outside of daemon/policy/. Lives as long as its policy. FILE and TEXT
+ * identify a rule: of two rules in one policy that have the same FILE and TEXT, the second never decides. So a
+ * rule's counters can be carried over to the rule of the next policy that has the same FILE and TEXT.
  */
 struct policy_rule {
 	size_t index; /* its position in the policy, from 0 */
 	/* as written, but on one line, one blank between tokens, none before ',', no comment */
 	const char *text;
 	const char *file; /* as it was opened */
-	unsigned line; /* the first of its (possibly joined) lines, from 1 */
-	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any, but observe and admin */
+	unsigned line; /* number of the first of its (possibly joined) lines, from 1 */
+	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any except observe and admin */
 	bool allow;
 	bool log;
-	const char *reason; /* on reject; NULL: none given */
-	struct policy_settings settings; /* on allow */
-	bool names_port; /* has a port match: only such a rule admits a port below 1024 */
+	const char *reason; /* for a reject rule; NULL: none given */
+	struct policy_settings settings; /* for an allow rule */
+	bool names_port; /* has a port match; only such a rule can admit a port below 1024 */
 };
 
 struct policy_question {
 	enum policy_operation operation;
-	bool early; /* answer POLICY_DEFER rather than decide on unknown facts */
+	bool early; /* return POLICY_DEFER rather than decide on unknown facts */
 
 	uid_t uid;
 	const gid_t *gids; /* primary and supplementary */
@@ -111,53 +113,60 @@ struct policy_question {
 
 	const struct sockaddr *local; /* NULL or a wildcard address: not known */
 	const struct sockaddr *peer; /* NULL: not known */
-	int port; /* the service's, host order; -1: not known */
+	int port; /* port of the service, host order; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
-	/* systemd's unit of the client; "": it is in none, which no pattern matches; NULL: not known */
+	/* the client's systemd unit; "": it is in no unit, and no pattern matches; NULL: not known */
 	const char *unit;
-	bool knows_data; /* the private data is known, be it empty */
-	const void *data; /* of a request; may be NULL where DATA_LEN is 0 */
-	size_t data_len; /* bytes; padding of the transport may be counted */
+	bool knows_data; /* the private data is known (it may be empty) */
+	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
+	size_t data_len; /* in bytes; may include the transport's padding */
 };
 
 struct policy_verdict {
 	enum policy_answer answer;
-	/* NULL: no rule matched; on POLICY_DEFER the first that may */
+	/* NULL: no rule matched; on POLICY_DEFER: the first rule that may match */
 	const struct policy_rule *rule;
-	/* on POLICY_REJECT, never NULL there: the rule's text, "denied" or "no-rule" */
+	/* set on POLICY_REJECT: the rule's reason, "denied" or "no-rule" */
 	const char *reason;
 };
 
-/* What the name of a user or a group is that cannot be looked up: it does not exist, or nobody answers. */
+/*
+ * How to treat the name of a user or group that cannot be looked up, because it does not exist or because the user
+ * database does not respond.
+ */
 enum policy_names {
 	POLICY_NAMES_MUST_EXIST, /* an error */
 	/*
-	 * A complaint in DIAG, and no error: the fact is not known, and will not be. So an allow rule with such a
-	 * name matches nobody, and a reject rule everybody that its other words cover.
+	 * Adds a complaint to DIAG, but is no error. Whether the user or group matches stays unknown. So an allow
+	 * rule with such a name matches nobody, and a reject rule matches everybody whom its other words cover.
 	 */
 	POLICY_NAMES_MAY_BE_MISSING,
 };
 
 /*
- * Load all of DIR's *.rules in lexical order. A missing DIR is an error; an empty one is a policy that
- * rejects all. Returns 0, or a negative errno: -EBADMSG where the text is wrong, -EPERM where a file or
- * the directory can be written by group or others; what was wrong is in DIAG, and *ret is untouched.
+ * Load all of DIR's *.rules in lexical order. A missing DIR is an error; an empty DIR gives a policy that rejects
+ * everything. Returns 0, or a negative errno: -EBADMSG if the text has errors, -EPERM if group or others can write
+ * a file or the directory, or if neither root nor our own user owns it. DIAG gets the complaints; on failure *ret
+ * is unchanged.
  */
 int policy_load_dir(struct policy **ret, const char *dir, enum policy_names names,
 		    struct diag *diag);
 /*
- * POLICY anew, from the texts that it was loaded from, whatever the files say by now: names that were missing are
- * looked up again. Reads of POLICY only what never changes, so a thread may do it. For a policy that has missing
- * names. Returns 0 or a negative errno.
+ * Load POLICY again, from copies of the texts that it was loaded from, whether or not the files have changed:
+ * missing names are looked up again. Reads only members of POLICY that never change, so a thread may call this.
+ * Only for a policy that has missing names. Returns 0 or a negative errno.
  */
 int policy_load_again(struct policy **ret, const struct policy *policy, struct diag *diag);
-/* Rejects everything: what is in force where none could be loaded. Its one rule says so to clients. */
+/*
+ * A policy that rejects everything, in force if none could be loaded. The reason in its only rule tells clients
+ * so.
+ */
 int policy_new_fallback(struct policy **ret);
-/* The same from a list of files, as `rdmabrokerd --check FILE...` needs it. */
+/* Like policy_load_dir(), from a list of files, for `rdmabrokerd --check FILE...`. */
 int policy_load_files(struct policy **ret, const char *const *files, size_t n_files,
 		      struct diag *diag);
-/* The same from memory, NAME standing for the file: tests and fuzzing. TEXT need not end in NUL. */
+/* The same from memory, with NAME as the file's name: for tests and fuzzing. TEXT need not end in NUL. */
 int policy_load_text(struct policy **ret, const char *name, const char *text, size_t len,
 		     struct diag *diag);
 
@@ -165,7 +174,7 @@ struct policy *policy_ref(struct policy *policy);
 struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL */
 
 bool policy_is_fallback(const struct policy *policy);
-/* How many names could not be looked up; *ret_first is what was said of the first one, or NULL. */
+/* How many names could not be looked up; *ret_first is the complaint about the first one, or NULL. */
 size_t policy_n_missing_names(const struct policy *policy, const char **ret_first);
 
 size_t policy_n_rules(const struct policy *policy);

@@ -21,7 +21,7 @@ static void clear_host_bits(struct prefix *prefix)
 	memset(prefix->address + n, 0, sizeof(prefix->address) - n);
 }
 
-/* ADDRESS has 16 bytes, which BITS count. */
+/* ADDRESS has 16 bytes; BITS is the prefix length in these. */
 static void prefix_set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
 {
 	if (bits >= 96 && !memcmp(address, mapped, sizeof(mapped)))
@@ -97,7 +97,7 @@ bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address)
 	if (!address)
 		return false;
 
-	/* The caller's address may lie anywhere, in a packet say: copy before looking. */
+	/* ADDRESS may be unaligned, for example in a packet, so copy it before use. */
 	memcpy(&family, (const char *)address + offsetof(struct sockaddr, sa_family),
 	       sizeof(family));
 	if (family == AF_INET) {
@@ -165,7 +165,7 @@ size_t prefix_normalise(struct prefix *prefixes, size_t n)
 	if (!n)
 		return 0;
 
-	/* In this order a prefix comes right before all that lie within it. */
+	/* In this order a prefix is directly followed by all prefixes that it contains. */
 	qsort(prefixes, n, sizeof(*prefixes), compare);
 	for (size_t i = 0; i < n; i++)
 		if (!n_kept || !prefix_contains(&prefixes[n_kept - 1], &prefixes[i]))
@@ -177,7 +177,7 @@ bool prefix_set_contains(const struct prefix_set *set, const struct prefix *addr
 {
 	size_t low = 0, high = set->n;
 
-	/* The last one not past the address is the only one that can hold it. */
+	/* Only the last prefix that does not sort after the address can contain it. */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 

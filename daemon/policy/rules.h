@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What a policy is made of; only daemon/policy/ includes this. A rule is kept in two parts: what others
- * may show (struct policy_rule), and the eight bytes and the matches that a decision reads.
+ * The parts of a policy; only daemon/policy/ includes this. A rule is stored in two parts: struct policy_rule,
+ * which may be shown outside, and struct policy_condition, whose eight bytes are read in a decision, together with
+ * its matches.
  */
 
 #include <stdbool.h>
@@ -14,9 +15,10 @@
 #include "policy/prefix.h"
 
 #define POLICY_RULES_MAX 100000
-#define POLICY_PREFIXES_MAX 1000000 /* of all sets together: a set copies the sets it names */
+/* in all sets together: a set copies the sets that it refers to */
+#define POLICY_PREFIXES_MAX 1000000
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
-/* What "any" is: to see and to change what others do is never given without its name. */
+/* What "any" covers: observe and admin, which show and change the state of others, have to be named. */
 #define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
 struct policy_index;
@@ -24,7 +26,7 @@ struct policy_word;
 struct source;
 
 struct policy_ids {
-	bool is_incomplete; /* a name is missing: whom the list names is not known */
+	bool is_incomplete; /* a name could not be looked up, so the list is not complete */
 	size_t n;
 	uint32_t ids[]; /* ascending */
 };
@@ -67,7 +69,7 @@ struct policy {
 	size_t n_refs;
 
 	struct policy_rule *rules;
-	struct policy_condition *conditions; /* as many */
+	struct policy_condition *conditions; /* one for each rule */
 	size_t n_rules;
 	size_t n_rules_allocated;
 
@@ -75,16 +77,19 @@ struct policy {
 	size_t n_matches;
 	size_t n_matches_allocated;
 
-	size_t n_sets; /* a match's single prefix is one too */
+	size_t n_sets; /* includes a set for each match with a single prefix */
 	size_t n_prefixes; /* in all sets */
 	struct policy_index *index; /* NULL: too few rules */
 
-	struct policy_block *blocks; /* what policy_alloc() gave out */
+	struct policy_block *blocks; /* memory from policy_alloc() */
 
 	bool is_fallback;
-	size_t n_missing; /* names that could not be looked up */
-	const char *first_missing; /* what was said of the first one; NULL: none */
-	/* As long as names are missing, what the policy was loaded from: a copy is read again. */
+	size_t n_missing; /* number of names that could not be looked up */
+	const char *first_missing; /* the complaint about the first one; NULL: none */
+	/*
+	 * The texts that the policy was loaded from, kept while names are missing; copies of them are parsed
+	 * again.
+	 */
 	struct source **sources;
 	size_t n_sources;
 };
@@ -97,9 +102,9 @@ int policy_add_match(struct policy *policy, const struct policy_match *match);
 /* The rule's matches are the last N_MATCHES that were added; its INDEX is set here. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
 		    size_t n_matches);
-/* No more rules come: make the index. Returns 0 or -ENOMEM. */
+/* Call after the last rule: makes the index. Returns 0 or -ENOMEM. */
 int policy_finish(struct policy *policy);
 
-/* What policy_decide() must answer, by a look at all rules. For tests. */
+/* Decides like policy_decide(), but examines all rules. For tests. */
 void policy_decide_scan(const struct policy *policy, const struct policy_question *question,
 			struct policy_verdict *ret);

@@ -14,7 +14,7 @@
 
 struct set {
 	char name[SET_NAME_MAX + 1];
-	const struct prefix_set *prefixes; /* NULL: its definition was complained about */
+	const struct prefix_set *prefixes; /* NULL: the definition has an error */
 	unsigned line;
 	const char *file;
 };
@@ -118,7 +118,10 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 	return 0;
 }
 
-/* Either *ret_set or *ret_prefix is written, or neither after a complaint that lets the line go on. */
+/*
+ * Sets either *ret_set or *ret_prefix; or neither, after a complaint that still allows the rest of the line to be
+ * parsed.
+ */
 static int take_member(struct parser *parser, const char *what, struct prefix *ret_prefix,
 		       const struct prefix_set **ret_set)
 {
@@ -132,7 +135,7 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 		if (!set)
 			complain_no_set(parser, token);
 		else if (!set->prefixes)
-			/* Said where it was defined. */
+			/* The definition was complained about already. */
 			parser->is_line_bad = true;
 		else
 			*ret_set = set->prefixes;
@@ -303,7 +306,7 @@ int set_parse(struct parser *parser)
 	set->file = parser->file;
 	set->line = name->line.number;
 
-	/* It is known even if its definition is bad: else each use of it would be complained about. */
+	/* Add the set even if its definition has an error, to avoid a complaint at each use. */
 	r = parse_definition(parser, name, &set->prefixes);
 	if (!tsearch(set, &parser->sets, compare))
 		return -ENOMEM;
@@ -312,7 +315,7 @@ int set_parse(struct parser *parser)
 
 void set_done(struct parser *parser)
 {
-	/* A node begins with the pointer that was given to tsearch(); the sets are the policy's memory. */
+	/* A node begins with the pointer that was given to tsearch(); the sets' memory belongs to the policy. */
 	while (parser->sets)
 		tdelete(*(struct set *const *)parser->sets, &parser->sets, compare);
 }

@@ -7,10 +7,10 @@
 #include "policy/words.h"
 #include "util/diag.h"
 
-/* What the private data of a reject has left behind its 12 bytes of header: 148 - 12. */
+/* What a reject's private data leaves for the text, behind a header of 12 bytes: 148 - 12. */
 #define REASON_MAX 136
 
-/* The two can come in either order, so each of them looks at the other. */
+/* The two settings can stand in either order, so each of them checks the other. */
 static void check_tos(struct parser *parser, const struct token *token,
 		      const struct policy_settings *settings)
 {
@@ -53,7 +53,7 @@ static const struct {
 	{ "ef", 46 },
 };
 
-/* -1: no such name, which then has been offered what there is */
+/* -1: no such name; GUESS was then offered all names */
 static int dscp_from_token(const struct token *token, struct diag_guess *guess)
 {
 	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {

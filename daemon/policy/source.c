@@ -35,7 +35,7 @@ static int complain_errno(struct diag *diag, const char *path, const char *what)
 	return -error;
 }
 
-/* An access ACL that lets someone else write shows in the group bits, so the mode tells all. */
+/* An ACL that gives others write access shows in the mode's group bits, so checking the mode is enough. */
 static int check_owner(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())
@@ -74,7 +74,7 @@ static int source_read(struct source *source, int fd, struct diag *diag)
 {
 	ssize_t n;
 
-	/* One byte more than is allowed, so that growth since fstat() is seen too. */
+	/* One byte more than is allowed, to detect a file that is too large. */
 	source->text = malloc(SOURCE_SIZE_MAX + 1);
 	if (!source->text)
 		return -ENOMEM;
@@ -99,7 +99,7 @@ int source_new_file(struct source **ret, const char *path, bool optional, struct
 	struct stat st;
 	int fd, r;
 
-	/* O_NONBLOCK: a FIFO must not hold us until someone writes to it. */
+	/* O_NONBLOCK: opening a FIFO must not block until someone writes to it. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT && optional)
 		return -ENOENT;

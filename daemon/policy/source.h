@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The text of a file that an admin wrote, handed out line by line. A file is refused where anyone but
- * its owner could have written it.
+ * The text of a file that an admin wrote, read line by line. A file is refused if anyone but its owner can write
+ * it, or if its owner is neither root nor our own user.
  */
 
 #include <stdbool.h>
@@ -22,16 +22,16 @@ struct source_line {
 };
 
 /*
- * Read PATH. Follows symbolic links; what they lead to must be a regular file that is owned by root or
- * by our own user and that neither group nor others can write. Complaints go to DIAG, but for a missing
- * file that is OPTIONAL.
- * Returns 0, -EPERM (owner or mode), -EINVAL (no regular file), -EFBIG, or what the system said.
+ * Read PATH. Follows symbolic links; the target must be a regular file that root or our own user owns, and that
+ * neither group nor others can write. Complaints go to DIAG, except for a missing file if OPTIONAL.
+ *
+ * Returns 0, -EPERM (owner or mode), -EINVAL (no regular file), -EFBIG, or another negative errno.
  */
 int source_new_file(struct source **ret, const char *path, bool optional, struct diag *diag);
 /* The same from a copy of TEXT. */
 int source_new_text(struct source **ret, const char *name, const char *text, size_t len,
 		    struct diag *diag);
-/* A copy that begins at its first line. 0 or -ENOMEM. */
+/* A copy, to be read from its first line again. 0 or -ENOMEM. */
 int source_copy(struct source **ret, const struct source *source);
 struct source *source_free(struct source *source);
 
@@ -39,13 +39,13 @@ const char *source_name(const struct source *source);
 
 /* The next line, or false at the end. */
 bool source_next(struct source *source, struct source_line *ret);
-/* Whether a line may be looked at further: not too long, UTF-8, no control characters. Else complains. */
+/* Whether a line may be parsed: not too long, UTF-8, no control characters. Else complains. */
 bool source_check_line(const struct source *source, const struct source_line *line,
 		       struct diag *diag);
 
 /*
- * Paths of all entries of DIR that end in SUFFIX and are not hidden, in the order of their bytes, a NULL
- * at the end. The directory's owner and mode are checked as a file's are.
+ * Paths of all entries of DIR that end in SUFFIX and are not hidden, sorted by their bytes and terminated by NULL.
+ * The directory's owner and mode are checked as those of a file.
  */
 int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
 		    struct diag *diag);

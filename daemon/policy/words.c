@@ -13,9 +13,9 @@
 #define ACCEPT (1u << POLICY_ACCEPT)
 #define JOIN (1u << POLICY_JOIN)
 #define ALL POLICY_ALL_OPERATIONS
-/* what makes something that can be counted */
+/* operations that make objects which can be counted */
 #define COUNTED (SESSION | DEVICE | LISTEN | CONNECT | ACCEPT | JOIN)
-/* what has a port space */
+/* operations that have a port space */
 #define CM (LISTEN | CONNECT | ACCEPT | JOIN)
 
 /* clang-format off */

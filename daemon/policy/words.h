@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The words of the rule language. A new word is one row of the table in words.c; its functions stand in
- * match.c or setting.c.
+ * The words of the rule language. A new word is one row of the table in words.c; its functions are in match.c,
+ * setting.c or limit.c.
  */
 
 #include <stdbool.h>
@@ -15,14 +15,14 @@
 struct parser;
 struct token;
 
-/* The answer to "does this match?", where some facts may not be known. */
+/* The result of a match function, since facts can be unknown. */
 enum ternary {
 	TERNARY_NO,
 	TERNARY_UNKNOWN,
 	TERNARY_YES,
 };
 
-/* A question with its addresses made ready, once a decision. */
+/* A question with its addresses as prefixes, converted once per decision. */
 struct policy_facts {
 	const struct policy_question *question;
 	bool knows_local;
@@ -40,13 +40,17 @@ enum policy_place {
 struct policy_word {
 	const char *name;
 	unsigned places; /* enum policy_place */
-	unsigned operations; /* for which the word makes sense; bit i: enum policy_operation i */
+	/* operations for which the word makes sense; bit i: enum policy_operation i */
+	unsigned operations;
 	/*
-	 * Read the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also
-	 * after a complaint where the line can be read on; -EBADMSG where it cannot; -ENOMEM.
+	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also after a
+	 * complaint if the rest of the line can be parsed; -EBADMSG if it cannot; -ENOMEM.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-	/* What a match's rules can be looked up by; a match that cannot, and a setting, has KEY_NONE. */
+	/*
+	 * By which dimension rules with this match can be looked up. KEY_NONE: a match that cannot be looked up,
+	 * or a setting.
+	 */
 	enum key_dimension dimension;
 	/* NULL: a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
@@ -57,7 +61,7 @@ const struct policy_word *policy_word_at(size_t i);
 const struct policy_word *policy_word_find(const struct token *token);
 /* Position in the table, below 64. */
 size_t policy_word_index(const struct policy_word *word);
-/* The nearest word that TOKEN may have been meant for, or NULL. */
+/* The known word nearest to TOKEN, or NULL. */
 const char *policy_word_guess(const struct token *token);
 
 int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
