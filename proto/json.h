@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Just enough JSON to print: commas and escapes are right whatever is put in. */
+/* Prints JSON: commas and escapes are correct for any input. */
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,5 +18,5 @@ void json_number(struct json *json, const char *key, unsigned long long n);
 void json_signed(struct json *json, const char *key, long long n);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
-/* NULL is null. Bytes that are not UTF-8 become U+FFFD. */
+/* NULL is printed as null. Bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *json, const char *key, const char *text);

@@ -73,9 +73,9 @@ void packet_end(int sock)
 	socklen_t len = sizeof(error);
 
 	shutdown(sock, SHUT_RDWR);
-	/* Each packet bears its sender's credentials now, and the end bears none. */
+	/* From now on each packet comes with its sender's credentials, but the end of the stream does not. */
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
-	/* What the socket would tell before it gives away what is in it: it is taken by asking. */
+	/* Reading the pending socket error clears it; otherwise recvmsg() would return it before the packets. */
 	getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 

@@ -49,7 +49,8 @@ int status_to_errno(enum status status)
  *   7  0         u8
  *   8  retry_after_ms  u32, network order
  *  12  text
- * The length is told, for the transport pads private data with zeroes.
+ *
+ * The text has its length in the header, because the transport pads private data with zeroes.
  */
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text)
@@ -88,7 +89,7 @@ bool refusal_unpack(struct refusal *ret, const void *data, size_t len)
 			      p[11];
 	memcpy(ret->text, p + REFUSAL_HEADER_LEN, text_len);
 	ret->text[text_len] = 0;
-	/* It comes from another host. */
+	/* The text comes from another host and is not trusted. */
 	for (size_t i = 0, n; i < text_len; i += n) {
 		n = text_printable(ret->text + i, text_len - i);
 		if (n == 0) {

@@ -2,34 +2,34 @@
 #pragma once
 
 /*
- * Why a request is refused. Positive, so that a function can return 0, a status (the request's fault,
- * which only the one who asked may see) or a negative errno (our own failure). The numbers go over the
- * wire and are never used again.
+ * Why a request is refused. Positive, so that a function can return 0, a status (an error of the request, reported
+ * only to the client that made it) or a negative errno (a failure of the daemon). The numbers are part of the
+ * protocol and are never reused.
  */
 
 enum status {
 	STATUS_OK = 0,
 	STATUS_INTERNAL = 1, /* the daemon failed, not the request */
 	STATUS_BAD_REQUEST = 2, /* a field is missing, over-long or out of range */
-	STATUS_BAD_STATE = 3, /* not now: Hello missing, or the id's state forbids it */
+	STATUS_BAD_STATE = 3, /* Hello is missing, or the id's state does not allow it */
 	STATUS_NO_SUCH_ID = 4,
-	STATUS_DENIED = 5, /* policy says no */
-	STATUS_NOT_PERMITTED = 6, /* this session may not call this operation */
+	STATUS_DENIED = 5, /* rejected by policy */
+	STATUS_NOT_PERMITTED = 6, /* this session may not use this operation */
 	STATUS_NOT_OWNER = 7, /* the QP is not the client's */
 	STATUS_QUOTA = 8,
-	STATUS_FABRIC = 9, /* the connection manager says no; see the errno */
+	STATUS_FABRIC = 9, /* the connection manager failed; see the errno */
 	STATUS_NO_DEVICE = 10,
 	STATUS_VERSION = 11, /* no common protocol version */
 	STATUS_UNKNOWN_OPERATION = 12,
-	STATUS_BUSY = 13, /* policy says yes, but not now: a limit of the rule is reached */
-	STATUS_DRAINING = 14, /* nothing new is taken: an admin has said so */
+	STATUS_BUSY = 13, /* policy allows it, but a limit of the rule is reached */
+	STATUS_DRAINING = 14, /* an admin has started draining: nothing new is accepted */
 	_STATUS_MAX, /* not a status: one more than the last */
 };
 
-/* The errno that stands for STATUS where nothing more exact is known. */
+/* The errno for STATUS if no more exact one is known. */
 int status_to_errno(enum status status);
 
-/* What a broker's refusal looks like in a reject's private data: this header, then text, no NUL. */
+/* A broker's refusal in the private data of a reject: this header, then text without NUL. */
 #define REFUSAL_MAGIC "RDBK"
 #define REFUSAL_VERSION 1
 #define REFUSAL_HEADER_LEN 12
@@ -57,5 +57,5 @@ struct refusal {
 /* TEXT is cut to what fits into MAX bytes, at a UTF-8 character's boundary. Returns the length. */
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text);
-/* False: not a broker's refusal. DATA may be longer than what was sent. Control characters become '?'. */
+/* False: not a broker's refusal. DATA may be padded. Control characters are replaced by '?'. */
 bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

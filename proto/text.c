@@ -32,7 +32,7 @@ size_t text_character(const char *text, size_t len, uint32_t *ret_code)
 		code = code << 6 | (c[i] & 0x3f);
 	}
 
-	/* Overlong forms, surrogates and what lies past Unicode's end are no UTF-8. */
+	/* Overlong forms, surrogates and code points beyond U+10FFFF are not UTF-8. */
 	if (code < smallest[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
 		return 0;
 	*ret_code = code;
@@ -44,7 +44,7 @@ size_t text_printable(const char *text, size_t len)
 	uint32_t code;
 	size_t n = text_character(text, len, &code);
 
-	/* Terminals take U+0080..U+009F for control sequences. */
+	/* Terminals interpret U+0080..U+009F as control sequences. */
 	if (n == 0 || code < ' ' || (code >= 0x7f && code < 0xa0))
 		return 0;
 	return n;

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What others say, before it is shown: a terminal, the journal or a program that reads JSON must not be
- * steered by it.
+ * Checks for text from others before it is shown: it must not contain control sequences for a terminal, the
+ * journal or a program that reads JSON.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of the UTF-8 character (RFC 3629) at TEXT, and which it is. 0: it is none. */
+/* The number of bytes of the UTF-8 character (RFC 3629) at TEXT; *RET_CODE is its code point. 0: not UTF-8. */
 size_t text_character(const char *text, size_t len, uint32_t *ret_code);
-/* The same, but 0 for a control character too. */
+/* The same without the code point, and 0 also for a control character. */
 size_t text_printable(const char *text, size_t len);

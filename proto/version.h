@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Of the whole project; the Makefile reads it here. */
+/* The version of the project; the Makefile reads it from here. */
 #define RDMABROKER_VERSION "0.1.0"

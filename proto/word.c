@@ -51,7 +51,7 @@ size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 	if (a_len > WORD_LEN || b_len > WORD_LEN)
 		return WORD_STRANGE;
 	d = distance(a, a_len, b, b_len);
-	/* Words that differ in half of their letters are not alike. */
+	/* Words are not alike if at least half of the longer one's letters differ. */
 	if (d > WORD_EDITS || (2 * d >= a_len && 2 * d >= b_len))
 		return WORD_STRANGE;
 	return d;

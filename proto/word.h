@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* How alike two words are, for "did you mean ...?". */
+/* Similarity of words, for "did you mean ...?". */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,8 +9,8 @@
 #define WORD_STRANGE SIZE_MAX
 
 /*
- * How many letters must be replaced, added, left out or swapped with their neighbour, upper and lower
- * case held equal; or WORD_STRANGE where nobody would take one for the other: more than two edits, or
- * half of the letters.
+ * How many letters must be replaced, added, left out or swapped with their neighbour to get from A to B, ignoring
+ * case. WORD_STRANGE if the words are not alike: more than two edits, edits of at least half of the longer word's
+ * letters, or a word that is longer than 32 bytes.
  */
 size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len);
