@@ -10,18 +10,18 @@
 #include "core/admission.h"
 #include "util/util.h"
 
-/* An element that finds no memory is left out, and found missing by its caller. */
+/* Without memory uthash leaves the new element out of its table; the caller checks for that (hh.tbl). */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-/* So many keys of each table every admission looks at, in turn, and drops the dead ones. */
+/* Each admission checks this many keys of each table, in turn, and drops the dead ones. */
 #define SWEEP_STEP 2
-/* So many it looks at before a new key is refused because the table is full. */
+/* This many are checked before a new key is refused because the table is full. */
 #define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
-/* Nothing says when an object or a request will go. */
+/* Estimates: it is not known when an object will be freed or a request answered. */
 #define RETRY_OBJECT_MS 500
 #define RETRY_PENDING_MS 100
 
@@ -90,7 +90,7 @@ struct tally *tally_unref(struct tally *tally)
 	return NULL;
 }
 
-/* Those of an earlier policy, while a new one is made. */
+/* A tally of the earlier policy, by its key; used while the tallies of a new policy are collected. */
 struct known {
 	struct tally *tally;
 	UT_hash_handle hh;
@@ -106,7 +106,7 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	for (size_t i = 0; i < old->n; i++) {
 		struct tally *tally = old->tallies[i];
 
-		/* Of two rules that are alike only the first decides. */
+		/* Of two identical rules only the first ever decides. */
 		HASH_FIND_STR(table, tally->key, found);
 		if (found)
 			continue;
@@ -183,8 +183,9 @@ struct tally *admissions_find(const struct admissions *admissions, const struct 
 /* Buckets */
 
 /*
- * A bucket is one number: when its next token is due. One that is full was due BURST tokens ago; one that
- * is empty is due after now.
+ * A bucket is one number: the time when it is full again. Taking a token adds the time in which one token is
+ * refilled. A full bucket has a time that is not after now; an empty one has a time that is after now by more
+ * than the time of BURST - 1 tokens.
  */
 static bool has_token(uint64_t bucket, const struct policy_rate *rate, uint64_t now)
 {
@@ -200,8 +201,8 @@ static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
 }
 
 /*
- * Those who are refused are told to come again one after the other, at the rate that is admitted: told
- * all the same time they would come all together, and be refused again.
+ * Those that are refused get different times to retry, one after the other, at the admitted rate. With the
+ * same time for all they would retry together, and be refused again.
  */
 static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
 {
@@ -215,9 +216,9 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 }
 
 /*
- * Keys. One is dead when its buckets have filled up and nothing of it is counted: it is as good as none. The
- * dead are found a few at a time, in turn, by those who come. So a table has little more than the living
- * ones, and nobody who comes has to walk the whole of it.
+ * Keys. A key is dead when its bucket is full and no object is counted for it: dropping it loses nothing.
+ * Each admission checks a few keys, in turn, for dead ones. So a table holds few dead keys, and no admission
+ * has to walk all of it.
  */
 
 #define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)
@@ -413,7 +414,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
 	if (!to->user || to->user->uid == uid)
 		return;
 	to->user->n_now--;
-	/* Past the limit of keys, or without memory, nobody counts it. */
+	/* If the table is full, or without memory, the object is not counted for its new user. */
 	if (get_user(to->tally, uid, /* now= */ 0, &to->user) == 0)
 		to->user->n_now++;
 	else

@@ -6,8 +6,8 @@
 #include "proto/addr.h"
 
 /*
- * Binding comes before the program says what it is for. It is refused if it can be for nothing; what it
- * turns out to be for is decided then, in listener.c or conn.c.
+ * When a program binds, it is not known yet whether it will listen or connect. So binding is refused only if
+ * policy allows neither. The later listen or connect is decided in listener.c or conn.c.
  */
 struct purposes {
 	struct policy_verdict listen;
@@ -28,7 +28,10 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 	struct policy_verdict verdict;
 	char text[ADDR_STRLEN];
 
-	/* Peers trust these ports, and the kernel cannot tell the broker from its clients. */
+	/*
+	 * Peers trust ports below 1024, and the kernel checks only the broker's right to them, not the
+	 * client's.
+	 */
 	if (wish.question.port == 0 || wish.question.port >= 1024)
 		return 0;
 	decide_ask(session, &wish, &verdict);
@@ -44,7 +47,10 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 			   verb, addr_to_string(addr, text));
 }
 
-/* WHAT as in "bind": SESSION wants to, or to have what is bound already. */
+/*
+ * Decides whether SESSION may bind to ADDR, or take over an id that is bound to it. WHAT as in "bind" or
+ * "take over".
+ */
 static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
 			   struct purposes *ret)
@@ -89,8 +95,8 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 }
 
 /*
- * The rule that will decide over the connection may need facts that are not known yet. Then the first one
- * that may match is taken at its word here, and conn_admit() has the last one.
+ * The rule that will decide about the connection may need facts that are not known yet. Then the setting of
+ * the first rule that may match is used here, and conn_admit() applies that of the final rule.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret)
@@ -101,7 +107,10 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 
 	if (rule && rule->allow)
 		mode = rule->settings.reuseaddr;
-	/* Forced, but not on a port that the program may want to listen on: that needs it to be unset. */
+	/*
+	 * REUSEADDR is forced, except on a port that the program may listen on: listening needs it to be
+	 * unset.
+	 */
 	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
 		*ret = true;
 		return 0;
@@ -114,7 +123,7 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	return 0;
 }
 
-/* The kernel lets an id share its port later than at the start, but not take that back. */
+/* On an id that is bound, the kernel allows REUSEADDR to be set, but not to be cleared. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr)
 {
 	struct fabric_id_info info;

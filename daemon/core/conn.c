@@ -8,7 +8,7 @@
 #include "proto/addr.h"
 #include "util/clock.h"
 
-/* Connections: the active side from the decision over it on, the passive side from the request on. */
+/* Connections: the active side from policy's decision on, the passive side from the connection request on. */
 
 void wish_to_connect(struct id_wish *ret, struct id *id)
 {
@@ -65,7 +65,7 @@ static int apply_tos(struct id *id)
 {
 	int tos = conn_choose_tos(id, id->rule), r;
 
-	/* The route of a spare was resolved with it. */
+	/* An id with a spare's route already has the TOS that the route was resolved with. */
 	if (tos < 0 || tos == id->tos)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
@@ -79,7 +79,7 @@ static int apply_ack_timeout(struct id *id)
 {
 	int ack_timeout = id->rule->settings.ack_timeout, r;
 
-	/* A datagram is not acknowledged. */
+	/* Datagrams are not acknowledged. */
 	if (ack_timeout < 0 || id_is_datagram(id))
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_ACK_TIMEOUT, ack_timeout);
@@ -94,7 +94,7 @@ int conn_apply_settings(struct id *id)
 {
 	int r;
 
-	/* A listener's rule is about listening: its requests are judged one by one. */
+	/* A listener's rule does not apply to connections: each connection request gets its own decision. */
 	if (!id->rule || id->listener)
 		return 0;
 	r = apply_tos(id);
@@ -102,8 +102,8 @@ int conn_apply_settings(struct id *id)
 }
 
 /*
- * "As many as the device can" is as many as the rule allows: a library that knows the caps has said a
- * number.
+ * The value 255, "as many as the device can", is reduced to the rule's limit too. A library that knows the
+ * limits has already sent an exact number.
  */
 static void cap_param(const struct id *id, struct rdma_conn_param *param)
 {
@@ -138,7 +138,10 @@ int conn_admit(struct id *id, const struct policy_verdict *verdict)
 		id->reuseaddr = true;
 	}
 	id_set_rule(id, verdict->rule);
-	/* The traffic class goes into the path when the route is resolved: after that it stays what it is. */
+	/*
+	 * The traffic class becomes part of the path when the route is resolved, and cannot be changed after
+	 * that.
+	 */
 	return id->state == ID_ADDR_RESOLVED ? conn_apply_settings(id) : apply_ack_timeout(id);
 }
 
@@ -149,7 +152,7 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->qp_check.lookup = NULL;
 	id->qp_check.answer = answer;
-	/* No later one: by then the number may be another QP's. */
+	/* No later request may use the result: by then the number may be another QP's. */
 	id->qp_check.request = session->last_request;
 	if (id->plan)
 		conn_go_on(id);
@@ -157,7 +160,7 @@ static void on_qp_answer(void *userdata, int answer)
 		session->ops->resume(session->userdata);
 }
 
-/* As fabric_qp_belongs(); -EINPROGRESS: the request is to be made again when it is known. */
+/* As fabric_qp_belongs(); -EINPROGRESS: the request is repeated when the result is known. */
 static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;
@@ -176,7 +179,7 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 				 session->identity.pid, session->identity.uid, on_qp_answer, id);
 }
 
-/* The kernel would connect anybody's QP; whose it is, is for us to check. */
+/* The kernel would connect any process's QP, so the broker checks whose it is. */
 int conn_check_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;
@@ -236,7 +239,7 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece)
 
 int id_connect(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
 {
-	/* It connects by itself. */
+	/* An id with a plan connects by itself. */
 	return id->plan ? id_refuse_state(id, "connect") : conn_connect(id, param, local_ece);
 }
 
@@ -250,7 +253,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect");
 	r = session_take_new(id->session, "connect");
-	/* A look-up tells the peer of no QP. */
+	/* The look-up of a datagram id offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
 		r = check_qp(id, param->qp_num);
 	if (r == 0)
@@ -272,7 +275,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		if (r < 0)
 			r = failure_set_fabric(&id->session->failure, r, "connect");
 	} else if (r > 0) {
-		r = 0; /* it goes out later */
+		r = 0; /* held back, and sent later */
 	}
 	if (r != 0) {
 		admitted_done(&id->admitted);
@@ -291,7 +294,7 @@ int id_accept(struct id *id, const struct rdma_conn_param *param, const struct i
 		return id_refuse_state(id, "accept");
 	r = session_take_new(id->session, "accept");
 	if (r != 0) {
-		/* The peer need not wait for what the program makes of that. */
+		/* Reject at once, so that the peer need not wait for the program to do so. */
 		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
 		id_set_state(id, ID_FAILED);
 		return r;
@@ -322,7 +325,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	struct rdma_conn_param capped = *param;
 	int r;
 
-	/* The same number may rest after more than one connection. */
+	/* The QP number may be in time wait after more than one connection. */
 	r = timewait_hold(id, param, accept);
 	if (r > 0)
 		return;
@@ -335,7 +338,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	}
 	free(id->request);
 	id->request = NULL;
-	/* The client was told yes when it asked: now it hears of the failure as an event. */
+	/* The client's request was answered with success, so the failure is reported as an event. */
 	if (r != 0) {
 		id_set_state(id, ID_FAILED);
 		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
@@ -369,10 +372,10 @@ int id_reject(struct id *id, const void *data, size_t len, bool ece)
 {
 	int r;
 
-	/* The active side can reject the response. */
+	/* The active side can reject the peer's response. */
 	if (id->state != ID_REQUEST && id->state != ID_RESPONDED)
 		return id_refuse_state(id, "reject");
-	/* Else a program could speak in its broker's name. */
+	/* A program must not be able to imitate a rejection by its broker. */
 	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
 		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
 				   "reject: private data that begins with \"" REFUSAL_MAGIC
@@ -399,11 +402,11 @@ int id_disconnect(struct id *id)
 	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect");
 	case ID_DISCONNECTED:
-		return 0; /* both sides have said all there is to say */
+		return 0; /* nothing is left to do */
 	default:
-		break; /* where there is nothing to disconnect the kernel does nothing, and says yes */
+		break; /* if there is no connection, the kernel does nothing and returns success */
 	}
-	/* The peer knows nothing of it yet. */
+	/* The connect or accept is held back: the peer knows nothing of it yet. */
 	if (id->held) {
 		timewait_forget(id);
 		id_set_state(id, ID_FAILED);

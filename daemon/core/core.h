@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the broker knows: its sessions with their ids, and what decides over them. Between the wire
- * above, of which nothing is known here, and policy and fabric below, which do not know each other.
+ * The core: the sessions with their ids, and the decisions about them. It knows nothing of the wire protocol
+ * above it (rpc/). It connects policy and fabric below it, which do not know each other.
  */
 
 #include <stdbool.h>
@@ -24,9 +24,9 @@
 
 struct core_settings {
 	unsigned max_ids_per_session;
-	int backlog; /* of a listener where neither client nor rule says */
-	int tos; /* likewise; -1: leave it to the kernel */
-	unsigned resolve_timeout_ms; /* the cap */
+	int backlog; /* of a listener, if neither client nor rule sets it */
+	int tos; /* of a connection, likewise; -1: the kernel's default */
+	unsigned resolve_timeout_ms; /* upper limit */
 };
 
 struct closer;
@@ -36,57 +36,58 @@ struct units;
 struct core {
 	struct fabric *fabric;
 	struct policy *policy;
-	struct admissions *admissions; /* of policy's rules */
+	struct admissions *admissions; /* of the policy's rules */
 	struct account account;
-	struct closer *closer; /* of what clients have touched */
-	struct units *units; /* find out which unit a client is in */
+	struct closer *closer; /* closes descriptors that clients have touched */
+	struct units *units; /* look up which unit a client is in */
 	struct core_settings settings;
 
 	sd_event *loop;
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
-	sd_event_source *enforcer; /* runs while there is one */
-	struct waits waits; /* for the fabric */
+	sd_event_source *enforcer; /* enabled while there is one */
+	struct waits waits; /* requests that wait for the fabric */
 	struct list exports; /* export.link, see export.c */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct pool *pool;
-	bool draining; /* nothing new is taken */
-	uint64_t last_session; /* number given to the youngest */
+	bool draining; /* nothing new may begin */
+	uint64_t last_session; /* the newest session's number */
 
-	/* Gauges, kept by id.c: */
+	/* Gauges, kept by session.c and id.c: */
 	unsigned n_sessions;
 	unsigned n_ids;
 	unsigned n_listeners;
 	unsigned n_connections; /* established */
-	unsigned n_handshakes; /* asked for or accepted, not yet established */
+	unsigned n_handshakes; /* connect or accept requested, not yet established */
 	unsigned n_leases; /* kept by lease.c */
 
 	struct metrics metrics;
 
-	struct log_limits log_limits; /* by uid and rule: reconnecting brings nobody more lines */
+	struct log_limits log_limits; /* by uid and rule, so reconnecting gains no more lines */
 };
 
-/* POLICY is referenced. The account's limits are the caller's to set. */
+/* Takes a reference to POLICY. The caller sets the account's limits. */
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
 /*
- * For the next line about UID and a decision of the rule that TALLY is of, which may be one of an earlier
- * policy. TALLY NULL: a line that is about no decision.
+ * The rate limit for the next log line about UID and a decision of TALLY's rule, which may be of an earlier
+ * policy. TALLY NULL: the line is not about a decision.
  */
 struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tally *tally);
 
-/* From now on POLICY decides; what exists stays as it is. 0 or -ENOMEM: then nothing has changed. */
+/* POLICY decides from now on; what exists already is not changed. 0 or -ENOMEM: then nothing has changed. */
 int core_set_policy(struct core *core, struct policy *policy);
-/* enforce.c: what POLICY does not allow any more is ended; where it is much, some of it in each turn of the loop. */
+/* enforce.c: ends what policy no longer allows, a limited number of ids in each turn of the loop. */
 int core_init_enforcing(struct core *core);
 void core_enforce(struct core *core);
 /*
- * An admin, BY, ends a session or one id of it, as enforcing would; the journal says who did. 0, or
- * STATUS_NO_SUCH_ID, STATUS_BAD_STATE, STATUS_BAD_REQUEST (of itself) with BY's failure set.
+ * The admin BY ends a session or one id of it, in the way that enforcing does; the journal reports who did
+ * it. 0, or STATUS_NO_SUCH_ID, STATUS_BAD_STATE or STATUS_BAD_REQUEST (its own session), with BY's failure
+ * set.
  */
 int core_kick_session(struct session *by, uint64_t number);
 int core_kick_id(struct session *by, uint64_t number, uint32_t handle);
-/* Likewise: nothing new is taken from now on, or it is again. */
+/* Begins or ends draining, during which nothing new may begin; the journal reports that BY did it. */
 void core_set_draining(struct session *by, bool draining);

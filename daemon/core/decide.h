@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What policy says to a session's wishes, and what is written down of it. First the rule decides, then
- * the rule's limits: a wish that is allowed may be too much for now.
+ * Decisions about a session's policy requests, and their reports in the journal. First the rule decides, then
+ * the rule's limits: a policy request that is allowed may still exceed a limit.
  */
 
 #include "core/admission.h"
@@ -11,43 +11,49 @@
 #include "policy/policy.h"
 #include "proto/addr.h"
 
-/* What is asked for, in words for the journal: "listen on", "10.9.0.1:7471". */
+/* A policy request. For the journal: WHAT as in "listen on", OBJECT as in "10.9.0.1:7471". */
 struct wish {
-	struct policy_question question; /* its identity is filled in here */
+	struct policy_question question; /* decide_ask() fills in the identity */
 	const char *what;
-	const char *object; /* NULL: the addresses are it */
+	const char *object; /* NULL: made from the addresses */
 	const struct sockaddr *addrs[2]; /* "A", or "A to B"; NULL: none */
-	const struct id *id; /* that it is about, the listener where a request comes; NULL: none */
+	const struct id *id; /* that it is about; the listener, if a request comes; NULL: none */
 };
 
-/* Made where it is wanted, for most decisions are not written down. BUF may be what is returned. */
+/* The object as text. It is made only when needed, because most decisions are not reported. May return BUF. */
 #define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
 const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
-/* The answer, neither counted nor written down. */
+/* Decides without counting or reporting. */
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
- * The same, counted for its rule, told to who watches, and written to the journal where it is a refusal or
- * the rule says so.
- * An answer that is deferred is neither.
+ * Likewise, but the decision is counted for its rule and reported to the sessions that watch. It is written
+ * to the journal if it rejects, or if its rule has "log". A decision that is deferred, or that allows early,
+ * is neither counted nor reported.
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
- * To who watches, and to the journal where it is worth it. VERDICT is of the policy in force. OVERFLOW may
- * be NULL.
+ * Reports a decision to the sessions that watch, and to the journal under the conditions of decide(). VERDICT
+ * is of the policy in force. OVERFLOW may be NULL.
  */
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*
- * Whether RULE, which allows, does so now. PENDING as in tally_admit(). Returns 0, a negative errno, or
- * STATUS_BUSY: then session.failure says why, and when to come again.
+ * Checks the limits of RULE, which allows the policy request, and counts it. PENDING as in tally_admit().
+ * Returns 0, a negative errno, or STATUS_BUSY: then session.failure has the reason, and the time to retry.
  */
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
 		 struct tally *tally, bool pending, struct admitted *ret);
-/* RULE, whose tally is TALLY, allows it, and it is too much for now, as OVERFLOW says: STATUS_BUSY. */
+/*
+ * Refuses what RULE, whose tally is TALLY, allows, because the limit in OVERFLOW is reached. Returns
+ * STATUS_BUSY.
+ */
 int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
 		const struct tally *tally, const struct overflow *overflow);
-/* As decide_admit(), with SETTINGS instead of RULE's: where not all of its limits are asked. */
+/*
+ * As decide_admit(), with the limits of SETTINGS instead of RULE's, for callers to which not all of those
+ * apply.
+ */
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			struct tally *tally, bool pending, struct admitted *ret);

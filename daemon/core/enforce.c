@@ -6,11 +6,11 @@
 #include "core/walk.h"
 
 /*
- * OnReload=enforce: what the new policy does not allow is ended, as far as the connection manager can end
- * it. A program that holds a device and a QP can go on with them; its peer is told to let go.
+ * OnReload=enforce: ends what the new policy does not allow, as far as the connection manager can end it. A
+ * program that holds a device and a QP can go on using them; its peer gets a disconnect.
  */
 
-#define SLICE 256 /* ids, in a turn of the loop */
+#define SLICE 256 /* ids and sessions per turn of the loop */
 
 static void tell_end(struct id *id, enum rdma_cm_event_type type)
 {
@@ -39,19 +39,19 @@ static bool is_allowed(struct id *id, struct id_wish *wish)
 	return false;
 }
 
-/* An id without a connection. */
+/* Ends an id that has no connection. */
 static void take_away(struct id *id)
 {
-	/* Neither a group nor who imports it may ask the connection manager for it. */
+	/* A group or an import would use the fabric's id, which is freed below. */
 	id_leave_all(id);
 	export_free(id->export);
-	/* rdma_cma.h has no other event after which an id can only be destroyed. */
+	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
 	id_set_state(id, ID_REVOKED);
 	tell_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 
-/* TEXT is for the peer of a request. */
+/* TEXT is sent to the peer if ID is a connection request. */
 static void end_connection(struct id *id, const char *text)
 {
 	switch (id->state) {
@@ -62,7 +62,7 @@ static void end_connection(struct id *id, const char *text)
 	case ID_RESPONDED:
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
-		/* Both sides hear of it as of any other disconnect. */
+		/* Both sides are notified as of any other disconnect. */
 		if (id_is_datagram(id) || id_disconnect(id) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)
@@ -114,13 +114,13 @@ static void enforce_id(struct id *id)
 		enforce_connection(id);
 		break;
 	default:
-		break; /* it will ask when it wants something, or is at its end */
+		break; /* policy will decide at its next step, or it has ended */
 	}
 	if (!id_is_empty(id) && id->state != ID_REMOVED)
 		id_enforce_groups(id);
 }
 
-/* False: it ends. */
+/* False: the session ends, or is no client; its ids are not checked. */
 static bool enforce_session(struct session *session)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
@@ -139,7 +139,7 @@ static bool enforce_session(struct session *session)
 	return true;
 }
 
-/* At most MAX ids; what is left of them is returned. */
+/* Checks at most MAX ids. Returns how many of MAX are left. */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
 	struct id *id;
@@ -160,7 +160,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 	return max;
 }
 
-/* The rest comes after the clients that are ready by then. */
+/* Checks one slice. The rest follows after the clients that are ready by then. */
 static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct core *core = userdata;
@@ -168,7 +168,7 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	(void)usec;
-	/* A session counts too, for it has leases, and may have no ids. */
+	/* A session counts too, because it has leases and may have no ids. */
 	while (left > 0 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
 	if (!list_is_empty(&core->enforcing)) {
@@ -206,7 +206,7 @@ void core_enforce(struct core *core)
 	on_enforce(core->enforcer, 0, core);
 }
 
-/* By an admin */
+/* Requests of an admin */
 
 int core_kick_session(struct session *by, uint64_t number)
 {
@@ -221,7 +221,7 @@ int core_kick_session(struct session *by, uint64_t number)
 				   (unsigned long long)number);
 	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
 		 by->identity.pid);
-	/* The client's own lines are rationed; what an admin does is not. */
+	/* Lines that a client causes are rate-limited; what an admin does is always logged. */
 	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid,
 		   by->identity.uid, by->identity.pid);

@@ -9,9 +9,10 @@
 #include "util/util.h"
 
 /*
- * An id's descriptor is one end of a socket pair whose other end is kept here. It is known again by the
- * kernel's cookie of the socket, which is never given twice, whatever the descriptor went through. When
- * the last copy of it is closed, our end says so, and the export is over.
+ * An exported id is represented by a descriptor: one end of a socket pair whose other end is kept here. On
+ * import it is identified by the kernel's socket cookie, which is never reused and stays the same however the
+ * descriptor was passed on. When the last copy of the descriptor is closed, our end gets a hang-up, and the
+ * export ends.
  */
 struct export
 {
@@ -24,8 +25,8 @@ struct export
 };
 
 /*
- * The one call that is made on a descriptor which a client sent to be imported. It takes no lock that its sender
- * could hold, and of what is no socket it asks nothing.
+ * The only call that is made on a descriptor which a client sent for an import. It takes no lock that the
+ * sender could hold, and calls nothing in the file if that is not a socket.
  */
 static int get_cookie(int fd, uint64_t *ret)
 {
@@ -89,11 +90,14 @@ int id_export(struct id *id, int *ret_fd)
 		return -errno;
 	export->sock = pair[0];
 	theirs = pair[1];
-	/* Nothing can be sent to our end from now on: to close it never waits for what a client has put there. */
+	/*
+	 * From now on nothing can be sent to our end, so closing it never waits for something that a client
+	 * has queued.
+	 */
 	if (shutdown(export->sock, SHUT_RD) < 0)
 		return -errno;
 	r = get_cookie(theirs, &export->cookie);
-	/* Without an event to wait for it is woken for the one it cannot but hear of: the other end is closed. */
+	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed. */
 	if (r == 0)
 		r = sd_event_add_io(core->loop, &export->io, export->sock, 0, on_end, export);
 	if (r < 0)
@@ -105,9 +109,10 @@ int id_export(struct id *id, int *ret_fd)
 }
 
 /*
- * Who takes an id over is asked for what the id stands for, as if it had made it itself. The user, the
- * groups and the unit are what rules look at, so where these stay the same the verdict does too, if it is
- * that of the policy in force. Within one process nothing changes hands.
+ * True: policy has to decide about the take-over. The session needs permission for what the id is used for,
+ * as if it had created the id itself. Rules look at the user, the groups and the unit. So if these stay the
+ * same, the earlier decision still holds, provided that it is of the policy in force. Within one process the
+ * owner stays the same.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -122,13 +127,13 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 	       id->policy != session->core->policy;
 }
 
-/* What policy says to a take-over. */
+/* Policy's decision about a take-over. */
 struct take_over {
 	struct policy_verdict verdict; /* its rule becomes the id's; NULL: nothing was decided */
-	struct admitted admitted; /* by that rule; its tally NULL: what counted the id goes on */
+	struct admitted admitted; /* by that rule; its tally NULL: the id keeps its old admission */
 };
 
-/* False: nothing is decided by what it stands for. */
+/* False: in this state there is nothing to decide. */
 static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 {
 	switch (id->state) {
@@ -159,12 +164,12 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 		return false;
 	}
 	ret->wish.question.early = id->state == ID_ADDR_QUERY;
-	/* It has a number in the other session only. */
+	/* The id has a handle only in the other session. */
 	ret->wish.id = NULL;
 	return true;
 }
 
-/* What was bound to before is the new one's to use from now on. */
+/* The new owner will use the address that the id is bound to. */
 static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
 			 const struct policy_verdict *verdict)
 {
@@ -185,7 +190,7 @@ static int check_binding(struct session *session, const struct id *id, const str
 			       "take over");
 }
 
-/* Not at a rate: nothing new comes onto the network. */
+/* Rates do not apply: a take-over sends nothing new to the network. */
 static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
 			   struct take_over *take_over)
 {
@@ -197,7 +202,7 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 	if (!id->admitted.tally)
 		return 0;
 	if (id->admitted.tally == tally) {
-		/* The rule counts it already, for the other user. */
+		/* The rule counts the id already, but for the other user. */
 		if (id->session->identity.uid == session->identity.uid)
 			return 0;
 		settings.max = settings.pending = 0;
@@ -223,7 +228,7 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 		return failure_set_denied(&session->failure, &verdict, "uid %u may not %s %s",
 					  session->identity.uid, wish.wish.what,
 					  wish_object(&wish.wish, object));
-	/* Once the address is resolved there is a verdict, and it will be about this session. */
+	/* The final decision follows once the address is resolved, and will be about this session. */
 	if (wish.wish.question.early)
 		return 0;
 	r = check_binding(session, id, &wish, &verdict);
@@ -251,7 +256,10 @@ static void adopt(struct id *id, struct take_over *take_over)
 		break;
 	case ID_REQUEST:
 		id_set_rule(id, take_over->verdict.rule);
-		/* Its new owner is told of the request anew, without what the other one's rule forced. */
+		/*
+		 * The new owner gets the request's attributes again, without the TOS that the old owner's
+		 * rule set.
+		 */
 		id->tos = -1;
 		r = conn_apply_settings(id);
 		break;
@@ -260,7 +268,10 @@ static void adopt(struct id *id, struct take_over *take_over)
 		if (id->listener)
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
-	/* It cannot be given back: what it does next finds out what is wrong with it. */
+	/*
+	 * The take-over cannot be undone. Without a rule, the id's next step is decided anew and reports the
+	 * failure.
+	 */
 	if (r != 0)
 		id_forget_rule(id);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Why a request was refused, as the one who asked will read it. Filled where the refusal is decided;
- * turned into a reply in one place, rpc/request.c.
+ * Why a request was refused, as the client will read it. Set where the refusal is decided; turned into a
+ * reply in one place, rpc/request.c.
  */
 
 #include "proto/status.h"
@@ -24,18 +24,19 @@ struct failure {
 /* All return STATUS, so that a verb can end with `return failure_set(...)`. */
 int failure_set(struct failure *failure, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The connection manager's refusal: R is a negative errno, WHAT the call in words. */
+/* The connection manager's refusal: R is a negative errno, FMT describes the call. */
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * The same for a call that takes a port. The kernel's EADDRNOTAVAIL is its word for a port that is taken too, where the
- * one that has it or the one that wants it is a wildcard address. VERB as in "bind"; ADDR: NULL: it is bound already.
+ * Likewise for a call that takes a port. The kernel returns EADDRNOTAVAIL also for a port that is taken, if
+ * the address that has it or the one that wants it is a wildcard. VERB as in "bind". ADDR NULL: the id is
+ * bound already.
  */
 int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr);
 /* A limit of RULE is reached. */
 int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
 		     const struct overflow *overflow, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* By the rule in VERDICT, whose reason is appended where it is a reject. */
+/* Denied by VERDICT. Its rule is recorded; its reason is appended if it rejects. */
 int failure_set_denied(struct failure *failure, const struct policy_verdict *verdict,
 		       const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -58,7 +58,7 @@ static const char *const event_words[METRICS_N_EVENTS] = {
 	"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
 };
 
-/* Which event moves an id from where to where. */
+/* The state changes that events cause. */
 static const struct {
 	enum rdma_cm_event_type event;
 	unsigned from;
@@ -98,7 +98,7 @@ const char *id_event_to_word(enum rdma_cm_event_type type)
 	return (unsigned)type < METRICS_N_EVENTS ? event_words[type] : NULL;
 }
 
-/* Which way of an id is which step of a connection. */
+/* The state changes that complete a measured step of a connection. */
 static const struct {
 	enum id_state from, to;
 	enum phase phase;
@@ -125,7 +125,7 @@ static void measure(struct id *id, enum id_state to)
 	id->state_since_ns = now;
 }
 
-/* An answer to a look-up is given, and that is all. */
+/* A datagram id in ACCEPTED has answered a look-up: no handshake follows. */
 static bool is_handshake(const struct id *id)
 {
 	return id->state == ID_CONNECTING || id->state == ID_RESPONDED ||
@@ -188,7 +188,7 @@ const struct policy_settings *id_get_caps(const struct id *id)
 {
 	const struct policy_settings *s = id->rule ? &id->rule->settings : NULL;
 
-	/* A listener's rule is about listening. */
+	/* A listener's rule does not apply to connections. */
 	if (!s || id->listener)
 		return NULL;
 	return s->responder_resources >= 0 || s->initiator_depth >= 0 || s->retry_count >= 0 ||
@@ -223,14 +223,14 @@ void id_fill_question(const struct fabric_id_info *info, struct policy_question 
 	question->device = info->device;
 }
 
-/* Life */
+/* Creation and destruction */
 
 int id_charge(struct id *id, struct charge *charge)
 {
 	return session_charge(id->session, charge, ACCOUNT_IDS, 1, "ids and groups", "IdsPerUser=");
 }
 
-/* Charged and with a handle, but without the fabric's id. */
+/* The id is charged and has a handle, but has no fabric id yet. */
 static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 		    enum rdma_port_space ps, enum id_state state)
 {
@@ -355,7 +355,7 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
 	id->route_timeout_ms = from->route_timeout_ms;
-	/* Not the plan: its QP is of another process, which the new one knows nothing of. */
+	/* The plan is not moved: its QP belongs to the old owner's process. */
 	id->untold = from->untold;
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
@@ -371,7 +371,10 @@ int id_new_moved(struct id **ret, struct session *session, struct id *from)
 	id_set_state(id, from->state);
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
-	/* A request of its session may wait for the answer: it finds that the id has moved. */
+	/*
+	 * A request of the old session may wait for the QP check. It is repeated, and fails because the id
+	 * has moved.
+	 */
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
@@ -385,7 +388,7 @@ struct id *id_free(struct id *id)
 {
 	if (!id)
 		return NULL;
-	/* Its QP knows a peer: whatever ends now may have packets under way. */
+	/* In these states the QP knows a peer, so packets may still be under way. */
 	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);
@@ -412,7 +415,7 @@ struct id *id_free(struct id *id)
 	return NULL;
 }
 
-/* Of the passive side they are what the peer asked for. */
+/* On the passive side the retry counts are those that the peer requested. */
 static void cap_retries(const struct id *id, struct qp_attr *qp)
 {
 	const struct policy_settings *caps = id_get_caps(id);
@@ -441,8 +444,8 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
 					  "QP attributes for an id that is %s",
 					  state_names[id->state]);
 	/*
-	 * An accepted id's address handle was made of the request, with the traffic class that the peer
-	 * chose. Ours is what our policy says.
+	 * On the passive side the kernel takes the address handle from the connection request, with the
+	 * traffic class that the peer chose. Replace it by the one that our policy has set.
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;
@@ -490,7 +493,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 
 	asked = id->state == ID_DISCONNECTING;
 	moved = id_move(id, event->type);
-	/* The peer waits for an answer, and whether it gets one is not to hang on the client. */
+	/* Reply to the peer's disconnect here, so that the reply does not depend on the client. */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && !asked)
 		fabric_id_disconnect(id->fabric);
 	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
@@ -504,7 +507,7 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 	if (event->join)
 		out.group = group_addr(event->join);
 
-	/* Where it does not belong it is passed on, and nothing more. */
+	/* An event that did not change the state is only passed on. */
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		r = conn_decide(id, /* early= */ false, NULL, NULL, &verdict);
 		if (r == 0)
@@ -524,7 +527,10 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
 	}
 
-	/* What the kernel reported cannot be used: tell the client as the kernel would have. */
+	/*
+	 * The step has failed in the broker: send the client the event that the kernel would have sent for a
+	 * failure.
+	 */
 	if (r != 0) {
 		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
 
@@ -534,7 +540,10 @@ void id_dispatch(struct id *id, struct fabric_event *event)
 		out.failure = r < 0 ? NULL : &id->session->failure;
 	}
 	id_tell(id, &out);
-	/* What was asked before there was a connection had no effect: this may be the peer's question too. */
+	/*
+	 * A disconnect that was requested before the connection existed had no effect. Then this event is the
+	 * peer's disconnect, which needs a reply.
+	 */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);
 	conn_go_on(id);

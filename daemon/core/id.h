@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * An id: what rdma_cma.h calls an rdma_cm_id, seen from the client by a handle of its session.
+ * An id is the broker's counterpart of an rdma_cm_id (rdma_cma.h). The client names it by a handle of its
+ * session.
  *
  *            bind              listen
  *   IDLE ───────────> BOUND ───────────> LISTENING ──CONNECT_REQUEST──> (a new id in REQUEST)
@@ -22,17 +23,20 @@
  *      v                                                                          │
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
- *   any state ──DEVICE_REMOVAL──> REMOVED, ──taken over by another session──> MOVED, and a listener
- *   ──policy changed──> REVOKED, which an admin can do to any id without a connection: all three can only be destroyed.
+ *   any state ──DEVICE_REMOVAL──> REMOVED, any state ──taken over by another session──> MOVED,
+ *   LISTENING ──not allowed by a new policy──> REVOKED,
+ *   IDLE, BOUND, LISTENING, ADDR_QUERY ──ended by an admin──> REVOKED.
+ *   An id that is REMOVED, MOVED or REVOKED can only be destroyed.
  *
- *   Of datagram ids "connecting" is a look-up, and nothing is confirmed: CONNECTING ──ESTABLISHED──>
- *   ESTABLISHED, and ACCEPTED is an answer given.
+ *   For a datagram id CONNECTING is a service look-up, and ACCEPTED means that a look-up was answered. There is no
+ *   handshake: CONNECTING ──ESTABLISHED──> ESTABLISHED.
  *
- * A request in a state that does not allow it is refused and leaves the id as it was. So does an event:
- * the kernel's word is passed on to the client in any case, but it moves the id only along this picture.
- * The files: id.c (life and events), option.c, bind.c (local addresses), listener.c (the passive side),
- * resolve.c (the way to the peer), conn.c (connections), renew.c (what an earlier policy decided), group.c
- * (multicast), export.c (ids that change hands).
+ * A client's request that the state does not allow is refused and leaves the id unchanged. An event that this
+ * diagram does not show for the state is passed on to the client, but does not change the state. The
+ * implementation is in id.c (creation, destruction, events), option.c, bind.c (local addresses), listener.c
+ * (the passive side), resolve.c (address and route resolution), conn.c (connections), renew.c (decisions that
+ * are repeated because the policy was replaced), group.c (multicast) and export.c (passing ids on to other
+ * sessions).
  */
 
 #include <rdma/rdma_cma.h>
@@ -45,40 +49,43 @@
 #include "util/account.h"
 
 enum id_state {
-	ID_IDLE, /* made, no address */
+	ID_IDLE, /* created, has no address */
 	ID_BOUND, /* has a local address */
-	ID_LISTENING, /* takes requests */
+	ID_LISTENING, /* receives connection requests */
 	ID_ADDR_QUERY, /* address resolution is under way */
 	ID_ADDR_RESOLVED, /* bound to a device, peer's address known */
 	ID_ROUTE_QUERY, /* route resolution is under way */
 	ID_ROUTE_RESOLVED, /* ready to connect */
-	ID_CONNECTING, /* the request is under way */
-	ID_RESPONDED, /* the peer accepted, the client has to confirm */
-	ID_REQUEST, /* came from a listener, not answered yet */
+	ID_CONNECTING, /* connect requested, the peer has not responded */
+	ID_RESPONDED, /* the peer accepted, the client has to establish */
+	ID_REQUEST, /* a connection request, not answered yet */
 	ID_ACCEPTED, /* accepted here, not confirmed by the peer */
 	ID_ESTABLISHED,
-	ID_DISCONNECTING, /* the client asked for it, the peer has not answered */
+	ID_DISCONNECTING, /* disconnect requested here, the peer has not replied */
 	ID_DISCONNECTED,
-	ID_FAILED, /* no connection came of it, none will */
+	ID_FAILED, /* not connected, and cannot connect any more */
 	ID_REMOVED, /* its device is gone */
-	ID_MOVED, /* another session has it: only its number is left here */
-	ID_REVOKED, /* policy, or an admin, took it away: likewise */
+	ID_MOVED, /* taken over by another session: only the handle is left here */
+	ID_REVOKED, /* ended by policy or an admin: likewise */
 	_ID_STATE_MAX,
 };
 
-/* Whose the QP is that is offered for the id; asked for off the loop, so it takes more than one turn. */
+/*
+ * The check that the QP offered for the id belongs to the client. It runs outside the loop, so it takes more
+ * than one turn.
+ */
 struct qp_check {
-	struct fabric_lookup *lookup; /* NULL: none is under way */
+	struct fabric_lookup *lookup; /* NULL: none is pending */
 	char device[64];
 	uint32_t qpn;
-	int answer; /* as fabric_qp_belongs() */
-	uint64_t request; /* of the session, that may use the answer; 0: there is none */
+	int answer; /* the result, as of fabric_qp_belongs() */
+	uint64_t request; /* the session.last_request that may use the result; 0: none */
 };
 
 struct backlog;
 /*
- * So many of its events may wait without counting as bytes that the client does not read: what the peer and the
- * network can do to an id without its client. Room for them is part of what an id costs.
+ * This many events of an id may wait to be sent without being charged as queued bytes: as many as the peer
+ * and the network can cause without the client's doing. The charge for the id pays for them.
  */
 #define ID_EVENTS_MAX 8
 
@@ -87,8 +94,8 @@ struct held;
 struct listener;
 
 /*
- * What an id does by itself once its way is known: it connects, with a QP that the client has made already
- * for where it believes the way to lead.
+ * A deferred connect: once its route is resolved, the id connects by itself. The client has created the QP
+ * already, for the device, port and P_Key that it expects the route to use.
  */
 struct plan {
 	struct rdma_conn_param param; /* private_data points into the field below, or is NULL */
@@ -97,7 +104,7 @@ struct plan {
 	char device[64];
 	uint8_t port_num;
 	uint16_t pkey_index;
-	bool has_key; /* the next one who goes this way may have it from the pool */
+	bool has_key; /* KEY is set: the pool may keep spares for this destination */
 	struct pool_key key;
 };
 
@@ -107,44 +114,44 @@ struct id {
 	struct fabric_id *fabric;
 	enum rdma_port_space ps;
 	enum id_state state;
-	uint64_t since_ms; /* CLOCK_MONOTONIC: when it was made, or taken over */
-	uint64_t state_since_ns; /* likewise: when it came into its state */
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when it was created, or taken over */
+	uint64_t state_since_ns; /* likewise: when it entered its state */
 	struct charge charge;
 
-	/* Who admitted it; RULE belongs to POLICY. NULL: not decided yet. */
+	/* What admitted it; RULE belongs to POLICY. NULL: not decided yet. */
 	struct policy *policy;
 	const struct policy_rule *rule;
 	struct tally *tally; /* RULE's */
-	struct admitted admitted; /* as a listener, a connection or a request */
-	bool passive; /* came from a listener */
+	struct admitted admitted; /* as a listener, a connection or a connection request */
+	bool passive; /* created by a connection request */
 
-	int tos_asked; /* -1: not */
-	int tos; /* in force; -1: the kernel's */
-	int route_tos; /* that the route was resolved with; -1: the kernel's */
+	int tos_asked; /* by the client; -1: none */
+	int tos; /* in force; -1: the kernel's default */
+	int route_tos; /* the TOS that the route was resolved with; -1: the kernel's default */
 	bool reuseaddr_asked;
 	bool reuseaddr; /* in force */
 	int afonly; /* in force; -1: not set */
 	int ack_timeout; /* likewise */
-	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC; while the address is resolved */
-	unsigned route_timeout_ms; /* of the route that is to be resolved next; 0: none */
-	struct plan *plan; /* what comes after that; NULL: it is the client's turn */
-	bool untold; /* what the id is bound to was not told: the next event brings it */
+	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC: deadline of the address resolution */
+	unsigned route_timeout_ms; /* for the route resolution that follows; 0: none follows */
+	struct plan *plan; /* the connect that follows; NULL: none */
+	bool untold; /* the next event has to carry what the id is bound to */
 	struct qp_check qp_check;
-	uint32_t qpn; /* that was offered to the peer; 0: none */
-	uint8_t qp_timeout; /* as its attributes for RTS say: 4.096 us * 2^n */
+	uint32_t qpn; /* offered to the peer; 0: none */
+	uint8_t qp_timeout; /* ACK timeout of its attributes for RTS: 4.096 us * 2^n */
 	struct entry *timewait; /* NULL: its QP number is not in time wait, see timewait.h */
-	struct held *held; /* NULL: nothing of it is held back */
+	struct held *held; /* its connect or accept that is held back; NULL: none */
 	struct listener *listener; /* of a listening id */
 	struct list groups; /* group.link: joined */
 	struct list
-		events; /* those that wait to be sent to the client, and are paid for by the id; kept by rpc/ */
+		events; /* waiting to be sent to the client, and covered by the id's charge; kept by rpc/ */
 	unsigned n_events;
 	struct export *export; /* NULL: not exported */
-	struct fabric_event *request; /* as it came, until it is answered; NULL: it is no request */
-	struct backlog *backlog; /* likewise: of its listener, where it counts */
+	struct fabric_event *request; /* the connection request, until it is answered; NULL: none */
+	struct backlog *backlog; /* likewise: of its listener, which counts it */
 };
 
-/* Only its number is left: there is nothing behind it. */
+/* True: only the handle is left, there is no fabric id. */
 static inline bool id_is_empty(const struct id *id)
 {
 	return id->state == ID_MOVED || id->state == ID_REVOKED;
@@ -156,28 +163,29 @@ static inline bool id_is_datagram(const struct id *id)
 }
 
 /*
- * HANDLE is the client's choice, from 1 on. BARE: without the fabric's id; all that may be asked of it is to
- * resolve an address, and if that is refused to be freed.
+ * HANDLE is chosen by the client, from 1 up. BARE: the fabric's id is not created yet. The only verb for a
+ * bare id is id_resolve_addr(); if that is refused, the id must be freed.
  */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 	   bool bare);
-/* EVENT's request becomes an id of SESSION; on failure it stays the caller's. */
+/* EVENT's connection request becomes an id of SESSION; on failure it stays the caller's. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps);
-/* What FROM is becomes an id of SESSION; FROM is left MOVED. On failure nothing has changed. */
+/* Moves FROM to a new id of SESSION; FROM is left MOVED. On failure nothing has changed. */
 int id_new_moved(struct id **ret, struct session *session, struct id *from);
 struct id *id_free(struct id *id);
 
 /*
- * The verbs: 0, a status with session.failure set, or a negative errno. Binding, and offering a QP, may end in
- * -EINPROGRESS: the request is to be made again when session_ops.resume says so.
+ * The verbs return 0, a status with session.failure set, or a negative errno. Those that bind, listen,
+ * resolve an address or offer a QP may return -EINPROGRESS: then the request is to be repeated when
+ * session_ops.resume is called.
  */
 int id_set_option(struct id *id, int option, int value);
 int id_get_option(struct id *id, int option, int *ret);
 int id_bind(struct id *id, const struct sockaddr *addr);
-int id_bind_any(struct id *id); /* to the IPv4 wildcard and a port that is free */
+int id_bind_any(struct id *id); /* to the IPv4 wildcard address and a free port */
 int id_listen(struct id *id, unsigned backlog);
-/* ROUTE: the route is resolved as soon as the address is. PLAN: what is done then; NULL: nothing. */
+/* ROUTE: resolve the route as soon as the address is resolved. PLAN: the connect that follows; NULL: none. */
 int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		    unsigned timeout_ms, bool route, const struct plan *plan);
 int id_resolve_route(struct id *id, unsigned timeout_ms);
@@ -189,108 +197,131 @@ int id_notify(struct id *id, enum ibv_event_type event);
 int id_reject(struct id *id, const void *data, size_t len, bool ece);
 int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags);
 int id_leave(struct id *id, const struct sockaddr *addr);
-/* *RET_FD, which stands for the id, is the caller's. */
+/* The caller owns *RET_FD, which stands for the id. */
 int id_export(struct id *id, int *ret_fd);
 /*
- * The id that FD stands for becomes SESSION's, if policy lets it have that. STATUS_NO_SUCH_ID: FD stands for
- * none. On failure nothing has changed. FD stays the caller's.
+ * SESSION takes over the id that FD stands for, if policy allows it. STATUS_NO_SUCH_ID: FD stands for no id.
+ * On failure nothing has changed. FD stays the caller's.
  */
 int id_import(struct session *session, int fd, struct id **ret);
 int id_disconnect(struct id *id);
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
 
-/* From the fabric: moves the id, and tells the client. May free nothing of the session but requests. */
+/*
+ * Handles an event of the fabric: changes the id's state and notifies the client. Must not free anything of
+ * the session except new connection requests.
+ */
 void id_dispatch(struct id *id, struct fabric_event *event);
 
-/* For a sentence: "resolving the address"; and as one word, for lists: "resolving-addr". */
+/*
+ * The first is for sentences ("resolving the address"), the second is one word, for lists ("resolving-addr").
+ */
 const char *id_state_to_string(enum id_state state);
 const char *id_state_to_word(enum id_state state);
 /* "connect-request"; NULL: there is no such event. */
 const char *id_event_to_word(enum rdma_cm_event_type type);
 
-/* Among the files of ids: */
+/* Shared by the files that implement ids: */
 int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */
-int id_make(struct id *id); /* the fabric's id, of one that was made bare */
-void id_own_fabric(struct id *id, struct fabric_id *fabric); /* one that another had */
+int id_make(struct id *id); /* creates the fabric's id of a bare id */
+void id_own_fabric(struct id *id, struct fabric_id *fabric); /* takes over an existing one */
 void id_set_state(struct id *id, enum id_state state);
 int id_refuse_state(struct id *id, const char *verb);
 void id_set_rule(struct id *id, const struct policy_rule *rule);
-void id_forget_rule(struct id *id); /* it is to be decided over anew */
+void id_forget_rule(struct id *id); /* so that policy decides again */
 void id_fill_question(const struct fabric_id_info *info, struct policy_question *question);
-/* What an id wishes for, with the facts that are the fabric's. */
+/* A policy request about an id, with the facts that come from the fabric. */
 struct id_wish {
 	struct wish wish;
 	struct fabric_id_info info;
 };
 void wish_to_listen(struct id_wish *ret, struct id *id);
 void wish_to_connect(struct id_wish *ret, struct id *id);
-/* REQUEST came to a listener of PS. EVENT, which has its private data, may be NULL: not known any more. */
+/* REQUEST came to a listener of port space PS. EVENT has its private data; NULL: no longer known. */
 void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
 		    const struct fabric_event *event);
 void id_tell(struct id *id, struct session_event *event);
 
-/* bind.c: REUSEADDR asked for once the id is bound */
+/* bind.c: sets REUSEADDR after the id was bound */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr);
-/* SESSION may have the port of ADDR, where it is below 1024. VERB as in "bind". */
+/* Checks that SESSION may use the port of ADDR, if that is below 1024. VERB as in "bind". */
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb);
-/* SESSION may have ID, which is bound and no more. WHAT as in "take over". */
+/* Checks that SESSION may have ID, which is in state BOUND. WHAT as in "take over". */
 int bind_decide_over(struct session *session, const struct id *id, const char *what);
 /* listener.c: the passive side */
 void listener_on_request(struct listener *listener, struct fabric_event *event);
 struct listener *listener_free(struct listener *listener);
-/* The listener is ID's now, and CHARGE is what its user pays for it. */
+/* LISTENER belongs to ID from now on. CHARGE, on ID's user, replaces its old charge. */
 void listener_set_id(struct listener *listener, struct id *id, struct charge *charge);
 int listener_charge(struct session *session, struct charge *charge);
-/* RULE is the listener's now: not more requests may wait than it lets. */
+/* RULE now applies to LISTENER: reduces its backlog to that of RULE. */
 void listener_set_rule(struct listener *listener, const struct policy_rule *rule);
-/* A request does not wait any more. Nothing where it did not. */
+/* REQUEST no longer counts in its listener's backlog. No effect if it did not count. */
 void listener_answered(struct id *request);
-/* A request that was not answered. The id is spent. RETRY_AFTER_MS: of a busy one, else 0. */
+/*
+ * Rejects a connection request in the broker's name. The caller moves the id to FAILED. RETRY_AFTER_MS: for
+ * REFUSAL_BUSY, else 0.
+ */
 void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
 			const char *text);
-/* What its owner will want to know of a request, for the event that tells of it. */
+/* Adds to EVENT the QP attributes that the owner of REQUEST will need. */
 int listener_fill_request(struct id *request, struct session_event *event);
 /* group.c */
 void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr);
 void id_leave_all(struct id *id);
-void id_enforce_groups(struct id *id); /* those that policy does not allow any more are left */
+void id_enforce_groups(struct id *id); /* leaves those that policy no longer allows */
 const struct sockaddr *group_addr(const struct fabric_join *join);
 /* export.c */
 struct export *export_free(struct export *export);
-/* conn.c: what was held back goes out. Of one that accepts ID.request is set, and is not afterwards. */
+/*
+ * conn.c: sends the connect or accept that was held back. For an accept, ID.request must be set; it is NULL
+ * afterwards.
+ */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);
-/* resolve.c: address resolution failed with STATUS. True: it goes on, for its time is not over. */
+/*
+ * resolve.c: address resolution failed with STATUS. True: it was started again, because its deadline has not
+ * passed.
+ */
 bool conn_resolve_on(struct id *id, int status);
-/* Once an event was told: what was asked for to come after it. */
+/* Called after an event was passed on: starts the step that the client has requested to follow it. */
 void conn_go_on(struct id *id);
-/* 0; STATUS_NOT_OWNER and others: QPN of DEVICE is not the client's to offer; -EINPROGRESS: not known yet. */
+/*
+ * 0: the client may offer QPN of DEVICE; STATUS_NOT_OWNER and others: it may not; -EINPROGRESS: not known
+ * yet.
+ */
 int conn_check_qp(struct id *id, const char *device, uint32_t qpn);
-/* id_connect(), for a plan too. */
+/* As id_connect(), but also for an id with a plan. */
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece);
-/* Of what was begun in the client's name: R is a status, with session.failure set, or a negative errno. */
+/*
+ * Notifies the client that a step failed which the broker began for it. R is a status, with session.failure
+ * set, or a negative errno.
+ */
 void conn_tell_failure(struct id *id, enum rdma_cm_event_type type, int r);
-/* The way leads where the plan says, by INIT, which is what the QP needs; or else there is no plan any more. */
+/*
+ * True: the route uses the device, port and P_Key (from INIT, the QP attributes) that the plan expects.
+ * False: there is no plan, or it did not match and was dropped.
+ */
 bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init);
 /*
- * What policy says to it. EARLY: with what is known before the address is resolved, which may not be enough.
- * SRC and DST, where they are not NULL, are what the id does not know yet.
+ * Decides whether the id may connect. EARLY: before the address is resolved, when the known facts may not
+ * suffice. SRC and DST, if not NULL, are addresses that the id does not have yet.
  */
 int conn_decide(struct id *id, bool early, const struct sockaddr *src, const struct sockaddr *dst,
 		struct policy_verdict *ret);
 int conn_choose_tos(const struct id *id, const struct policy_rule *rule); /* -1: the kernel's */
-/* VERDICT, which allows it, is all there is to decide: its settings are applied, as far as they still can. */
+/* VERDICT allows the id: sets its rule and applies the rule's settings, as far as they can still be changed. */
 int conn_admit(struct id *id, const struct policy_verdict *verdict);
-/* What the id's rule gives it, set; nothing where no rule has decided yet. */
+/* Applies the settings of the id's rule. No effect while no rule has decided. */
 int conn_apply_settings(struct id *id);
 /*
- * renew.c: an id that an earlier policy has decided over is decided over by the one in force, and gets its
- * rule; nothing where that was the one. Returns 0, a status or a negative errno.
+ * renew.c: if an earlier policy decided about the id, the policy in force decides again, and the id gets its
+ * rule. No effect if the policy in force has decided already. Returns 0, a status or a negative errno.
  */
 int id_renew(struct id *id); /* before its route is resolved */
-int id_renew_connect(struct id *id); /* the route too has to be what the rule allows */
-/* A request. Unless 0 is returned its peer was turned away, and it has failed. */
+int id_renew_connect(struct id *id); /* the rule must also allow the route's TOS */
+/* For a connection request. Unless the result is 0, the peer was rejected and the id is FAILED. */
 int id_renew_accept(struct id *id);
-/* What caps the client's wishes: NULL: nothing does. */
+/* The settings that limit the client's connection parameters; NULL: none do. */
 const struct policy_settings *id_get_caps(const struct id *id);

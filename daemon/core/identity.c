@@ -32,7 +32,7 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 		gids = p;
 		if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &len) == 0)
 			break;
-		if (errno != ERANGE) /* else LEN now says how much is needed */
+		if (errno != ERANGE) /* else LEN is now the size that is needed */
 			return -errno;
 	}
 	gids[0] = primary;
@@ -42,8 +42,8 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 }
 
 /*
- * SO_PEERPIDFD stands for the process that connected, whatever has become of it. Without it the process is found
- * by its pid, which may have been given to another one since: then it is not known yet whose pid it is.
+ * SO_PEERPIDFD gives a pidfd of the process that connected, even if that has ended. Without it the process is
+ * found by its pid, which may have been reused since. So PROVEN stays false then.
  */
 static int get_pidfd(struct identity *identity, int sock)
 {
@@ -68,7 +68,7 @@ void identity_set_unit(struct identity *identity, int r, char *unit)
 
 	if (r == -ENODATA)
 		found = strdup("");
-	/* By the time of asking, the pid may have been another's. */
+	/* If the process has ended, the pid may have been another one's during the look-up. */
 	if ((r >= 0 || r == -ENODATA) && identity_is_alive(identity))
 		identity->unit = TAKE_PTR(found);
 }
@@ -89,13 +89,14 @@ int identity_init(struct identity *identity, int sock)
 }
 
 /*
- * The proof is a socket that listens, and is bound to a name which nobody could know before PIDFD was opened. So
- * listen() was called after that, and SO_PEERCRED of such a socket names who called it. If that was our pid, and
- * the process of PIDFD is still alive now, then it was that process: no other could have its pid meanwhile.
+ * The proof is a listening socket that is bound to a name which nobody could know before PIDFD was opened. So
+ * listen() was called after that, and SO_PEERCRED of a listening socket names the process that called it. If
+ * this has our pid, and the process of PIDFD is still alive now, then both are the same: no other process
+ * could have the pid in between.
  *
- * The sender that SCM_CREDENTIALS names would not do, however late the packet came: root of a pid namespace, which
- * any user can be, may name another process of it, and the kernel looks for that when sendmsg() begins. A sendmsg()
- * that waits can outlive the process whose pid it bears.
+ * SCM_CREDENTIALS would not be a proof, however late the packet came. Root of a pid namespace, which any user
+ * can become, may name another process of the namespace as the sender, and the kernel looks that process up
+ * when sendmsg() begins. A sendmsg() that blocks can outlive the process whose pid it carries.
  */
 
 const char *identity_ask(struct identity *identity)
@@ -133,9 +134,9 @@ static bool has_name(int fd, const char *name)
 }
 
 /*
- * FD can be anything: nothing is asked of it that takes a lock which its sender could hold, such as the address of
- * an IP socket. One that was connected bears its peer's credentials, which can be as old as the peer; hence the
- * question whether it listens.
+ * FD can be anything. So no call is made that takes a lock which the sender could hold, as reading the
+ * address of an IP socket does. A connected socket has its peer's credentials, which can be as old as the
+ * peer; so the socket must be a listening one.
  */
 static bool is_proof(const struct identity *identity, int fd)
 {

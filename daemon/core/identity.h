@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Who is at the other end of a Unix socket: the kernel's word, taken when it connected.
+ * Who is at the other end of a Unix socket, as the kernel recorded it when the client connected.
  *
- * User and groups are those of the process that connected, and stay what they are whoever has the socket later. Its
- * pid is known likewise, but it may be another process's by now: the one that connected can pass the socket on and
- * end. Linux tells them apart from 6.5 on (SO_PEERPIDFD). Before, the client has to prove that the process which
- * has the pid now is at the other end: until then, and for good if it does not, the unit is unknown, and nothing
- * that is known by its pid belongs to the client.
+ * User and groups are those of the process that connected, and stay the same whoever has the socket later.
+ * Its pid is recorded too, but may belong to another process by now: the one that connected can pass the
+ * socket on and end. From Linux 6.5 on, SO_PEERPIDFD identifies the process that connected. Before, the
+ * client has to prove that the process which has the pid now is at the other end. Without this proof the unit
+ * is unknown, and nothing that is found by the pid (such as a QP) counts as the client's.
  *
- * A process that has proven who it is can pass the socket on as well. What others then do with it is done in its
- * name, as with everything that it passes on, but only while it lives.
+ * A process that has given the proof can pass the socket on too. What others then do with the socket is done
+ * in its name, as with any descriptor that it passes on, but only while it lives.
  */
 
 #include <stdbool.h>
@@ -21,26 +21,27 @@
 struct identity {
 	uid_t uid;
 	pid_t pid;
-	int pidfd; /* of the process that has PID; -1: there is none, or the kernel does not tell */
+	int pidfd; /* of the process that has PID; -1: none, or the kernel has no pidfd for it */
 	bool proven; /* that process is the one at the other end */
-	char question[64]; /* asked for the proof; empty: not asked */
+	char question[64]; /* the name to use for the proof; empty: none requested */
 	gid_t *gids; /* primary and supplementary */
 	size_t n_gids;
-	char *unit; /* systemd's, "": in none; NULL: could not be found out */
+	char *unit; /* systemd's; "": in none; NULL: not known */
 };
 
 int identity_init(struct identity *identity, int sock);
 void identity_done(struct identity *identity);
 /*
- * What to ask the client for: a descriptor of a Unix socket that listens, bound to the abstract name that is
- * returned. NULL: nothing, for it is proven, or cannot be, or was asked for it before.
+ * Begins the proof: returns an abstract name. As the proof, the client has to send a descriptor of a
+ * listening Unix socket that is bound to this name. NULL: it is proven, or cannot be, or the proof was
+ * requested before.
  */
 const char *identity_ask(struct identity *identity);
-/* FD is the answer, from anybody; -1: none came. Never blocks. */
+/* FD is what the client sent as the proof, and can be anything; -1: it sent none. Never blocks. */
 void identity_prove(struct identity *identity, int fd);
-/* What was found out of PID: R and UNIT, which becomes IDENTITY's, as sd_pid_get_unit() gives them. */
+/* Sets the unit, from the result of sd_pid_get_unit() for PID: R and UNIT. IDENTITY owns UNIT. */
 void identity_set_unit(struct identity *identity, int r, char *unit);
-/* Why it is not known that PID is the client's, for a person; NULL: it is known. */
+/* Why it is not known that PID is the client's, as text for users; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
-/* False once the process is gone: its pid may stand for another by now. */
+/* False once the process is gone: its pid may belong to another one by now. */
 bool identity_is_alive(const struct identity *identity);

@@ -8,8 +8,8 @@
 #include "util/util.h"
 
 /*
- * A session's leases, by device. Until the user can open the device's node the request that asks for it waits, and
- * nobody has opened the lease; then the request is made again, and decided again.
+ * A session's leases, by device. The request that opens a device waits until the user can open the device
+ * node; until then the lease has no opens. Then the request is repeated, and decided again.
  */
 struct lease {
 	struct list link; /* session.leases */
@@ -19,7 +19,7 @@ struct lease {
 	char *device;
 	unsigned n_opens;
 	bool waits;
-	int r; /* what it has come to; 0 or a negative errno */
+	int r; /* its result: 0 or a negative errno */
 };
 
 static struct lease *lease_free(struct lease *lease)
@@ -110,7 +110,7 @@ static void make_wish(struct wish *ret, const char *name)
 	};
 }
 
-/* AGAIN: what is allowed was counted and told already. */
+/* AGAIN: a decision that allows was counted and reported already. */
 static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
 			 struct policy_verdict *ret)
 {
@@ -151,7 +151,7 @@ static int open_new(struct session *session, struct fabric_device *device)
 	return 0;
 }
 
-/* The request that LEASE was made for is made again. */
+/* The request that LEASE was created for is repeated. */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease)
 {
 	struct policy_verdict verdict;
@@ -193,7 +193,7 @@ int session_open_device(struct session *session, const char *name, struct fabric
 	r = find_device(session, name, ret);
 	if (r == 0)
 		lease = find_lease(session, fabric_device_name(*ret));
-	/* What was the first device is another one now. */
+	/* The first device is a different one now. */
 	if (waited && waited != lease)
 		lease_free(waited);
 	if (r != 0)
@@ -228,7 +228,7 @@ int session_close_device(struct session *session, const char *name)
 {
 	struct lease *lease = find_lease(session, name);
 
-	/* A device that was removed took its leases along; closing it then is no mistake. */
+	/* No error if there is no lease: it ended when the device was removed. */
 	if (lease && --lease->n_opens == 0)
 		lease_free(lease);
 	return 0;

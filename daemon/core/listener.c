@@ -8,8 +8,8 @@
 #include "util/util.h"
 
 /*
- * A listener deals the requests that policy admits to its takers. Its only taker is the session that
- * listens; the list is there for listeners that several processes share.
+ * A listener passes the connection requests that policy admits to its takers. So far its only taker is the
+ * session that listens; the list is there for listeners that several processes share.
  */
 struct taker {
 	struct list link; /* listener.takers */
@@ -17,9 +17,9 @@ struct taker {
 };
 
 /*
- * The requests of a listener that wait for the program's answer: the kernel's own backlog counts only what
- * was not read yet, and the daemon reads at once. It outlives the listener for as long as one of them waits,
- * in whatever session that is.
+ * Counts a listener's connection requests that wait for the program's answer. The kernel's own backlog counts
+ * only requests that the daemon has not read, and the daemon reads at once. The backlog outlives the listener
+ * as long as one of them waits, in whatever session.
  */
 struct backlog {
 	unsigned n_refs; /* the listener's, and one of each request that waits */
@@ -35,7 +35,7 @@ struct listener {
 	struct backlog *backlog;
 };
 
-/* Nothing says when the program will answer. */
+/* An estimate: it is not known when the program will answer. */
 #define RETRY_BACKLOG_MS 100
 
 static int backlog_new(struct backlog **ret, unsigned max)
@@ -147,7 +147,7 @@ static int decide_listen(struct id *id, const struct policy_rule **ret)
 		return failure_set_denied(&id->session->failure, &verdict,
 					  "uid %u may not listen on %s", id->session->identity.uid,
 					  wish_object(&wish.wish, object));
-	/* It may have been bound under an earlier policy. */
+	/* The id may have been bound under an earlier policy. */
 	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on");
 	if (r != 0)
 		return r;
@@ -172,7 +172,7 @@ int id_listen(struct id *id, unsigned backlog)
 		r = wait_for_devices(id->session, "listen");
 	if (r != 0)
 		return r;
-	/* As the kernel does for an id that nobody bound. */
+	/* As the kernel does for an id that is not bound. */
 	if (id->state == ID_IDLE) {
 		r = id_bind_any(id);
 		if (r != 0)
@@ -195,8 +195,9 @@ int id_listen(struct id *id, unsigned backlog)
 		backlog = max;
 
 	/*
-	 * Under librdmacm a small backlog makes peers wait, for the kernel drops what is past it and they ask again. Here
-	 * they would be rejected: so it does not count by itself for less than the default, and a rule's does.
+	 * With librdmacm a small backlog only makes peers wait: the kernel drops the requests beyond it, and
+	 * the peers send them again. Here they would be rejected. So a client's backlog below the default
+	 * counts as the default here, unless the rule sets a backlog.
 	 */
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
@@ -227,7 +228,7 @@ void listener_set_id(struct listener *listener, struct id *id, struct charge *ch
 	listener->owner.session = id->session;
 }
 
-/* The least loaded will come with shared listeners; one taker is always the next. */
+/* There is only one taker so far. Shared listeners will choose the least loaded one. */
 static struct session *next_taker(struct listener *listener)
 {
 	return container_of(list_first(&listener->takers), struct taker, link)->session;
@@ -240,7 +241,7 @@ static void turn_away(const struct listener *listener, struct fabric_id *request
 	size_t max = id_is_datagram(listener->id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
 	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
 
-	/* If the reject cannot be sent, freeing the request rejects it without words. */
+	/* If the reject cannot be sent, freeing the request rejects it without private data. */
 	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
 	fabric_id_free(request);
 }
@@ -255,7 +256,10 @@ void listener_turn_away(struct id *request, enum refusal_code code, uint32_t ret
 	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
 }
 
-/* A datagram QP talks to everybody: what it needs to know of its peer comes with each send. */
+/*
+ * A datagram QP has no single peer: each send names its destination. So only the attributes for INIT are
+ * needed.
+ */
 int listener_fill_request(struct id *request, struct session_event *event)
 {
 	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init);
@@ -290,7 +294,7 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 	ret->wish.addrs[1] = (struct sockaddr *)&ret->info.local;
 }
 
-/* Past the listener's backlog it is refused as past a limit of RULE, which allows it. */
+/* RULE allows the request. Beyond the listener's backlog it is refused as if a limit of RULE were reached. */
 static int check_backlog(const struct listener *listener, struct session *session,
 			 const struct wish *wish, const struct policy_rule *rule)
 {
@@ -304,7 +308,7 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 	return decide_busy(session, wish, rule, tally, &overflow);
 }
 
-/* 0; or the request was turned away: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or negative. */
+/* 0; or the peer was rejected: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative errno. */
 static int admit(struct listener *listener, struct session *session, struct fabric_event *event,
 		 const struct policy_rule **ret_rule, struct admitted *ret)
 {
@@ -370,7 +374,7 @@ void listener_on_request(struct listener *listener, struct fabric_event *event)
 	if (r == 0)
 		r = listener_fill_request(id, &out);
 	if (r != 0) {
-		/* The peer gave up in between, or the device is going. */
+		/* The peer gave up in the meantime, or the device is being removed. */
 		id_free(id);
 		return;
 	}

@@ -4,11 +4,11 @@
 
 #include "core/loglimit.h"
 
-/* An element that finds no memory is left out, and found missing by its caller. */
+/* Without memory uthash leaves the new element out of its table; the caller checks for that (hh.tbl). */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Hashed as it lies there: without gaps. */
+/* Its bytes are hashed, so it must have no padding. */
 struct key {
 	uint64_t rule;
 	uint64_t uid;
@@ -37,7 +37,7 @@ void log_limits_init(struct log_limits *limits)
 	list_init(&limits->pending);
 }
 
-/* Who has no pair is not kept. */
+/* Frees a user who has no pairs. */
 static void put_user(struct log_limits *limits, struct log_user *user)
 {
 	if (user->n > 0)
@@ -168,11 +168,11 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 		pair = add(limits, &key);
 	}
 	if (!pair) {
-		/* Nobody counts it: rather too many lines than one too few. */
+		/* Without memory nothing is counted: one line too many is better than a missing one. */
 		limits->spare = (struct ratelimit){ 0 };
 		return &limits->spare;
 	}
-	/* The line that is logged now begins its window: it is the youngest. */
+	/* The line that is logged now begins a new window, so the pair is the newest of both lists. */
 	list_remove(&pair->link);
 	list_insert(&limits->limiting, &pair->link);
 	list_remove(&pair->of_user);

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * How much is logged about each user: a rate limit for every pair of a user and a rule, exact, so that no
- * pair's lines ever keep out those of another one. A pair's first line always passes.
+ * Rate limits for log lines about users. Each pair of a user and a rule has its own exact limit, so that one
+ * pair's lines never suppress those of another. A pair's first line always passes.
  *
  *   limiting  its window of 10 s is running
- *   pending   its window is over, and how many lines were left out is to be told with its next one
- *   dropped   its window is over, and there is nothing to tell: a pair that is not known is as good
+ *   pending   its window is over; its next line will report how many were left out
+ *   dropped   its window is over and no line was left out, so the pair need not be kept
  *
- * A user may have a range of 65536 uids, and a policy thousands of rules: there are LOG_LIMITS_MAX pairs at
- * most. The next one takes the place of the oldest that is pending, or else of the oldest of the user
- * who has most. What that one had to tell is logged then, and its next line is a first line again: it can be
- * logged too often for this, but it cannot be missing.
+ * A user may have a range of 65536 uids, and a policy thousands of rules, so there are at most LOG_LIMITS_MAX
+ * pairs. A new pair then replaces the oldest pending pair, or else the oldest pair of the user with most
+ * pairs. The replaced pair's count of left-out lines is logged at once, and its next line counts as a first
+ * line again. So there may be too many of its lines in the log, but its first line is never missing.
  */
 
 #include <stdint.h>
@@ -29,13 +29,13 @@ struct log_user;
 struct log_limits {
 	struct log_limit *pairs; /* a uthash table, by user and rule */
 	struct log_user *users; /* likewise, by uid: those who have pairs */
-	struct list limiting; /* log_limit.link, whose window began first at the front */
-	struct list pending; /* log_limit.link, whose window was over first at the front */
-	struct ratelimit spare; /* of a pair that finds no memory */
+	struct list limiting; /* log_limit.link, in the order in which their windows began */
+	struct list pending; /* log_limit.link, in the order in which their windows ended */
+	struct ratelimit spare; /* for a pair without memory */
 };
 
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
-/* RULE is any number that stands for no other rule. What is returned is for the next line only. */
+/* RULE is a number that is unique to the rule. The returned limit is for the next line only. */
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule);
 unsigned log_limits_count(const struct log_limits *limits);

@@ -13,18 +13,18 @@ enum decision {
 	DECISION_ALLOWED,
 	DECISION_REJECTED, /* by a rule */
 	DECISION_NO_RULE,
-	DECISION_BUSY, /* allowed, and then refused for a limit of the rule */
+	DECISION_BUSY, /* allowed, but then refused by a limit of the rule */
 	_DECISION_MAX,
 };
 
-/* The steps of a connection, by the names that cmtime(1) has for them, as the daemon sees them. */
+/* The steps of a connection as the daemon sees them, with the names of cmtime(1). */
 enum phase {
 	PHASE_RESOLVE_ADDR,
 	PHASE_RESOLVE_ROUTE,
-	PHASE_CONNECT, /* asked until the peer's answer came */
-	PHASE_ACCEPT, /* from the request until the program has accepted */
-	PHASE_ESTABLISH, /* from the answer, here or from the peer, until it was confirmed */
-	PHASE_DISCONNECT, /* asked until the peer's answer came */
+	PHASE_CONNECT, /* from the request until the peer's answer */
+	PHASE_ACCEPT, /* from the connection request until the program has accepted */
+	PHASE_ESTABLISH, /* from the accept, sent or received, until it was confirmed */
+	PHASE_DISCONNECT, /* from the request until the peer's answer */
 	_PHASE_MAX,
 };
 
@@ -33,6 +33,6 @@ enum phase {
 struct metrics {
 	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
 	uint64_t refusals[_STATUS_MAX]; /* of requests, by enum status */
-	uint64_t events[METRICS_N_EVENTS]; /* told to clients */
+	uint64_t events[METRICS_N_EVENTS]; /* sent to clients */
 	struct histogram phases[_PHASE_MAX];
 };

@@ -7,13 +7,14 @@
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /*
- * What a client may ask for, and until when, as the kernel has it. TOS and REUSEADDR are the policy's to
- * give; what is asked before a rule has decided is noted. The others go to the kernel as they are.
+ * The options that a client may set, and in which states, as in the kernel. Policy decides about TOS and
+ * REUSEADDR: a value that is requested before a rule has decided is only stored. The other options are passed
+ * to the kernel.
  */
 static const struct option {
 	int option;
 	const char *name;
-	int max; /* 1: a boolean, every other number is yes */
+	int max; /* 1: a boolean, every number but 0 is true */
 	unsigned states;
 } options[] = {
 	{ RDMA_OPTION_ID_TOS, "TOS", 255, ANY },
@@ -72,7 +73,7 @@ int id_set_option(struct id *id, int number, int value)
 	case RDMA_OPTION_ID_AFONLY:
 		return set_in_kernel(id, option, value, &id->afonly);
 	default:
-		/* What policy forces stays, whatever is asked for. */
+		/* A value that policy sets stays in force; the client's is ignored. */
 		if (id->rule && !id->listener && id->rule->settings.ack_timeout >= 0)
 			return 0;
 		return set_in_kernel(id, option, value, &id->ack_timeout);

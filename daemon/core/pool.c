@@ -17,7 +17,7 @@ struct dest {
 	struct list spares; /* spare.link, the oldest first */
 	unsigned n_spares;
 	unsigned n_wanted;
-	uint64_t used_ms; /* CLOCK_MONOTONIC: when a client last went there; 0: the place is free */
+	uint64_t used_ms; /* CLOCK_MONOTONIC: when it was last connected to; 0: the slot is free */
 };
 
 struct spare {
@@ -33,10 +33,10 @@ struct spare {
 
 struct pool {
 	struct core *core;
-	sd_event_source *filler; /* runs when there is nothing else to do */
-	bool waits; /* till no connection is being made, or the clock ticks */
-	bool late; /* it has ticked */
-	sd_event_source *clock; /* runs while there is something to get old */
+	sd_event_source *filler; /* runs when the loop is idle */
+	bool waits; /* the filler waits until no connection is being made, or the clock ticks */
+	bool late; /* the clock has ticked meanwhile: the filler waits no longer */
+	sd_event_source *clock; /* runs while a destination is in use */
 	unsigned max;
 	unsigned keep_ms, tick_ms;
 	unsigned n_spares; /* ready or not */
@@ -50,7 +50,10 @@ static bool is_same(const struct pool_key *a, const struct pool_key *b)
 	       memcmp(&a->src, &b->src, sizeof(a->src)) == 0;
 }
 
-/* One place for each key: of two that have the same the younger gets it, once the older one rests. */
+/*
+ * A key has one slot, by its hash. Of two keys with the same slot the newer one gets it, once the older one
+ * is unused.
+ */
 static struct dest *place_of(struct pool *pool, const struct pool_key *key)
 {
 	const uint8_t *p = (const uint8_t *)&key->dst;
@@ -96,7 +99,10 @@ static void dest_clear(struct dest *dest)
 	dest->used_ms = 0;
 }
 
-/* The way there has to be found out by somebody who is told what is wrong with it. */
+/*
+ * Makes no more spares for the destination: the next connect has to resolve it, so that a client gets the
+ * error.
+ */
 static void give_up(struct spare *spare)
 {
 	struct dest *dest = spare->dest;
@@ -126,7 +132,7 @@ static void on_event(void *userdata, struct fabric_event *event)
 		spare->pool->counts.n_ready++;
 		return;
 	default:
-		/* Not found, or no longer true: its device or its address is gone. */
+		/* Not resolved, or no longer valid: its device or its address is gone. */
 		give_up(spare);
 	}
 }
@@ -165,7 +171,10 @@ static int make_spare(struct pool *pool, struct dest *dest)
 	return r;
 }
 
-/* One at a time: whoever comes meanwhile is not to wait for more. Nor is who waits for a peer's answer. */
+/*
+ * Makes one spare at a time, so that a client that comes meanwhile waits for no more than one. None is made
+ * during a handshake, which would be delayed too.
+ */
 static int on_idle(sd_event_source *source, void *userdata)
 {
 	struct pool *pool = userdata;
@@ -194,14 +203,17 @@ static void tick_later(struct pool *pool)
 	sd_event_source_set_enabled(pool->clock, SD_EVENT_ONESHOT);
 }
 
-/* As it is, if it runs already: who comes often must not keep it from ever coming to its end. */
+/* A clock that runs is not restarted: otherwise frequent calls would keep it from ever ticking. */
 static void start_clock(struct pool *pool)
 {
 	if (sd_event_source_get_enabled(pool->clock, NULL) == 0)
 		tick_later(pool);
 }
 
-/* Spares that nobody came for, one less is wanted each time; destinations that nobody goes to any more. */
+/*
+ * Drops the spares that were not taken in time, and wants one less for each of them; drops destinations that
+ * are no longer used.
+ */
 static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct pool *pool = userdata;
@@ -227,7 +239,7 @@ static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 		else
 			is_used = true;
 	}
-	/* Whoever it is that a peer does not answer: others need not wait for that. */
+	/* A handshake that its peer does not answer must not keep others from getting spares. */
 	pool->late = pool->waits;
 	pool_on_quiet(pool);
 	if (is_used)
@@ -359,7 +371,7 @@ void pool_on_quiet(struct pool *pool)
 
 void pool_on_change(struct pool *pool)
 {
-	/* This may be the last change that is told. */
+	/* There may be no notifications of further changes: then no spares can be kept. */
 	if (!fabric_knows_routes(pool->core->fabric))
 		pool->max = 0;
 	pool_flush(pool);

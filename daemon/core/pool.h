@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Spare ids: addresses and routes resolved ahead, for the destinations that were connected to lately. A
- * client that connects there again gets one, and goes without resolving.
+ * The pool of spares: ids whose address and route were resolved in advance, for destinations of recent
+ * connects. A client that connects there again gets a spare and need not resolve.
  *
- *   pool ── dest, dest, ...    where to: port space, source, destination, as asked for
- *             └── spare, ...   an id of the connection manager, with a route; nobody's yet
+ *   pool ── dest, dest, ...    a destination: port space, source and destination address as requested
+ *             └── spare, ...   an id of the connection manager that has a route, and no owner yet
  *
- * A spare holds what the kernel said of the way there, and nothing of policy: over each connect is decided
- * when it is asked for, as ever. All are dropped when an address, a route, a neighbour or a device changes,
- * and each when it gets old, so that what it says is never much older than what a client would be told.
- * They are made when the daemon has nothing else to do and no connection is being made, or a while after
- * that, as many for a destination as were missed there lately. What clients do is bounded by the settings,
- * and costs others nothing but their spares.
+ * A spare holds only the kernel's resolution, nothing of policy: each connect is decided when it is
+ * requested. All spares are dropped when an address, a route, a neighbour or a device changes, and each one
+ * when it gets old, so that its route is never much older than one resolved for the client would be. Spares
+ * are made when the loop is idle and no connection is being made; if that does not happen, after the next
+ * tick of the pool's clock. A destination gets as many as were recently missed there. The settings bound what
+ * clients can cause; a client can at most displace other clients' spares.
  */
 
 #include <stdbool.h>
@@ -28,9 +28,9 @@ struct spare;
 
 #define POOL_DESTS 64
 #define POOL_DEPTH 16 /* spares for one destination */
-#define POOL_KEEP_MS 10000 /* after that they are old */
+#define POOL_KEEP_MS 10000 /* spares are dropped at this age */
 
-/* What a spare is for. */
+/* Where a spare leads. */
 struct pool_key {
 	enum rdma_port_space ps;
 	struct sockaddr_storage src; /* ss_family 0: any; its port is 0 */
@@ -40,34 +40,37 @@ struct pool_key {
 struct pool_counts {
 	unsigned n_ready;
 	uint64_t n_taken;
-	uint64_t n_missed; /* there was none */
-	uint64_t n_dropped; /* without having been taken: too old, or no longer true */
+	uint64_t n_missed; /* connects that found none */
+	uint64_t n_dropped; /* not taken: too old, or no longer valid */
 };
 
-int pool_new(struct pool **ret, struct core *core); /* of none, until it is said how many */
+int pool_new(struct pool **ret, struct core *core); /* without spares until pool_set_limits() */
 struct pool *pool_free(struct pool *pool);
 /*
- * At most MAX spares at a time; 0: none are made, none are given out. They are old after KEEP_MS, which is
- * looked at each tenth of it.
+ * At most MAX spares at a time; 0: none are made, none are given out. Spares older than KEEP_MS are dropped;
+ * their age is checked every KEEP_MS / 10.
  */
 void pool_set_limits(struct pool *pool, unsigned max, unsigned keep_ms);
 
-/* One that is ready, with what it was resolved to; NULL: there is none. It stays the pool's. */
+/* A spare that is ready; NULL: there is none. It stays in the pool. */
 struct spare *pool_find(struct pool *pool, const struct pool_key *key);
 struct fabric_id *spare_get_fabric(const struct spare *spare);
 int spare_get_tos(
-	const struct spare *spare); /* that its route was resolved with; -1: the kernel's */
-const struct ibv_qp_attr *spare_get_init(const struct spare *spare); /* of its QP, for INIT */
+	const struct spare *spare); /* the TOS that its route was resolved with; -1: the kernel's */
+const struct ibv_qp_attr *spare_get_init(const struct spare *spare); /* QP attributes for INIT */
 
-/* SPARE's id is the caller's from now on, and one more will be made. */
+/* Takes SPARE out of the pool: the caller owns the returned id. The pool will make another spare. */
 struct fabric_id *pool_take(struct pool *pool, struct spare *spare);
-/* A connection is made over KEY's way, resolved with TOS, for want of a spare: the next one is to have it. */
+/*
+ * There was no spare for a connect to KEY, whose route was resolved with TOS: a spare is made for the next
+ * connect.
+ */
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
 
-/* No connection is being made now: there is time to make spares. */
+/* No connection is being made now, so spares can be made. */
 void pool_on_quiet(struct pool *pool);
 
-/* What was resolved may not be true any more. */
+/* Addresses, routes or devices have changed: drops all spares. */
 void pool_on_change(struct pool *pool);
 void pool_flush(struct pool *pool);
 

@@ -4,13 +4,14 @@
 #include "core/id.h"
 
 /*
- * A connection that is not made yet does not exist, and what exists is all that OnReload=keep keeps. So an
- * id whose address was resolved, or whose request came, before the policy was replaced is decided over once
- * more when it connects or accepts. It gets the rule that decides then, with its limits and settings. What
- * of these cannot be changed any more has to be as the rule wants it.
+ * OnReload=keep keeps only connections that exist. An id whose address was resolved, or whose connection
+ * request came, before the policy was replaced has no connection yet. So policy decides about it again when
+ * it resolves its route, connects or accepts. The id gets the rule of that decision, with its limits and
+ * settings. If a setting can no longer be changed and the rule does not allow its value, the connect or
+ * accept is refused.
  */
 
-/* There is nothing to wait for. */
+/* The peer can retry almost at once: nothing has to happen first. */
 #define RETRY_MS 100
 
 static bool is_decided(const struct id *id)
@@ -18,7 +19,10 @@ static bool is_decided(const struct id *id)
 	return id->policy == id->session->core->policy;
 }
 
-/* What was admitted already, by another rule: a connection that is held back, or a request. */
+/*
+ * Renews the admission, by RULE, of what another rule has admitted: a connection that is held back, or a
+ * connection request.
+ */
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule)
 {
 	struct core *core = id->session->core;
@@ -29,7 +33,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 
 	if (!id->admitted.tally || id->admitted.tally == tally)
 		return 0;
-	/* It is just being answered. */
+	/* The request is being answered now, so it does not count as pending. */
 	settings.pending = 0;
 	r = decide_admit_within(id->session, wish, rule, &settings, tally, id->admitted.pending,
 				&admitted);
@@ -40,7 +44,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 	return 0;
 }
 
-/* RULE could have given ID the traffic class TOS. */
+/* True: RULE could have resulted in the traffic class TOS for ID. */
 static bool allows_tos(const struct id *id, const struct policy_rule *rule, int tos)
 {
 	const struct policy_settings *settings = &rule->settings;
@@ -87,7 +91,10 @@ static bool allows_cap(int told, int cap)
 	return cap < 0 || (told >= 0 && told <= cap);
 }
 
-/* The program has set its QP up already, by what it was told with the request. */
+/*
+ * True: RULE allows what the connection request's event contained, by which the program may have set up its
+ * QP already.
+ */
 static bool allows_what_was_told(const struct id *id, const struct policy_rule *rule)
 {
 	static const struct policy_settings none = {

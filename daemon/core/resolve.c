@@ -10,13 +10,13 @@
 #include "util/util.h"
 
 /*
- * The way to the peer: address and route, and what was asked for to be done once it is known. Who comes with
- * a plan finds its way in the pool, if it was gone lately.
+ * Resolves the peer's address and the route, and starts the connect that was requested to follow (the plan).
+ * A connect with a plan may reuse the route of a spare from the pool.
  */
 
 /*
- * The kernel can miss the answer to a neighbour request that comes between its look at the neighbour and
- * its going to sleep, and then sleeps until its timeout. So it is given no more than this at once.
+ * The kernel misses a neighbour's reply that comes between its check of the neighbour entry and its going to
+ * sleep, and then sleeps until its timeout. So each attempt gets at most this timeout.
  */
 #define RESOLVE_SLICE_MS 1000
 
@@ -100,13 +100,15 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 	return 0;
 }
 
-/* What a rule sets goes into the route; of all that only the traffic class is known of a spare's. */
+/*
+ * A rule's TOS and ACK timeout become part of the route. A spare's route has a known TOS, but no ACK timeout.
+ */
 static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
 {
 	return conn_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
 }
 
-/* The plan is done with, unless it has to be found out first whose its QP is: then this is called again. */
+/* Connects as planned, and frees the plan. If the QP's owner must be looked up first, this is called again. */
 static void follow_plan(struct id *id)
 {
 	struct plan *plan = id->plan;
@@ -121,7 +123,7 @@ static void follow_plan(struct id *id)
 		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
 }
 
-/* The spare is asked about as if it were ours already: who may not have it leaves it where it is. */
+/* Decides as if the id had the spare already. The spare stays in the pool, also if it may not be used. */
 static int decide_over_spare(struct id *id, const struct spare *spare, const struct plan *plan,
 			     struct policy_verdict *ret_verdict, bool *ret_suits)
 {
@@ -136,7 +138,7 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
 		     (ret_verdict->answer != POLICY_ALLOW ||
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
-	/* First what may take more than this turn: then all of this is done again. */
+	/* The QP check comes first: it may take more than this turn, and then all of this is repeated. */
 	if (*ret_suits)
 		r = conn_check_qp(id, plan->device, plan->param.qp_num);
 	if (*ret_suits && r == 0)
@@ -145,7 +147,7 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	return r;
 }
 
-/* *RET: there was one, and what is returned is the end of it. */
+/* *RET true: a spare suits, and the returned value is the result of the request. */
 static int connect_spare(struct id *id, const struct pool_key *key, const struct plan *plan,
 			 bool *ret)
 {
@@ -201,7 +203,7 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 	}
 	if (r != 0 || done)
 		return r;
-	/* As the kernel does: bound it is, and stays. */
+	/* As in the kernel, an id that is bound keeps its address. */
 	if (id->state == ID_BOUND)
 		src = NULL;
 	r = conn_decide(id, true, src, dst, &verdict);

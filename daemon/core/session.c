@@ -15,7 +15,7 @@
 
 DEFINE_CLEANUP(struct session *, session_free)
 
-#define FDS_OF_A_SESSION 1 /* but for its socket */
+#define FDS_OF_A_SESSION 1 /* its pidfd; the caller charges its socket */
 
 int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, const char *what, const char *key)
@@ -110,7 +110,7 @@ bool session_end(struct session *session, unsigned max)
 	return !id;
 }
 
-/* Those that come to wait again are not asked again. */
+/* A session that begins to wait again meanwhile is not resumed a second time. */
 void session_resume_all(struct list *waiting)
 {
 	struct list resumed, *l;
@@ -134,12 +134,12 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
-	/* Who came no further than hello was never told of. */
+	/* A session without permits was never reported as opened. */
 	if (session->permits && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
 	session_end(session, UINT32_MAX);
-	/* What came while it was ending. */
+	/* Free the ids that were added while it was ending. */
 	session->walk = (struct session_walk){ 0 };
 	session_end(session, UINT32_MAX);
 	handles_done(&session->requests);
@@ -161,7 +161,7 @@ struct session *session_free(struct session *session)
 	return NULL;
 }
 
-/* Nobody has asked for it yet: a no is no incident. */
+/* The client has not requested this operation, so a rejection is neither counted nor reported. */
 static bool may(struct session *session, enum policy_operation operation, const char *what)
 {
 	struct wish wish = { .question = { .operation = operation, .port = -1 }, .what = what };
@@ -173,12 +173,12 @@ static bool may(struct session *session, enum policy_operation operation, const 
 	return verdict.answer == POLICY_ALLOW;
 }
 
-/* What needs no rule for sessions: who looks after the broker has to get in. */
+/* These permits need no rule for sessions: admins and observers must always get in. */
 static unsigned permits_over_others(struct session *session)
 {
 	uid_t uid = session->identity.uid;
 
-	/* Who could change the policy anyway needs no rule. */
+	/* Root and the daemon's own user could change the policy anyway, so they need no rule. */
 	if (uid == 0 || uid == geteuid() || may(session, POLICY_ADMIN, "administration"))
 		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
 	return may(session, POLICY_OBSERVE, "observation") ? SESSION_PERMIT_OBSERVE : 0;
@@ -195,7 +195,7 @@ static int greet(struct session *session)
 	session->permits |= permits_over_others(session);
 
 	decide_ask(session, &wish, &verdict);
-	/* Who looks at the status needs no session rule, and being without one is no incident. */
+	/* An admin or observer needs no session rule. A missing one is neither counted nor reported. */
 	if (verdict.answer != POLICY_ALLOW && session->permits)
 		return 0;
 	decide(session, &wish, &verdict);
@@ -210,11 +210,11 @@ static int greet(struct session *session)
 		session->policy = policy_ref(core->policy);
 		session->rule = verdict.rule;
 	}
-	/* Whoever comes to see why all are busy is let in. */
+	/* Admins and observers get in even if a limit of the session rule is reached. */
 	return session->permits ? 0 : r;
 }
 
-/* Its user will wonder why a rule does not match, or a QP is refused. */
+/* Logged because it explains why rules for units do not match and QPs are refused. */
 static void tell_doubt(struct session *session)
 {
 	const struct identity *identity = &session->identity;
@@ -246,7 +246,7 @@ int session_find_unit(struct session *session)
 		return -EINPROGRESS;
 	if (session->unit_asked || !identity->proven || identity->pid <= 0)
 		return 0;
-	/* Who waits for that has a session, but for what it may do. */
+	/* A client that waits for the look-up uses a session already, so it is charged now. */
 	r = charge_session(session);
 	if (r != 0)
 		return r;

@@ -22,10 +22,10 @@ struct session;
 struct unit_lookup;
 struct watch;
 
-/* What a session may ask for. Given by session_greet(). */
+/* The kinds of requests that a session may make. Set by session_greet(). */
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* ids and devices: policy operation "session" */
-	/* Changing others: policy operation "admin"; always root and the daemon's own user. */
+	/* Changing others: policy operation "admin"; root and the daemon's own user always have it. */
 	SESSION_PERMIT_ADMIN = 1 << 1,
 	SESSION_PERMIT_OBSERVE = 1 << 2, /* seeing others: policy operation "observe"; all admins */
 };
@@ -34,7 +34,7 @@ enum session_permit {
 
 struct qp_attr {
 	struct ibv_qp_attr attr;
-	int mask; /* 0: not there */
+	int mask; /* 0: not set */
 };
 
 struct session_event {
@@ -43,39 +43,45 @@ struct session_event {
 	const struct fabric_event *fabric;
 	int status;
 	enum rdma_cm_event_type type;
-	struct qp_attr init, rtr, rts; /* what the client will want to know next */
-	const struct failure *failure; /* where the broker refused, else NULL */
+	struct qp_attr init, rtr, rts; /* for the client's next steps */
+	const struct failure *failure; /* the broker's refusal; NULL: none */
 	const struct sockaddr *group; /* MULTICAST_JOIN, MULTICAST_ERROR; else NULL */
-	const struct policy_settings *caps; /* of what the client may ask for; NULL: none */
-	bool quiet; /* the client is not told: it has asked for what comes next */
-	bool with_info; /* what the id is bound to goes with it */
+	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
+	bool quiet; /* not sent to the client, which has requested the next step already */
+	bool with_info; /* carries the id's addresses, device and port */
 };
 
 struct session_ops {
 	/* Must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
-	/* ID is being freed, and some of its events wait to be sent: see id.events. May be called while SESSION ends. */
+	/*
+	 * ID is being freed while some of its events wait to be sent (id.events). May be called while the
+	 * session ends.
+	 */
 	void (*forget)(void *userdata, struct id *id);
-	/* Policy does not want the session any more: it is to be freed, but not from within this call. */
+	/* Policy or an admin ends the session: it is to be freed, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
-	 * A request that ended in -EINPROGRESS can be made again, with everything as it is then. Must not do so from
-	 * within this call.
+	 * The request that ended in -EINPROGRESS can be repeated; it is decided anew. Must not be repeated
+	 * from within this call.
 	 */
 	void (*resume)(void *userdata);
-	/* What a session that watches is told. Must not free it, nor fail it because it does not read. */
+	/*
+	 * A notice for a session that watches. Must not free the session, nor end it because its client does
+	 * not read.
+	 */
 	void (*notice)(void *userdata, const struct notice *notice);
 };
 
-/* Over a session's ids, some now and some later. All zero: at its beginning. */
+/* A walk over a session's ids that can be interrupted. All zero: at its beginning. */
 struct session_walk {
-	uint32_t request, id; /* the last ones that were looked at */
+	uint32_t request, id; /* the last ones visited */
 };
 
 struct session {
 	struct core *core;
 	struct list link; /* core.sessions */
-	uint64_t number; /* for people and logs */
+	uint64_t number; /* shown to users and in logs */
 	struct identity identity;
 	unsigned permits;
 	const struct session_ops *ops;
@@ -84,79 +90,91 @@ struct session {
 	struct handles ids; /* numbered by the client */
 	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
 	struct list leases; /* lease.link, see lease.c */
-	struct lease *opening; /* its request waits for this one; NULL: for none */
+	struct lease *opening; /* the lease that its request waits for; NULL: none */
 	struct list
 		waiting; /* waits.sessions or server.reloading, while its request waits for that */
-	struct wait wait; /* for the fabric, of its last request that had to */
-	uint64_t reload_ticket; /* of its request */
-	bool makes_id; /* its request has to make its id first, and could not yet */
+	struct wait wait; /* of its last request that had to wait for the fabric */
+	uint64_t reload_ticket; /* of its reload request, see server_reload() */
+	bool makes_id; /* its request has to create its id first, and could not yet */
 	bool unit_asked;
 	struct unit_lookup *unit_lookup; /* NULL: none is under way */
 	struct charge charge;
-	uint64_t since_ms; /* CLOCK_MONOTONIC: when it came */
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when it began */
 	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
 	const struct policy_rule *rule;
-	struct charge fds; /* its process; its socket is the caller's */
+	struct charge fds; /* for its pidfd; the caller charges its socket */
 	struct admitted admitted;
 	struct failure failure; /* why the last request was refused */
 	uint64_t
 		last_request; /* number of the one that is being carried out, from 1; 0: none was */
 	struct watch *watch; /* NULL: it does not watch */
 	char end_reason[96]; /* why it ends; empty: its client has gone */
-	bool ending; /* and its ids with it */
-	struct session_walk walk; /* by who ends it, or asks policy about all it has */
-	struct list enforcing; /* core.enforcing, until policy was asked about all of it */
+	bool ending; /* its ids are being freed */
+	struct session_walk walk; /* used by session_end() and by enforce.c */
+	struct list enforcing; /* core.enforcing, until policy has decided about all of it */
 };
 
-/* The requests of all that are on the list WAITING, by session.waiting, can be made again. */
+/* Resumes the requests of all sessions on the list WAITING, which links session.waiting. */
 void session_resume_all(struct list *waiting);
 
-/* Of SOCK's peer, who has to be greeted before it may do anything. 0 or a negative errno. */
+/*
+ * The session of the client at the other end of SOCK. It may do nothing before session_greet(). 0 or a
+ * negative errno.
+ */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);
-/* Ends all its ids and leases. */
+/* Frees all its ids and leases too. */
 struct session *session_free(struct session *session);
-/* It ends, and MAX of its ids at most are freed now. True: none is left. */
+/* Ends the session, and frees at most MAX of its ids now. True: none is left. */
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Finds out which unit the client is in, for the rules, as far as its process is known. 0; -EINPROGRESS, and the
- * session is charged to its user; STATUS_QUOTA; or another negative errno.
+ * Looks up the client's systemd unit, which rules can name, if its process is known. Returns 0; -EINPROGRESS,
+ * then the session is charged to its user; STATUS_QUOTA; or another negative errno.
  */
 int session_find_unit(struct session *session);
 /*
- * Decides what the session may do, and charges it to its user. 0; STATUS_DENIED, STATUS_BUSY or STATUS_QUOTA:
- * nothing; or a negative errno.
+ * Decides what the session may do, and charges it to its user. Returns 0; STATUS_DENIED, STATUS_BUSY or
+ * STATUS_QUOTA: it may do nothing; or a negative errno.
  */
 int session_greet(struct session *session);
 struct ratelimit *session_log_limit(struct session *session);
-/* For those who watch: it will be freed, and not because its client has gone. */
+/*
+ * Sets the reason that sessions which watch will see when this one is freed. Not called if the client has
+ * just disconnected.
+ */
 void session_set_end_reason(struct session *session, const char *why);
 /*
- * AMOUNT of WHAT ("ids") is charged to the session's user. 0, a negative errno, or STATUS_QUOTA with the
- * words for it, which name the limit's KEY ("IdsPerUser=").
+ * Charges AMOUNT of WHAT ("ids") to the session's user. 0, a negative errno, or STATUS_QUOTA with a text that
+ * names KEY ("IdsPerUser=") if the limit per user is reached.
  */
 int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, const char *what, const char *key);
 
-/* For what is new: 0, or STATUS_DRAINING while nothing new is taken. VERB as in "listen". */
+/*
+ * Checks that something new may begin: 0, or STATUS_DRAINING while the broker is draining. VERB as in
+ * "listen".
+ */
 int session_take_new(struct session *session, const char *verb);
 
-/* The next one; NULL: that was the last. Ids may come and go in between. */
+/* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
 struct id *session_next_id(struct session *session, struct session_walk *walk);
 /* STATUS_NO_SUCH_ID, or 0. */
 int session_get_id(struct session *session, uint32_t handle, struct id **ret);
-/* HANDLE 0: a request, a number is chosen. STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0. */
+/*
+ * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here.
+ * STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0.
+ */
 int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
 void session_remove_id(struct session *session, uint32_t handle);
 
 /*
- * Leases. A device that is open already is counted once more. NAME empty: the first device there is. -EINPROGRESS
- * until the client's user can open its node.
+ * Leases. Opens and closes of a device are counted. NAME empty: the first device. -EINPROGRESS until the
+ * client's user can open the device node.
  */
 int session_open_device(struct session *session, const char *name, struct fabric_device **ret);
 int session_close_device(struct session *session, const char *name);
 void session_forget_device(struct session *session, const char *name); /* it was removed */
-/* Leases of devices that policy does not allow any more are ended. */
+/* Ends the leases of devices that policy no longer allows. */
 void session_enforce_leases(struct session *session);
 void session_free_leases(struct session *session);

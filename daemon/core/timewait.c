@@ -17,15 +17,15 @@ struct entry {
 	uint32_t qpn;
 	struct id *id; /* NULL: destroyed before its time was over */
 	uint64_t until_usec;
-	struct list held; /* held.link: who waits for it */
-	sd_event_source *timer; /* runs while somebody waits, or the id is gone */
+	struct list held; /* held.link: what waits for its end */
+	sd_event_source *timer; /* runs once something waits, or the id is gone */
 };
 
 struct held {
 	struct list link; /* entry.held */
 	struct id *id;
 	bool accept;
-	struct fabric_event *request; /* that is accepted: policy may have to look at it again */
+	struct fabric_event *request; /* that is accepted; policy may have to decide again */
 	struct rdma_conn_param param;
 	uint8_t private_data[256];
 };
@@ -86,7 +86,7 @@ static void drop_held(struct held *held)
 	free(held);
 }
 
-/* Freed first: those who waited may come to wait for another. */
+/* Frees the entry first, because what is resumed may begin to wait for another entry. */
 static void release(struct entry *entry)
 {
 	struct list waiting, *l;
@@ -129,7 +129,7 @@ static int start_timer(struct entry *entry, sd_event *loop)
 				 on_timer, entry);
 }
 
-/* As the kernel reckons: 4.096 us * 2^n is near 2^(n - 8) ms. */
+/* As the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. */
 static uint64_t rest_usec(const struct id *id)
 {
 	uint64_t usec = id->qp_timeout > 8 ? 1000ULL << (id->qp_timeout - 8) : 1000;
@@ -137,7 +137,7 @@ static uint64_t rest_usec(const struct id *id)
 	return usec < TIMEWAIT_MAX_USEC ? usec : TIMEWAIT_MAX_USEC;
 }
 
-/* Without memory there is no entry, and at worst a stale reject. */
+/* Without memory there is no entry; at worst a peer rejects the next connection as stale. */
 void timewait_enter(struct id *id)
 {
 	struct timewaits *timewaits = &id->session->core->timewaits;

@@ -16,10 +16,10 @@ struct units {
 
 struct unit_lookup {
 	struct offload_job job;
-	void (*done)(void *userdata, int r, char *unit); /* NULL: nobody wants to know any more */
+	void (*done)(void *userdata, int r, char *unit); /* NULL: cancelled */
 	void *userdata;
 
-	/* The thread's, while it runs: */
+	/* Used only by the thread while it runs: */
 	pid_t pid;
 	char *unit;
 	int r;

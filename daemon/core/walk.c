@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/walk.h"
 
-/* The first whose number is NUMBER or more: the list is in their order. */
+/* The first session whose number is NUMBER or more: the list is in order of the numbers. */
 static struct session *session_from(const struct core *core, uint64_t number)
 {
 	struct list *l;
@@ -15,7 +15,7 @@ static struct session *session_from(const struct core *core, uint64_t number)
 	return NULL;
 }
 
-/* The first whose handle, FIRST for the table's first, is HANDLE or more. */
+/* The first id whose handle is HANDLE or more. FIRST is the handle of the table's first entry. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
 {
 	uint32_t i = handle > first ? handle - first : 0;
@@ -33,7 +33,7 @@ bool walk_next(struct walk *walk, const struct core *core, struct session **ret_
 	struct id *id = NULL;
 
 	for (; session; session = session_from(core, walk->session)) {
-		/* The one that the walk was in is gone. */
+		/* The session that the walk was in is gone. */
 		if (session->number != walk->session)
 			*walk = (struct walk){ .session = session->number };
 		if (walk->id > 0) {

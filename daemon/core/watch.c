@@ -29,7 +29,7 @@ const char *notice_outcome_to_string(enum notice_outcome outcome)
 	return outcomes[outcome];
 }
 
-/* Life */
+/* Creation and destruction */
 
 int session_watch(struct session *session, const struct watch_filter *filter)
 {
@@ -55,7 +55,7 @@ struct watch *watch_free(struct watch *watch)
 	return NULL;
 }
 
-/* Telling */
+/* Notices */
 
 static bool has_port(const struct sockaddr *addr, uint16_t port)
 {
@@ -128,7 +128,7 @@ void watch_decision(const struct session *session, const struct wish *wish,
 	tell(&notice);
 }
 
-/* What this broker has said, or the peer's. */
+/* The reason given by this broker, or by the peer's broker. */
 static const char *reason_of(const struct session_event *event, struct refusal *space)
 {
 	const struct rdma_conn_param *conn = &event->fabric->conn;
@@ -143,7 +143,7 @@ static const char *reason_of(const struct session_event *event, struct refusal *
 
 void watch_cm(const struct session_event *event)
 {
-	/* Of a connect request: whom it comes from. */
+	/* For a connection request, the facts are those of the new id. */
 	const struct id *about = event->request ?: event->id;
 	struct fabric_id_info info = { 0 };
 	struct refusal refusal;
@@ -159,7 +159,7 @@ void watch_cm(const struct session_event *event)
 		.status = event->status,
 	};
 
-	/* Of one that was taken away there is nothing left to ask. */
+	/* A revoked id has no fabric id any more. */
 	if (about->fabric) {
 		fabric_id_get_info(about->fabric, &info);
 		notice.device = info.device;

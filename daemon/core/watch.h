@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Sessions of admins that want to be told of all that happens, as far as it passes their filter: what is
- * decided, the events that clients are told, sessions that come and go. Where nobody watches that costs
- * a look at a list that is empty. A session's watch ends with the session.
+ * Sessions of admins and observers that watch what happens: policy decisions, the events sent to clients,
+ * sessions that begin and end. Each watch has a filter. If nobody watches, the only cost is the check of an
+ * empty list. A session's watch ends with the session.
  */
 
 #include <rdma/rdma_cma.h>
@@ -16,30 +16,30 @@
 #include "util/list.h"
 
 enum notice_kind {
-	NOTICE_DECISION, /* of policy, or of a rule's limits */
-	NOTICE_CM, /* an event that a client is told */
-	NOTICE_SESSION, /* one that has come or gone */
+	NOTICE_DECISION, /* by policy, or by a rule's limit */
+	NOTICE_CM, /* an event for a client */
+	NOTICE_SESSION, /* a session has begun or ended */
 	_NOTICE_KIND_MAX,
 };
 
 enum notice_outcome {
 	NOTICE_ALLOWED,
 	NOTICE_REJECTED,
-	NOTICE_BUSY, /* allowed, and then refused for a limit of the rule */
+	NOTICE_BUSY, /* allowed, but then refused by a limit of the rule */
 	_NOTICE_OUTCOME_MAX,
 };
 
-/* Valid during the call that tells it. */
+/* Valid only during the call of session_ops.notice. */
 struct notice {
 	enum notice_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME */
-	const struct session *session; /* whose it is */
-	const struct id *id; /* NULL: not about one */
-	const struct id *request; /* that a CONNECT_REQUEST brings, else NULL */
+	const struct session *session; /* that it is about */
+	const struct id *id; /* NULL: not about an id */
+	const struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
 	const struct sockaddr *local, *peer; /* NULL: not known */
 	const char *device; /* likewise */
 	int port_space; /* 0: not known */
-	const struct policy_rule *rule; /* NULL: none matched, or has decided yet */
+	const struct policy_rule *rule; /* NULL: none matched, or none has decided yet */
 	const char *reason; /* NULL: none */
 
 	/* DECISION */
@@ -52,7 +52,7 @@ struct notice {
 	int status; /* CM: a negative errno, or the transport's reason */
 };
 
-/* All of it has to be so. */
+/* A notice passes if all of this matches. */
 struct watch_filter {
 	int kind; /* enum notice_kind; -1: any */
 	int operation; /* enum policy_operation, which only decisions have; -1: any */
@@ -75,16 +75,19 @@ static inline bool core_is_watched(const struct core *core)
 	return !list_is_empty(&core->watches);
 }
 
-/* From now on; one that SESSION has already gets the new FILTER. 0 or -ENOMEM: then nothing has changed. */
+/*
+ * SESSION watches from now on; if it does already, FILTER replaces its filter. 0 or -ENOMEM: then nothing has
+ * changed.
+ */
 int session_watch(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);
 
-/* These are to be asked for only where core_is_watched(). OVERFLOW may be NULL. */
+/* To be called only if core_is_watched(). OVERFLOW may be NULL. */
 void watch_decision(const struct session *session, const struct wish *wish,
 		    const struct policy_verdict *verdict, const struct overflow *overflow);
 void watch_cm(const struct session_event *event);
 void watch_session(const struct session *session, const char *event, const char *reason);
 
-uint64_t watch_time_ns(void); /* a notice's, now */
+uint64_t watch_time_ns(void); /* the time for a notice */
 const char *notice_kind_to_string(enum notice_kind kind);
 const char *notice_outcome_to_string(enum notice_outcome outcome);
