@@ -13,7 +13,7 @@
 #include "util/diag.h"
 #include "util/util.h"
 
-/* What admins and observers may ask: see enum session_permit. */
+/* Requests of admins and observers, see enum session_permit. */
 
 static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 					      const struct fabric_holder *holder)
@@ -31,7 +31,7 @@ static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 	return out;
 }
 
-/* NULL: not known yet. The ids of those that find no place are counted. */
+/* FOUND NULL: not known yet. Of holders that do not fit into the reply, only the ids are counted. */
 static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 						       Rdmabroker__Status__ForeignIds *out,
 						       const struct fabric_holders *found)
@@ -253,7 +253,7 @@ static void add_max(struct call *call, const char *name, unsigned max)
 		add_effect(call, "%s %u", name, max);
 }
 
-/* Those that mean something to OPERATION, where the rule is for any. */
+/* Adds only the settings that apply to OPERATION, because the rule may be for any operation. */
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_settings *s)
 {
@@ -337,7 +337,7 @@ int do_explain(struct call *call)
 	policy_decide(core->policy, &question, &verdict);
 	question.early = true;
 	policy_decide(core->policy, &question, &early);
-	/* As bind.c has it: peers trust these ports. */
+	/* As in bind_check_port(). */
 	if (verdict.answer == POLICY_ALLOW && question.operation == POLICY_LISTEN &&
 	    question.port > 0 && question.port < 1024 && !verdict.rule->names_port) {
 		verdict.answer = POLICY_REJECT;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Memory for one decoded packet: a budget on the stack. A packet that needs more does not decode, so a
- * client cannot make the daemon allocate; and a request costs no malloc().
+ * Memory for one decoded packet: a fixed space on the stack. A packet that needs more cannot be decoded. So a
+ * client cannot make the daemon allocate memory, and a request costs no malloc().
  */
 
 #include <protobuf-c/protobuf-c.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* One request while it is carried out. The handlers are request.c's, and for admins admin.c's and live.c's. */
+/*
+ * One request while it is processed. The handlers are in request.c; those for admins and observers are in
+ * admin.c, live.c and metrics.c.
+ */
 
 #include "core/id.h"
 #include "proto/rdmabroker.pb-c.h"
@@ -9,7 +12,7 @@
 #include "rpc/metrics.h"
 
 #define MAX_DEVICES 64 /* in a status; the proto file's number */
-#define MAX_HOLDERS 32 /* likewise; with all of both it fits into a packet */
+#define MAX_HOLDERS 32 /* likewise; a status with the maximum of both fits into a packet */
 #define MAX_WARNINGS 4 /* the proto file's number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
@@ -46,7 +49,7 @@ struct call {
 	struct server *server;
 	struct session *session;
 	const Rdmabroker__Request *request;
-	bool again; /* it was carried out in part, and ended in -EINPROGRESS */
+	bool again; /* the request is repeated, after it ended in -EINPROGRESS */
 	int fd; /* came with the request; -1: none */
 	Rdmabroker__Reply *reply;
 	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */

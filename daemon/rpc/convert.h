@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Between the messages of the wire and the types of the floors below. What comes in is checked here for
- * its length and range, so that nothing below has to doubt a number's width. The in_ functions return
- * NULL if all is well, else what is wrong, in words.
+ * Converts between protobuf messages and the types of the code below. The in_ functions check lengths and
+ * ranges, so that no value is cut off when it is converted to a narrower type. They return NULL, or a text
+ * that describes the error.
  */
 
 #include <rdma/rdma_cma.h>
@@ -19,7 +19,7 @@ const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE may 
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
 
-/* Space for a message with all that hangs from it; what is not there stays NULL. */
+/* Space for a message and everything that it points to; absent parts stay NULL. */
 struct out_id_info {
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
@@ -28,7 +28,7 @@ struct out_id_info {
 
 struct out_ah_attr {
 	Rdmabroker__AhAttr ah;
-	union ibv_gid dgid; /* what the message points to: the attributes may be gone by then */
+	union ibv_gid dgid; /* the message points to this copy: the attributes may be gone then */
 };
 
 struct out_qp_attr {
@@ -48,7 +48,7 @@ struct out_notice {
 	char unit[256], rule[256], rule_text[512], reason[256];
 };
 
-/* NULL: the peer has none. */
+/* Returns NULL if the peer has none. */
 Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
 void out_id_info(struct out_id_info *space, const struct id *id);

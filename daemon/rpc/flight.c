@@ -9,22 +9,22 @@
 #include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)
-#define BATCH 256 /* looked at each time */
+#define BATCH 256 /* checked each time */
 
 struct flight {
-	struct list link; /* flights.list, while something is on its way */
+	struct list link; /* flights.list, while descriptors are in flight */
 	struct flights *flights;
 	int sock;
-	struct charge charge; /* for what is on its way */
+	struct charge charge; /* for the descriptors in flight */
 	bool held;
-	struct closing *closing; /* NULL: its session lives */
+	struct closing *closing; /* NULL: its session still exists */
 };
 
 static bool has_arrived(const struct flight *flight)
 {
 	int n_bytes;
 
-	/* What cannot be asked is not waited for. */
+	/* If the socket cannot be queried, it is not waited for. */
 	return !flight->held && (ioctl(flight->sock, SIOCOUTQ, &n_bytes) < 0 || n_bytes == 0);
 }
 
@@ -38,7 +38,7 @@ static void arrive(struct flight *flight)
 	free(flight);
 }
 
-/* As it is, if it runs already: who sends often must not keep it from ever coming to its end. */
+/* A timer that runs is not restarted: otherwise frequent calls would keep it from ever expiring. */
 static void run(struct flights *flights)
 {
 	if (sd_event_source_get_enabled(flights->timer, NULL) != 0)
@@ -47,7 +47,7 @@ static void run(struct flights *flights)
 	sd_event_source_set_enabled(flights->timer, SD_EVENT_ONESHOT);
 }
 
-/* Those that were looked at go to the end of the list: of many each has its turn. */
+/* Those that were checked move to the end of the list, so that each gets its turn. */
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct flights *flights = userdata;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Descriptors on their way to a client. The kernel counts those that were sent and not received yet for the
- * sender, which is the daemon, and past RLIMIT_NOFILE lets it send none to anybody. So each is charged to the
- * client's user until it was received. That shows in the socket alone: everything that was sent is gone from
- * it. A hang-up shows nothing, for a client can look at a packet, hang up and leave it where it is. Where a
- * session ends before, its socket is kept open until then.
+ * Descriptors in flight to a client. The kernel counts descriptors that were sent and not received yet
+ * against the sender, which is the daemon. Beyond RLIMIT_NOFILE it lets the daemon send none to anybody. So
+ * each one is charged to the client's user until it was received. The only sign of that is an empty send
+ * queue of the socket. A hang-up is no sign, because a client can peek at a packet, hang up and leave the
+ * packet in the queue. If the session ends earlier, its socket is kept open until then.
  */
 
 #include <systemd/sd-event.h>
@@ -23,17 +23,17 @@ struct flights {
 };
 
 int flights_init(struct flights *flights, sd_event *loop);
-void flights_done(struct flights *flights); /* gives up those that are left */
+void flights_done(struct flights *flights); /* gives up those that are still in flight */
 
 /*
- * One more descriptor is to be sent to SESSION over SOCK. *FLIGHT is made if it is NULL. 0, STATUS_QUOTA with
- * the session's failure set, or a negative errno.
+ * Charges one more descriptor, which is to be sent to SESSION over SOCK. Creates *FLIGHT if it is NULL.
+ * Returns 0, STATUS_QUOTA with the session's failure set, or a negative errno.
  */
 int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock);
-/* Descriptors that wait to be sent are on their way all the same, whatever the socket says. */
+/* HOLD: descriptors wait to be sent. They count as in flight although the socket does not have them yet. */
 void flight_hold(struct flight *flight, bool hold);
 /*
- * The session ends. CLOSING has the socket, and is closed once everything has been received: at once where
+ * The session ends. CLOSING has the socket, and closes it once everything has been received: at once if
  * FLIGHT is NULL. Returns NULL.
  */
 struct flight *flight_land(struct flight *flight, struct closing *closing);

@@ -8,7 +8,7 @@
 #include "rpc/call.h"
 #include "util/clock.h"
 
-/* What admins see of others' sessions and ids, and do to them. */
+/* Requests to list and watch all sessions and ids, to end them, and to drain the broker. */
 
 static void name_rule(char buf[TEXT_MAX / 2], const struct policy_rule *rule)
 {
@@ -90,7 +90,7 @@ int do_list(struct call *call)
 			result->sessions[result->n_sessions++] =
 				out_session(&call->space.listed[n].session, session);
 	}
-	/* The page may end with the last one of all: then the next page is empty. */
+	/* If the page ends with the very last object, the next page is empty. */
 	result->more = result->n_sessions + result->n_ids == MAX_LISTED;
 	result->next_session = walk.session;
 	result->next_id = walk.id;
@@ -112,7 +112,7 @@ int do_drain(struct call *call)
 	return 0;
 }
 
-/* The value whose word this is, or -1 for none at all. False: it is no word of them. */
+/* Finds the value whose name is WORD; -1 if WORD is empty. False: no value has this name. */
 static bool find_word(const char *word, const char *(*name)(int value), int n, int *ret)
 {
 	*ret = -1;

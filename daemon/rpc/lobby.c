@@ -24,13 +24,13 @@ void lobby_done(struct lobby *lobby)
 	assert(list_is_empty(&lobby->users));
 }
 
-/* Root comes to see why nobody is let in. */
+/* Root and the daemon's own user do not count, so that they can get in when all places are taken. */
 static bool counts(const struct lobby *lobby, const struct lobby_user *user)
 {
 	return user->uid != 0 && user->uid != lobby->own;
 }
 
-/* A list, for there are no more users than places. */
+/* A list is enough, because there are no more users than places. */
 static struct lobby_user *find_user(struct lobby *lobby, uid_t uid)
 {
 	struct list *l;

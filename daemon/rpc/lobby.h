@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Who is connected and has not been admitted yet. There are few places, for each user and for all, and who
- * comes last gets one: the oldest of the user who has most has to go. So a crowd of one user's silent
- * connections drives out itself, and not those who say hello.
+ * The lobby: clients that are connected and have not been admitted yet. There are few places, for each user
+ * and for all. A new client always gets a place: if there are too many, the oldest client of the user who has
+ * most has to go. So a crowd of silent connections of one user displaces only itself, and not clients that
+ * send Hello.
  */
 
 #include <stdbool.h>
@@ -12,18 +13,18 @@
 
 #include "util/list.h"
 
-#define LOBBY_MAX 256 /* but for root and the user that this process runs as */
+#define LOBBY_MAX 256 /* without root and the user that this process runs as */
 #define LOBBY_PER_USER 64
 
 struct lobby_user;
 
 struct lobby {
 	struct list users; /* lobby_user.link */
-	unsigned n; /* of those who count */
+	unsigned n; /* places taken, without root's and OWN's */
 	uid_t own; /* that this process runs as */
 };
 
-/* Embedded in who waits. */
+/* Embedded in the object that waits. */
 struct lobby_place {
 	struct list link; /* lobby_user.places, the oldest first */
 	struct lobby *lobby;
@@ -33,6 +34,6 @@ struct lobby_place {
 void lobby_init(struct lobby *lobby);
 void lobby_done(struct lobby *lobby); /* all must have left */
 int lobby_enter(struct lobby *lobby, struct lobby_place *place, uid_t uid); /* 0 or -ENOMEM */
-void lobby_leave(struct lobby_place *place); /* may be called again */
-/* One who has to go, for there are too many; NULL: there are not. */
+void lobby_leave(struct lobby_place *place); /* idempotent */
+/* The one that has to go because there are too many; NULL: there are not too many. */
 struct lobby_place *lobby_surplus(struct lobby *lobby);

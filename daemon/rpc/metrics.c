@@ -189,7 +189,7 @@ static void print_end(const struct core *core, struct metrics_text *text, size_t
 	metrics_printf(text, "# EOF\n");
 }
 
-#define ALL_RULES 0 /* and the one of no rule */
+#define ALL_RULES 0 /* and the entry for what no rule matches */
 
 static const struct section {
 	void (*print)(const struct core *core, struct metrics_text *text, size_t i);

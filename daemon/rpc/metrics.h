@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What is counted, as OpenMetrics text, a page at a time: a policy can have more rules than anybody wants
- * to have the text of in memory. It is for `rdmabrokerctl metrics` and for MetricsListen=.
+ * The metrics as OpenMetrics text, one page at a time, because the text about all rules of a large policy
+ * would take much memory. Used by `rdmabrokerctl metrics` and MetricsListen=.
  */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "util/metrics.h"
 
 #define METRICS_ITEM_MAX 4096 /* the longest: all decisions, or a rule whose file has a long name */
-#define METRICS_PAGE_MAX 15872 /* fits into a packet with what else is in it */
+#define METRICS_PAGE_MAX 15872 /* fits into a packet with the rest of the reply */
 
 /* Where a page begins; zeroes are the start. */
 struct metrics_place {
@@ -21,7 +21,7 @@ struct metrics_place {
 };
 
 /*
- * Fill TEXT, of more than METRICS_ITEM_MAX bytes, with what stands at *PLACE, which moves on. Returns whether
- * more is to come. Pages belong together only while the core has the same policy.
+ * Fills TEXT, of more than METRICS_ITEM_MAX bytes, with the page that begins at *PLACE, and moves *PLACE to
+ * the next page. Returns whether there is one. Pages belong together only while the core has the same policy.
  */
 bool metrics_page(const struct core *core, struct metrics_text *text, struct metrics_place *place);

@@ -31,20 +31,20 @@ struct packet {
 	uint64_t serial; /* of the request that it answers; 0: of none */
 	int fd; /* goes with it; -1: none */
 	struct charge charge;
-	struct id *id; /* whose event it is and who pays for it; NULL: it is paid for as bytes */
+	struct id *id; /* whose event it is, and whose charge covers it; NULL: charged as bytes */
 	struct list of_id; /* id.events */
 	enum rdma_cm_event_type type; /* of the event */
 	uint8_t data[];
 };
 
-/* Its owner may be on the stack: the freeing is left to the loop. */
+/* The callers may still use the peer, so it is freed later, by the loop. */
 static void peer_close(struct peer *peer)
 {
 	if (peer->ending)
 		return;
 	peer->ending = true;
 	server_await(peer->server, peer, 0);
-	/* The client sees the end now, however long it takes until its ids are freed and its socket is closed. */
+	/* The client sees the end at once, even if freeing its ids and closing its socket take long. */
 	shutdown(peer->sock, SHUT_RDWR);
 	server_reap(peer->server, peer);
 }
@@ -63,13 +63,13 @@ void peer_drop(struct peer *peer, const char *why)
 	peer_close(peer);
 }
 
-/* Out */
+/* Sending */
 
 static uint32_t events_wanted(const struct peer *peer)
 {
 	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
 		return EPOLLOUT;
-	/* Nothing is read, but the end is noticed. */
+	/* Nothing is read, but a hang-up is noticed. */
 	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
 }
 
@@ -104,7 +104,7 @@ static int packet_new(struct packet **ret, const uint8_t *data, size_t len, int 
 	return 0;
 }
 
-/* Whether the client was told of this already, and has not read it. */
+/* Whether such an event of ID is already queued. */
 static bool is_queued(const struct id *id, enum rdma_cm_event_type type)
 {
 	struct list *l;
@@ -115,7 +115,10 @@ static bool is_queued(const struct id *id, enum rdma_cm_event_type type)
 	return false;
 }
 
-/* It is paid for by the id that it is about, as far as that has room, and else as bytes of the session. */
+/*
+ * The packet of an event is covered by the charge of its id, for up to ID_EVENTS_MAX packets. All else is
+ * charged as bytes of the session.
+ */
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
 		   const struct session_event *event)
 {
@@ -165,11 +168,11 @@ static void dequeue(struct peer *peer, struct packet *packet)
 	charge_done(&packet->charge);
 	if (packet->fd >= 0)
 		count_queued_fds(peer, -1);
-	closep(&packet->fd); /* one of ours: an end of an export that nobody else has yet */
+	closep(&packet->fd); /* our own: the end of an export, which nobody else has yet */
 	free(packet);
 }
 
-/* The kernel takes no descriptor now: whoever asked for it is told so instead. */
+/* The kernel accepts no descriptor now: the client gets an error as the reply instead. */
 static int refuse_packet(struct peer *peer, const struct packet *packet)
 {
 	uint8_t buf[1024];
@@ -199,7 +202,7 @@ static int flush(struct peer *peer)
 	return 0;
 }
 
-/* What waits is for replies and events first: a notice finds half of each limit taken already. */
+/* Replies and events have precedence: notices may use only half of each limit. */
 static bool has_room_for_notice(const struct peer *peer, size_t len)
 {
 	const struct account *account = &peer->session->core->account;
@@ -238,27 +241,29 @@ static void drop_on_failure(struct peer *peer, int r)
 		peer_drop(peer, strerror(-r));
 }
 
-/* It has said hello, and is charged as a session. */
+/* The client has sent Hello, and its session is charged. */
 static void leave_lobby(struct peer *peer)
 {
 	peer->deadline = sd_event_source_disable_unref(peer->deadline);
 	lobby_leave(&peer->place);
 }
 
-/* It was greeted: it is no stranger any more, and may hand over what was exported to it. */
+/* The session was greeted: it leaves CLOSER_STRANGER, and a client may send descriptors to import ids. */
 static void let_in(struct peer *peer)
 {
 	const struct session *session = peer->session;
 
 	peer->is_in = true;
 	leave_lobby(peer);
-	/* Without memory it stays among the strangers when it is closed. */
+	/* Without memory it is closed as CLOSER_STRANGER. */
 	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
 }
 
-/* A descriptor that cannot go is the one who asked for it's to hear of; all else ends the session. */
+/*
+ * If the descriptor cannot be sent, returns the error, which becomes the reply. Other errors end the session.
+ */
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 {
 	struct peer *peer = userdata;
@@ -267,7 +272,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 
 	if (peer->ending)
 		return 0;
-	/* Before its client knows: what it sends next may bring a descriptor. */
+	/* Before the client gets the reply, because its next packet may carry a descriptor. */
 	if (!peer->is_in && peer->greeted)
 		let_in(peer);
 	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
@@ -305,7 +310,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 
 	if (peer->ending)
 		return;
-	/* It can come again and again, and says the same each time. */
+	/* ADDR_CHANGE can be repeated without limit, and always has the same content. */
 	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
 		return;
 	out.id = event->id->handle;
@@ -346,7 +351,10 @@ static void on_session_event(void *userdata, const struct session_event *event)
 		out.caps = out_caps(&caps, event->caps);
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
-	/* Of parts that have their limits it takes an eighth of a packet: it need not be asked how long it is. */
+	/*
+	 * All parts of an event are bounded. It takes at most an eighth of a packet, so its size need not be
+	 * checked.
+	 */
 	drop_on_failure(peer,
 			send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
 				    /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
@@ -369,7 +377,7 @@ static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
 			   /* notice= */ true);
 }
 
-/* It costs its reader nothing but itself, whatever goes wrong. */
+/* A notice that cannot be sent is dropped and counted; the session goes on, unless the client is gone. */
 static void on_session_notice(void *userdata, const struct notice *notice)
 {
 	struct peer *peer = userdata;
@@ -385,11 +393,11 @@ static void on_session_notice(void *userdata, const struct notice *notice)
 		return;
 	}
 	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
-	/* What is lost is told as soon as there is room, not only when something happens again. */
+	/* Dropped notices are reported as soon as there is room, not only with the next notice. */
 	update_io(peer);
 }
 
-/* Nothing waits any more: who was too slow learns of it. */
+/* Once the queue is empty, reports how many notices were dropped. */
 static int tell_lost(struct peer *peer)
 {
 	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
@@ -407,7 +415,7 @@ static int tell_lost(struct peer *peer)
 	return 0;
 }
 
-/* As the kernel does with those of an id that is destroyed. */
+/* Drops the id's queued events, as the kernel does when an id is destroyed. */
 static void on_session_forget(void *userdata, struct id *id)
 {
 	struct list *l;
@@ -421,11 +429,12 @@ static void on_session_end(void *userdata, const char *why)
 	peer_drop(userdata, why);
 }
 
-/* In */
+/* Receiving */
 
 /*
- * What came with a packet goes again off the loop, whatever becomes of the packet, but not before it was carried out:
- * whoever was admitted by what came with it is no stranger any more. The peer's own closing is bound likewise: this
+ * Descriptors that came with a packet are closed outside the loop, whatever the result of the request. They
+ * are closed after it was processed, because the request can change the peer's class: Hello may admit the
+ * client by the proof that came with it. The peer's own closing is bound to the same user and class, so this
  * cannot fail.
  */
 static void close_received(struct peer *peer)
@@ -436,7 +445,7 @@ static void close_received(struct peer *peer)
 	peer->received = closing_go(peer->received);
 }
 
-/* Nothing of a request that waits is kept but its packet. */
+/* Only the packet is kept of a request that waits. */
 static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
 {
 	peer->waiting = malloc(len);
@@ -476,7 +485,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_close(peer);
 		break;
 	case REQUEST_GO_ON:
-		/* Who wants no answer to his hello gets none. */
+		/* A quiet Hello gets no reply, so send_reply() has not let the peer in. */
 		if (!peer->is_in && peer->greeted)
 			let_in(peer);
 		break;
@@ -551,9 +560,10 @@ static void receive(struct peer *peer, struct closing *room)
 }
 
 /*
- * Takes the descriptors out of what its client sent and nobody has read. Nothing more can come, for the socket is
- * ended. True: there is nothing left in it. As with peers that are read, that much has to be free, and of a user who is
- * behind nothing is taken: the kernel closes it with the socket.
+ * Receives the descriptors in the packets that the client has sent and nobody has read. No more can come,
+ * because the socket was shut down. True: the socket is empty. As when a peer is read, enough descriptors
+ * must be free, and nothing is received from a user with too many closes pending. What is left is closed by
+ * the kernel with the socket.
  */
 static bool make_empty(struct peer *peer, const struct core *core, uid_t uid)
 {
@@ -628,7 +638,7 @@ bool peer_reap(struct peer *peer, unsigned max)
 	return true;
 }
 
-/* Life */
+/* Creation and destruction */
 
 DEFINE_CLEANUP(struct peer *, peer_free)
 
@@ -656,7 +666,7 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	if (r < 0)
 		return r;
 	uid = peer->session->identity.uid;
-	/* Before it can be asked for a proof, which is one. */
+	/* Enable descriptors before the client can be asked for the proof, which is one. */
 	if (identity_doubt(&peer->session->identity))
 		packet_pass_fds(sock, true);
 	r = closing_bind(closing, uid, CLOSER_STRANGER);
@@ -700,7 +710,7 @@ struct peer *peer_free(struct peer *peer)
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
-		/* Without memory it waits its turn among the others. */
+		/* Without memory it keeps its class, and waits with the others of that class. */
 		if (make_empty(peer, core, uid))
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);

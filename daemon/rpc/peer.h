@@ -2,20 +2,19 @@
 #pragma once
 
 /*
- * A client's end of the wire: packets in, packets out, and the session that hangs from them.
+ * The server's side of one client's socket: receives and sends packets, and has the client's session.
  *
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
- * Hello may be answered with a question, and is then said again.
+ * The reply to Hello may ask for a proof (core/identity.h). Then the client sends Hello again.
  *
- * What a request has to wait for, a port or an answer of the kernel, is waited for by its client alone: the
- * request is kept, and carried out from its beginning when that is there.
+ * A request that has to wait, for a port or an answer of the kernel, delays only its own client: the request
+ * is kept, and processed again from its beginning when that is there.
  *
- * Nothing that a client does may cost others more than its share of turns: one request is read a
- * turn, none while replies wait that the client does not read, and a client that lets more than its
- * queue's limit wait is dropped. Notices, which are told to who watches others, are dropped instead: they
- * take no more than half of what its limits leave to replies and events.
+ * No client may take more than its share of the loop: one request is read per turn, and none while replies
+ * wait that the client does not read. A client whose queue would exceed its limit is dropped. Notices, for
+ * sessions that watch, are dropped instead: they use at most half of each limit.
  */
 
 #include <stdbool.h>
@@ -33,45 +32,48 @@ struct peer {
 	struct list link; /* server.peers */
 	struct server *server;
 	struct session *session;
-	int sock; /* CLOSING has it */
+	int sock; /* CLOSING closes it */
 	struct closing *closing;
 	struct flight *flight; /* NULL: no descriptor was sent yet */
 	struct lobby_place place; /* until it is greeted */
-	uint32_t events; /* of epoll, that are waited for; 0: none */
+	uint32_t events; /* the epoll events that are selected; 0: none */
 	bool paused; /* not read until the closer has caught up with its user */
-	sd_event_source *deadline; /* for hello */
+	sd_event_source *deadline; /* for Hello */
 	struct list reaping; /* server.reaping: it ends */
 	bool greeted;
-	bool is_in; /* and no stranger any more */
+	bool is_in; /* let_in() was called */
 	enum closer_class class; /* of CLOSING */
-	struct closing *received; /* what came with the request that waits; NULL: nothing did */
+	struct closing *received; /* the descriptors of the request that waits; NULL: none */
 	bool ending; /* nothing more is done for it */
 
-	/* The request that something has to be found out for; nothing more is read before it is answered. */
-	uint8_t *waiting; /* as it came; NULL: there is none */
+	/* The request that has to wait; nothing more is read before it is answered. */
+	uint8_t *waiting; /* its packet; NULL: there is none */
 	size_t waiting_len;
-	struct list resumed; /* server.resumed: it can be tried again */
+	struct list resumed; /* server.resumed: its request can be repeated */
 
 	struct list queue; /* packet.link: what the socket did not take yet */
 	size_t queued_bytes;
 	unsigned n_queued_fds;
 	size_t max_queued_bytes;
-	uint64_t n_lost; /* notices that were dropped since the last one that was not */
+	uint64_t n_lost; /* notices that were dropped since the last one that was sent */
 };
 
 /*
- * SOCK is taken over in any case: CLOSING, which is bound to nobody yet, closes it. A peer frees itself when its
- * client goes.
+ * SOCK is taken over in any case: CLOSING, which is not bound yet, closes it. The loop frees a peer when its
+ * client hangs up.
  */
 int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);
 void peer_drop(struct peer *peer, const char *why);
-/* The request that waits is carried out again. */
+/* Processes again the request that waits. */
 void peer_go_on(struct peer *peer);
-/* It is read again, if it was not. */
+/* Reads from the client again, if that was paused. */
 void peer_resume(struct peer *peer);
-/* EVENTS came for it, as epoll has them. */
+/* Handles the epoll EVENTS of its socket. */
 void peer_on_io(struct peer *peer, uint32_t events);
-/* Of a session that ends MAX ids at most are freed, and the peer with the last of them: then true. */
+/*
+ * The session ends: frees at most MAX of its ids, and with the last of them the peer. True: the peer was
+ * freed.
+ */
 bool peer_reap(struct peer *peer, unsigned max);
 struct peer *peer_free(struct peer *peer);

@@ -36,7 +36,7 @@ static int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
-	/* Before anything is decided, for rules ask for the unit. */
+	/* The proof comes before any decision, because rules can depend on the unit. */
 	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
 		question = identity_ask(identity);
 	if (question) {
@@ -115,7 +115,7 @@ static int do_bind_addr(struct call *call)
 	if (r != 0)
 		return r;
 	reply_id_info(call, id);
-	/* Without them the client asks again when it needs them. */
+	/* Without the attributes the client requests them when it needs them. */
 	if (call->space.id_info.from.device && id_qp_attr(id, IBV_QPS_INIT, &qp) == 0) {
 		out_qp_attr(&call->space.bound_init, &qp);
 		call->reply->init = &call->space.bound_init.attr;
@@ -340,7 +340,7 @@ static int do_import_id(struct call *call)
 		out_conn_param(&call->space.conn, &id->request->conn);
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
-		/* Without them the client asks again when it needs them. */
+		/* Without the attributes the client requests them when it needs them. */
 		if (listener_fill_request(id, &event) == 0) {
 			result->init = reply_qp_attr(&call->space.init, &event.init);
 			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
@@ -413,7 +413,7 @@ static int do_list_devices(struct call *call)
 	return 0;
 }
 
-/* permits 0: before Hello, and only then. */
+/* permits 0: allowed only before the session was greeted. */
 static const struct operation {
 	Rdmabroker__Request__OpCase op;
 	const char *name;
@@ -472,8 +472,9 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 }
 
 /*
- * With the id that the operation is about made first: either both, or neither. What resolves its address may
- * find it one that is resolved already, and makes the fabric's id itself where it does not.
+ * Creates the id that the operation is about, and then carries the operation out: either both or neither. For
+ * resolve_addr the id is created bare, because the operation may find a spare for it. It creates the fabric's
+ * id itself if it does not.
  */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
@@ -525,7 +526,7 @@ static int carry_out(struct call *call, bool *greeted)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
 					   op->name);
 		r = op->handler(call);
-		/* Without any, it was asked for a proof. */
+		/* Without permits, the reply asks for a proof. */
 		*greeted = call->session->permits != 0;
 		return r;
 	}
@@ -547,7 +548,7 @@ static void set_internal(struct failure *failure, int r)
 	failure->error = -r;
 }
 
-/* R, not 0, becomes the reply. */
+/* Turns R, which is not 0, into the reply. */
 static void refuse(struct session *session, int r, Rdmabroker__Reply *reply,
 		   Rdmabroker__Failure *failure)
 {
@@ -616,14 +617,14 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	r = carry_out(&call, greeted);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
-	/* A hello that is refused ends the connection; one that is answered with a question does not. */
+	/* A Hello that is refused ends the client's connection; a reply that asks for a proof does not. */
 	outcome = r == 0 || *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(session, r, &reply, &failure);
 	else if (request->quiet && call.reply_fd < 0 && *greeted)
 		return REQUEST_GO_ON;
 	r = send(userdata, &frame, call.reply_fd);
-	/* One of ours, and nobody else's yet: closing it takes back what it stands for. */
+	/* Our own descriptor. If it was not sent, nobody else has it, and closing it ends the export. */
 	closep(&call.reply_fd);
 	if (r != 0) {
 		refuse(session, r, &reply, &failure);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Requests: one table of what may be asked, by whom, and what answers it. What is not in the table is
- * refused. Here, and nowhere else, an int becomes a reply.
+ * Requests: one table with all operations, who may request them, and their handlers. What is not in the table
+ * is refused. Only here is a handler's result turned into a reply.
  */
 
 #include "core/session.h"
@@ -14,21 +14,22 @@ struct server;
 enum request_outcome {
 	REQUEST_GO_ON,
 	REQUEST_CLOSE, /* send the reply, then end the connection */
-	REQUEST_WAIT, /* something has to be found out first: no reply was sent, come again when told to */
+	REQUEST_WAIT, /* no reply yet: dispatch it again after session_ops.resume */
 };
 
 /*
- * Carry REQUEST out for SESSION, which GREETED says whether it said Hello (and is updated). FD came with
- * it, or is -1; it stays the caller's. AGAIN: it was tried before, and ended in REQUEST_WAIT. SEND gets the reply, and a descriptor that goes with it or -1; both
- * are valid only during that call. It returns 0; or why the descriptor cannot go, a status with the session's
- * failure set or a negative errno: then it is called again, with the refusal.
+ * Processes REQUEST for SESSION. *GREETED is whether the session was greeted, and is updated. FD came with
+ * the request, or is -1; it stays the caller's. AGAIN: it was dispatched before, and ended in REQUEST_WAIT.
+ * SEND gets the reply, and a descriptor that goes with it or -1; both are valid only during that call. It
+ * returns 0, or why the descriptor cannot be sent: a status with the session's failure set, or a negative
+ * errno. Then it is called again, with the refusal.
  */
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd),
 				      void *userdata);
-/* Whether REQUEST's operation takes a descriptor, of SESSION and now. */
+/* Whether REQUEST may carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /* The reply to the request SERIAL that failed with R, a negative errno. Returns its length, at most SIZE. */
 size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size);

@@ -19,9 +19,9 @@
 #include "util/util.h"
 
 #define PAUSE_USEC (1 * 1000000ULL)
-#define BATCH 64 /* clients a turn */
-#define REAPED_A_TURN 16 /* sessions that end */
-#define IDS_A_TURN 256 /* of one that ends */
+#define BATCH 64 /* clients per turn */
+#define REAPED_A_TURN 16 /* ending sessions per turn */
+#define IDS_A_TURN 256 /* ids of an ending session per turn */
 
 struct server {
 	sd_event *loop;
@@ -34,20 +34,20 @@ struct server {
 	size_t max_queued_bytes;
 	struct list peers; /* peer.link */
 	struct list resumed; /* peer.resumed */
-	sd_event_source *resumer; /* while there is one */
+	sd_event_source *resumer; /* enabled while there is one */
 	struct list reaping; /* peer.reaping */
-	sd_event_source *reaper; /* while there is one */
+	sd_event_source *reaper; /* enabled while there is one */
 	struct lobby lobby; /* peer.place */
 	struct flights flights;
-	struct closing *next; /* will close the client that is accepted next; NULL: not made yet */
-	struct closing *room; /* see server_get_room(); NULL: not made yet */
-	bool has_no_room; /* there was no memory for it: some are not read */
-	struct closing *refused; /* bound to nobody, so that whoever is refused can be likewise */
+	struct closing *next; /* will close the client accepted next; NULL: not created yet */
+	struct closing *room; /* see server_get_room(); NULL: not created yet */
+	bool has_no_room; /* there was no memory for it, so some clients are not read */
+	struct closing *refused; /* bound to NOBODY, so that server_refuse() cannot fail to bind */
 	const struct server_ops *ops;
 	void *userdata;
 	char *policy_error;
 	struct list reloading; /* session.waiting: for a reload to be done */
-	uint64_t reloaded_ticket; /* of the last one that is; 0: none was */
+	uint64_t reloaded_ticket; /* of the last reload that is done; 0: none */
 	int reloaded_r;
 	struct diag *reloaded_diag;
 	struct ratelimit log_limit;
@@ -86,7 +86,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 
 void server_refuse(struct closing *closing, int sock)
 {
-	/* One is bound so already: this cannot fail. */
+	/* server.refused is bound to the same, so this cannot fail. */
 	closing_bind(closing, NOBODY, CLOSER_STRANGER);
 	closing_add(closing, sock);
 	closing_go(closing);
@@ -103,7 +103,9 @@ static int make_closings(struct server *server)
 	return r;
 }
 
-/* Nothing may be connected that could not be closed again: what that takes is made first. */
+/*
+ * What closing the client will need is created first, so that no client is accepted that could not be closed.
+ */
 static int accept_client(struct server *server)
 {
 	int sock, r;
@@ -111,7 +113,7 @@ static int accept_client(struct server *server)
 	r = make_closings(server);
 	if (r < 0)
 		return r;
-	/* So many are kept free that whatever a packet brings can be received. */
+	/* Enough descriptors are kept free to receive those of any packet. */
 	if (account_is_full(&server->core->account, ACCOUNT_FDS))
 		return -EMFILE;
 	sock = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -137,7 +139,7 @@ int server_add_client(struct server *server, int sock)
 	return r;
 }
 
-/* One client a dispatch, so that those who are connected have their turns during a flood. */
+/* Accepts one client per dispatch, so that connected clients get their turns during a flood of new ones. */
 static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct server *server = userdata;
@@ -169,9 +171,9 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 }
 
 /*
- * The clients are one source of the loop. As a source each, all who are ready would be looked at in each
- * turn, of which the loop takes one for each of them: with a crowd the turns would be as long as the crowd.
- * A peer that ends is freed in a turn of its own, and is not looked at any more.
+ * All clients are one source of the loop, an epoll descriptor. If each client were a source, sd-event would
+ * process all sources that are ready in each turn, but dispatch only one: with many clients each turn would
+ * be long. A peer that ends is freed in a turn of its own, so no peer in READY has been freed.
  */
 static int on_peers(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
@@ -194,8 +196,9 @@ static void run_soon(sd_event_source *source)
 }
 
 /*
- * A session can have thousands of ids. A timer that is due at once, for it comes after the clients that are ready by
- * then, where a deferred source would come before them again and again.
+ * Frees in slices, because a session can have thousands of ids. The source is a timer that is due at once: it
+ * is dispatched after the clients that are ready by then, whereas a deferred source would be dispatched
+ * before them again and again.
  */
 static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -222,7 +225,7 @@ void server_reap(struct server *server, struct peer *peer)
 		run_soon(server->reaper);
 }
 
-/* One a turn: each is a request. */
+/* Resumes one peer per turn, because each one processes a request. */
 static int on_resumed(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
@@ -290,7 +293,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core->closer, resume_peers, server);
-	/* A client that may import switches this on for its own socket, see peer.c. */
+	/* peer.c enables this for the socket of each client that may send descriptors. */
 	packet_pass_fds(fd, false);
 
 	server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -360,7 +363,7 @@ void server_remove_peer(struct server *server, struct peer *peer)
 {
 	lobby_leave(&peer->place);
 	list_remove(&peer->link);
-	/* Its descriptors and its memory are free now, or will be. */
+	/* Its descriptors and its memory are free now, or will be soon. */
 	set_accepting(server, true);
 	if (server->has_no_room)
 		resume_peers(server);
@@ -370,7 +373,7 @@ struct closing *server_get_room(struct server *server)
 {
 	if (make_closings(server) == 0)
 		return TAKE_PTR(server->room);
-	/* The peer is read again in a second, or when another has gone. */
+	/* The peer is read again after a second, or when another peer was freed. */
 	server->has_no_room = true;
 	set_accepting(server, false);
 	return NULL;
@@ -408,7 +411,7 @@ void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag 
 	server->reloaded_r = r;
 	diag_free(server->reloaded_diag);
 	server->reloaded_diag = diag;
-	/* Who waits for a later one goes on waiting. */
+	/* Sessions that wait for a later reload go on waiting. */
 	session_resume_all(&server->reloading);
 }
 
