@@ -23,7 +23,7 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define NAMES_MSEC 1000 /* after the start; names that were missing are looked up again */
+#define NAMES_MSEC 1000 /* after the start: when missing names are looked up again */
 #define STATUS_USEC (1 * 1000000ULL) /* at most one status line in this time */
 
 struct broker {
@@ -42,7 +42,7 @@ struct broker {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
 		bool has_device;
-	} told; /* what the last status line said */
+	} told; /* what the last status line contained */
 };
 
 DEFINE_CLEANUP(struct diag *, diag_free)
@@ -58,16 +58,19 @@ static void log_diag(const struct diag *diag)
 }
 
 /*
- * Root and the daemon's own user have these places on top of what all may have. A session of theirs has two
+ * Reserved for root and the daemon's own user, in addition to what all users may have. A session has two
  * descriptors.
  */
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
-/* What a packet can bring, which is received whoever it is from, and what the daemon needs for itself. */
+/*
+ * For the descriptors that a packet can carry, which are received whoever sends it, and for the daemon
+ * itself.
+ */
 #define OTHER_FDS (256 + 256)
 #define LEAST_FDS 1024
 
-/* All that clients can have the daemon hold open fits under its limit. */
+/* The limit for all clients' descriptors, so that these and the daemon's own fit into RLIMIT_NOFILE. */
 static uint64_t n_fds_for_clients(void)
 {
 	struct rlimit limit;
@@ -83,7 +86,10 @@ static uint64_t n_fds_for_clients(void)
 	return limit.rlim_cur / 4;
 }
 
-/* Limits and defaults; the rest of the configuration is for the next start. */
+/*
+ * Applies log level, limits and defaults. Socket=, Access= and QueuedBytesPerSession= apply from the next
+ * start on.
+ */
 static void apply(struct broker *broker)
 {
 	const struct config *config = &broker->config;
@@ -108,7 +114,7 @@ static void apply(struct broker *broker)
 	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
 }
 
-/* Connection set-up matters more than its numbers: where they cannot be served, the daemon goes on. */
+/* If metrics cannot be served, the daemon goes on without, because connection set-up matters more. */
 static void serve_metrics(struct broker *broker)
 {
 	const struct config_listen *listen = &broker->config.metrics_listen;
@@ -160,7 +166,7 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-/* The status is told a while after it has changed: an idle daemon is never woken for it. */
+/* Sends the status line a while after it has changed. An idle daemon is never woken for it. */
 static void look_at_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
@@ -193,7 +199,7 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
 }
 
-/* All or nothing. */
+/* Takes over a reload, all or nothing. */
 static int take_over(struct broker *broker, struct reloaded *reloaded)
 {
 	int r = reloaded->r;
@@ -240,7 +246,7 @@ static void warn_of_missing_names(const struct policy *policy)
 			    n, n == 1 ? "" : "s", first);
 }
 
-/* Only names are new: what was allowed still is, so that there is nothing to enforce. */
+/* Only names were found: what was allowed is still allowed, so there is nothing to enforce. */
 static void on_names_found(void *userdata, struct policy *policy)
 {
 	struct broker *broker = userdata;
@@ -316,9 +322,9 @@ static int add_signals(struct broker *broker)
 	return r < 0 ? r : 0;
 }
 
-/* Life */
+/* Creation and destruction */
 
-/* Each session has two: its socket and its process. */
+/* Each session needs two descriptors: its socket and the pidfd of its process. */
 static void raise_nofile(void)
 {
 	struct rlimit limit;
@@ -370,7 +376,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 	}
 	apply(broker);
 	fd = socket_open(path, &broker->own_socket);
-	/* The socket unit is not ours, or what is at the path is no socket. */
+	/* systemd passed a wrong socket, the path is too long, or a file that is no socket is there. */
 	if (fd == -EINVAL || fd == -EEXIST || fd == -ENAMETOOLONG)
 		return BROKER_MISCONFIGURED;
 	if (fd < 0)
@@ -387,15 +393,15 @@ static int set_up(struct broker *broker, struct policy *policy)
 	return r < 0 ? r : 0;
 }
 
-/* It says nothing about what an admin wrote, and may be over when the daemon is started again. */
+/* A shortage is no error in the admin's files, and may be over when the daemon is started again. */
 static bool is_shortage(int r)
 {
 	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
 /*
- * A policy with an error must not take RDMA from the host for good: restarts would not mend it, and end in a unit that
- * has failed. Nobody knows what its author wanted, so nothing is allowed until it is mended.
+ * A policy with an error must not keep the daemon from starting: restarts would not help, and would end in a
+ * failed unit. The author's intention is not known, so nothing is allowed until the policy is corrected.
  */
 static int read_policy(struct broker *broker, struct policy **ret, struct diag *diag)
 {
@@ -497,7 +503,10 @@ int broker_run(struct broker *broker)
 	warn_of_absence();
 	sd_notify(0, "READY=1");
 	tell_status(broker);
-	/* Not sd_event_loop() with a post source: each would be a turn of its own, and a system call more. */
+	/*
+	 * Not sd_event_loop() with a post source: each of its dispatches would be one more turn and system
+	 * call.
+	 */
 	while (sd_event_get_state(broker->loop) != SD_EVENT_FINISHED) {
 		r = sd_event_run(broker->loop, UINT64_MAX);
 		if (r < 0)
@@ -535,7 +544,7 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 			continue;
 		}
 		config_init(&config);
-		/* The daemon does without its file; who names one wants it to be there. */
+		/* The daemon needs no configuration file, but a file that is named here must exist. */
 		if (access(files[i], F_OK) < 0) {
 			diag_add(diag, files[i], 0, 0, NULL, 0, "%s", strerror(errno));
 			k = -ENOENT;
@@ -619,7 +628,7 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 		check_print_json(r, n_rules, diag);
 	else if (r < 0)
 		diag_print(diag, stderr);
-	/* Who asks for an answer must not take one that was cut off for it. */
+	/* Output that was cut off must not pass for a complete result. */
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return 1;
 	return r < 0 ? 1 : 0;

@@ -16,8 +16,8 @@
 #include "util/diag.h"
 
 /*
- * inih reads, but it stops at nothing, forgets columns and limits lines to what it was built with. So
- * the reader below gives it one trimmed line at a time, and knows which one when the handler is called.
+ * libinih goes on after an error, gives no columns, and limits lines to a length set at its build. So the
+ * reader below passes it one trimmed line at a time, and knows which one when the handler is called.
  */
 struct reading {
 	struct config *config;
@@ -25,22 +25,25 @@ struct reading {
 	struct source *source;
 
 	struct source_line line;
-	bool is_assignment; /* of the line: the handler should be called for it */
+	bool is_assignment; /* the handler should be called for LINE */
 	bool is_section_known;
 	bool has_section;
 	bool has_failed;
-	int error; /* of ours: out of memory */
+	int error; /* our own failure: out of memory */
 };
 
 struct key {
 	const char *section;
 	const char *name;
-	/* Write VALUE to FIELD. Returns 0, -ENOMEM, -EBADMSG: not what it should be, or -EADDRNOTAVAIL. */
+	/*
+	 * Writes VALUE to FIELD. Returns 0, -ENOMEM, -EBADMSG: not valid, or -EADDRNOTAVAIL: no loopback
+	 * address.
+	 */
 	int (*parse)(const struct key *key, const char *value, void *field);
 	size_t offset; /* of the field in struct config */
 	const char *def;
 	unsigned long min, max;
-	const char *takes; /* for the complaint; NULL: a number from min to max */
+	const char *takes; /* for the error message; NULL: a number from min to max */
 };
 
 static int parse_path(const struct key *key, const char *value, void *field);
@@ -207,7 +210,7 @@ static int parse_port(const char *value, in_port_t *ret)
 	return 0;
 }
 
-/* HOST:PORT in numbers, with an IPv6 address in brackets. -EADDRNOTAVAIL: not of loopback. */
+/* HOST:PORT in numbers, with an IPv6 address in brackets. -EADDRNOTAVAIL: not a loopback address. */
 static int parse_inet(const char *value, struct config_listen *listen)
 {
 	const char *colon = strrchr(value, ':');
@@ -284,7 +287,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Where the first character from AT on stands that is no blank. */
+/* The position of the first character, from AT on, that is no blank. */
 static size_t skip_blanks(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -323,7 +326,7 @@ static void read_section(struct reading *reading, size_t from)
 		complain(reading, from + 1, "unknown section", guess.best);
 }
 
-/* inih does not call the handler for lines it cannot make sense of, and names only the first of them. */
+/* libinih does not call the handler for lines that it cannot parse, and reports only the first of them. */
 static void check_handled(struct reading *reading)
 {
 	if (reading->is_assignment)
@@ -331,7 +334,7 @@ static void check_handled(struct reading *reading)
 	reading->is_assignment = false;
 }
 
-/* What of LINE inih shall see, as a range: nothing of a blank line, a comment or a bad line. */
+/* Selects the range of LINE that libinih gets. False: nothing, as of a blank line, a comment or a bad line. */
 static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
 {
 	const struct source_line *line = &reading->line;
@@ -342,7 +345,7 @@ static bool select_text(struct reading *reading, size_t size, size_t *ret_from, 
 		return false;
 	}
 
-	/* A line that begins with a blank would be taken for the continuation of a value. */
+	/* libinih would take a line that begins with a blank for the continuation of a value. */
 	from = skip_blanks(line, 0);
 	while (to > from && is_blank(line->text[to - 1]))
 		to--;
@@ -362,7 +365,7 @@ static bool select_text(struct reading *reading, size_t size, size_t *ret_from, 
 	return true;
 }
 
-/* For inih: as fgets(). */
+/* Called by libinih, as fgets(). */
 static char *read_line(char *buffer, int size, void *userdata)
 {
 	struct reading *reading = userdata;
@@ -416,7 +419,7 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* For inih: what it has read. Returns 1, since we count our failures ourselves. */
+/* Called by libinih for each key. Returns 1, because failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = userdata;
@@ -465,7 +468,7 @@ static int load_file(struct config *config, const char *path, bool optional, str
 	if (r == -2)
 		reading.error = -ENOMEM;
 	else if (r != 0 && !reading.has_failed)
-		/* Not known to happen: whatever inih dislikes, the reader should have seen. */
+		/* Not known to happen: the reader should have found every error that libinih finds. */
 		complain(&reading, 0, "cannot be parsed", NULL);
 	source_free(reading.source);
 

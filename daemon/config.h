@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * rdmabrokerd.conf: what the daemon itself is told. INI, read by libinih; one table row a key.
- * CONF is read first, then the .conf files of CONF.d in lexical order, each later value winning.
+ * rdmabrokerd.conf: the daemon's own settings. INI, read by libinih; one table row per key. CONF is read
+ * first, then the .conf files of CONF.d in lexical order. Later values override earlier ones.
  */
 
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ enum config_on_reload {
 	CONFIG_ON_RELOAD_ENFORCE, /* what the new policy does not allow is ended */
 };
 
-/* An address of loopback, or a path. */
+/* A loopback address, or a path. */
 struct config_listen {
 	char text[128]; /* as it was written; empty: nowhere */
 	socklen_t len; /* 0: nowhere */
@@ -55,18 +55,18 @@ struct config {
 	unsigned max_queued_bytes;
 	unsigned max_spare_ids; /* [Limits] SpareIds= */
 
-	unsigned backlog; /* [Defaults] Backlog= : where neither client nor rule says */
-	int tos; /* [Defaults] TOS= 0..255 or none (-1): where neither client nor rule says */
-	/* [Defaults] ResolveTimeoutMSec= : cap of address and route resolution */
+	unsigned backlog; /* [Defaults] Backlog= : if neither client nor rule sets it */
+	int tos; /* [Defaults] TOS= 0..255 or none (-1): if neither client nor rule sets it */
+	/* [Defaults] ResolveTimeoutMSec= : upper limit for address and route resolution */
 	unsigned resolve_timeout_ms;
 };
 
 void config_init(struct config *config); /* all zero; config_done() may be called on it */
 void config_done(struct config *config);
 /*
- * Defaults, then the files. A missing PATH is no error (the defaults hold), a missing PATH.d neither.
- * Returns 0 or a negative errno (-EBADMSG: see DIAG); *ret is written only on success.
+ * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. Returns 0 or a negative
+ * errno (-EBADMSG: see DIAG); *ret is written only on success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
-/* The same, but a missing PATH is -ENOENT, and named in DIAG: somebody has asked for this file. */
+/* The same, but a missing PATH is -ENOENT and reported in DIAG, because this file was requested by name. */
 int config_load_named(struct config *ret, const char *path, struct diag *diag);

@@ -11,7 +11,7 @@
 #include "util/util.h"
 
 #define MAX_CONNECTIONS 16
-#define CONNECTION_USEC (10 * 1000000ULL) /* from its begin to its end */
+#define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its end */
 #define CONNECTION_MEMORY 16384 /* for the request's headers, and for the chunk being sent */
 #define PAUSE_USEC (1 * 1000000ULL) /* when there are no descriptors left */
 #define BACKLOG 64
@@ -26,19 +26,19 @@ struct http {
 	sd_event_source *accept;
 	sd_event_source *resume; /* ends a pause of accepting */
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
-	sd_event_source *timer; /* when it wants to be run without an event */
+	sd_event_source *timer; /* when libmicrohttpd has to be run without an event */
 	unsigned n_connections;
 	bool is_paused;
 	struct ratelimit log_limit;
 };
 
-/* The text of one request, of which a page is there at a time. */
+/* The text that answers one request. One page of it is in memory at a time. */
 struct reply {
 	const struct core *core;
-	struct policy *policy; /* whose rules it tells of */
+	struct policy *policy; /* whose rules it reports */
 	struct metrics_place place;
 	struct metrics_text page;
-	size_t taken; /* of the page */
+	size_t taken; /* bytes of the page */
 	bool more;
 	char space[METRICS_PAGE_MAX];
 };
@@ -69,7 +69,10 @@ static ssize_t read_reply(void *userdata, uint64_t pos, char *buf, size_t max)
 	while (reply->taken == reply->page.len) {
 		if (!reply->more)
 			return MHD_CONTENT_READER_END_OF_STREAM;
-		/* The rules have other places now. Half a text, and its reader can tell by the missing end. */
+		/*
+		 * With another policy PLACE is not valid any more. The text is cut off, and its reader sees
+		 * that the end is missing.
+		 */
 		if (reply->core->policy != reply->policy)
 			return MHD_CONTENT_READER_END_WITH_ERROR;
 		reply->more = metrics_page(reply->core, &reply->page, &reply->place);
@@ -159,12 +162,12 @@ static int connection_fd(struct MHD_Connection *connection)
 	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 }
 
-/* libmicrohttpd's own timeout is one of silence, and begins anew with every byte. */
+/* A deadline of our own, because libmicrohttpd's timeout begins anew with every byte. */
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	/* Its end comes through the epoll descriptor, as if the client had closed it. */
+	/* libmicrohttpd is notified by its epoll descriptor, as if the client had closed the connection. */
 	shutdown(connection_fd(userdata), SHUT_RDWR);
 	return 0;
 }
@@ -179,7 +182,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *connecti
 		sd_event_source_disable_unref(*state);
 		*state = NULL;
 		http->n_connections--;
-		/* And there are descriptors again. */
+		/* There is a free descriptor again. */
 		http->is_paused = false;
 		update_accepting(http);
 		return;
@@ -195,7 +198,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *connecti
 
 /* libmicrohttpd */
 
-/* After whatever may have changed it: when it wants to be run again. */
+/* To be called whenever libmicrohttpd's next timeout may have changed. */
 static void update_timer(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -208,7 +211,7 @@ static void update_timer(struct http *http)
 	}
 }
 
-/* Of each connection that is ready it does one step. */
+/* MHD_run() does one step for each connection that is ready. */
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct http *http = userdata;
@@ -246,7 +249,7 @@ static void pause_accepting(struct http *http)
 	sd_event_source_set_enabled(http->resume, SD_EVENT_ONESHOT);
 }
 
-/* Not left to libmicrohttpd, which spins when descriptors run out. */
+/* Accepting is not left to libmicrohttpd, which spins when descriptors run out. */
 static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct http *http = userdata;
@@ -272,7 +275,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 			return 0;
 		}
 	}
-	/* It owns the socket from here on, even if it fails. */
+	/* libmicrohttpd owns the socket from here on, even if this fails. */
 	if (MHD_add_connection(http->mhd, sock, (struct sockaddr *)&peer, len) != MHD_YES)
 		log_limited(&http->log_limit, LOG_WARNING, "Cannot serve who asks for metrics: %s.",
 			    strerror(errno));
@@ -280,7 +283,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 	return 0;
 }
 
-/* Life */
+/* Creation and destruction */
 
 static int listen_inet(const struct config_listen *address)
 {
@@ -290,7 +293,7 @@ static int listen_inet(const struct config_listen *address)
 
 	if (fd < 0)
 		return -errno;
-	/* Connections of the time before a restart do not matter. */
+	/* Connections that are left from before a restart must not prevent bind(). */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    bind(fd, &address->addr.sa, address->len) < 0 || listen(fd, BACKLOG) < 0)
 		return -errno;
@@ -320,7 +323,7 @@ static int start_mhd(struct http *http)
 			    MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
 			    EPOLLIN, on_io, http);
 	if (r >= 0)
-		/* An accuracy of 0 would be one of 250 ms. */
+		/* sd-event takes an accuracy of 0 as 250 ms. */
 		r = sd_event_add_time_relative(http->loop, &http->timer, CLOCK_MONOTONIC, 0, 1,
 					       on_timer, http);
 	if (r >= 0)
@@ -385,7 +388,7 @@ struct http *http_free(struct http *http)
 		return NULL;
 	sd_event_source_disable_unref(http->io);
 	sd_event_source_disable_unref(http->timer);
-	/* Ends the connections, each with on_connection_change(). */
+	/* Ends the connections; calls on_connection_change() for each. */
 	if (http->mhd)
 		MHD_stop_daemon(http->mhd);
 	sd_event_source_disable_unref(http->accept);

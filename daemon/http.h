@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * MetricsListen=: what is counted, by HTTP, at /metrics. libmicrohttpd speaks it, in the broker's loop.
+ * MetricsListen=: the metrics over HTTP, at /metrics. libmicrohttpd implements HTTP, in the broker's loop.
  *
- * Whoever connects can hurt nobody but those who connect after him, and them for ten seconds: there are so
- * many connections at a time, each answers one request, has little memory and ends at its deadline.
+ * A connection can only delay those that come after it, and these for ten seconds: the number of connections
+ * at a time is limited, and each one answers one request, has little memory and ends at its deadline.
  */
 
 #include <systemd/sd-event.h>

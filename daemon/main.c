@@ -13,7 +13,7 @@
 #define RDMABROKER_CONFIG "/etc/rdmabroker/rdmabrokerd.conf"
 #endif
 
-/* systemd's name for it is CONFIG; the unit's RestartPreventExitStatus= names it. */
+/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= names it. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 
 enum {
@@ -57,7 +57,7 @@ static void usage(void)
 	      stdout);
 }
 
-/* The text of --help would push the error off the screen. */
+/* Not the whole text of --help, which would scroll the error off the screen. */
 static int see_help(void)
 {
 	fputs("rdmabrokerd: see rdmabrokerd --help\n", stderr);
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 			usage();
 			return EXIT_SUCCESS;
 		default:
-			/* What is wrong getopt has said. */
+			/* getopt_long() has printed the error. */
 			return see_help();
 		}
 	}

@@ -20,10 +20,10 @@ struct names {
 	struct offload
 		*offload; /* with one thread, not that of reloads: they must not wait for it */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: there is always a lane */
+	struct offload_job keep; /* never submitted: it keeps the lane */
 	bool runs;
 
-	/* The thread's, while it runs: */
+	/* Used only by the thread while it runs: */
 	struct policy *from;
 	struct policy *to; /* NULL: it failed */
 };
@@ -82,12 +82,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	/* Where a look-up of an earlier policy is not done yet, the timer is set when it is. */
+	/* If a look-up for an earlier policy is pending, on_done() sets the timer. */
 	if (names->runs)
 		return 0;
 	names->runs = true;
 	names->from = policy_ref(names->policy);
-	/* There is a lane for the one job as long as there are the names: this cannot fail. */
+	/* names.keep keeps the lane, so this cannot fail. */
 	offload_prepare(names->offload, &names->job, 0);
 	offload_submit(names->offload, &names->job);
 	return 0;
@@ -131,7 +131,7 @@ struct names *names_free(struct names *names)
 	offload_release(&names->keep);
 	offload_free(names->offload);
 	policy_unref(names->policy);
-	/* A look-up is stuck, and has everything until the process ends. */
+	/* If a look-up is stuck, its thread needs this until the process ends. */
 	if (!names->runs)
 		free(names);
 	return NULL;

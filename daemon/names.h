@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Names of users and groups that could not be looked up when the policy was loaded at start: whoever knows them may
- * not have been there yet. They are looked up again by a thread, first after a while and then at intervals that double
- * up to five minutes, for as long as the policy that misses them is in force.
+ * Names of users and groups that could not be looked up when the policy was loaded at start, maybe because
+ * the service that knows them was not running yet. A thread looks them up again, first after a while and then
+ * at intervals that double up to five minutes, as long as a policy with missing names is in force.
  */
 
 #include <stdint.h>
@@ -15,8 +15,8 @@
 struct names;
 
 /*
- * FOUND is called from the loop: POLICY is the one that is watched with fewer names missing. It stays the caller's of
- * FOUND to reference. FIRST_MSEC: after this time they are looked up for the first time.
+ * FOUND is called from the loop. POLICY is then the watched policy with fewer names missing; FOUND has to
+ * take a reference to keep it. FIRST_MSEC: the time until the first look-up.
  */
 int names_new(struct names **ret, sd_event *loop, unsigned first_msec,
 	      void (*found)(void *userdata, struct policy *policy), void *userdata);

@@ -13,11 +13,11 @@ struct reloader {
 	void *userdata;
 	struct offload *offload; /* with one thread */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: there is always a lane */
+	struct offload_job keep; /* never submitted: it keeps the lane */
 	uint64_t last_ticket;
 	bool runs;
 
-	struct reloaded reloaded; /* the thread's, while it runs */
+	struct reloaded reloaded; /* used only by the thread while it runs */
 };
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
@@ -67,7 +67,7 @@ static void start(struct reloader *reloader)
 {
 	reloader->runs = true;
 	reloader->reloaded = (struct reloaded){ .ticket = reloader->last_ticket };
-	/* There is a lane for the one job as long as there is the reloader: this cannot fail. */
+	/* reloader.keep keeps the lane, so this cannot fail. */
 	offload_prepare(reloader->offload, &reloader->job, 0);
 	offload_submit(reloader->offload, &reloader->job);
 }
@@ -124,7 +124,7 @@ struct reloader *reloader_free(struct reloader *reloader)
 	reloader->done = NULL;
 	offload_release(&reloader->keep);
 	offload_free(reloader->offload);
-	/* A look-up is stuck, and has everything until the process ends. */
+	/* If a look-up is stuck, its thread needs this until the process ends. */
 	if (!reloader->runs)
 		free(reloader);
 	return NULL;

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What an admin wrote, read as a whole or not at all; and read again while the daemon serves. That is done by a
- * thread: the names of users and groups may be looked up over the network, and files may lie there.
+ * Reads configuration and policy, all or nothing, and reads them again while the daemon serves. The latter is
+ * done by a thread, because names of users and groups may be looked up over the network, and files may be
+ * there too.
  */
 
 #include <stdint.h>
@@ -16,26 +17,26 @@
 struct diag;
 struct reloader;
 
-/* 0, or a negative errno and what is wrong in DIAG. */
+/* 0, or a negative errno with the errors in DIAG. */
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag);
-/* The same, one by one. */
+/* The same, for each alone. */
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag);
 int reload_read_policy(const struct broker_options *options, const struct config *config,
 		       enum policy_names names, struct policy **ret, struct diag *diag);
 
-/* Of one reading, or of several that were asked for before it began. */
+/* The result of one reload, or of several that were requested before it began. */
 struct reloaded {
-	uint64_t ticket; /* of the last of these */
+	uint64_t ticket; /* of the last request */
 	int r; /* 0, or a negative errno */
-	struct config config; /* where R is 0: to be taken over, and all zero then */
-	struct policy *policy; /* likewise, and NULL then */
+	struct config config; /* if R is 0; after taking it over, call config_init() on it */
+	struct policy *policy; /* likewise; DONE has to take a reference to keep it */
 	struct diag *diag; /* NULL: there was no memory */
 };
 
-/* DONE is called from the loop. OPTIONS have to stay. */
+/* DONE is called from the loop. OPTIONS must stay valid. */
 int reloader_new(struct reloader **ret, sd_event *loop, const struct broker_options *options,
 		 void (*done)(void *userdata, struct reloaded *reloaded), void *userdata);
 struct reloader *reloader_free(struct reloader *reloader);
-/* Read everything as it is from now on. Returns a ticket, from 1, higher each time. */
+/* Requests a reload, of the files as they are from now on. Returns a ticket, from 1, higher each time. */
 uint64_t reloader_start(struct reloader *reloader);

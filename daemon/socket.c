@@ -23,7 +23,7 @@ static int from_systemd(int n)
 	return SD_LISTEN_FDS_START;
 }
 
-/* Whatever is there and is no socket refuses connections too, and is not ours to remove. */
+/* A file that is no socket refuses connections too, but must not be removed. */
 static int remove_stale(int fd, const struct sockaddr_un *addr)
 {
 	struct stat st;
@@ -52,7 +52,10 @@ int socket_listen_unix(const char *path, int type, mode_t mode)
 	r = remove_stale(fd, &addr);
 	if (r < 0)
 		return r;
-	/* The node gets the descriptor's mode, less the umask: at no time are there more who may connect. */
+	/*
+	 * The node gets the descriptor's mode, less the umask, so at no time may more users connect than MODE
+	 * allows.
+	 */
 	if (fchmod(fd, mode) < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return -errno;
 	r = chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
@@ -63,7 +66,7 @@ int socket_listen_unix(const char *path, int type, mode_t mode)
 	return TAKE_FD(fd);
 }
 
-/* Everybody may connect: who may do what is the policy's to say. */
+/* Everybody may connect; policy decides who may do what. */
 static int make(const char *path, char **ret_own)
 {
 	_cleanup_free_ char *own = strdup(path);

@@ -4,8 +4,8 @@
 #include <sys/types.h>
 
 /*
- * The listening socket: systemd's where it gave one, else one made at PATH, which *ret_own then names.
- * A socket that nobody listens on any more is replaced. Returns the descriptor or a negative errno,
+ * The listening socket: systemd's if it passed one, else one created at PATH; then *ret_own is that path. A
+ * socket on which nobody listens any more is replaced. Returns the descriptor, or a negative errno, which was
  * logged.
  */
 int socket_open(const char *path, char **ret_own);
