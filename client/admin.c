@@ -6,7 +6,7 @@
 #include "client/internal.h"
 #include "proto/address.h"
 
-/* For admins: the rules, what they would say, and reading them anew. */
+/* For admins: list the rules, explain a decision, reload. */
 
 static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
@@ -22,7 +22,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 	};
 }
 
-/* Rules: their texts outlive the messages that brought them. */
+/* Rules: they point into the messages that brought them, so the frames are kept as long as the list. */
 
 struct rules {
 	size_t n, room;
@@ -46,7 +46,7 @@ static void rules_free(struct rules *rules)
 	free(rules);
 }
 
-/* FRAME is taken over in any case. */
+/* Takes FRAME over, also on failure. */
 static int rules_add(struct rules **rules, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__ListRulesResult *in = frame->reply->list_rules;
@@ -197,7 +197,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 
 struct rdmabroker_explanation *rdmabroker_free_explanation(struct rdmabroker_explanation *public)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member. */
 	struct explanation *explanation = (struct explanation *)public;
 
 	if (explanation) {
@@ -246,7 +246,7 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 struct rdmabroker_reload_result *
 rdmabroker_free_reload_result(struct rdmabroker_reload_result *public)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member. */
 	struct reload_result *result = (struct reload_result *)public;
 
 	if (result) {

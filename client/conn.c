@@ -19,8 +19,8 @@ static uint8_t at_most(int wanted, int max)
 }
 
 /*
- * What the peer's request offers bounds what "as many as the device can" means; the device's own bounds
- * are ours to look up, for the QP is in our process.
+ * On accept 0xff stands for the lower of what the request offers and what the device supports. The library looks
+ * the device's limits up, not the broker, because the QP is in this process.
  */
 static int fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
@@ -39,13 +39,13 @@ static int fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param
 	return 0;
 }
 
-/* Before the QP is touched: a call that is refused leaves it as it was. */
+/* Called before the QP is changed, so that a call that fails leaves it as it was. */
 static int check_limits(struct rdmabroker_id *id, const char *name,
 			const struct rdmabroker_conn_param *param)
 {
 	int max_resources, max_depth, r;
 
-	/* The broker asks the device of a QP that the library does not know. */
+	/* For a QP that the library does not know the broker checks the device's limits. */
 	if (!id->qp || id_is_datagram(id))
 		return 0;
 	r = qp_get_limits(id, &max_resources, &max_depth);
@@ -65,7 +65,7 @@ static uint8_t capped(uint8_t wanted, int cap)
 	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
 }
 
-/* The broker would lower them too, but the QP is to know it first. */
+/* The broker applies these caps too, but the QP has to be moved with the same values before. */
 static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int max_resources = 0xff, max_depth = 0xff, r;
@@ -75,7 +75,7 @@ static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *pa
 	param->rnr_retry_count = capped(param->rnr_retry_count, id->caps.rnr_retry_count);
 	if (id->caps.responder_resources < 0 && id->caps.initiator_depth < 0)
 		return 0;
-	/* "As many as the device can" is no number yet: the cap may be more than that. */
+	/* 0xff stands for the device's maximum, which may be lower than the cap. */
 	if (all && id->qp && !id_is_datagram(id)) {
 		r = qp_get_limits(id, &max_resources, &max_depth);
 		if (r < 0)
@@ -95,7 +95,7 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 {
 	int r = wire_check_process(id->session);
 
-	/* Before the QP is touched, which is the parent's. */
+	/* Before the QP is changed: in a child it belongs to the parent. */
 	if (r < 0)
 		return r;
 	if (id_is_datagram(id))
@@ -110,14 +110,14 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 		ret->qp_num = id->qp->qp_num;
 		ret->srq = id->qp->srq != NULL;
 	}
-	/* As the kernel does: the wire has three bits for each. */
+	/* Like the kernel: the CM messages have three bits for each. */
 	ret->retry_count = at_most(ret->retry_count, 7);
 	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
 	r = apply_caps(id, ret);
 	return r < 0 ? r : check_limits(id, name, ret);
 }
 
-/* The QP goes all the way to RTS: the peer may send as soon as it has the answer. */
+/* The QP is moved to RTS before the accept, because the peer may send as soon as it has the answer. */
 static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int r = fit_to_request(id, param);
@@ -160,7 +160,7 @@ int conn_fill_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 	return 0;
 }
 
-/* The answer to a look-up is all there is: it has no outcome to be waited for. */
+/* CALL not NULL: a caller waits. Accepting a look-up has no outcome event, so there the call waits for the reply. */
 static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms)
 {
@@ -207,7 +207,7 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 	return wire_do(id->session, "establish", id->handle, &request, false, NULL);
 }
 
-/* Not waited for: should it fail, an event says so. */
+/* Does not wait; a failure is reported as CONNECT_ERROR. */
 int id_establish(struct rdmabroker_id *id)
 {
 	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
@@ -290,7 +290,7 @@ static bool is_disconnected(struct rdmabroker_id *id)
 	return ret;
 }
 
-/* 1: there was nothing to be asked for, nor to be waited for. */
+/* Returns 1 if the connection had ended already: nothing was sent, and there is no event to wait for. */
 static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
@@ -403,7 +403,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	return id_await(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
-/* What is asked for is nothing; any end of the connection ends the wait. */
+/* Sends nothing. Every event that means the end of the connection ends the wait. */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct call call = { .name = "wait_disconnected" };

@@ -6,9 +6,9 @@
 #include "client/internal.h"
 
 /*
- * Connecting: on a way that was resolved, or in one go with resolving it. In the latter the QP is made first,
- * for the device that the program expects the way to lead through; where it leads elsewhere the broker says
- * so instead of connecting.
+ * Connecting: with a route that was resolved before, or by one request that resolves it too. For the latter the QP
+ * is created first, on the device that the program expects the route to use. If the route uses another device, the
+ * broker reports that (ADDR_RESOLVED) instead of connecting.
  */
 
 struct way {
@@ -42,7 +42,7 @@ static int left(int64_t deadline)
 	return ms > 0 ? (int)ms : 1;
 }
 
-/* The id's, in the place of the last one. */
+/* Replace the event in PLACE, and free the old one. */
 static void keep(struct event **place, struct event *event)
 {
 	rdmabroker_free_event(*place ? &(*place)->public : NULL);
@@ -79,7 +79,7 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 	return r < 0 ? r : await_outcome(id, &call, 0, 0, deadline, &type);
 }
 
-/* The way led elsewhere, and was resolved that far: on from there, as far as the QP goes. */
+/* The route has another device, port or P_Key than expected. Only port and P_Key of the QP can be changed. */
 static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			     int64_t deadline)
 {
@@ -105,7 +105,7 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	int max_resources, max_depth, r;
 
 	r = conn_fill_connect(id, param, &connect);
-	/* What the rule caps is not known yet: "as many as the device can" is to be the lower of both. */
+	/* The rule's caps are not known yet: send the device's maximum, not 0xff, so that the lower one applies. */
 	if (r == 0)
 		r = qp_get_limits(id, &max_resources, &max_depth);
 	if (r == 0 && connect.param.responder_resources == 0xff)
@@ -132,8 +132,8 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 }
 
 /*
- * In this try a reject that will be tried again leaves the QP as it is. WAY NULL: the id's is resolved; it is
- * too, where the broker refused after that.
+ * A reject after which this retries leaves the QP as it is, see id->renews. WAY NULL: the id's route is resolved.
+ * After a failed connect_over() it is resolved too, unless the broker does not have the id (is_new).
  */
 static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 			      const struct rdmabroker_conn_param *param, int64_t deadline)
@@ -154,7 +154,7 @@ static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 		poll(NULL, 0, delay_ms);
 		if (!id->is_new)
 			way = NULL;
-		/* Refused by our own broker, the id is as it was. */
+		/* This host's broker rejected: the id can be used again as it is. */
 		if (r == -EBUSY)
 			continue;
 		r = id_renew(id, deadline);
@@ -172,7 +172,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return connect_repeatedly(id, NULL, param, now_ms() + timeout_ms);
 }
 
-/* In the order in which the broker needs it, where nothing is known of the device yet. */
+/* If the INIT attributes of the device are not known yet, the route has to be resolved before create_qp. */
 static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct rdmabroker_conn_param *param, int64_t deadline)

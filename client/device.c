@@ -7,12 +7,12 @@
 
 #include "client/internal.h"
 
-/* Of the devices of all sessions: ids carry them from one to another. */
+/* Guards the devices of all sessions, because migrated ids use the devices of other sessions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * A device that was removed leaves a context behind whose node has no name any more; one that comes
- * again under the same name is another device.
+ * After a device was removed its context remains, but its node in /dev was unlinked. If the device is plugged in
+ * again it has the same name but is another device.
  */
 static bool is_gone(const struct device *device)
 {
@@ -141,7 +141,7 @@ int device_get(struct rdmabroker *session, const char *name, struct device **ret
 	return device_new(session, name, ret);
 }
 
-/* Nobody uses it any more. */
+/* Called when it has no users any more. */
 static void device_close(struct device *device)
 {
 	bool gone = is_gone(device);
@@ -149,7 +149,7 @@ static void device_close(struct device *device)
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
-	/* The lease of a device that is gone went with it; its name may stand for another by now. */
+	/* The lease of a removed device has ended; a release by name could end that of a new device. */
 	if (!gone && device->session)
 		release(device->session, device->name);
 	device_free(device);
@@ -159,7 +159,7 @@ void device_put(struct rdmabroker *session, struct device *device)
 {
 	bool last;
 
-	/* A child shares its parent's device: closing it here would tear down what is in use there. */
+	/* A child shares its parent's device: closing it here would destroy objects that the parent uses. */
 	if (device->pid != getpid())
 		return;
 	pthread_mutex_lock(&lock);
@@ -212,14 +212,14 @@ void device_move(struct device *device, struct rdmabroker *from, struct rdmabrok
 	pthread_mutex_unlock(&lock);
 }
 
-/* The session ends, and with it what the program opened and did not close. */
+/* The session ends: close the devices that the program has not closed. */
 void devices_free(struct rdmabroker *session)
 {
 	bool is_child = wire_check_process(session) < 0, is_used;
 	struct device *device;
 
 	while ((device = LIST_FIRST(&session->devices))) {
-		/* In a child the context is the parent's too: it is let be, and its memory with it. */
+		/* In a child the context belongs to the parent: it is not closed, nor its memory freed. */
 		if (is_child) {
 			LIST_REMOVE(device, link);
 			device_free(device);
@@ -331,7 +331,7 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 		frame_free(frame);
 		return fail(ENOMEM, "get_devices: out of memory");
 	}
-	/* One that policy does not give, or that is just going, is no reason to do without the others. */
+	/* Skip devices that policy rejects, or that are being removed. */
 	for (size_t i = 0; i < list->n_names && now_ms() < deadline; i++)
 		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
 			n++;

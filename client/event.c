@@ -7,7 +7,7 @@
 #include "client/internal.h"
 #include "proto/status.h"
 
-/* What an event says, and what it does to its id and the id's QP when it is taken. */
+/* Converts events, and applies them to their id and its QP when the program takes them. */
 
 void event_set_text(struct event *event, const char *text)
 {
@@ -42,7 +42,7 @@ static void fill_conn(struct event *event, const Rdmabroker__ConnParam *conn)
 	p->qp_num = conn->qp_num;
 }
 
-/* The transport's reasons, enum ib_cm_rej_reason of the kernel. */
+/* Reject reasons of the transport: the kernel's enum ib_cm_rej_reason. */
 enum {
 	REJ_TIMEOUT = 4,
 	REJ_NO_LISTENER = 8,
@@ -51,13 +51,13 @@ enum {
 	REJ_VENDOR_OPTION = 35,
 };
 
-/* The answers to a look-up, enum ib_cm_sidr_status. */
+/* Answers to a look-up: the kernel's enum ib_cm_sidr_status. */
 enum {
 	SIDR_UNSUPPORTED = 1,
 	SIDR_REJECT = 2,
 };
 
-/* By whoever is behind the peer's listener: its program, or its broker. */
+/* A reject by the peer's program or by its broker; a broker's private data is a struct refusal. */
 static void explain_listener(struct event *event)
 {
 	struct rdmabroker_event *e = &event->public;
@@ -74,7 +74,7 @@ static void explain_listener(struct event *event)
 	event_set_text(event, refusal.text[0] ? refusal.text : "without a reason");
 }
 
-/* A look-up that is refused is UNREACHABLE in rdma_cma.h's words, with the answer's status. */
+/* A look-up that is rejected is an UNREACHABLE event, as in librdmacm, with the answer's status. */
 static void explain_lookup(struct event *event)
 {
 	struct rdmabroker_event *e = &event->public;
@@ -138,7 +138,7 @@ static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 	}
 }
 
-/* What the peer has no word about is off; what it names has to be our vendor's. */
+/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
 static int agree_on_ece(struct rdmabroker_id *id)
 {
 	struct ibv_ece ece = id->remote_ece;
@@ -151,7 +151,7 @@ static int agree_on_ece(struct rdmabroker_id *id)
 	return qp_set_ece(id, &ece);
 }
 
-/* The peer accepted: a QP that we know is moved, and the connection confirmed. */
+/* The peer accepted: move a QP that the library knows, and confirm the connection. */
 static void complete_connect(struct rdmabroker_id *id, struct event *event)
 {
 	struct rdmabroker_failure failure;
@@ -244,7 +244,7 @@ struct event *event_digest(struct raw_event *raw)
 
 struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member of struct event. */
 	free(event);
 	return NULL;
 }

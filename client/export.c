@@ -5,7 +5,7 @@
 
 #include "client/internal.h"
 
-/* Ids that change hands: a descriptor stands for one, whoever brings it back has the id. */
+/* Ids that change sessions: a descriptor stands for an id, and the session that presents it gets the id. */
 
 static int export_id(struct rdmabroker_id *id, int *ret_fd)
 {
@@ -27,13 +27,13 @@ static int export_id(struct rdmabroker_id *id, int *ret_fd)
 
 int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
 {
-	/* Whoever takes it may be another process, which cannot have the QP. */
+	/* The importer may be another process, which cannot use the QP. */
 	if (id->qp)
 		return fail(EINVAL, "export_id: the id has a QP");
 	return export_id(id, ret_fd);
 }
 
-/* What its event would have told. */
+/* The CONNECT_REQUEST event of an imported connection request. */
 static struct event *make_request(struct rdmabroker_id *id, const Rdmabroker__ImportIdResult *in)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
@@ -102,7 +102,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	return r;
 }
 
-/* The program's id stays what it is, with its QP and all: only what it stands for has moved. */
+/* The program's struct, with its QP, is kept; only the broker's id changes sessions. */
 int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 {
 	struct rdmabroker *from = id->session;

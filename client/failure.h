@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Why a call failed, for rdmabroker_get_failure(): each thread has its own. And the clock of deadlines. */
+/* The last failure of each thread, for rdmabroker_get_failure(), and the clock of all deadlines. */
 
 #include <stdint.h>
 
@@ -9,7 +9,7 @@
 
 /* All return -ERROR. */
 int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* In the broker's words. RULE may be empty; RETRY_AFTER_MS as in struct rdmabroker_failure. */
+/* A failure that the broker reported. RULE may be empty; RETRY_AFTER_MS as in struct rdmabroker_failure. */
 int fail_remote(int error, const char *text, const char *rule, unsigned retry_after_ms);
 
 int64_t now_ms(void); /* CLOCK_MONOTONIC */

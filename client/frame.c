@@ -10,9 +10,9 @@ struct block {
 	_Alignas(max_align_t) uint8_t space[];
 };
 
-/* Enough for an event; what a packet of this length may take more of comes in blocks that follow. */
+/* Enough for an event; packets that need more memory get further blocks. */
 #define FIRST_BLOCK 4096
-/* A field of two bytes can be a message of a few hundred: so much may one packet take, and no more. */
+/* Limits the memory for one packet: a field of two bytes can become a message of some hundred bytes. */
 #define BLOCKS_MAX (1 << 20)
 
 static struct block *block_new(size_t size)
@@ -87,7 +87,7 @@ Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)
 		blocks_free(blocks.first);
 		return NULL;
 	}
-	/* The message itself is what is allocated first: so the blocks are found again. */
+	/* The frame is allocated first, so that first_block() finds the blocks by its address. */
 	assert((uint8_t *)frame == blocks.first->space);
 	return frame;
 }

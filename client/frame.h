@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A decoded packet of the broker. All of it lies in one piece of memory, as a rule: an event has a dozen
- * messages within messages.
+ * A decoded packet of the broker. Usually one block of memory holds all of it, because an event has a dozen
+ * nested messages, which would all be allocated by themselves.
  */
 
 #include <stddef.h>
@@ -11,9 +11,9 @@
 
 #include "proto/rdmabroker.pb-c.h"
 
-/* NULL: it is none, or there is no memory. */
+/* NULL: not a valid packet, or out of memory. */
 Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len);
-/* Of the memory that it takes, in bytes. */
+/* The memory that it takes, in bytes. */
 size_t frame_get_size(const Rdmabroker__Frame *frame);
-/* NULL is nothing to be freed. */
+/* NULL is allowed. */
 void frame_free(Rdmabroker__Frame *frame);

@@ -7,7 +7,7 @@
 #include "proto/addr.h"
 #include "proto/address.h"
 
-/* Multicast: the broker joins the group, the QP is attached to it here. */
+/* Multicast: the broker joins the group; the library attaches the QP to it. */
 
 static struct join *find_join(struct rdmabroker_id *id, const struct sockaddr_storage *addr)
 {
@@ -56,7 +56,7 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 	struct join *join;
 
 	address_unpack(&addr, address);
-	/* A join that failed may have left its record: the broker is asked in any case. */
+	/* A join that failed may have left its struct: only the broker knows whether the group is joined. */
 	join = find_join(id, &addr);
 	if (join && join->attached)
 		return fail(EEXIST, "join_multicast: the group is joined already");

@@ -10,7 +10,7 @@
 
 /* Life */
 
-/* A reply implies that all earlier requests were processed. */
+/* Any request would do here: its reply implies that all earlier requests were processed. */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
@@ -20,7 +20,7 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 	return wire_post(session, &like, &request, wait ? session->call_timeout_ms : 0);
 }
 
-/* With all numbers taken, those whose ids were destroyed just now come free with the answer to that. */
+/* If all numbers are in use, some perhaps by ids just destroyed, a reply from the broker frees the latter. */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
 	bool wait = !(session->flags & RDMABROKER_NONBLOCK), is_full;
@@ -47,7 +47,7 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	return r;
 }
 
-/* Events of ID that were not taken, with the requests among them. Lock held, and let go meanwhile. */
+/* Drop the events of ID that were not taken, and destroy the requests among them. Lock held, released meanwhile. */
 static void forget_events(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -74,7 +74,7 @@ static bool is_port_space(enum rdmabroker_port_space ps)
 	return false;
 }
 
-/* The program is told of the outcome by an event: so it is asked for now. */
+/* For RDMABROKER_NONBLOCK: a DONE event brings the outcome, so the broker creates the id at once. */
 static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -95,7 +95,7 @@ static int create_now(struct rdmabroker_id *id)
 	return r;
 }
 
-/* Under a number of our choice. */
+/* Chooses a number. The broker creates the id with the next request about it. */
 int id_create(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -158,14 +158,14 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	r = handle < FIRST_REQUEST ? -EPROTO : ids_add(&session->requests, id, IDS_MAX, &n);
 	if (r < 0) {
 		free(id);
-		/* A number that cannot be, or that is taken. */
+		/* The number is out of range, or in use. */
 		return r == -ENOMEM ? r : -EPROTO;
 	}
 	*ret = id;
 	return 0;
 }
 
-/* Of which nobody waits for the outcome. */
+/* Does not wait for the answer. */
 void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 {
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
@@ -178,7 +178,7 @@ void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	};
 
 	m.id = handle;
-	/* Where it cannot be sent the session is lost, and the id with it. */
+	/* If it cannot be sent the session is given up, which ends the id too. */
 	if (wire_post(session, &like, &request, session->call_timeout_ms) == -ETIMEDOUT)
 		wire_lose(session, -ETIMEDOUT);
 }
@@ -195,7 +195,7 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	if (id->handle == 0)
 		return 0;
 	pthread_mutex_lock(&session->lock);
-	/* Requests that are here, but were not read yet, are to be rejected now, not when somebody reads. */
+	/* Reject connection requests that are still in the socket now, not when a thread reads them later. */
 	if (id->listening)
 		wire_drain(session);
 	forget_events(id);
@@ -212,7 +212,7 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	}
 	m.id = like.handle = id->handle;
 	id->handle = 0;
-	/* Requests may be on their way here, whose senders wait for an answer that nobody would give. */
+	/* Wait for the answer: otherwise connection requests that come before it would not be rejected. */
 	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
 		timeout_ms = session->call_timeout_ms;
 	if (timeout_ms == 0) {
@@ -230,7 +230,7 @@ static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
 
 	if (!id)
 		return 0;
-	/* In a child it is the parent's, and so is its memory's twin here. */
+	/* In a child the id belongs to the parent; the child's copy of its memory is left alone too. */
 	r = wire_check_process(id->session);
 	if (r < 0)
 		return r;
@@ -253,7 +253,7 @@ int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms)
 void id_free(struct rdmabroker_id *id)
 {
 	joins_free(id);
-	/* In a child of its process: the QP is the parent's, and is left alone. */
+	/* In a child the QP belongs to the parent. */
 	if (wire_check_process(id->session) == 0)
 		rdmabroker_destroy_qp(id);
 	if (id->device)
@@ -324,7 +324,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.id = id->handle;
 	m.option = option;
 	m.value = value;
-	/* The attributes that came with a request may be others now. */
+	/* The option may change the attributes that came with a connection request. */
 	id->rtr.mask = id->rts.mask = 0;
 	r = wire_do(id->session, "set_option", id->handle, &request, false, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
@@ -353,7 +353,7 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	return r;
 }
 
-/* A reply that tells what the id is bound to now; in a session that does not block it comes later. */
+/* The reply says what the id is bound to. With RDMABROKER_NONBLOCK session_on_reply() stores that later. */
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
 	Rdmabroker__Frame *frame = NULL;
@@ -427,7 +427,7 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
-	/* The program's call, by which its DONE and its failures are known. */
+	/* The name of the program's call, for DONE events and failures. */
 	const char *name = route ? "resolve" : "resolve_addr";
 	struct resolve_message to;
 	int r = id_fill_resolve(id, name, src, dst, timeout_ms, &m, &to);

@@ -26,7 +26,7 @@ static int grow(struct ids *ids, uint32_t min)
 	return 0;
 }
 
-/* *RET is the number wished for, or 0: the lowest that is free. At most MAX. */
+/* *RET is the number to use, or 0: the lowest free one, which *RET is set to. Numbers are at most MAX. */
 int ids_add(struct ids *ids, struct rdmabroker_id *id, uint32_t max, uint32_t *ret)
 {
 	uint32_t i = *ret ? *ret - 1 : ids->n_full;

@@ -6,9 +6,9 @@
 #include "client/internal.h"
 #include "proto/address.h"
 
-/* For admins: sessions and ids, those of others too. */
+/* For admins: list, kick, drain and metrics, for the sessions and ids of all users. */
 
-/* What is told points into the pages that told it, which are kept for as long as it lives. */
+/* The public list points into the pages that brought it, which are freed with it. */
 struct list {
 	struct rdmabroker_list public;
 	Rdmabroker__Frame **pages;
@@ -27,7 +27,7 @@ static void list_free(struct list *list)
 	free(list);
 }
 
-/* PAGE is taken over in any case. */
+/* Takes PAGE over, also on failure. */
 static int list_add(struct list *list, Rdmabroker__Frame *page)
 {
 	const Rdmabroker__ListResult *in = page->reply->list;
@@ -75,7 +75,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 	address_unpack(&ret->peer, in->info->peer);
 }
 
-/* An id's session came before it, on its page or on one before. False: the broker got it wrong. */
+/* An id's session precedes it, on the same page or an earlier one. False: the broker did not follow that. */
 static bool list_fill(struct list *list)
 {
 	struct rdmabroker_listed_session *session = list->sessions;
@@ -104,7 +104,7 @@ static bool list_fill(struct list *list)
 	return true;
 }
 
-/* A page begins behind the one before. */
+/* Each page has to begin after the one before. */
 static bool is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)
 {
 	return a > from_a || (a == from_a && b > from_b);
@@ -171,7 +171,7 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 
 struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member. */
 	if (public)
 		list_free((struct list *)public);
 	return NULL;

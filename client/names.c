@@ -32,7 +32,7 @@ int rdmabroker_getaddrinfo(const char *node, const char *service, const struct a
 	struct addrinfo ours = hints ? *hints : (struct addrinfo){ 0 };
 	int r;
 
-	/* One entry an address, whatever the sockets are called that could use it. */
+	/* getaddrinfo() returns an entry for each socket type otherwise; one for each address is enough. */
 	if (ours.ai_socktype == 0)
 		ours.ai_socktype = SOCK_STREAM;
 	r = getaddrinfo(node, service, &ours, ret);

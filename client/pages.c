@@ -38,7 +38,7 @@ int pages_fail(const struct pages *pages)
 	return fail(EPROTO, "%s: the broker's answer does not go on", pages->name);
 }
 
-/* The array is full where N is a power of two, and becomes twice as long: adding takes time linear in N. */
+/* The array is full if N is 0 or a power of two, and is doubled then: N appends take time linear in N. */
 Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame)
 {
 	if ((n & (n - 1)) == 0)

@@ -26,7 +26,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's answer has no attributes");
 }
 
-/* What the events told spares the round trip. */
+/* Attributes that came with an event save the round trip. */
 static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
@@ -61,7 +61,7 @@ static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
 	return r == 0 ? 0 : fail(r, "move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
 }
 
-/* What INIT is about. */
+/* Compares the attributes that a move to INIT sets. */
 static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 {
 	return a->mask == b->mask && a->attr.port_num == b->attr.port_num &&
@@ -69,7 +69,7 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 	       a->attr.qp_access_flags == b->attr.qp_access_flags;
 }
 
-/* A QP that was made for what it needs now is left as it is. */
+/* A QP of ours that is in INIT with the same attributes is left as it is. */
 int qp_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
@@ -88,8 +88,10 @@ int qp_to_init(struct rdmabroker_id *id)
 	return 0;
 }
 
-/* Negative numbers: as the connection manager says. INIT again, for it is only now that the access
- * flags are known. */
+/*
+ * Negative: use the connection manager's values. The QP is moved to INIT again, because only now the access flags are
+ * known.
+ */
 int qp_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
 {
 	struct qp_attr rtr, rts;
@@ -141,7 +143,7 @@ int qp_get_limits(struct rdmabroker_id *id, int *ret_responder_resources, int *r
 	return 0;
 }
 
-/* Devices without ECE, and libibverbs without their support, say EOPNOTSUPP: then there is none. */
+/* EOPNOTSUPP: the device or libibverbs does not support ECE; the QP then has no ECE options. */
 int qp_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
@@ -163,7 +165,7 @@ int qp_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
 	return 0;
 }
 
-/* A datagram QP has no peer: it is ready at once. */
+/* A connected QP is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
 static int make_ready(struct rdmabroker_id *id)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
@@ -224,10 +226,10 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 
 void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 {
-	/* In a child it is the parent's. */
+	/* In a child the QP belongs to the parent. */
 	if (wire_check_process(id->session) < 0)
 		return;
-	/* What is attached to a group cannot be destroyed. */
+	/* A QP that is attached to a group cannot be destroyed. */
 	joins_detach(id);
 	if (id->qp && id->own_qp)
 		ibv_destroy_qp(id->qp);

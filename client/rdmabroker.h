@@ -10,32 +10,33 @@
  * the broker runs the connection manager for them and decides by policy what is allowed.
  *
  * Forms of the calls
- *   Every call that returns int returns 0 or a negative errno; errno itself is not set. Why a call
- *   failed is told in words by rdmabroker_get_failure().
+ *   Every call that returns int returns 0 or a negative errno; errno itself is not set.
+ *   rdmabroker_get_failure() gives the reason of a failure as text.
  *
  *   Calls that the broker answers at once (bind, listen, ...) wait for that answer, at most the session's
  *   call_timeout_ms. Calls whose outcome takes time (resolve, connect, ...) return once the broker has
- *   taken them, and the outcome comes as an event. For each of these there is a form that ends in
- *   _wait, which returns with the outcome or at its deadline.
+ *   accepted the request; the outcome comes as an event. Each of these has a form that ends in _wait,
+ *   which returns with the outcome or at its deadline.
  *
- *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is on its way, and the
- *   answer comes as RDMABROKER_EVENT_DONE (always for calls without an outcome of their own, only on failure
- *   for the others). -EAGAIN: the socket is full, nothing was sent; take events, then try again. These wait
- *   all the same:
- *     - those that are given a deadline, until then: the _wait forms, wait_disconnected, get_request,
- *       get_event, get_notice, and create_ep of an address to connect to;
- *     - those that give back what only the broker knows, at most call_timeout_ms: open, open_device,
+ *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer
+ *   comes as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for
+ *   the others. -EAGAIN: the socket is full, nothing was sent; take events, then retry. These calls wait
+ *   nevertheless:
+ *     - calls with a timeout, until it ends: the _wait forms, wait_disconnected, get_request, get_event,
+ *       get_notice, and create_ep of an address to connect to;
+ *     - calls that return what only the broker knows, at most call_timeout_ms: open, open_device,
  *       get_devices, get_option, export_id, import_id, migrate_id, and for admins get_status, get_rules,
  *       get_list, kick, drain, get_metrics, watch, explain and reload;
- *     - get_verbs, get_pd and create_qp, where the id's device is not open in the session yet;
- *     - create_qp, set_qp, init_qp_attr and accept, where no event has told what the QP needs: of an id that
- *       listens, or was imported and is no request, and of a request after set_option;
+ *     - get_verbs, get_pd and create_qp, if the id's device is not open in the session yet;
+ *     - create_qp, set_qp, init_qp_attr and accept, if no event has brought the QP's attributes: on an id that
+ *       listens, on an imported id that is no connection request, and on a connection request after
+ *       set_option;
  *     - destroy_id, close_device, free_devices, and get_event when it confirms a connection, as long as the
  *       socket is full;
  *     - getaddrinfo, for name servers.
- *   So a program that must not wait opens its session and its devices (get_devices) before its loop begins,
- *   and keeps them open: then nothing from resolve to destroy_id waits for the broker. Opening a device,
- *   registering memory and destroying a QP are calls into the kernel, which take their time.
+ *   A program that must not wait therefore opens its session and its devices (get_devices) before its loop
+ *   begins, and keeps them open: then no call from resolve to destroy_id waits for the broker. Opening a
+ *   device, registering memory and destroying a QP are calls into the kernel, which can block.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
  *   broker is gone. After -ECONNRESET the session can only be closed.
@@ -48,12 +49,12 @@
  *     4. devices that the program opened, with close_device or free_devices;
  *     5. the session, with close, which destroys and frees all ids that are left.
  *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event brings a new id,
- *   which has to be destroyed even if the program does not want it: that rejects the request. Call
- *   disconnect_wait before destroy_id where the program has to know that the peer was told.
+ *   which the program has to destroy even if it does not want the connection: that rejects the request.
+ *   Call disconnect_wait before destroy_id if the program has to know that the peer was notified.
  *
  * Threads
- *   A session and its ids can be used by several threads. An id must not be destroyed while another
- *   thread is inside a call on it; taking events is not a call on an id.
+ *   Several threads can use a session and its ids. An id must not be destroyed while another thread is
+ *   inside a call on it; taking events is not a call on an id.
  *
  * Fork
  *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
@@ -71,10 +72,10 @@ extern "C" {
 struct rdmabroker;
 struct rdmabroker_id;
 
-/* Deadlines are in milliseconds. There is no "for ever"; this is what a caller who does not care takes. */
+/* In ms. No call waits without limit; this timeout suits callers without a requirement of their own. */
 #define RDMABROKER_TIMEOUT_DEFAULT 10000
 
-/* Most private data that each message can carry, in bytes (InfiniBand and RoCE). */
+/* The maximum of private data in each message, in bytes (InfiniBand and RoCE). */
 #define RDMABROKER_CONNECT_DATA_MAX 56
 #define RDMABROKER_ACCEPT_DATA_MAX 196
 #define RDMABROKER_REJECT_DATA_MAX 148
@@ -83,15 +84,15 @@ struct rdmabroker_id;
 #define RDMABROKER_LOOKUP_ANSWER_DATA_MAX 136
 
 enum rdmabroker_flags {
-	RDMABROKER_NONBLOCK = 1 << 0, /* no call waits, see "Forms of the calls" */
+	RDMABROKER_NONBLOCK = 1 << 0, /* calls do not wait, except as in "Forms of the calls" */
 	/*
-	 * Call ibv_fork_init() first, as the environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE ask for
-	 * too: the program forks, and its registered memory has to stay its own.
+	 * Call ibv_fork_init() first, for a program that forks after it has registered memory. The environment
+	 * variables RDMAV_FORK_SAFE and IBV_FORK_SAFE ask for the same.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
 	/*
-	 * connect_wait that is refused as busy, by this host's broker or by the peer's, comes again by
-	 * itself, when it was told to and a little later by chance, until its deadline.
+	 * connect_wait retries by itself, until its deadline, if the broker of this host or of the peer
+	 * rejects it as busy: after retry_after_ms and a short random delay.
 	 */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
 };
@@ -100,11 +101,11 @@ struct rdmabroker_options {
 	size_t size; /* sizeof(struct rdmabroker_options), so that the struct can grow */
 	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
 	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EINVAL */
-	int call_timeout_ms; /* for calls that the broker answers at once; 0: the default */
+	int call_timeout_ms; /* for calls that the broker answers at once; 0: RDMABROKER_TIMEOUT_DEFAULT */
 };
 
 enum rdmabroker_port_space {
-	/* The numbers are rdma_cma.h's. */
+	/* The values are those of rdma_cma.h. */
 	RDMABROKER_PS_IPOIB = 0x0002, /* datagrams and multicast with IPoIB's parameters */
 	RDMABROKER_PS_TCP = 0x0106, /* reliable connections */
 	RDMABROKER_PS_UDP = 0x0111, /* datagrams: look-ups instead of connections, and multicast */
@@ -114,11 +115,11 @@ enum rdmabroker_port_space {
 enum rdmabroker_option {
 	RDMABROKER_OPTION_TOS = 0, /* 0..255; the IP TOS / traffic class of the connection */
 	RDMABROKER_OPTION_REUSEADDR = 1, /* 0: no, else yes */
-	RDMABROKER_OPTION_AFONLY = 2, /* not 0: an IPv6 wildcard does not take the IPv4 port too */
-	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* the QP's timeout is 4.096 us * 2^n; 0: for ever */
+	RDMABROKER_OPTION_AFONLY = 2, /* not 0: an IPv6 wildcard does not bind the IPv4 port too */
+	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* the QP's timeout is 4.096 us * 2^n; 0: no timeout */
 };
 
-/* The numbers up to 15 are those of enum rdma_cm_event_type. */
+/* The values up to 15 are those of enum rdma_cm_event_type. */
 enum rdmabroker_event_type {
 	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
 	RDMABROKER_EVENT_ADDR_ERROR = 1,
@@ -136,49 +137,49 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_MULTICAST_ERROR = 13,
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
-	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, in a session that does not block */
-	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; no id; the last event of a session */
+	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, with RDMABROKER_NONBLOCK */
+	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; has no id; the last event of a session */
 };
 
-/* Who refused, on RDMABROKER_EVENT_REJECTED, and on UNREACHABLE where a look-up was refused. */
+/* Who rejected: of RDMABROKER_EVENT_REJECTED, and of UNREACHABLE for a look-up that was rejected. */
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
 	RDMABROKER_REJECTED_BY_PEER, /* the peer's program: private data is its own */
-	RDMABROKER_REJECTED_BY_POLICY, /* the peer's broker: code, retry_after_ms, text are set */
-	RDMABROKER_REJECTED_NO_LISTENER, /* nobody listens there */
-	RDMABROKER_REJECTED_STALE, /* the QP number is still in time wait at the peer */
+	RDMABROKER_REJECTED_BY_POLICY, /* the peer's broker: reject_code, retry_after_ms, text are set */
+	RDMABROKER_REJECTED_NO_LISTENER, /* no listener at that address and port */
+	RDMABROKER_REJECTED_STALE, /* the QP number is still in timewait at the peer */
 	RDMABROKER_REJECTED_BY_TRANSPORT, /* any other reason of the connection manager, see status */
 	RDMABROKER_REJECTED_ECE, /* the peer's program: no common enhanced connection options */
-	RDMABROKER_REJECTED_TIMEOUT, /* the connection manager gave up on an answer */
+	RDMABROKER_REJECTED_TIMEOUT, /* the peer's connection manager timed out waiting for an answer */
 };
 
-/* Why the peer's broker refused. */
+/* Why the peer's broker rejected. */
 enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_NONE = 0,
 	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects it */
-	RDMABROKER_REJECT_BUSY = 2, /* a limit is reached: try again after retry_after_ms */
+	RDMABROKER_REJECT_BUSY = 2, /* a limit is reached: retry after retry_after_ms */
 	RDMABROKER_REJECT_NO_RULE = 3, /* no rule allows it */
-	RDMABROKER_REJECT_DRAINING = 4, /* the broker is drained: it takes nothing new */
+	RDMABROKER_REJECT_DRAINING = 4, /* the broker is draining: it accepts nothing new */
 };
 
 /*
- * Beware: a member that is left out is 0, and 0 is no default. { .private_data = ..., .private_data_len = ... }
- * asks for no retries, no RNR retries, and neither RDMA reads nor atomics. Where a call is given NULL instead of
- * this struct it takes responder_resources and initiator_depth 0xff, retry_count and rnr_retry_count 7.
+ * Beware: a member that is left out is 0, and 0 is not the default. { .private_data = ..., .private_data_len = ... }
+ * asks for no retries, no RNR retries, and neither RDMA reads nor atomics. A call that gets NULL instead of this
+ * struct uses responder_resources and initiator_depth 0xff, retry_count and rnr_retry_count 7.
  */
 struct rdmabroker_conn_param {
 	const void *private_data;
 	uint8_t private_data_len;
-	uint8_t responder_resources; /* 0xff: as many as the device can */
-	uint8_t initiator_depth; /* 0xff: as many as the device can */
+	uint8_t responder_resources; /* 0xff: the device's maximum */
+	uint8_t initiator_depth; /* 0xff: the device's maximum */
 	uint8_t flow_control;
-	uint8_t retry_count; /* 0..7; more is 7 */
-	uint8_t rnr_retry_count; /* 0..7, 7: for ever; more is 7 */
-	uint8_t srq; /* for a QP that the library does not know */
+	uint8_t retry_count; /* 0..7; higher values count as 7 */
+	uint8_t rnr_retry_count; /* 0..7, 7: without end; higher values count as 7 */
+	uint8_t srq; /* for a QP that the library does not know, else ignored */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 };
 
-/* What a datagram needs to reach the one who answered a look-up, or a multicast group. */
+/* How to send datagrams to the peer that answered a look-up, or to a multicast group. */
 struct rdmabroker_ud_param {
 	struct ibv_ah_attr ah_attr; /* for ibv_create_ah() */
 	uint32_t qp_num;
@@ -188,9 +189,9 @@ struct rdmabroker_ud_param {
 struct rdmabroker_event {
 	enum rdmabroker_event_type type;
 	int status; /* 0, a negative errno, or the transport's reason (REJECTED: enum ib_cm_rej_reason) */
-	struct rdmabroker_id *id; /* on CONNECT_REQUEST the new id, the caller's to destroy */
+	struct rdmabroker_id *id; /* CONNECT_REQUEST: the new id, which the caller has to destroy */
 	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
-	const char *call; /* DONE only: the name of the call that is answered, e.g. "bind_addr" */
+	const char *call; /* DONE only: the name of the call, e.g. "bind_addr" */
 	struct rdmabroker_conn_param conn; /* private_data is valid until the event is freed */
 	struct rdmabroker_ud_param ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
 	void *join_context; /* MULTICAST_JOIN, MULTICAST_ERROR */
@@ -198,14 +199,14 @@ struct rdmabroker_event {
 	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
 	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
-	const char *text; /* words for a person; NULL: none; valid until the event is freed */
+	const char *text; /* for a person; NULL: none; valid until the event is freed */
 };
 
 struct rdmabroker_failure {
 	int error; /* negative errno, what the call returned */
 	const char *text; /* what went wrong, for a person */
-	const char *rule; /* the deciding rule as "file:line", or NULL where no rule decided */
-	unsigned retry_after_ms; /* with -EBUSY: when to come again; else 0 */
+	const char *rule; /* the rule that decided, as "file:line"; NULL: no rule decided */
+	unsigned retry_after_ms; /* with -EBUSY: when to retry; else 0 */
 };
 
 struct rdmabroker_status {
@@ -220,14 +221,14 @@ struct rdmabroker_status {
 	unsigned n_leases;
 	unsigned n_devices;
 	const struct rdmabroker_device_status *devices;
-	int draining; /* nothing new is taken, see rdmabroker_drain() */
-	unsigned n_handshakes; /* asked for or accepted, not yet established */
+	int draining; /* the daemon accepts nothing new, see rdmabroker_drain() */
+	unsigned n_handshakes; /* connections requested or accepted, not yet established */
 	unsigned n_foreign_ids;
-	const struct rdmabroker_foreign_ids *foreign_ids; /* of the devices that were looked at */
+	const struct rdmabroker_foreign_ids *foreign_ids; /* one for each examined device */
 	unsigned n_warnings;
-	const char *const *warnings; /* what an admin has to mend, in sentences for a person */
-	int no_policy; /* none could be loaded since the start: everything is rejected */
-	unsigned n_missing_names; /* of users and groups in the rules, which cannot be looked up */
+	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
+	int no_policy; /* no policy could be loaded since the start: everything is rejected */
+	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
 };
 
 struct rdmabroker_device_status {
@@ -236,45 +237,45 @@ struct rdmabroker_device_status {
 	unsigned n_leases;
 };
 
-/* A process besides the daemon that holds ids of the connection manager on a device. No rule applies to these. */
+/* Another process than the daemon that has ids of the connection manager on a device. No rule applies to them. */
 struct rdmabroker_holder {
 	int pid;
-	uint32_t uid; /* its effective one; (uint32_t)-1: not known */
-	const char *name; /* as it likes to call itself, printable; NULL: not known */
+	uint32_t uid; /* the effective uid; (uint32_t)-1: not known */
+	const char *name; /* chosen by the process itself, printable; NULL: not known */
 	unsigned n_ids;
-	/* One of these ids: one that listens, if there is such, else one that connects or is connected. */
-	const char *state; /* the kernel's word, as `rdma resource show cm_id` has it: "LISTEN" */
+	/* State and addresses of one of its ids: a listener if it has one, else one that connects or is connected. */
+	const char *state; /* as `rdma resource show cm_id` prints it: "LISTEN" */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
 };
 
-/* Ids on a device that are not the daemon's. Those that the kernel uses itself are in none of the numbers. */
+/* Ids on a device that are not the daemon's. The kernel's own ids are not counted. */
 struct rdmabroker_foreign_ids {
 	const char *device;
-	uint64_t age_ms; /* since it was seen */
+	uint64_t age_ms; /* time since the device was examined */
 	size_t n_holders;
-	const struct rdmabroker_holder *holders; /* of all devices together: the first 32 */
+	const struct rdmabroker_holder *holders; /* at most 32 for all devices together */
 	unsigned n_more; /* ids of processes that are not listed */
-	unsigned n_nameless; /* ids of threads that have ended: the kernel does not tell whose */
+	unsigned n_nameless; /* ids of threads that have ended: their process is not known */
 };
 
-/* A rule, and what it has decided since the daemon started. */
+/* A rule, and its decisions since the daemon started. */
 struct rdmabroker_rule {
-	const char *file; /* NULL: what is decided where no rule matches */
+	const char *file; /* NULL: the entry for everything that no rule matches */
 	unsigned line;
 	const char *text; /* as written, on one line; cut to 511 bytes */
 	uint64_t n_allowed, n_rejected;
-	uint64_t n_busy; /* allowed, but refused for a limit */
-	unsigned n_now; /* objects at a time that it has admitted */
-	unsigned n_pending; /* of them: requests that wait for the client's accept */
+	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
+	unsigned n_now; /* objects that it has admitted and that exist now */
+	unsigned n_pending; /* how many of them are requests that the client has not accepted yet */
 };
 
 /* A client of the daemon. */
 struct rdmabroker_listed_session {
-	uint64_t number; /* as the journal has it */
+	uint64_t number; /* as in the journal */
 	uint32_t uid;
 	int pid;
 	const char *unit; /* of systemd; NULL: in none */
-	const char *rule; /* "file:line" that admitted it; NULL: none, it is an admin's */
+	const char *rule; /* "file:line" that admitted it; NULL: none, an admin's session */
 	uint64_t age_ms;
 	unsigned n_ids;
 	unsigned n_leases;
@@ -283,14 +284,14 @@ struct rdmabroker_listed_session {
 struct rdmabroker_listed_id {
 	const struct rdmabroker_listed_session *session;
 	uint32_t id; /* its number in the session */
-	const char *state; /* one word, as "established"; see the man page */
-	uint64_t age_ms; /* since it was made, or taken over */
+	const char *state; /* one word, such as "established"; see the man page */
+	uint64_t age_ms; /* since it was created, or taken over */
 	enum rdmabroker_port_space ps;
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
-	const char *device; /* NULL: not bound to one */
-	uint32_t qp_num; /* that was offered to the peer; 0: none */
+	const char *device; /* NULL: not bound to a device */
+	uint32_t qp_num; /* as offered to the peer; 0: none */
 	int tos; /* in force; -1: the kernel's default */
-	const char *rule; /* "file:line" that admitted it; NULL: not decided yet */
+	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
 };
 
 struct rdmabroker_list {
@@ -300,77 +301,80 @@ struct rdmabroker_list {
 	const struct rdmabroker_listed_id *ids; /* in the order of their sessions */
 };
 
-/* What to be told of: all to which everything here applies. To what is 0 or NULL anything does. */
+/* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
 struct rdmabroker_filter {
 	size_t size; /* sizeof(struct rdmabroker_filter), so that the struct can grow */
 	const char *kind; /* as in struct rdmabroker_notice */
-	const char *operation; /* likewise; it does not apply to what has none */
+	const char *operation; /* likewise; a notice without an operation does not match */
 	const char *outcome; /* likewise */
-	const uint32_t *uid; /* whose it is */
-	uint64_t session; /* likewise, by its number */
-	const struct sockaddr *peer; /* its port does not count */
-	uint16_t port; /* on this side or the other */
+	const uint32_t *uid; /* the user of the session */
+	uint64_t session; /* the session's number */
+	const struct sockaddr *peer; /* only the address is compared, not the port */
+	uint16_t port; /* the local one or the peer's */
 };
 
-/* Something that happened. What is not known, or does not belong to the kind, is 0 or NULL. */
+/* Something that happened. Members that are not known, or do not belong to the kind, are 0 or NULL. */
 struct rdmabroker_notice {
-	uint64_t n_lost; /* before this one: they were not taken in time */
+	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
 	uint64_t time_ns; /* since 1970, by the daemon's clock */
 	/*
-	 * "decision": of policy; "cm": an event of the connection manager that a program is told; "session": one
-	 * comes or goes; "lost": nothing but n_lost, where nothing else has come since
+	 * "decision": a decision of policy; "cm": a program gets an event of the connection manager; "session": a
+	 * session is opened or closed; "lost": reports only n_lost, if no other notice came after those lost
 	 */
 	const char *kind;
-	/* Whose it is. */
+	/* The session that it is about. */
 	uint64_t session; /* its number */
 	uint32_t uid;
 	int pid;
 	const char *unit; /* of systemd */
-	uint32_t id; /* of whoever asks; of a request that comes the listener's */
-	uint32_t request_id; /* "connect-request": the id that it brings */
-	const char *operation; /* decision: a word of the rule language: "connect" */
-	/* decision: "allowed", "rejected", or behind an "allowed" "busy": then a limit of the rule said no */
+	uint32_t id; /* the id's number; for a connection request: the listener's */
+	uint32_t request_id; /* "connect-request": the number of the new id */
+	const char *operation; /* decision: an operation of the rule language, such as "connect" */
+	/* decision: "allowed", "rejected", or "busy", which follows an "allowed": a limit of the rule is reached */
 	const char *outcome;
-	unsigned retry_after_ms; /* busy: when to come again */
-	const char *event; /* cm: "established"; session: "opened", "closed"; see the man page */
+	unsigned retry_after_ms; /* busy: when to retry */
+	const char *event; /* cm: e.g. "established"; session: "opened", "closed"; see man page */
 	int status; /* cm: a negative errno, or the transport's reason */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
 	const char *device;
 	enum rdmabroker_port_space ps;
-	uint32_t qp_num; /* that was offered to the peer */
-	const char *rule; /* "file:line" that decided, or that admitted whom it is about */
+	uint32_t qp_num; /* as offered to the peer */
+	const char *rule; /* "file:line" that decided, or that admitted the session or the id */
 	const char *rule_text; /* cut to 511 bytes */
 	const char *reason; /* for a person */
 };
 
-/* Somebody's wish. What is 0 or NULL is not known; a rule that asks for it then may or may not match. */
+/*
+ * A policy request. Other members than uid, gids and unit are not known if they are 0 or NULL: rules that depend on
+ * them may or may not match.
+ */
 struct rdmabroker_question {
 	size_t size; /* sizeof(struct rdmabroker_question), so that the struct can grow */
-	const char *operation; /* a word of the rule language: "connect" */
+	const char *operation; /* an operation of the rule language, such as "connect" */
 	uint32_t uid;
 	const uint32_t *gids; /* primary and supplementary */
 	size_t n_gids; /* at most 1024 */
 	const char *unit; /* of systemd; NULL: in none */
-	const struct sockaddr *local, *peer; /* their ports do not count */
-	uint16_t port; /* the service's */
+	const struct sockaddr *local, *peer; /* their ports are ignored */
+	uint16_t port; /* of the service */
 	const char *device;
 	enum rdmabroker_port_space ps;
-	const void *data; /* a request's private data */
+	const void *data; /* private data of a connection request */
 	size_t data_len;
 };
 
 struct rdmabroker_explanation {
 	int allow; /* 0: reject */
-	const struct rdmabroker_rule *rule; /* that decides; NULL: none matches */
+	const struct rdmabroker_rule *rule; /* the rule that decides; NULL: none matches */
 	const char *reason; /* on reject, else NULL */
 	size_t n_effects;
-	const char *const *effects; /* what would be set or limited: "tos 104" */
-	/* What is not known could change the answer; the first rule that may match. NULL: it could not. */
+	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
+	/* Not NULL: a member that is not known could change the answer; this is the first rule that may match. */
 	const struct rdmabroker_rule *depends;
 };
 
 struct rdmabroker_reload_result {
-	int ok; /* 0: nothing has changed */
+	int ok; /* 0: it failed, and nothing has changed */
 	unsigned n_rules; /* in force now */
 	size_t n_complaints;
 	const char *const *complaints; /* "file:line:column: text" */
@@ -381,25 +385,25 @@ struct rdmabroker_reload_result {
  * @ret: The session, on success.
  * @options: NULL for the defaults.
  * Description:
- *   Connects to rdmabrokerd, which decides by policy operation "session" whether this user may talk to
- *   it. With socket activation the daemon is started by this call.
+ *   Connects to rdmabrokerd. Policy operation "session" decides whether this user may use it. With socket
+ *   activation this call starts the daemon.
  * Ownership:
  *   The session is the caller's; close it with rdmabroker_close().
  * Returns:
- *   0; -ECONNREFUSED or -ENOENT where no broker runs; -EACCES where policy refuses the user; -EPROTO
- *   where the broker speaks another version; -EDQUOT at a limit of the user; -EBUSY at a limit of the
- *   rule; -EINVAL: options.size is too small, options.flags has a bit that this library does not know, or
- *   RDMABROKER_FORK_SAFE comes too late; -ETIMEDOUT.
+ *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker
+ *   uses another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is
+ *   reached; -EINVAL: options.size is too small, options.flags has a bit that this library does not know,
+ *   or RDMABROKER_FORK_SAFE comes too late; -ETIMEDOUT.
  * Notes:
- *   Where it fails there is no session to ask: *@ret is left alone, and rdmabroker_open_error() has the
- *   words.
+ *   On failure *@ret is not changed. There is no session for rdmabroker_get_failure() then;
+ *   rdmabroker_open_error() returns the reason.
  * See also:
  *   rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
  */
 int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options);
 
 /**
- * rdmabroker_open_error - Why this thread's last rdmabroker_open() failed.
+ * rdmabroker_open_error - The reason why this thread's last rdmabroker_open() failed.
  * Returns:
  *   A text for a person, never NULL; valid until the thread's next rdmabroker_open().
  */
@@ -409,9 +413,9 @@ const char *rdmabroker_open_error(void);
  * rdmabroker_close - Close a session.
  * @session: The session; NULL is allowed.
  * Description:
- *   All ids of the session are destroyed, in the broker and here; connections are disconnected, leases
- *   of devices end. QPs that the library made are destroyed, and so are the device contexts it opened:
- *   destroy your own CQs, PDs and memory regions on them before.
+ *   All ids of the session are destroyed, in the broker and here; connections are disconnected, leases of
+ *   devices end. QPs that the library created are destroyed, and device contexts that it opened are closed:
+ *   destroy your own CQs, PDs and memory regions on them first.
  * Returns:
  *   NULL, always.
  * See also:
@@ -422,15 +426,15 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
 /**
  * rdmabroker_get_fd - The session's descriptor, for poll, select and epoll.
  * Description:
- *   Readable when rdmabroker_get_event() has something to do. It may turn out that no event has come of
- *   it: then that call gives -EAGAIN.
+ *   Readable when rdmabroker_get_event() should be called. That call can still return -EAGAIN, because
+ *   not everything that the library receives becomes an event.
  * Ownership:
  *   The session's: do not read, write or close it.
  */
 int rdmabroker_get_fd(const struct rdmabroker *session);
 
 /**
- * rdmabroker_get_failure - Why the session's last failed call of this thread failed.
+ * rdmabroker_get_failure - The reason why this thread's last failed call on the session failed.
  * @ret: Its pointers are valid until the thread's next call on the session.
  */
 void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret);
@@ -440,8 +444,8 @@ void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failur
  * @ret: The event, on success; free it with rdmabroker_free_event().
  * @timeout_ms: How long to wait for one; 0: not at all.
  * Description:
- *   As librdmacm does, this moves a QP that the library knows: on CONNECT_RESPONSE to RTR and RTS, then
- *   confirms the connection and reports ESTABLISHED; on REJECTED to ERR.
+ *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves the QP to RTR
+ *   and RTS, confirms the connection and reports ESTABLISHED; on REJECTED it moves the QP to ERR.
  * Returns:
  *   0; -EAGAIN: none within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
  *   taken before.
@@ -449,22 +453,22 @@ void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failur
  *   rdma_get_cm_event, rdma_ack_cm_event
  */
 int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms);
-/** rdmabroker_free_event - Give an event back. NULL is allowed. Returns NULL. */
+/** rdmabroker_free_event - Free an event. NULL is allowed. Returns NULL. */
 struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event);
 /** rdmabroker_event_str - An event type's name, e.g. "RDMABROKER_EVENT_ESTABLISHED"; never NULL. */
 const char *rdmabroker_event_str(enum rdmabroker_event_type type);
 
 /**
- * rdmabroker_create_id - Make an id.
- * @context: The program's own, see rdmabroker_id_get_context().
+ * rdmabroker_create_id - Create an id.
+ * @context: The program's own pointer, see rdmabroker_id_get_context().
  * @ps: The port space.
  * Description:
- *   The broker makes its part with the first call that asks something of the id, in one round trip, and what
- *   is wrong with that is what that call returns: -EDQUOT at a limit of the broker's, -ENODEV while the
- *   host has no RDMA device, -ESHUTDOWN while the broker is draining. The next call then tries again. With
- *   RDMABROKER_NONBLOCK it is asked at once, and an event DONE tells.
+ *   The broker creates its part of the id along with the first request about it, which saves a round trip.
+ *   If that fails, the call that sent the request returns why: -EDQUOT: a limit of the broker is reached;
+ *   -ENODEV: the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call then retries.
+ *   With RDMABROKER_NONBLOCK the broker is asked at once, and an event DONE brings the answer.
  * Returns:
- *   0; -EDQUOT at the session's limit of ids; -EINVAL: there is no such port space.
+ *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
  * See also:
  *   rdma_create_id
  */
@@ -473,10 +477,10 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
 /**
  * rdmabroker_destroy_id - Destroy an id; NULL is allowed.
  * Description:
- *   Whatever is under way on it is ended: a connection is disconnected, a request that was not answered
- *   is rejected. Events of it that were not taken yet are dropped. A QP that the library made is
- *   destroyed. Does not wait for the broker, except for a listening id, at most call_timeout_ms, so that
- *   no request to it is left unanswered.
+ *   Ends whatever is pending on the id: a connection is disconnected, a connection request that was not
+ *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library
+ *   created is destroyed. The call does not wait for the broker, except for a listening id: there it waits
+ *   at most call_timeout_ms, so that every connection request to the id is answered.
  * Returns:
  *   NULL, always.
  * See also:
@@ -484,38 +488,38 @@ int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret,
  */
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
 /**
- * rdmabroker_destroy_id_wait - The same, and wait until the broker has let go of it.
+ * rdmabroker_destroy_id_wait - Destroy an id, and wait until the broker has destroyed it too.
  * Description:
- *   From then on its port is free for everybody. The id is destroyed here whatever is returned.
+ *   After success the id's port is free. The id is destroyed here whatever is returned.
  */
 int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
 void *rdmabroker_id_get_context(const struct rdmabroker_id *id);
 void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context);
 struct rdmabroker *rdmabroker_id_get_session(const struct rdmabroker_id *id);
-/** The addresses as far as they are known; ss_family 0 where not. Valid while the id lives. */
+/** The addresses; ss_family 0: not known. Valid until the id is destroyed. */
 const struct sockaddr *rdmabroker_id_get_local_addr(const struct rdmabroker_id *id);
 const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *id);
-/** Ports in host order, 0 where not known (rdma_get_src_port, rdma_get_dst_port, but in host order). */
+/** The ports, in host order; 0: not known. (rdma_get_src_port and rdma_get_dst_port use network order.) */
 uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id);
 uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id);
-/** The name of the device that the id is bound to ("rxe0"), or NULL; valid while the id lives. */
+/** The name of the device that the id is bound to ("rxe0"), or NULL; valid until the id is destroyed. */
 const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_set_option - Ask for an option before the address is bound or resolved.
+ * rdmabroker_set_option - Set an option before the address is bound or resolved.
  * Returns:
- *   0; -EACCES where policy forbids it; -ENOSYS: there is no such option; -EINVAL: out of range, or too
- *   late for it.
+ *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or
+ *   it is too late for this option.
  * Notes:
- *   What policy forces is in force whatever is asked for here. An id with REUSEADDR cannot listen.
+ *   A value that policy sets overrides the program's. An id with REUSEADDR cannot listen.
  * See also:
  *   rdma_set_option
  */
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value);
 /**
- * rdmabroker_get_option - What is in force, by the program's wish and by policy.
- * @ret: The value; -1: nothing was set, the kernel's default holds.
+ * rdmabroker_get_option - The value of an option that is in force, set by the program or by policy.
+ * @ret: The value; -1: not set, the kernel's default applies.
  * Returns:
  *   0; -ENOSYS: there is no such option.
  */
@@ -525,26 +529,26 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
  * rdmabroker_bind_addr - Bind an id to a local address.
  * @addr: sockaddr_in or sockaddr_in6; the wildcard address and port 0 are allowed.
  * Returns:
- *   0; -EADDRINUSE: the port is taken; -EADDRNOTAVAIL: it is taken by a wildcard address, or @addr is a
- *   wildcard and it is taken on some address, or the address is not this host's (the failure's text says
- *   which, where that is known); -ENODEV: no RDMA device has the address; -EACCES: policy allows neither to
- *   listen nor to connect from there, or the port is below 1024 and no listen rule names it; -EINVAL: the
- *   id is bound already.
+ *   0; -EADDRINUSE: the port is in use; -EADDRNOTAVAIL: the port is in use on a wildcard address, or @addr
+ *   is a wildcard and the port is in use on some address, or the address is not this host's (the failure's
+ *   text says which of these, if that is known); -ENODEV: no RDMA device has the address; -EACCES: policy
+ *   allows neither to listen nor to connect from there, or the port is below 1024 and no listen rule names
+ *   it; -EINVAL: the id is bound already.
  * See also:
  *   rdma_bind_addr
  */
 int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 
 /**
- * rdmabroker_listen - Take requests from now on.
- * @backlog: Requests that may wait for their answer; what is past it is rejected as busy. 0: the broker's default, which
- *   is also the least. Policy may lower it.
+ * rdmabroker_listen - Listen for connection requests.
+ * @backlog: How many connection requests may wait for an answer; further ones are rejected as busy. 0: the
+ *   broker's default, which is also the minimum. Policy may lower it.
  * Description:
- *   An id that is not bound takes the IPv4 wildcard address and a free port, which
- *   rdmabroker_id_get_local_port() tells.
+ *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
+ *   rdmabroker_id_get_local_port() returns.
  * Returns:
- *   0; -EACCES by policy; -EINVAL: bound with REUSEADDR, or it listens or connects already; -EADDRINUSE,
- *   -EADDRNOTAVAIL: the port is taken.
+ *   0; -EACCES: policy rejects it; -EINVAL: the id is bound with REUSEADDR, or listens or connects already;
+ *   -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
  * See also:
  *   rdma_listen
  */
@@ -552,10 +556,10 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog);
 
 /**
  * rdmabroker_resolve_addr - Find the device and the address by which @dst is reached.
- * @src: Bind to it first; NULL: the broker chooses.
- * @timeout_ms: When to give up; from 1, capped by the broker's configuration.
+ * @src: The local address to bind to first; NULL: the broker chooses.
+ * @timeout_ms: At least 1; capped by the broker's configuration.
  * Description:
- *   Outcome: ADDR_RESOLVED, or ADDR_ERROR (status -EACCES where policy refuses what was found).
+ *   Outcome: ADDR_RESOLVED, or ADDR_ERROR (status -EACCES: policy rejects the address or device found).
  * Returns:
  *   0; -EACCES: no rule allows to connect there; -EINVAL; with _wait the outcome.
  * See also:
@@ -566,21 +570,21 @@ int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms);
 /**
- * rdmabroker_resolve_route - Find the route to the address that was resolved.
+ * rdmabroker_resolve_route - Resolve the route to the address that was resolved.
  * Description:
- *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR; after an error it can be tried again.
+ *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR; after an error the call can be repeated.
  * See also:
  *   rdma_resolve_route
  */
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
- * rdmabroker_resolve - Both of them, the address and then the route, with one request to the broker.
+ * rdmabroker_resolve - Resolve the address and then the route, with one request to the broker.
  * @src: As for resolve_addr.
- * @timeout_ms: As for resolve_addr, for each of the two; _wait gives up after it in all.
+ * @timeout_ms: As for resolve_addr, for each of the two steps; the _wait form uses it for both together.
  * Description:
- *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR the
- *   route can be tried again by itself. Options that the route depends on (TOS) are to be set before.
+ *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR
+ *   resolve_route can be called. Set options that the route depends on (TOS) before.
  * Returns:
  *   As resolve_addr.
  */
@@ -591,34 +595,35 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
 
 /**
  * rdmabroker_open_device - Get access to a device, and open it in this process.
- * @name: e.g. "rxe0"; NULL: the first that the broker has.
- * @ret: The context. A device that is open in this session already is given again.
+ * @name: e.g. "rxe0"; NULL: the broker's first device.
+ * @ret: The context. If the session has the device open already it is the same context.
  * Description:
- *   Policy operation "device". The context is this process's own: the data path does not touch the
+ *   Policy operation "device". The context is this process's own: the data path does not involve the
  *   broker.
  * Ownership:
- *   The session's; rdmabroker_close_device() or rdmabroker_close() close it, once for each open.
+ *   The session's. It is closed by as many rdmabroker_close_device() as there were opens, or by
+ *   rdmabroker_close().
  * Returns:
- *   0; -EACCES by policy; -ENODEV: no such device.
+ *   0; -EACCES: policy rejects it; -ENODEV: no such device.
  * See also:
  *   ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
-/** rdmabroker_close_device - End one rdmabroker_open_device(). The last one ends the lease. */
+/** rdmabroker_close_device - Undo one rdmabroker_open_device(). Once no id uses it either, its lease ends. */
 void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
 /**
- * rdmabroker_get_verbs - The context of the device that the id is bound to, opened if need be.
+ * rdmabroker_get_verbs - The context of the device that the id is bound to; opens the device if necessary.
  * Ownership:
- *   The id's: it is given back when the id is destroyed.
+ *   The id's: it is released when the id is destroyed.
  * Returns:
- *   0; -ENODEV: the id is not bound to a device; what rdmabroker_open_device() returns.
+ *   0; -ENODEV: the id is not bound to a device; otherwise as rdmabroker_open_device().
  */
 int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 
 /**
- * rdmabroker_create_qp - Make a QP for the id and move it to INIT.
- * @pd: On the context of rdmabroker_get_verbs(); NULL: that of rdmabroker_get_pd().
- * @attr: As for ibv_create_qp(); what is in force is written back.
+ * rdmabroker_create_qp - Create a QP for the id and move it to INIT.
+ * @pd: On the context of rdmabroker_get_verbs(); NULL: the PD of rdmabroker_get_pd().
+ * @attr: As for ibv_create_qp(), which writes the actual values back.
  * Ownership:
  *   The id's: rdmabroker_destroy_qp() or rdmabroker_destroy_id() destroy it.
  * Returns:
@@ -629,16 +634,16 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr);
 /**
- * rdmabroker_set_qp - Use a QP that the program made, in state RESET; it is moved to INIT.
+ * rdmabroker_set_qp - Use a QP that the program created, in state RESET; it is moved to INIT.
  * Ownership:
- *   Stays the program's: the library moves it and does not destroy it.
+ *   The program's: the library moves the QP through its states, but does not destroy it.
  */
 int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp);
 void rdmabroker_destroy_qp(struct rdmabroker_id *id);
 /**
  * rdmabroker_get_pd - The PD that all ids of the session on this device share.
  * Ownership:
- *   The session's: it goes with the last rdmabroker_close_device() of its device.
+ *   The session's: it is deallocated when the device is closed for the last time.
  * See also:
  *   rdma_cm_id's pd
  */
@@ -646,27 +651,27 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret);
 /** rdmabroker_get_qp - The id's QP, or NULL. */
 struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
 /**
- * rdmabroker_init_qp_attr - What a QP of this id needs to go to attr->qp_state.
+ * rdmabroker_init_qp_attr - The attributes with which a QP of this id is moved to attr->qp_state.
  * Description:
- *   For programs that move their QPs themselves: INIT, RTR or RTS.
+ *   For programs that move their QPs themselves: to INIT, RTR or RTS.
  * See also:
  *   rdma_init_qp_attr
  */
 int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask);
 
 /**
- * rdmabroker_connect - Send a connect request.
- * @param: May be NULL where the library knows the QP. Otherwise set all members, see
- *   struct rdmabroker_conn_param: 0 is no default.
+ * rdmabroker_connect - Send a connection request.
+ * @param: May be NULL if the library knows the QP. Otherwise set all members, see
+ *   struct rdmabroker_conn_param: 0 is not the default.
  * Description:
- *   Outcome: ESTABLISHED where the library knows the QP, else CONNECT_RESPONSE, after which the program
- *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. With _wait
- *   a stale reject is tried again up to five times, 10 ms apart, within the deadline.
- *   A QP number whose last connection is still in time wait is held back until that is over.
+ *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program
+ *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait
+ *   form retries after a stale reject, up to five times, 10 ms apart, within the deadline.
+ *   If the last connection of the QP number is still in timewait, the request is held back until that ends.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EACCES by policy; -EINVAL; -ESTALE: policy has
- *   changed, and the route was resolved with a traffic class that it does not allow: begin with a new id;
- *   with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
+ *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE:
+ *   policy has changed, and the route was resolved with a traffic class that it does not allow: begin with a
+ *   new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
  * See also:
  *   rdma_connect
  */
@@ -675,29 +680,31 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 			    int timeout_ms);
 
 /**
- * rdmabroker_connect_to_wait - Resolve address and route, make a QP, and connect, in one go.
- * @id: One that nothing was done with yet, but for setting options. Not for datagrams.
+ * rdmabroker_connect_to_wait - Resolve address and route, create a QP, and connect, in one call.
+ * @id: A new id; only its options may have been set. Not for datagrams.
  * @src: The local address, or NULL: the host's routes choose.
  * @dst: The peer's address and port.
- * @pd: Of the QP; NULL: the one that the session's ids share.
- * @attr: Of the QP. The device that its send_cq is of is the one that the way is believed to lead through.
- * @param: As with rdmabroker_connect().
- * @timeout_ms: For all of it; more than 0.
+ * @pd: For the QP; NULL: the PD that the session's ids share.
+ * @attr: For the QP. The device of its send_cq is the one that the route is expected to use.
+ * @param: As for rdmabroker_connect().
+ * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   One request to the broker where resolve, create_qp and connect take three or four, and four events.
- *   Where somebody of this host connected to @dst in the last 10 s the broker mostly has an address and a
- *   route for it already (SpareIds= in rdmabrokerd.conf(5)), and nothing is resolved. Policy decides as it
- *   does over rdmabroker_resolve_addr() and rdmabroker_connect(); what is tried again is the same.
+ *   One request to the broker, where resolve, create_qp and connect take three or four, and four events.
+ *   If a program on this host connected to @dst in the last 10 s, the broker usually has an id that was
+ *   resolved in advance (SpareIds= in rdmabrokerd.conf(5)), and does not resolve again. Policy decides as
+ *   for rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries in the same cases as
+ *   rdmabroker_connect_wait().
  *
- *   It takes part in that from the second QP of a device in a session on; before it does the steps one by
- *   one. Of an id whose options were set, of a session with RDMABROKER_NONBLOCK, and where a rule sets
- *   ack-timeout, address and route are resolved each time. The first CQ of a session needs its device's
- *   context: rdmabroker_open_device(), or rdmabroker_get_verbs() of an id that has resolved an address.
+ *   The single request is used from the second QP of a device in a session on; for the first one the call
+ *   does the steps one by one. Address and route are resolved each time for an id whose options were set,
+ *   in a session with RDMABROKER_NONBLOCK, and if a rule sets ack-timeout. To create the first CQ of a
+ *   session a program needs the device's context: from rdmabroker_open_device(), or from
+ *   rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
- *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the way leads through
- *   another device, or the id is bound to another. What rdmabroker_resolve_addr(), rdmabroker_create_qp()
- *   and rdmabroker_connect_wait() return. After a failure there is no QP, and the id can be used again as
- *   if it had just been made.
+ *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another
+ *   device, or the id is bound to another. Otherwise as rdmabroker_resolve_addr(), rdmabroker_create_qp()
+ *   and rdmabroker_connect_wait(). After a failure there is no QP, and the id can be used again as if it had
+ *   just been created.
  * See also:
  *   rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
  */
@@ -708,7 +715,7 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 /** rdmabroker_establish - Confirm a connection of a QP that the library does not know. */
 int rdmabroker_establish(struct rdmabroker_id *id);
 /**
- * rdmabroker_notify - Tell the connection manager what the QP's asynchronous events said.
+ * rdmabroker_notify - Pass an asynchronous event of the QP to the connection manager.
  * @event: IBV_EVENT_COMM_EST: data came before the peer's confirmation.
  * See also:
  *   rdma_notify
@@ -716,10 +723,10 @@ int rdmabroker_establish(struct rdmabroker_id *id);
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
 
 /**
- * rdmabroker_get_request - Wait for a connect request to a listening id.
- * @ret: The request, the caller's to destroy.
+ * rdmabroker_get_request - Wait for a connection request to a listening id.
+ * @ret: The id of the request, which the caller has to destroy.
  * Description:
- *   Takes the id's next CONNECT_REQUEST; other events stay where they are.
+ *   Takes the listener's next CONNECT_REQUEST; other events stay queued.
  * Returns:
  *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed.
  * See also:
@@ -727,34 +734,36 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
  */
 int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret,
 			   int timeout_ms);
-/** rdmabroker_get_request_event - The event that brought a request of rdmabroker_get_request(). */
+/** rdmabroker_get_request_event - The CONNECT_REQUEST event of an id from get_request or import_id, or NULL. */
 const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_reject - The refusal that ended this id's rdmabroker_connect_wait().
+ * rdmabroker_get_reject - The reject that ended this id's rdmabroker_connect_wait().
  * Returns:
- *   The event, or NULL; valid while the id lives.
+ *   The event, or NULL; valid until the id is destroyed.
  */
 const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_response - What the peer's program accepted this id's last connection with.
+ * rdmabroker_get_response - The event by which this id's last connection was established.
  * Description:
- *   Its conn has the private data and what else the peer said. Of rdmabroker_connect_wait() and
- *   rdmabroker_connect_to_wait() that succeeded; those that do not wait have it in their event.
+ *   Its conn has the private data and the parameters with which the peer accepted. For ids that were
+ *   connected by rdmabroker_connect_wait() or rdmabroker_connect_to_wait(); after rdmabroker_connect() they
+ *   are in the event that the program takes.
  * Returns:
- *   The event, or NULL; valid while the id lives, until it is connected again.
+ *   The event, or NULL; valid until the id is destroyed or connected again.
  */
 const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_accept - Accept a connect request.
+ * rdmabroker_accept - Accept a connection request.
  * @param: As for rdmabroker_connect().
  * Description:
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since the
- *   request came, and its peer was told; -ESTALE: likewise, its peer is to ask again; with _wait the outcome.
+ *   request came, and the broker has rejected it; -ESTALE: likewise, and the peer is to retry; with _wait the
+ *   outcome.
  * See also:
  *   rdma_accept
  */
@@ -762,31 +771,31 @@ int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			   int timeout_ms);
 /**
- * rdmabroker_reject - Reject a connect request.
- * @data: Goes to the peer; at most RDMABROKER_REJECT_DATA_MAX bytes; must not begin with "RDBK", by which
- *   a broker's own refusals are told apart.
+ * rdmabroker_reject - Reject a connection request.
+ * @data: Private data for the peer; at most RDMABROKER_REJECT_DATA_MAX bytes; must not begin with "RDBK",
+ *   which marks rejects by a broker's policy.
  * Returns:
  *   0; -EINVAL; -E2BIG: too much private data.
  * See also:
  *   rdma_reject
  */
 int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
-/** rdmabroker_reject_ece - The same, for want of common enhanced connection options (rdma_reject_ece). */
+/** rdmabroker_reject_ece - Reject because there are no common ECE options (rdma_reject_ece). */
 int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len);
 
 /**
  * rdmabroker_get_remote_ece - The peer's enhanced connection establishment options.
- * @ret: From the request or the response; vendor_id 0: it has none.
+ * @ret: From the connection request or response; vendor_id 0: the peer has none.
  * Returns:
- *   0; -EINVAL: the library knows the QP, and so has dealt with it.
+ *   0; -EINVAL: the library knows the QP, and applies the options itself.
  * See also:
  *   rdma_get_remote_ece, ibv_query_ece
  */
 int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret);
 /**
- * rdmabroker_set_local_ece - Ours, before accept or connect.
+ * rdmabroker_set_local_ece - Set the local ECE options, before accept or connect.
  * Notes:
- *   Only for a QP that the library does not know; of one that it knows it asks the device.
+ *   Only for a QP that the library does not know; for one that it knows it queries the device.
  * Returns:
  *   0; -EINVAL: the library knows the QP, or the vendor id is 0.
  * See also:
@@ -798,12 +807,13 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
  * rdmabroker_join_multicast - Join a multicast group.
  * @addr: The group.
  * @join_flags: 1: full member; 2: send only.
- * @context: Comes back in the event's join_context.
+ * @context: Returned in the event's join_context.
  * Description:
- *   Policy operation "join". The id is bound to a device. Outcome: MULTICAST_JOIN, whose ud tells how to
- *   send, or MULTICAST_ERROR. A QP that the library knows is attached before the event is taken.
+ *   Policy operation "join". The id has to be bound to a device. Outcome: MULTICAST_JOIN, whose ud has the
+ *   parameters to send with, or MULTICAST_ERROR. Unless it only sends, a QP that the library knows is
+ *   attached to the group before the program gets the event.
  * Returns:
- *   0; -EACCES by policy; -EEXIST: joined already; -EINVAL.
+ *   0; -EACCES: policy rejects it; -EEXIST: joined already; -EINVAL.
  * See also:
  *   rdma_join_multicast_ex
  */
@@ -812,17 +822,17 @@ int rdmabroker_join_multicast(struct rdmabroker_id *id, const struct sockaddr *a
 int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockaddr *addr,
 				   unsigned join_flags, struct rdmabroker_ud_param *ret,
 				   int timeout_ms);
-/** rdmabroker_leave_multicast - Leave a group. -EADDRNOTAVAIL: it was not joined. */
+/** rdmabroker_leave_multicast - Leave a multicast group. -EADDRNOTAVAIL: it was not joined. */
 int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr);
 
 /**
  * rdmabroker_export_id - Make a descriptor that stands for an id.
- * @ret_fd: The caller's to pass on (SCM_RIGHTS) and to close.
+ * @ret_fd: The caller passes it on (SCM_RIGHTS) and has to close it.
  * Description:
- *   Whoever holds the descriptor can take the id over with rdmabroker_import_id(), once. Meant for connect
- *   requests that are handed to a worker, which makes the QP and accepts; any id without a QP of the
- *   library's and without a joined group will do. Until it is taken over the id stays as it is;
- *   afterwards it can only be destroyed here, which does nothing to it there.
+ *   A process that has the descriptor can import the id with rdmabroker_import_id(), once. Meant for
+ *   connection requests that are passed to a worker, which creates the QP and accepts. It works for every id
+ *   that has no QP known to the library and has joined no group. Until the id is imported it stays usable
+ *   here; afterwards this id can only be destroyed, which does not affect the imported one.
  * Returns:
  *   0; -EINVAL: the id has a QP, or is exported already; -EBUSY: it has joined groups.
  * See also:
@@ -830,23 +840,23 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
  */
 int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
 /**
- * rdmabroker_import_id - Take an id over.
- * @fd: Of rdmabroker_export_id(), in this process or another; stays the caller's to close.
+ * rdmabroker_import_id - Take an exported id over into this session.
+ * @fd: From rdmabroker_export_id(), in this process or another; the caller still has to close it.
  * @ret: The id; its context is NULL.
  * Description:
- *   The id is this session's from now on, and charged to its user; its events come here.
+ *   From now on this session owns the id and gets its events, and the id is charged to the session's user.
  * Returns:
- *   0; -EBADF: not a descriptor of an id, used before, or the id is gone; -EDQUOT; -EACCES or -EBUSY: policy does
- *   not let this user do what the id is for; then it stays whose it was.
+ *   0; -EBADF: @fd is no descriptor of an id, or was used before, or the id is gone; -EDQUOT; -EACCES or
+ *   -EBUSY: policy does not allow this user what the id is used for; the id then stays with its owner.
  */
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret);
 /**
  * rdmabroker_migrate_id - Move an id to another session of this process.
  * Description:
- *   The id stays what it is, with its QP; its events come to @session from now on, those included that
- *   were not taken yet. Requests that a listening id was sent and nobody took are rejected.
+ *   @id stays valid and keeps its QP. From now on its events come to @session, including those that were not
+ *   taken yet. Connection requests to a listening id that the program has not taken are rejected.
  * Returns:
- *   0; what rdmabroker_export_id() and rdmabroker_import_id() return: then nothing has changed.
+ *   0; otherwise as rdmabroker_export_id() and rdmabroker_import_id(): then nothing has changed.
  * See also:
  *   rdma_migrate_id
  */
@@ -856,24 +866,24 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  * rdmabroker_disconnect - End a connection.
  * Description:
  *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome:
- *   DISCONNECTED, here and at the peer. Where that has come already nothing more is done: the broker has
- *   answered the peer, whose own call does not wait for this program.
+ *   DISCONNECTED, here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker
+ *   answered the peer's disconnect by itself, so that the peer does not wait for this program.
  * See also:
  *   rdma_disconnect
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);
 int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
- * rdmabroker_wait_disconnected - Wait until a connection has ended, by whichever side.
- * @timeout_ms: How long; a connection may last, so a server calls it again after -ETIMEDOUT.
+ * rdmabroker_wait_disconnected - Wait until a connection has ended, by either side.
+ * @timeout_ms: How long to wait; a server whose connections last longer repeats the call after -ETIMEDOUT.
  * Description:
- *   Nothing is asked of the peer. Takes the id's DISCONNECTED; other events stay where they are. Where
- *   that was taken before, also by rdmabroker_get_event(), it returns at once. The QP is left as it is:
+ *   Sends nothing. Takes the id's DISCONNECTED; other events stay queued. If DISCONNECTED was taken before,
+ *   also by rdmabroker_get_event(), the call returns at once. The QP keeps its state:
  *   rdmabroker_disconnect() moves it to ERR, which flushes its work requests, and
  *   rdmabroker_destroy_qp() destroys it.
  * Returns:
- *   0; -ETIMEDOUT: it has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH and what
- *   CONNECT_ERROR says, where the connection failed before it was made; -EINVAL: the id is one for
+ *   0; -ETIMEDOUT: it has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH and the
+ *   status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one for
  *   datagrams.
  * See also:
  *   rdmabroker_get_request, rdmabroker_accept_wait
@@ -881,7 +891,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
 
 /**
- * rdmabroker_get_devices - Open all devices that policy lets this user have.
+ * rdmabroker_get_devices - Open all devices that policy allows this user.
  * @ret: An array of contexts that ends with NULL; free it with rdmabroker_free_devices().
  * @ret_n: How many; may be NULL.
  * Returns:
@@ -890,28 +900,28 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
  *   rdma_get_devices, rdmabroker_open_device
  */
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n);
-/** rdmabroker_free_devices - Close what rdmabroker_get_devices() opened. */
+/** rdmabroker_free_devices - Close the devices that rdmabroker_get_devices() opened, and free the array. */
 void rdmabroker_free_devices(struct rdmabroker *session, struct ibv_context **devices);
 
 struct addrinfo;
 
 /**
- * rdmabroker_getaddrinfo - Addresses for a name and a service, as getaddrinfo(3) and for its flags.
+ * rdmabroker_getaddrinfo - Addresses for a name and a service; @hints and flags as for getaddrinfo(3).
  * Description:
  *   Uses ordinary name resolution, not the broker. Free the list with freeaddrinfo(3).
  * Returns:
- *   0, or a negative errno, -ENOENT for an unknown name.
+ *   0, or a negative errno; -ENOENT: the name or the service is unknown.
  * See also:
  *   rdma_getaddrinfo
  */
 int rdmabroker_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 			   struct addrinfo **ret);
 /**
- * rdmabroker_create_ep - An id that is ready: bound to be listened on, or resolved to be connected.
- * @info: Of rdmabroker_getaddrinfo(); with AI_PASSIVE among its flags the id is bound, else resolved.
+ * rdmabroker_create_ep - Create an id and bind it, ready to listen, or resolve it, ready to connect.
+ * @info: From rdmabroker_getaddrinfo(); with AI_PASSIVE among its flags the id is bound, else resolved.
  * @pd: As for rdmabroker_create_qp(); ignored without @attr.
- * @attr: The QP to make for an id that is resolved; NULL: none.
- * @timeout_ms: For the whole of it.
+ * @attr: For the QP to create if the id is resolved; NULL: no QP.
+ * @timeout_ms: For resolving, address and route together.
  * See also:
  *   rdma_create_ep
  */
@@ -922,30 +932,30 @@ int rdmabroker_create_ep(struct rdmabroker *session, struct rdmabroker_id **ret,
 /**
  * rdmabroker_get_fork_status - Whether fork(2) is safe for registered memory.
  * Returns:
- *   What ibv_is_fork_initialized() says, an enum ibv_fork_status.
+ *   The result of ibv_is_fork_initialized(), an enum ibv_fork_status.
  */
 int rdmabroker_get_fork_status(void);
 
 /**
- * rdmabroker_get_status - What the daemon is doing, for its admin.
+ * rdmabroker_get_status - The state of the daemon, for its admin.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_status().
  * Returns:
- *   0; -EACCES: only observers may ask: root, the daemon's own user, and whom policy allows the operation
- *   "observe" or "admin".
+ *   0; -EACCES: only observers may ask: root, the daemon's own user, and users whom policy allows the
+ *   operation "observe" or "admin".
  */
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
 
 /**
- * rdmabroker_get_rules - The rules in force, in their order, and what they have decided.
- * @ret: @ret_n of them. The last one is not of the files: it stands for what no rule matches.
+ * rdmabroker_get_rules - The rules in force, in their order, and their decisions.
+ * @ret: An array of @ret_n rules. The last one is not from a file: it stands for everything that no rule matches.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_rules().
  * Returns:
  *   0; -EACCES: only observers may ask (policy operation "observe").
  * Notes:
- *   A reload in between can leave rules of both policies in the list.
+ *   If the policy is reloaded during the call, the list can have rules of both policies.
  */
 int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n);
 struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
@@ -957,40 +967,40 @@ struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
  * Returns:
  *   0; -EACCES: only observers may ask (policy operation "observe").
  * Notes:
- *   What comes and goes while a long list is told may be missing in it.
+ *   Sessions and ids that come or go while a long list is transferred may be missing.
  */
 int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret);
 struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
 
 /**
- * rdmabroker_kick - End somebody's session, or one id of it.
- * @number: The session, as rdmabroker_get_list() tells it.
+ * rdmabroker_kick - End another session, or one id of it.
+ * @number: The session's number, from rdmabroker_get_list().
  * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
  * Description:
- *   A connection is disconnected: both sides get DISCONNECTED. A request that waits to be accepted is
- *   rejected, and so is known to its program by CONNECT_ERROR, as is the end of a connection that was not
- *   made yet. Anything else is taken away, which is DEVICE_REMOVAL with status -EACCES. The daemon's
- *   journal says who did it. Nobody is kept from coming again: that is for a rule.
+ *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
+ *   yet is rejected, and its program gets CONNECT_ERROR; so does the program whose connection is not
+ *   established yet. Any other id is taken from its program, which gets DEVICE_REMOVAL with status -EACCES.
+ *   The daemon's journal says who called this. The client can connect again: only a rule prevents that.
  * Returns:
- *   0; -EBADF: there is none such; -EINVAL: the id is at its end already, or the session is the caller's
- *   own; -EACCES: only admins may (policy operation "admin").
+ *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
+ *   caller's own; -EACCES: only admins may (policy operation "admin").
  */
 int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
 
 /**
- * rdmabroker_drain - Have the daemon take nothing new; what exists goes on.
- * @cancel: Not 0: take it back.
+ * rdmabroker_drain - Make the daemon accept nothing new; existing ids and connections stay.
+ * @cancel: Not 0: end the draining.
  * Description:
- *   Until it is taken back, or the daemon ends, all clients get -ESHUTDOWN from create_id, resolve_addr,
- *   listen, connect, accept and join_multicast; peers are rejected with RDMABROKER_REJECT_DRAINING. How
- *   many connections are left is in rdmabroker_get_status().
+ *   Until draining is cancelled, or the daemon ends, all clients get -ESHUTDOWN from create_id,
+ *   resolve_addr, listen, connect, accept and join_multicast; peers are rejected with
+ *   RDMABROKER_REJECT_DRAINING. rdmabroker_get_status() returns how many connections are left.
  * Returns:
  *   0; -EACCES: only admins may (policy operation "admin").
  */
 int rdmabroker_drain(struct rdmabroker *session, int cancel);
 
 /**
- * rdmabroker_get_metrics - What the daemon has counted, as text in the format of OpenMetrics 1.0.
+ * rdmabroker_get_metrics - The daemon's counters, as text in the format of OpenMetrics 1.0.
  * Ownership:
  *   *@ret is the caller's; free it with free(3).
  * Returns:
@@ -999,14 +1009,14 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel);
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
 
 /**
- * rdmabroker_watch - Be told of what happens, to all clients of the daemon, from now on.
- * @filter: Of what; NULL: of all. Called again, the last filter counts.
+ * rdmabroker_watch - Get notices, from now on, of what happens to all clients of the daemon.
+ * @filter: Selects notices; NULL: all. If the call is repeated the last filter applies.
  * Description:
- *   Each decision of policy, each event of the connection manager that a program is told, and each session
- *   that comes or goes is a notice: see rdmabroker_get_notice(). It ends with the session; use one that does
- *   nothing else, for notices wait in the place of events.
+ *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
+ *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
+ *   Use a session for nothing else, because its descriptor is readable for notices and for events alike.
  * Returns:
- *   0; -EINVAL: the filter makes no sense; -EACCES: only observers may (policy operation "observe").
+ *   0; -EINVAL: the filter is not valid; -EACCES: only observers may (policy operation "observe").
  */
 int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
 /**
@@ -1014,23 +1024,23 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
  * @ret: The notice, on success; free it with rdmabroker_free_notice().
  * @timeout_ms: How long to wait for one; 0: not at all.
  * Description:
- *   While notices wait, rdmabroker_get_fd() is readable. Who is too slow loses some, and nothing else: the
- *   next one says how many. The daemon does not wait.
+ *   While notices wait, rdmabroker_get_fd() is readable. The daemon does not wait for slow readers: notices
+ *   that are not taken in time are lost, and the next notice has their number. Nothing else is lost.
  * Returns:
- *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() comes first; -ECONNRESET: the broker is
- *   gone, and all that it said was taken.
+ *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the broker
+ *   is gone, and all its notices were taken.
  */
 int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
 			  int timeout_ms);
-/** rdmabroker_free_notice - Give a notice back. NULL is allowed. Returns NULL. */
+/** rdmabroker_free_notice - Free a notice. NULL is allowed. Returns NULL. */
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
 
 /**
- * rdmabroker_explain - What policy would say, now, to somebody's wish. Nothing is done or counted.
+ * rdmabroker_explain - How policy would decide about a policy request now. Nothing is done or counted.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().
  * Returns:
- *   0; -EINVAL: there is no such operation, or the question makes no sense; -EACCES: only observers
+ *   0; -EINVAL: there is no such operation, or the question is not valid; -EACCES: only observers
  *   may ask (policy operation "observe").
  */
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
@@ -1039,11 +1049,11 @@ struct rdmabroker_explanation *
 rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
 
 /**
- * rdmabroker_reload - Have the daemon read its configuration and its policy again, all or nothing.
+ * rdmabroker_reload - Make the daemon read its configuration and its policy again. Errors leave both unchanged.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
  * Returns:
- *   0: see the result for how it went; -EACCES: only admins may (policy operation "admin").
+ *   0: the result says whether the reload succeeded; -EACCES: only admins may (policy operation "admin").
  */
 int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
 struct rdmabroker_reload_result *

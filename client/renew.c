@@ -6,13 +6,13 @@
 #include "client/internal.h"
 
 /*
- * What is tried again. A stale reject says that the peer still remembers an earlier connection of this QP
- * number, of a host or a process that went without a word; its memory is short. A busy one says when to
- * come again; it is asked for by RDMABROKER_RETRY_BUSY.
+ * connect_wait retries after two kinds of reject. Stale: the peer still has an earlier connection of this QP
+ * number, whose host or process ended without a disconnect; the peer soon drops it. Busy: the reject says when
+ * to retry; only with RDMABROKER_RETRY_BUSY.
  */
 #define STALE_TRIES 5
 #define STALE_PAUSE_MS 10
-/* 12 days: an int holds it with what is added. */
+/* 12 days: with the jitter added it still fits an int. */
 #define RETRY_AFTER_MAX_MS (INT_MAX / 2)
 
 unsigned renews_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
@@ -33,7 +33,7 @@ bool renews_after(const struct rdmabroker_id *id, const struct rdmabroker_event 
 	       (id->renews & RENEW_BUSY && is_busy(event));
 }
 
-/* A little later than told, each by chance: those who were refused together do not come together. */
+/* Adds a random delay, so that clients that were rejected at the same time do not retry at the same time. */
 static int with_jitter(unsigned ms)
 {
 	if (ms > RETRY_AFTER_MAX_MS)
@@ -58,8 +58,8 @@ int renew_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries)
 }
 
 /*
- * The kernel's id is spent once its connect request was rejected. To try again there has to be another
- * one, with the same options and addresses; the program's id, and its QP, stay.
+ * The kernel's id cannot be used again after its connection request was rejected. A retry needs a new one, with the
+ * same options and addresses; the program's id and its QP are kept.
  */
 
 static int64_t left(int64_t deadline)

@@ -44,7 +44,7 @@ static int open_fail(int error, const char *fmt, ...)
 	return -error;
 }
 
-/* Room in the listener's queue cannot be polled for: a full one is tried again until the deadline. */
+/* connect() cannot be polled for room in the listener's queue: if that is full, retry until the deadline. */
 static int connect_to(struct rdmabroker *session, const char *path, int64_t deadline)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -80,8 +80,8 @@ static int make_fds(struct rdmabroker *session)
 }
 
 /*
- * What shows the broker that this process is the one at this end, see HelloResult.proof: -1 where none can be made,
- * and then it is for the broker to say what it refuses for that.
+ * Makes the socket by which the broker recognises this process, see HelloResult.proof. -1: it cannot be made. The
+ * session is opened nevertheless, and the broker restricts it.
  */
 static int make_proof(const char *name)
 {
@@ -96,7 +96,7 @@ static int make_proof(const char *name)
 	if (sock < 0)
 		return -1;
 	n += offsetof(struct sockaddr_un, sun_path) + 1;
-	/* Shut down, for its name is there for all to see: nobody may connect, and leave something in it. */
+	/* Every process can see the name. After shutdown() none can connect and leave packets in the queue. */
 	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
 	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
 		return sock;
@@ -104,7 +104,7 @@ static int make_proof(const char *name)
 	return -1;
 }
 
-/* PROOF goes with it; -1: none. */
+/* PROOF: a descriptor to send with it; -1: none. */
 static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
@@ -156,8 +156,8 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 }
 
 /*
- * Before anything is registered, and so before the first device is opened. Asked for by the environment
- * its failure is libibverbs' to report, as it does for every program.
+ * Fork safety has to be set up before memory is registered, so before the first device is opened. If only the
+ * environment asks for it, a failure is not reported here: libibverbs warns of that itself.
  */
 static bool want_fork_safe(const struct rdmabroker_options *options)
 {
@@ -180,11 +180,11 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 
 	if (options && options->size < sizeof(*options))
 		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
-	/* A program that asks for more than this library can is to know it. */
+	/* The program must notice that this library does not support what it asks for. */
 	if (unknown)
 		return open_fail(EINVAL, "options.flags has 0x%x, which this library does not know",
 				 unknown);
-	/* Where the kernel takes care of it nothing is to be done, and it is never too late. */
+	/* On kernels that copy registered pages at fork (IBV_FORK_UNNEEDED) there is nothing to do. */
 	if (want_fork_safe(options) && ibv_is_fork_initialized() == IBV_FORK_DISABLED &&
 	    ibv_fork_init() != 0 && options && (options->flags & RDMABROKER_FORK_SAFE))
 		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
@@ -242,7 +242,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 
 	if (!session)
 		return NULL;
-	/* Nothing more is said: the end of the connection ends everything of it in the daemon. */
+	/* Send nothing more: closing the socket makes the daemon destroy all that the session has. */
 	if (!session->dead)
 		session->dead = -ESHUTDOWN;
 	free_ids(&session->requests);
@@ -250,7 +250,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 	devices_free(session);
 	while ((raw = TAILQ_FIRST(&session->events))) {
 		TAILQ_REMOVE(&session->events, raw, link);
-		free_raw(raw); /* requests in it were freed with their table */
+		free_raw(raw); /* its request was freed with the table */
 	}
 	watch_drop_all(session);
 	while ((call = TAILQ_FIRST(&session->calls))) {
@@ -281,11 +281,11 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 	return s->epoll;
 }
 
-/* What came: lock held */
+/* What was received. All with the lock held. */
 
 /*
- * What a thread receives and takes in one go nobody else has to be told of: the signal is brought up to
- * date when others can look.
+ * Called before the lock is released: only then can other threads see the descriptor's state. An event that a
+ * thread receives and takes under one lock costs no write to the eventfd.
  */
 static void settle_signal(struct rdmabroker *session)
 {
@@ -331,7 +331,7 @@ static void enqueue(struct rdmabroker *session, struct raw_event *raw)
 	TAILQ_INSERT_TAIL(&session->events, raw, link);
 }
 
-/* As the next one. */
+/* Make RAW the next event again. */
 static void put_back(struct rdmabroker *session, struct raw_event *raw)
 {
 	session->events_bytes += raw_size(raw);
@@ -345,8 +345,8 @@ static void take_raw(struct rdmabroker *session, struct raw_event *raw)
 }
 
 /*
- * A request comes with its id, nothing else does; what the library makes itself comes from nowhere else;
- * and what is negative is an errno.
+ * A CONNECT_REQUEST has a request_id, no other event has one. Types that only the library makes (DONE, LOST) are
+ * not valid here. A negative status is an errno.
  */
 static bool is_sound(const Rdmabroker__Event *event)
 {
@@ -355,8 +355,8 @@ static bool is_sound(const Rdmabroker__Event *event)
 }
 
 /*
- * A request whose listener is gone here has nobody to take it. Its id is made all the same, and left in
- * the queue without a listener, to be destroyed: that tells the broker.
+ * A connection request whose listener was destroyed here is queued without a listener, as an orphan. Its id is
+ * created all the same, because session_destroy_orphans() destroys it, which makes the broker reject the request.
  */
 int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
@@ -423,7 +423,7 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 	if (id && call->creates && reply->failure)
 		id->is_new = true;
 	if (call->waited) {
-		/* Now, for its events may be right behind. */
+		/* Create the imported id now, because its events may be the next packets. */
 		if (call->imports && reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
 			r = call->no_import = id_new_request(
 				session, reply->import_id->id,
@@ -431,12 +431,12 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 				&call->imported);
 		call->frame = frame;
 		call->done = true;
-		/* Without memory only the import fails. */
+		/* Without memory only the import fails, not the session. */
 		return r == -EPROTO ? r : 0;
 	}
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		id_set_info(id, reply->id_info);
-	/* A listener has no QP: where both were asked for at once it is one already. */
+	/* A listener has no QP. With RDMABROKER_NONBLOCK this reply to bind_addr may come after listen was called. */
 	if (id && reply->init && !id->listening)
 		in_qp_attr(&id->init, reply->init);
 	if (id && !call->silent && (reply->failure || !call->quiet))
@@ -447,8 +447,8 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 }
 
 /*
- * Events of ID that were not taken are dropped. A request to it that was among them is returned, to be
- * destroyed; there may be more.
+ * Drops the events of ID that were not taken. Stops at a CONNECT_REQUEST and returns its id, which the caller has to
+ * destroy; then the caller calls this again, until it returns NULL.
  */
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id)
 {
@@ -472,7 +472,7 @@ struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmab
 	return NULL;
 }
 
-/* Those of FROM, in their order. A listener's requests are the old session's own: they are orphans. */
+/* Moves the events of FROM to RET, in their order. Connection requests stay in the old session, as orphans. */
 static void collect_events(struct rdmabroker_id *from, struct raw_events *ret)
 {
 	struct rdmabroker *session = from->session;
@@ -502,7 +502,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	pthread_mutex_lock(&session->lock);
 	while (id->n_digesting > 0)
 		session_wait(session);
-	/* What is in the socket counts as well. */
+	/* Events that are still in the socket have to move too. */
 	wire_drain(session);
 	collect_events(id, &events);
 	*session_find_id(session, handle) = DYING;
@@ -524,7 +524,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	return handle;
 }
 
-/* What is taken */
+/* Taking events */
 
 static struct raw_event *find_raw(struct rdmabroker *session, const struct rdmabroker_id *id,
 				  uint64_t types)
@@ -610,7 +610,7 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			r = id ? wire_check(session) : take_lost(session, ret);
 			break;
 		}
-		/* Even without time: what is in the socket has not been seen yet. */
+		/* Even with a timeout of 0 the socket is looked at once. */
 		if (wire_is_past(deadline, looked)) {
 			r = fail(EAGAIN, "no event");
 			break;

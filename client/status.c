@@ -5,7 +5,7 @@
 #include "client/internal.h"
 #include "proto/address.h"
 
-/* The public status points into the message, which is kept for as long as it lives. */
+/* The public status points into the message, which is freed with it. */
 struct status {
 	struct rdmabroker_status public;
 	Rdmabroker__Frame *frame;
@@ -34,7 +34,7 @@ static struct status *status_alloc(const Rdmabroker__Status *in)
 	for (size_t i = 0; i < in->n_devices; i++)
 		if (in->devices[i]->foreign_ids)
 			n_holders += in->devices[i]->foreign_ids->n_holders;
-	/* What has no members has room for one. */
+	/* One more than needed, because calloc() of 0 may return NULL. */
 	status->holders = calloc(n_holders + 1, sizeof(*status->holders));
 	status->foreign_ids = calloc(in->n_devices + 1, sizeof(*status->foreign_ids));
 	if (!status->holders || !status->foreign_ids) {
@@ -57,7 +57,7 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 	address_unpack(&ret->peer, in->peer);
 }
 
-/* RET's holders come next in SPACE. Returns what is left of that. */
+/* Stores the holders at SPACE. Returns the rest of SPACE. */
 static struct rdmabroker_holder *in_foreign_ids(struct rdmabroker_foreign_ids *ret,
 						const Rdmabroker__Status__Device *device,
 						struct rdmabroker_holder *space)
@@ -147,7 +147,7 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *public)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member. */
 	struct status *status = (struct status *)public;
 
 	if (status) {

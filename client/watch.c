@@ -6,11 +6,11 @@
 #include "client/internal.h"
 #include "proto/address.h"
 
-/* For admins: what happens to others, as it happens. */
+/* For admins: notices of what happens to all clients. */
 
 /*
- * What waits here was read while something else was waited for, or faster than it is taken. Past this the
- * newest are dropped, as the daemon does with those that are not read.
+ * Notices wait here if they were received while a call waited for something else, or faster than the program takes
+ * them. If the queue is full new ones are dropped, as the daemon does for a client that does not read.
  */
 #define NOTICES_MAX 4096
 
@@ -58,7 +58,7 @@ void watch_on_notice(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	    session->notices_bytes + size <= NOTICES_BYTES_MAX)
 		notice = calloc(1, sizeof(*notice));
 	if (!notice) {
-		/* With those that were lost before it; who does not watch loses nothing. */
+		/* This one, and those that the daemon dropped before. If the session does not watch, none is lost. */
 		if (session->watching) {
 			session->n_lost_notices += 1 + frame->notice->lost;
 		}
@@ -114,7 +114,7 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *filt
 	return out_address(peer, filter->peer);
 }
 
-/* Notices can come right behind the reply: they are wanted before it is there. */
+/* Set before the reply has come, because notices can be the packets right after it. */
 static bool set_watching(struct rdmabroker *session, bool watching)
 {
 	bool was;
@@ -140,13 +140,13 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 		return r;
 	was = set_watching(session, true);
 	r = wire_call(session, "watch", 0, &request, session->call_timeout_ms, NULL);
-	/* Without an answer in time it may have been taken all the same. */
+	/* After a timeout the daemon may have accepted the request nevertheless. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		set_watching(session, false);
 	return r;
 }
 
-/* Nothing else has come that could tell of it. */
+/* A "lost" notice: no later notice has come that could report the loss. */
 static int make_lost(struct rdmabroker *session)
 {
 	struct notice *notice = calloc(1, sizeof(*notice));
@@ -177,7 +177,7 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 		r = wire_check(session);
 		if (r < 0)
 			return r;
-		/* Even without time: what is in the socket has not been seen yet. */
+		/* Even with a timeout of 0 the socket is looked at once. */
 		if (wire_is_past(deadline, looked))
 			return fail(EAGAIN, "get_notice: none");
 		looked = wire_pump(session, deadline) == -ETIMEDOUT;
@@ -213,7 +213,7 @@ int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice *
 
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *public)
 {
-	/* The public part is the first. */
+	/* The public struct is the first member. */
 	if (public)
 		notice_free((struct notice *)public);
 	return NULL;

@@ -11,7 +11,7 @@
 #include "client/internal.h"
 #include "proto/packet.h"
 
-#define UNANSWERED_MAX 16 /* calls in a row that nobody answers */
+#define UNANSWERED_MAX 16 /* calls at a time that the broker answers only on failure */
 
 int wire_check_process(const struct rdmabroker *session)
 {
@@ -34,9 +34,9 @@ static void die(struct rdmabroker *session, int r)
 {
 	if (session->dead)
 		return;
-	/* The program is to look, and to find RDMABROKER_EVENT_LOST. */
+	/* Makes the session's descriptor readable, so that the program takes RDMABROKER_EVENT_LOST. */
 	session->dead = r;
-	/* Nobody reads here any more: the broker is to end what the session has, and to tell its peers. */
+	/* Nothing is read any more: make the broker end the session and its connections now. */
 	shutdown(session->sock, SHUT_RDWR);
 }
 
@@ -62,7 +62,7 @@ static void remove_call(struct rdmabroker *session, struct call *call)
 	session->n_unanswered -= call->unanswered;
 }
 
-/* The broker does one thing after the other: what was sent earlier, and was not answered, went well. */
+/* The broker processes requests in order: unanswered calls that were sent before ORDER have succeeded. */
 static void settle_before(struct rdmabroker *session, uint64_t order)
 {
 	struct call *call, *next;
@@ -109,7 +109,7 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 		return;
 	case RDMABROKER__FRAME__BODY_REPLY:
 		TAILQ_FOREACH(call, &session->calls, link)
-			/* Serial 0: a refusal of the whole connection answers what was asked first. */
+			/* Serial 0: the broker rejects the whole session; this answers the oldest call. */
 			if (call->serial == frame->reply->serial || frame->reply->serial == 0)
 				break;
 		if (call) {
@@ -131,7 +131,7 @@ static void on_packet(struct rdmabroker *session, const uint8_t *data, size_t le
 	frame_free(frame);
 }
 
-/* One packet. False: there is none, and none will be if the session is dead. */
+/* Receives one packet. False: there is none now, or the session is dead. */
 static bool receive(struct rdmabroker *session)
 {
 	uint8_t buf[PACKET_MAX];
@@ -142,7 +142,7 @@ static bool receive(struct rdmabroker *session)
 	if (session->dead)
 		return false;
 	n = packet_recv(session->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
-	/* Told once, before what was sent ahead of it: the reason why is still to be read. */
+	/* ECONNRESET is returned once, ahead of packets that are still queued; these may have the reason. */
 	if (n == -ECONNRESET)
 		n = packet_recv(session->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 	if (n == -EAGAIN)
@@ -184,7 +184,7 @@ static int wait_reader(struct rdmabroker *session, int64_t deadline)
 	return session_wait_until(session, &ts) == -ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
-/* One thread at a time polls for all; the others wait for it to receive something. */
+/* One thread at a time polls and receives, for all threads; the others wait until it has received something. */
 static int pump(struct rdmabroker *session, short events, int64_t deadline)
 {
 	struct pollfd p = { .fd = session->sock, .events = events };
@@ -195,7 +195,7 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 	if (session->reading) {
 		if (!(events & POLLOUT))
 			return wait_reader(session, deadline);
-		/* Room to send is for everybody to wait for. */
+		/* Every thread may wait for room in the socket, not only the reader. */
 		p.events = POLLOUT;
 		reader = false;
 	}
@@ -209,7 +209,7 @@ static int pump(struct rdmabroker *session, short events, int64_t deadline)
 	if (!reader)
 		return r;
 	session->reading = false;
-	/* One that failed says nothing of what is there. */
+	/* After a poll that failed REVENTS is not valid: try to receive. */
 	if ((n < 0 || (p.revents & ~POLLOUT)) && receive(session))
 		r = 0;
 	pthread_cond_broadcast(&session->cond);
@@ -225,7 +225,7 @@ int wire_pump(struct rdmabroker *session, int64_t deadline)
 
 void wire_drain(struct rdmabroker *session)
 {
-	/* A thread that polls will find the rest; it has no lock while it does. */
+	/* Another thread that polls without the lock does no harm: it receives what is left. */
 	receive_all(session);
 	pthread_cond_broadcast(&session->cond);
 }
@@ -258,14 +258,14 @@ static int pack_and_send(struct rdmabroker *session, struct call *call,
 			return fail(EAGAIN, "%s: the socket is full", call->name);
 		if (now_ms() >= deadline)
 			return fail(ETIMEDOUT, "%s: the broker takes no requests", call->name);
-		/* Reading meanwhile: the daemon may be waiting for us to take its replies. */
+		/* Read meanwhile: the daemon may wait for us to take its replies. */
 		pump(session, POLLIN | POLLOUT, deadline);
 		r = wire_check(session);
 		if (r < 0)
 			return r;
 	}
 	if (r == -ECONNRESET) {
-		/* A last word may be there to be read, as to why. */
+		/* The last packets in the socket may have the reason. */
 		receive_all(session);
 		die(session, r);
 		return wire_check(session);
@@ -276,7 +276,7 @@ static int pack_and_send(struct rdmabroker *session, struct call *call,
 	return 0;
 }
 
-/* An id that the broker has not heard of is made with the first request about it. */
+/* The first request about an id also creates it in the broker. */
 static int send_request(struct rdmabroker *session, struct call *call, Rdmabroker__Request *request,
 			int64_t deadline)
 {
@@ -305,9 +305,9 @@ static void look_at_socket(struct rdmabroker *session, bool look)
 }
 
 /*
- * What comes while a call waits is read by whoever waits, who makes the session's descriptor readable where
- * it was an event. A program that polls the descriptor is not to be woken by answers, which are none of its
- * business: it would look for an event, and find none.
+ * While a call waits for its answer, its thread reads the socket, and makes the session's descriptor readable by the
+ * eventfd if it receives an event. Meanwhile the socket itself is not polled: its answers would wake a program that
+ * polls the descriptor, and that would find no event.
  */
 static void count_waiting(struct rdmabroker *session, int n)
 {
@@ -349,7 +349,7 @@ static int call_locked(struct rdmabroker *session, struct call *call, Rdmabroker
 	return call->done ? 0 : r;
 }
 
-/* FRAME, which is freed, has a failure. */
+/* FRAME has a failure; it is freed. */
 static int fail_by_reply(Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Failure *failure = frame->reply->failure;
@@ -439,7 +439,7 @@ int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__R
 	pthread_mutex_lock(&session->lock);
 	r = wire_check(session);
 	if (r == 0) {
-		/* Of some an answer is wanted, which is one for those before it too. */
+		/* Request an answer now and then, for it also tells that the calls before have succeeded. */
 		call->unanswered = (call->quiet || call->silent) && !call->answered &&
 				   session->n_unanswered < UNANSWERED_MAX;
 		add_call(session, call);
