@@ -10,7 +10,7 @@
 #define RDMABROKERD "/usr/sbin/rdmabrokerd"
 #endif
 
-/* The daemon's program has the parser; it is run, and nothing is asked of the daemon that runs. */
+/* Runs rdmabrokerd --check, because only that program has the parser. A running daemon is not involved. */
 int verb_check(const struct ctl *ctl, char **arguments)
 {
 	const char *program = getenv("RDMABROKERD");

@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { 0 };
 	int status = run(&ctl, argc, argv);
 
-	/* Whoever reads half of it must not take it for all. */
+	/* Fail if not all output was written: a reader must not mistake a part for all of it. */
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		complain("cannot write: %m");
 		return EXIT_FAILURE;

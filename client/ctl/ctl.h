@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * rdmabrokerctl: one row a verb in ctl.c, one file a verb beside it. The rows are what the command line
- * is read by, what help prints, and what the completion and the man page are tested against.
+ * rdmabrokerctl: each verb has a row in ctl.c and a file of its own. The rows are used to parse the command line
+ * and to print the help; the shell completion and the man page are tested against them.
  */
 
 #include <rdmabroker.h>
@@ -12,16 +12,16 @@
 
 enum {
 	EXIT_USAGE = 2,
-	EXIT_REJECT = 3, /* explain: policy says no */
+	EXIT_REJECT = 3, /* explain: policy rejects */
 };
 
 #define MAX_OPTIONS 12 /* of one verb's own */
 
 struct verb_option {
 	const char *name; /* NULL ends the list */
-	const char *argument; /* as help names it; NULL: it takes none */
+	const char *argument; /* its name in the help; NULL: the option takes none */
 	const char *summary;
-	const char *const *values; /* all that the argument can be, up to NULL; or NULL: too many */
+	const char *const *values; /* all values of the argument, up to NULL; NULL: no fixed list */
 };
 
 struct ctl {
@@ -30,25 +30,28 @@ struct ctl {
 	bool json;
 	bool help;
 	bool version;
-	const char *given[MAX_OPTIONS]; /* by the verb's own options; NULL: not given */
+	const char *given[MAX_OPTIONS]; /* arguments of the verb's own options; NULL: not given */
 };
 
 struct verb {
 	const char *name;
-	const char *argument; /* as help names it; NULL: none */
+	const char *argument; /* its name in the help; NULL: none */
 	const char *summary; /* one line of help */
 	int min_arguments, max_arguments;
 	const struct verb_option *options; /* its own; NULL: none */
-	const char *const *values; /* as those of an option */
+	const char *const *values; /* of the argument, as in struct verb_option */
 	int (*run)(const struct ctl *ctl, char **arguments); /* an exit status */
 };
 
 extern const struct verb verbs[];
 extern const size_t n_verbs;
-const struct verb *find_verb(const char *name); /* NULL: none, and it is said */
+const struct verb *find_verb(const char *name); /* NULL: there is none, which is printed */
 
 extern const struct verb_option common_options[]; /* of all verbs */
-/* Up to the first that is no option (before the verb), or all. False: wrong, and it is said. */
+/*
+ * Parse the options before the verb, up to the first argument that is none, or those after the verb. False: they are
+ * wrong, which is printed.
+ */
 bool read_common_options(struct ctl *ctl, int *argc, char ***argv);
 bool read_verb_options(struct ctl *ctl, int *argc, char ***argv);
 
@@ -71,9 +74,9 @@ int verb_run(const struct ctl *ctl, char **arguments);
 int verb_status(const struct ctl *ctl, char **arguments);
 int verb_version(const struct ctl *ctl, char **arguments);
 
-/* A session with the daemon: 0, or an exit status and it is said. */
+/* Open a session with the daemon. Returns 0, or an exit status after printing why. */
 int open_session(const struct ctl *ctl, struct rdmabroker **ret);
-/* Of the command line: the exit status. */
+/* Point to the help after an error of the command line. Returns the exit status. */
 int see_help(const struct verb *verb); /* VERB may be NULL */
-/* Says why a call of the session failed with R, and gives the exit status. */
+/* Print why a call on the session failed with R. Returns the exit status. */
 int complain_failure(struct rdmabroker *session, int r);

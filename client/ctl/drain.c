@@ -54,7 +54,7 @@ static const char *plural(unsigned n)
 	return n == 1 ? " is" : "s are";
 }
 
-/* What is being made counts: it will be a connection. */
+/* Handshakes count too, because they will become connections. */
 static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret,
 			bool *ret_draining)
 {
@@ -70,7 +70,7 @@ static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_m
 		if (r < 0)
 			return r;
 		n = ret->connections + ret->handshakes;
-		/* Somebody else has taken it back. */
+		/* Not draining any more: another admin has cancelled it. */
 		if (n == 0 || !*ret_draining || (timeout_ms >= 0 && until <= 0))
 			return 0;
 		if (tell && n != told) {

@@ -29,7 +29,7 @@ enum {
 	OPTION_COUNT,
 };
 
-/* The daemon's words. */
+/* As the daemon names them in notices. */
 static const char *const kinds[] = { "decision", "cm", "session", NULL };
 static const char *const outcomes[] = { "allowed", "rejected", "busy", NULL };
 
@@ -86,7 +86,7 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	    !read_positive(ctl, OPTION_SESSION, &session) ||
 	    !read_positive(ctl, OPTION_COUNT, &ret->count))
 		return EXIT_USAGE;
-	/* Nothing would ever come. */
+	/* No notice would ever match. */
 	if (given[OPTION_KIND] && strcmp(given[OPTION_KIND], "decision") != 0 &&
 	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
 		complain("--operation and --outcome are of decisions, not of --kind %s",
@@ -117,7 +117,7 @@ static void json_number_or_null(struct json *json, const char *key, uint32_t n)
 		json_null(json, key);
 }
 
-/* All its digits: as a number it would be too large for those who read numbers as floating point. */
+/* A string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
 static void json_time(struct json *json, uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -130,7 +130,7 @@ static void json_time(struct json *json, uint64_t ns)
 	json_string(json, "time", stamp);
 }
 
-/* Nothing has happened but that something was missed. */
+/* Whether the notice only reports that notices were lost. */
 static bool is_lost(const struct rdmabroker_notice *notice)
 {
 	return strcmp(notice->kind, "lost") == 0;
@@ -174,7 +174,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 	putchar('\n');
 }
 
-/* The table. How wide its columns have to be is not known before: they grow, and stay. */
+/* The table. The widths of its columns are not known in advance: columns grow as needed, and never shrink. */
 
 enum {
 	COLUMN_TIME,
@@ -196,7 +196,7 @@ enum {
 
 static struct {
 	const char *head;
-	int width; /* negative: to the right */
+	int width; /* negative: aligned to the right */
 } columns[N_COLUMNS] = {
 	[COLUMN_TIME] = { "TIME", 15 },       [COLUMN_USER] = { "USER", 8 },
 	[COLUMN_UNIT] = { "UNIT", 4 },        [COLUMN_PID] = { "PID", -7 },
@@ -293,7 +293,7 @@ static void set_status(struct row *row, int status)
 		set(row, COLUMN_RESULT, "%d", status);
 }
 
-/* What has refused something is told in its own words. */
+/* If policy rejected or a limit is reached, the reason has the text of the rule too. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
 	bool refused = notice->outcome && strcmp(notice->outcome, "allowed") != 0;
@@ -340,7 +340,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 		set(&row, COLUMN_WHAT, "%s", notice->event ? notice->event : "-");
 		set_status(&row, notice->status);
 	}
-	/* By itself it does not say of what. */
+	/* "opened" and "closed" alone do not say of what. */
 	if (strcmp(notice->kind, "session") == 0)
 		set(&row, COLUMN_WHAT, "session %s", notice->event ? notice->event : "-");
 	set_addr(&row, COLUMN_LOCAL, &notice->local);
@@ -355,7 +355,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 	print_row(&row, colour_of(notice));
 }
 
-/* As they come */
+/* Printing notices as they come */
 
 static volatile sig_atomic_t interrupted;
 
@@ -365,7 +365,7 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* No SA_RESTART: also what waits for a full pipe is to end. Who closes the pipe is no failure. */
+/* No SA_RESTART: a signal has to end a write to a full pipe too. SIGPIPE: a reader that ends is no failure. */
 static void catch_signals(void)
 {
 	const struct sigaction stop = { .sa_handler = on_interrupt };
@@ -376,32 +376,32 @@ static void catch_signals(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* False: whoever read it has gone, or it was interrupted. What cannot be written is main()'s to say. */
+/* False: stop, because the reader has gone, a signal came, or a write failed. main() reports write errors. */
 static bool flush(void)
 {
 	if (fflush(stdout) == 0)
 		return !interrupted;
 	if (errno == EPIPE || interrupted) {
-		/* Nobody misses it. */
+		/* Nobody reads the rest: discard it, so that main() does not report an error. */
 		__fpurge(stdout);
 		clearerr(stdout);
 	}
 	return false;
 }
 
-/* Until there may be something. False: as flush(). */
+/* Waits until there may be a notice. False as in flush(). */
 static bool wait_for_more(struct rdmabroker *session)
 {
 	struct pollfd fds[] = {
 		{ .fd = rdmabroker_get_fd(session), .events = POLLIN },
-		{ .fd = STDOUT_FILENO }, /* a pipe that nobody reads from any more is an error */
+		{ .fd = STDOUT_FILENO }, /* POLLERR: nobody reads from the pipe any more */
 	};
 	sigset_t stops, before;
 
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGINT);
 	sigaddset(&stops, SIGTERM);
-	/* One that comes between the look and the wait is not to be slept over. */
+	/* Blocked, so that a signal between the test of INTERRUPTED and ppoll() is not missed. */
 	sigprocmask(SIG_BLOCK, &stops, &before);
 	if (!interrupted)
 		ppoll(fds, 2, NULL, &before);
@@ -453,7 +453,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	if (r < 0) {
 		status = complain_failure(session, r);
 	} else {
-		/* From here on nothing is missed. */
+		/* The header shows that from now on no event is missed. */
 		if (!ctl->json)
 			print_head();
 		if (flush())

@@ -8,7 +8,7 @@
 #include "proto/json.h"
 #include "question.h"
 
-/* What is true besides, and no rule says it. NULL: nothing. */
+/* A note on privileges that no rule has to grant. NULL: none. */
 static const char *get_note(const struct question *question)
 {
 	if (strcmp(question->public.operation, "admin") == 0)
@@ -82,7 +82,7 @@ static void print_rule(const char *label, const struct rdmabroker_rule *rule)
 	printf("%9s: %s:%u\n%11s%s\n", label, rule->file, rule->line, "", rule->text);
 }
 
-/* What is not known can bring the rule into play, or take it out of it. */
+/* If more were known, a rule that may match could decide, or the rule that decides could turn out not to match. */
 static void print_depends(const struct question *question,
 			  const struct rdmabroker_explanation *explanation)
 {

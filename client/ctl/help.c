@@ -53,7 +53,7 @@ static void print_json(const struct verb *only)
 	putchar('\n');
 }
 
-/* LEFT, and RIGHT in a column of its own. */
+/* Prints LEFT and, in a column of its own, RIGHT. */
 static void print_row(int indent, const char *prefix, const char *left, const char *argument,
 		      const char *right)
 {

@@ -11,7 +11,7 @@
 #include "proto/json.h"
 #include "read.h"
 
-/* "7" or "7:2"; no number of either is 0. */
+/* Parses "7" (session 7) or "7:2" (its id 2). Neither number can be 0. */
 static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id)
 {
 	size_t len = strcspn(text, ":");

@@ -28,7 +28,7 @@ enum {
 	OPTION_WATCH,
 };
 
-/* The daemon's words. */
+/* As the daemon names them. */
 static const char *const states[] = {
 	"idle",
 	"bound",
@@ -51,7 +51,7 @@ static const char *const states[] = {
 	NULL,
 };
 
-/* Those in which there is a peer. */
+/* The states in which there is a peer. */
 static const char *const connection_states[] = {
 	"connecting", "responded", "request", "accepted", "established", "disconnecting", NULL,
 };
@@ -69,7 +69,7 @@ const struct verb_option list_options[] = {
 	{ NULL },
 };
 
-/* What is asked for. */
+/* What the command line selects. */
 struct filter {
 	bool sessions, ids;
 	const char *const *states; /* NULL: all */
@@ -151,7 +151,7 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 		return false;
 	if (!(filter->state || filter->by_peer || filter->port))
 		return true;
-	/* With --sessions: those that have such an id. */
+	/* With --sessions: only sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
 		if (list->ids[i].session == session && wants_id(filter, &list->ids[i]))
 			return true;
@@ -269,7 +269,7 @@ __attribute__((format(printf, 3, 4))) static void set(struct row *row, int colum
 	va_end(ap);
 }
 
-/* The two largest units: "12s", "4m05s", "3h04m", "12d03h". */
+/* Uses the two largest units: "12s", "4m05s", "3h04m", "12d03h". */
 static void set_age(struct row *row, uint64_t ms)
 {
 	unsigned long s = (unsigned long)(ms / 1000);
@@ -394,7 +394,7 @@ static void print_table(FILE *file, const struct rdmabroker_list *list, const st
 	for_each_row(list, filter, print_row, &printer);
 }
 
-/* Again and again */
+/* --watch */
 
 static volatile sig_atomic_t interrupted;
 
@@ -404,7 +404,7 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* As much of it as the terminal has room for, from its upper left corner on. */
+/* Prints as many lines and columns as the terminal has, from its upper left corner on. */
 static int print_screen(const struct rdmabroker_list *list, const struct filter *filter)
 {
 	struct winsize size = { 0 };
@@ -422,7 +422,7 @@ static int print_screen(const struct rdmabroker_list *list, const struct filter 
 	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	fputs("\033[H\033[2J", stdout);
 	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		/* The last line is for the rest, and for the cursor. */
+		/* The last two lines are for the number of lines left out, and for the cursor. */
 		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
 			left++;
 		else
@@ -468,7 +468,7 @@ int verb_list(const struct ctl *ctl, char **arguments)
 	if (status != 0)
 		return status;
 	if (ctl->given[OPTION_WATCH]) {
-		/* What is being asked is told, then it ends. */
+		/* After a signal the current list is still printed, then the loop ends. */
 		sigaction(SIGINT, &action, NULL);
 		sigaction(SIGTERM, &action, NULL);
 	}

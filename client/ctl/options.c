@@ -23,7 +23,7 @@ const struct verb_option common_options[] = {
 	{ NULL },
 };
 
-#define OWN 0x100 /* getopt's value of a verb's first option; the common ones come at COMMON */
+#define OWN 0x100 /* getopt's value of a verb's first option; the common options begin at COMMON */
 #define COMMON 0x200
 
 static void add_rows(struct option **row, const struct verb_option *options, int value)
@@ -77,7 +77,7 @@ static bool take_common(struct ctl *ctl, int which)
 	}
 }
 
-/* The last one would win, and the others would go by without a word. */
+/* An option that is given twice is an error, because only the last one would have an effect. */
 static bool take_own(struct ctl *ctl, int which)
 {
 	if (ctl->given[which]) {
@@ -88,7 +88,7 @@ static bool take_own(struct ctl *ctl, int which)
 	return true;
 }
 
-/* At the end ARGV is what is left. Its first entry stands for a program's name, and is passed over. */
+/* The first entry of ARGV is skipped, as a program's name. On return ARGV has the arguments that are left. */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
 	struct option rows[N_COMMON + MAX_OPTIONS + 1] = { 0 }, *row = rows;
@@ -98,7 +98,7 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 	if (ctl->verb)
 		add_rows(&row, ctl->verb->options, OWN);
 	opterr = 0;
-	optind = 0; /* getopt starts anew */
+	optind = 0; /* makes getopt start again */
 	while ((c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
 		if (c == 'h')
 			c = COMMON + COMMON_HELP;
@@ -124,7 +124,7 @@ bool read_common_options(struct ctl *ctl, int *argc, char ***argv)
 	return read_options(ctl, "+:hV", argc, argv);
 }
 
-/* Options behind the program's name are its own, and "--" says that whoever typed them knows. */
+/* Options after the program's name belong to the program. They are accepted only after "--", to avoid mistakes. */
 static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 {
 	char **all = *argv;

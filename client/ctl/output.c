@@ -76,7 +76,7 @@ unsigned terminal_width(void)
 	return size.ws_col;
 }
 
-/* Most who follow each other are the same user. */
+/* Remembers the last name, because successive entries mostly have the same user. */
 const char *user_name(uint32_t uid)
 {
 	static struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What people see. */
+/* Output for people. */
 
 #include <rdmabroker.h>
 #include <stddef.h>
@@ -12,16 +12,16 @@ struct json;
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 
-/* "did you mean ...?": offer every candidate, then BEST is the nearest that is near, or NULL. */
+/* "did you mean ...?": offer every candidate; then BEST is the nearest one, or NULL if none is similar. */
 struct near {
 	const char *word;
 	size_t len;
-	const char *prefix; /* of the word and of all candidates, as it is typed; NULL: none */
+	const char *prefix; /* typed before the word and all candidates, such as "--"; NULL: none */
 	const char *best;
 	size_t distance;
 };
 void near_offer(struct near *near, const char *candidate);
-/* 'unknown WHAT "WORD", did you mean "BEST"?'; or which there are, of WORDS unless that is NULL. */
+/* Prints 'unknown WHAT "WORD", did you mean "BEST"?'. Without BEST it lists WORDS instead, unless that is NULL. */
 void complain_unknown(const char *what, const struct near *near, const char *const *words);
 
 enum colour {
@@ -30,9 +30,9 @@ enum colour {
 	COLOUR_GREEN,
 	COLOUR_YELLOW,
 };
-/* What switches to COLOUR, NONE: back; "" where stdout is no terminal, or colours are not wanted. */
+/* The escape sequence for COLOUR; NONE: back to normal. "" if stdout is no terminal or colours are not wanted. */
 const char *colour(enum colour colour);
-/* Columns of the terminal that stdout is; 0: it is none, or does not tell. */
+/* The columns of the terminal at stdout; 0: it is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
 const char *user_name(uint32_t uid); /* NULL: it has no entry; valid until the next call */

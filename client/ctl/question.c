@@ -42,7 +42,7 @@ const struct verb_option explain_options[] = {
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
 	       "struct ctl has no room for these");
 
-/* Who asks */
+/* The user: uid, groups, unit */
 
 static int add_gid(struct question *question, uint32_t gid)
 {
@@ -68,7 +68,7 @@ static int add_gids(struct question *question, const gid_t *gids, int n)
 	return r;
 }
 
-/* As the daemon sees whoever runs this. */
+/* The effective uid and the groups of this process, as the daemon sees them. */
 static int take_caller(struct question *question, bool with_groups)
 {
 	gid_t gids[MAX_GROUPS];
@@ -96,7 +96,7 @@ static int take_user(struct question *question, const char *name, bool with_grou
 	if (r != 0 || !with_groups)
 		return r;
 	entry = getpwuid(question->public.uid);
-	/* Containers have such users. They are in no group that anybody could look up. */
+	/* A uid without an entry, as in containers: its groups cannot be looked up. */
 	if (!entry)
 		return 0;
 	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
@@ -157,7 +157,7 @@ static int take_identity(struct question *question, const struct ctl *ctl)
 	return r;
 }
 
-/* What is asked for */
+/* The other members of the policy request */
 
 static int take_address(const char *text, struct sockaddr_storage *space,
 			const struct sockaddr **ret)
@@ -180,7 +180,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* False unless all of TEXT is pairs of digits. */
+/* False if TEXT is not made of pairs of hexadecimal digits. */
 static bool read_hex(const char *text, uint8_t *bytes)
 {
 	for (; *text; text += 2) {
@@ -256,7 +256,7 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 	return r != 0 ? r : take_identity(ret, ctl);
 }
 
-/* What is missing */
+/* Members that are not known, and that a rule depends on */
 
 static bool is_wildcard(const struct sockaddr *addr)
 {
@@ -283,11 +283,11 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 	case OPTION_DATA:
 		return question->data;
 	default:
-		return true; /* who asks is always known */
+		return true; /* the user is always known */
 	}
 }
 
-/* At the blank behind it, or at the end. Quotes hold blanks. */
+/* Returns the blank after the token, or the end of TEXT. Blanks within quotes belong to the token. */
 static const char *token_end(const char *text)
 {
 	bool quoted = false;
@@ -307,7 +307,7 @@ static const char *skip_token(const char *text)
 	return text + strspn(text, " ");
 }
 
-/* A list goes on behind a comma, where there may be a blank. */
+/* A value can be a list: after a comma, which a blank may follow, it goes on. */
 static const char *skip_value(const char *text)
 {
 	const char *end;
@@ -319,7 +319,7 @@ static const char *skip_value(const char *text)
 	return text;
 }
 
-/* Whether the rule TEXT, which is ACTION OPERATION and words with a value each, has WORD among these. */
+/* Whether the rule TEXT has WORD. A rule is ACTION OPERATION, and then words that each have a value. */
 static bool has_word(const char *text, const char *word)
 {
 	text = skip_token(skip_token(text));
@@ -330,7 +330,7 @@ static bool has_word(const char *text, const char *word)
 		if (len == strlen(word) && memcmp(text, word, len) == 0)
 			return true;
 		text = skip_token(text);
-		if (!is_log) /* the one without a value */
+		if (!is_log) /* the only word without a value */
 			text = skip_value(text);
 	}
 	return false;

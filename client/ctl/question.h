@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What explain was given on the command line, as the library takes it. */
+/* Parses the command line of explain into the library's struct rdmabroker_question. */
 
 #include <rdmabroker.h>
 
@@ -28,8 +28,8 @@ struct question {
 	uint8_t data[RDMABROKER_LOOKUP_DATA_MAX];
 };
 
-/* 0, or an exit status and it is said. RET points into itself. */
+/* Returns 0, or an exit status after printing why. RET has pointers into itself: do not copy it. */
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation);
-/* The options that say what the rule TEXT asks for and QUESTION does not know. A cut text may ask for more. */
+/* The options for members that the rule TEXT depends on and QUESTION lacks. Incomplete if TEXT was cut. */
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS]);

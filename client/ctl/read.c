@@ -42,7 +42,7 @@ int read_user(const char *name, uint32_t *ret)
 	unsigned long uid;
 
 	if (is_number(name)) {
-		/* The highest number means "no id". */
+		/* UINT32_MAX is (uid_t)-1, which means "no uid". */
 		if (!read_number(name, UINT32_MAX - 1, &uid)) {
 			complain("a uid is a number from 0 to %u", UINT32_MAX - 1);
 			return EXIT_USAGE;
@@ -74,7 +74,7 @@ static void complain_address(const char *text)
 
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
-	/* inet_pton() knows no scopes; getaddrinfo() takes "10.1" for 10.0.0.1. */
+	/* inet_pton() for IPv4, for getaddrinfo() accepts "10.1" as 10.0.0.1; getaddrinfo() for IPv6 scopes. */
 	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	struct addrinfo *info;

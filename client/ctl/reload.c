@@ -31,7 +31,7 @@ static void print_text(const struct rdmabroker_reload_result *result)
 	}
 	for (size_t i = 0; i < result->n_complaints; i++)
 		fprintf(stderr, "%s\n", result->complaints[i]);
-	/* An empty policy, or none at all since the daemon started. */
+	/* The policy is empty, or none was loaded since the daemon started. */
 	if (result->n_rules == 0) {
 		complain("nothing was reloaded; everything stays rejected");
 		return;

@@ -8,7 +8,7 @@
 #include "output.h"
 #include "proto/json.h"
 
-#define TEXT_MIN 16 /* columns: a narrow terminal wraps rather than show less */
+#define TEXT_MIN 16 /* columns for the text at least, even if lines wrap on a narrow terminal */
 
 enum {
 	OPTION_FULL,
@@ -23,7 +23,7 @@ const struct verb_option rules_options[] = {
 
 static const struct column {
 	const char *head, *key;
-	enum colour colour; /* where it is not 0 */
+	enum colour colour; /* of numbers that are not 0 */
 } columns[N_COLUMNS] = {
 	{ "ALLOWED", "allowed", COLOUR_NONE }, { "REJECTED", "rejected", COLOUR_RED },
 	{ "BUSY", "busy", COLOUR_YELLOW },     { "NOW", "now", COLOUR_NONE },
@@ -39,7 +39,7 @@ static uint64_t get_number(const struct rdmabroker_rule *rule, size_t column)
 	return numbers[column];
 }
 
-/* "file:line"; the buffer is the next call's too. */
+/* "file:line", in a static buffer that the next call overwrites. */
 static const char *get_place(const struct rdmabroker_rule *rule)
 {
 	static char place[512];
@@ -75,7 +75,7 @@ static void print_json(const struct rdmabroker_rule *rules, size_t n)
 	putchar('\n');
 }
 
-/* The bytes of TEXT that fit into WIDTH columns, a character in each. */
+/* How many bytes of TEXT fit into WIDTH columns; each UTF-8 character counts as one column. */
 static size_t fitting(const char *text, size_t width)
 {
 	size_t n = 0, at = 0;

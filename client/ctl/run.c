@@ -12,13 +12,13 @@
 
 #define DROPIN "librdmabroker-rdmacm.so"
 
-/* As env(1) and the shells have it. */
+/* The exit statuses of env(1) and of shells. */
 enum {
 	EXIT_CANNOT_RUN = 126,
 	EXIT_NOT_FOUND = 127,
 };
 
-/* It is beside the library that we run with: in a folder of ours where it is installed. */
+/* Looks beside the library in use: if installed, the drop-in is in the folder rdmabroker/ there. */
 static bool find_dropin(char ret[PATH_MAX])
 {
 	static const char *const places[] = { "/rdmabroker/" DROPIN, "/" DROPIN };
@@ -36,7 +36,7 @@ static bool find_dropin(char ret[PATH_MAX])
 	return false;
 }
 
-/* Before all others: an allocator, say, that is loaded too stays. */
+/* Puts PATH first in LD_PRELOAD, and keeps what is in it already, such as an allocator. */
 static int preload(const char *path)
 {
 	const char *others = getenv("LD_PRELOAD");
@@ -59,7 +59,7 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		complain("%s is not installed", DROPIN);
 		return EXIT_FAILURE;
 	}
-	/* Programs that open a device by libibverbs need it lent to them before. */
+	/* Programs that open devices by libibverbs need the lease before: the drop-in gets it at its start. */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
 	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {
 		complain("cannot set the environment: %m");

@@ -112,7 +112,7 @@ static void print_json(const struct rdmabroker_status *status)
 	putchar('\n');
 }
 
-/* The words before the first line of a list, and nothing before the others. */
+/* Prints the label before the first line of a list, and blanks before the others. */
 static void print_label(const char **label)
 {
 	printf("%11s%c ", *label, **label ? ':' : ' ');
@@ -121,7 +121,7 @@ static void print_label(const char **label)
 
 static void print_seen(const struct rdmabroker_foreign_ids *foreign)
 {
-	/* Seen now, as it mostly is. */
+	/* Usually the device was examined just now: then its age is not printed. */
 	if (foreign->age_ms >= 1000)
 		printf(", %llu s ago", (unsigned long long)foreign->age_ms / 1000);
 	putchar('\n');
