@@ -14,9 +14,9 @@
 #define MESSAGE_MAGIC "PiNg"
 
 enum message_type {
-	MESSAGE_ROUND = 1, /* client: pattern, and where the answer is to be written */
-	MESSAGE_DONE = 2, /* server: it is written */
-	MESSAGE_BYE = 3, /* client: that was all */
+	MESSAGE_ROUND = 1, /* from the client: the pattern, and where to write the answer */
+	MESSAGE_DONE = 2, /* from the server: the answer is written */
+	MESSAGE_BYE = 3, /* from the client: the last message */
 };
 
 struct hello {
@@ -79,7 +79,7 @@ int data_unpack_hello(size_t *ret_size, const void *hello, size_t len)
 	return 0;
 }
 
-/* Differs in every round and all along the buffer: neither stale nor shifted data passes. */
+/* Different in every round and at every offset, so that stale or shifted data is detected. */
 static void fill_pattern(uint8_t *buf, size_t size, uint64_t round)
 {
 	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
@@ -433,7 +433,7 @@ int data_serve(struct data *data, bool *ret_bye)
 
 	make_message(data, &m, MESSAGE_DONE, round);
 	memcpy(data->message, &m, sizeof(m));
-	/* The client may send its next round as soon as it has the answer to this one. */
+	/* Before the answer, because the client may send its next round as soon as it has it. */
 	r = post_receive(data);
 	if (r < 0)
 		return r;

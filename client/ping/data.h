@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The data path of one rdmabroker-ping connection: memory, completions, and what a round says.
+ * The data path of one rdmabroker-ping connection: memory, completions, and the messages of a round.
  *
  *   client                                          server
  *     SEND round n, SIZE bytes of pattern  ───────>   verifies every byte
@@ -11,7 +11,7 @@
  *   ... and at the end
  *     SEND bye                             ───────>   knows that no round was lost
  *
- * Calls that return int return 0 or a negative errno, and put the words into struct data's error.
+ * Calls that return int return 0 or a negative errno, and put the reason as text into struct data's error.
  */
 
 #include <infiniband/verbs.h>
@@ -29,9 +29,9 @@ struct data {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp; /* the id's */
 
-	uint8_t *message; /* one to send: header and pattern */
-	uint8_t *received; /* likewise */
-	uint8_t *target; /* pattern, written by the peer */
+	uint8_t *message; /* to send: header and pattern */
+	uint8_t *received; /* header and pattern */
+	uint8_t *target; /* the peer writes the inverted pattern here */
 	uint8_t *expected; /* pattern to compare with, not registered */
 	struct ibv_mr *message_mr;
 	struct ibv_mr *received_mr;
@@ -45,28 +45,28 @@ struct data {
 	char error[160];
 };
 
-/* The connect request's and the accept's private data say what both sides are about to do. */
+/* The hello is the private data of connect and accept: magic, version, and size of the pattern. */
 void data_pack_hello(uint8_t hello[DATA_HELLO_LEN], size_t size);
-/* Padding may follow. Returns 0; -EPROTO: not from rdmabroker-ping; -E2BIG: not a size. */
+/* Padding may follow the hello. Returns 0; -EPROTO: not from rdmabroker-ping; -E2BIG: the size is not valid. */
 int data_unpack_hello(size_t *ret_size, const void *hello, size_t len);
 
 int data_init(struct data *data, struct ibv_context *verbs, size_t size);
 void data_done(
-	struct data *data); /* takes one that is all zero or half-built; the QP must be gone */
+	struct data *data); /* DATA may be all zero or half-built; destroy the QP before this */
 void data_get_qp_attr(const struct data *data, struct ibv_qp_init_attr *ret);
 /* Take the QP, in state INIT or later, and post the first receive. */
 int data_start(struct data *data, struct ibv_qp *qp);
 
-/* The descriptor to poll; readable: call data_wakeup(). */
+/* The descriptor to poll; when it is readable call data_wakeup(). */
 int data_get_fd(const struct data *data);
 int data_wakeup(struct data *data);
-/* Take what has completed. Work that was flushed counts as not completed: the CM says why. */
+/* Take completions. Flushed work requests are ignored: an event of the connection tells why they were flushed. */
 int data_poll(struct data *data);
-/* A message is here and the last one is sent. */
+/* A message was received, and the last one that was sent has completed. */
 bool data_is_ready(const struct data *data);
 
 int data_send_round(struct data *data, uint64_t round);
 int data_verify_done(struct data *data, uint64_t round);
 int data_send_bye(struct data *data);
-/* Verify the message that came and answer it; *ret_bye: it was the last one. */
+/* Verify the message that was received, and answer it; *ret_bye: it was the last one. */
 int data_serve(struct data *data, bool *ret_bye);

@@ -74,7 +74,7 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
 	return 0;
 }
 
-/* Names are looked up. Returns 0, or what gai_strerror() knows. */
+/* Looks names up. Returns 0, or an error of getaddrinfo(). */
 static int resolve(struct sockaddr_storage *ret, const char *host, const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
@@ -89,7 +89,7 @@ static int resolve(struct sockaddr_storage *ret, const char *host, const char *p
 	return 0;
 }
 
-/* SRC, SRC:PORT with IPv4 and names, [SRC]:PORT with IPv6. As resolve(); EAI_NONAME: it is none of these. */
+/* Parses SRC; SRC:PORT with IPv4 and names; [SRC]:PORT with IPv6. Returns as resolve(); EAI_NONAME: none of these. */
 static int resolve_source(struct sockaddr_storage *ret, const char *text)
 {
 	char host[256], *port = NULL, *start = host;
@@ -117,7 +117,7 @@ static int resolve_source(struct sockaddr_storage *ret, const char *text)
 	return resolve(ret, start, port ? port : "0");
 }
 
-/* What is only for one of the two roles, so that a slip of the finger does not pass silently. */
+/* Options of only one of the two roles: with the other role they are an error. */
 static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
@@ -215,7 +215,7 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		default:
-			/* What is wrong getopt has said. */
+			/* getopt() has printed what is wrong. */
 			complain("see rdmabroker-ping --help");
 			*ret_exit = EXIT_USAGE;
 			return -EINVAL;

@@ -96,7 +96,7 @@ static enum outcome lost(struct ping *ping)
 	return OUTCOME_FAILED;
 }
 
-/* Hexadecimal as it came, then as text. The transport pads with zero bytes: those are left out. */
+/* Prints the data in hexadecimal and as text, without the zero bytes that the transport pads with. */
 static void complain_private_data(const uint8_t *data, size_t len)
 {
 	char hex[2 * UINT8_MAX + 1], text[UINT8_MAX + 1];
@@ -197,7 +197,7 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		conn->state = CONN_ROUTE_RESOLVED;
 		break;
 	case RDMABROKER_EVENT_CONNECT_RESPONSE:
-		/* Comes only where the library does not know the QP. */
+		/* With --qpn only: the library does not know the QP. The broker should have rejected its number. */
 		complain("the broker let QP number 0x%x pass", ping->options->qpn);
 		end_conn(conn, OUTCOME_FAILED);
 		break;
@@ -257,7 +257,7 @@ static void add_request(struct ping *ping, const struct rdmabroker_event *event)
 		memcpy(request->data, param->private_data, request->len);
 }
 
-/* A client that waits has given up, or its device is gone. */
+/* A connection request that waits has failed: its client has given up, or the device is gone. */
 static void drop_request(struct ping *ping, struct rdmabroker_id *id)
 {
 	for (size_t i = 0; i < ping->n_waiting; i++) {
@@ -297,7 +297,7 @@ static void handle_event(struct ping *ping, struct rdmabroker_event *event)
 	rdmabroker_free_event(event);
 }
 
-/* 1: something was done. */
+/* Returns 1 if there were events. */
 static int take_events(struct ping *ping)
 {
 	struct rdmabroker_event *event;
@@ -315,7 +315,7 @@ static int take_events(struct ping *ping)
 	return done;
 }
 
-/* 1: something has completed, and whoever waits is to look before it waits on. */
+/* Returns 1 if something has completed: then the caller has to check its condition before it polls. */
 static int take_completions(struct conn *conn)
 {
 	struct data *data = &conn->data;
@@ -358,7 +358,7 @@ int ping_pump(struct ping *ping, int64_t deadline)
 		return 0;
 	}
 	if (ping->conn && ping->conn->has_data) {
-		/* Completions after the events: what came before a disconnect is there by then. */
+		/* After the events: at a disconnect, everything that came before it has completed by now. */
 		if (take_completions(ping->conn) > 0)
 			return 0;
 		fds[2].fd = data_get_fd(&ping->conn->data);
@@ -392,7 +392,7 @@ enum outcome ping_await(struct ping *ping, enum conn_state state, const char *do
 	while (conn->state < state) {
 		if (ping->lost)
 			return OUTCOME_FAILED;
-		/* A disconnect is part of stopping. */
+		/* After a signal the connection is still disconnected properly. */
 		if (ping->stop && state != CONN_DISCONNECTED)
 			return OUTCOME_STOPPED;
 		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
@@ -479,7 +479,7 @@ void conn_done(struct ping *ping, struct conn *conn)
 {
 	if (ping->conn == conn)
 		ping->conn = NULL;
-	/* The QP before what it uses; the id last, for with it goes the device's context. */
+	/* Destroy the QP before its CQ and PD, and the id last, because that closes the device. */
 	if (conn->has_data) {
 		rdmabroker_destroy_qp(conn->id);
 		data_done(&conn->data);
@@ -500,7 +500,7 @@ static int make_signal_fd(void)
 {
 	sigset_t set;
 
-	/* SIGPIPE too: whoever reads our output is gone, so stop, but disconnect properly. */
+	/* SIGPIPE too: when the reader of our output has gone, stop, but disconnect properly. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -544,7 +544,7 @@ int main(int argc, char **argv)
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
-	/* Where it serves the broker has said so. */
+	/* For a server the broker's own message says this. */
 	if (outcome == OUTCOME_FAILED && !options.serve &&
 	    (is_loopback(&options.addr) || is_loopback(&options.source)))
 		complain("RDMA devices do not have the loopback address: give another one of this "

@@ -4,8 +4,8 @@
 /*
  * rdmabroker-ping: both roles, over one session.
  *
- * Everything waits in ping_pump(), the only place that sleeps: on the session, on the completion
- * channel and on signals. The roles are written as straight sequences of "do, then await".
+ * Only ping_pump() waits: for the session, the completion channel and signals. The code of each role is a
+ * sequence of steps that each start something and await it.
  */
 
 #include <netinet/in.h>
@@ -15,15 +15,15 @@
 
 #include "data.h"
 
-#define PING_MAX_WAITING 16 /* requests that wait while one is served */
+#define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
 #define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
 
-/* What something came to. Where it is not OK, the words have been said already. */
+/* The outcome of a step. If it is not OK, the reason has been printed already. */
 enum outcome {
 	OUTCOME_OK = 0,
 	OUTCOME_FAILED,
 	OUTCOME_REFUSED, /* by the broker or by the peer */
-	OUTCOME_GONE, /* the peer went away before it had said bye */
+	OUTCOME_GONE, /* the peer ended the connection before it had sent bye */
 	OUTCOME_REMOVED, /* the device is gone */
 	OUTCOME_STOPPED, /* by a signal */
 };
@@ -35,7 +35,7 @@ struct options {
 	uint64_t count;
 	size_t size;
 	int timeout_ms; /* of each step */
-	int tos; /* -1: do not ask */
+	int tos; /* -1: do not set */
 	bool reuseaddr;
 	bool keep;
 	bool persistent;
@@ -48,7 +48,7 @@ struct options {
 
 /*
  *   IDLE ─> ADDR_RESOLVED ─> ROUTE_RESOLVED ─> ESTABLISHED ─> DISCONNECTED
- *    (a request starts in ROUTE_RESOLVED)
+ *    (the server's side of a connection starts in ROUTE_RESOLVED)
  *   any ─> ENDED
  */
 enum conn_state {
@@ -57,7 +57,7 @@ enum conn_state {
 	CONN_ROUTE_RESOLVED,
 	CONN_ESTABLISHED,
 	CONN_DISCONNECTED,
-	CONN_ENDED, /* otherwise than by a disconnect: see outcome */
+	CONN_ENDED, /* not by a disconnect: see outcome */
 };
 
 struct conn {
@@ -81,7 +81,7 @@ struct ping {
 	int signal_fd;
 	bool stop;
 	bool lost; /* the broker is gone */
-	struct conn *conn; /* the one that is being made or used, or NULL */
+	struct conn *conn; /* the current one, or NULL */
 
 	struct rdmabroker_id *listener;
 	bool listener_removed;
@@ -89,25 +89,25 @@ struct ping {
 	size_t n_waiting;
 };
 
-/* 0, or the exit status of a command line that is wrong or only asks for help: already answered. */
+/* 0; else exit with *RET_EXIT: the help or the version, or what is wrong with the command line, was printed. */
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
 int64_t ping_now(void);
-/* Whether R, a negative errno, says that the broker will not have it, or not now. */
+/* Whether R, a negative errno, is a rejection by the broker (policy, a limit, draining), not another failure. */
 bool ping_is_refusal(int r);
 const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 /* A line on stdout, unless -q. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
-/* A call on the session returned R: say what could not be done, and why. */
+/* A call on the session returned R: print what could not be done, and why. */
 enum outcome call_failed(struct ping *ping, int r);
 
-/* Do what there is to do; if nothing, sleep until there is. -ETIMEDOUT past DEADLINE, -1: none. */
+/* Handle events and completions; if there are none, wait for some. -ETIMEDOUT past DEADLINE; DEADLINE -1: none. */
 int ping_pump(struct ping *ping, int64_t deadline);
-/* Pump until the connection is in STATE. */
+/* Call ping_pump() until the connection is in STATE. */
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
-/* Pump until a message is there; OUTCOME_GONE: the connection ended instead. */
+/* Call ping_pump() until a message was received; OUTCOME_GONE: the connection ended instead. */
 enum outcome ping_await_message(struct ping *ping);
 
 /* Give the connection its memory and its QP. */

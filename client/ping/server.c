@@ -4,7 +4,7 @@
 
 #include "ping.h"
 
-#define RETRY_MS 200 /* between tries to listen on a device that is not there */
+#define RETRY_MS 200 /* between attempts to listen while the device is removed */
 
 static int start_listening(struct ping *ping)
 {
@@ -25,7 +25,7 @@ static int start_listening(struct ping *ping)
 	return 0;
 }
 
-/* The listener's device went away: take it up again when the device is back. */
+/* The listener's device was removed: listen again when the device is back. */
 static enum outcome listen_again(struct ping *ping)
 {
 	int64_t deadline = ping_now() + ping->options->timeout_ms;
@@ -116,7 +116,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	data_pack_hello(hello, size);
 	r = rdmabroker_accept(conn->id, &param);
 	if (r == -EINVAL) {
-		/* The kernel tells of a client that gave up while it waited only now, and only so. */
+		/* If the client gave up while it waited, this error of accept is all that the kernel reports. */
 		complain("%s gave up before it was accepted", conn->peer);
 		return OUTCOME_GONE;
 	}
@@ -200,7 +200,7 @@ enum outcome server_run(struct ping *ping)
 		outcome = serve_one(ping, &request);
 		if (outcome == OUTCOME_STOPPED)
 			break;
-		/* That a client was killed or a device pulled is not this server's failure. */
+		/* A client that was killed, or a device that was removed, is no failure of this server. */
 		if (outcome == OUTCOME_FAILED || outcome == OUTCOME_REFUSED)
 			worst = outcome;
 	} while (options->persistent && !ping->lost);
