@@ -8,7 +8,7 @@
 
 #include "rdmacm.h"
 
-/* Names, by the host's ordinary resolution. InfiniBand's own addresses and paths (AF_IB) are not looked up. */
+/* Looks names up by the host's ordinary resolution. AF_IB addresses and paths of InfiniBand are not supported. */
 
 static int to_socktype(int qp_type)
 {
@@ -66,7 +66,7 @@ static int copy_addr(struct sockaddr **ret, socklen_t *ret_len, const struct soc
 	return 0;
 }
 
-/* What the caller did not say is what the socket would be. */
+/* QP type and port space that the hints leave open follow from the socket type and protocol. */
 static int from_addrinfo(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 			 const struct addrinfo *ai)
 {
@@ -103,7 +103,7 @@ static int resolve(struct rdma_addrinfo *rai, const char *node, const char *serv
 	return r;
 }
 
-/* Without a name the addresses are in the hints. */
+/* If neither node nor service is given, the address is the one in the hints. */
 static int copy_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
 	rai->ai_flags = hints->ai_flags;
@@ -123,7 +123,10 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 	if (!node && !service && !hints)
 		return fail(EINVAL);
-	/* It is clear who answers before there is anything to free. A name can be looked up without a broker. */
+	/*
+	 * Decide now between the broker and librdmacm, for the same one has to free the list. Failure does not
+	 * matter: names can be looked up without a broker.
+	 */
 	broker_start();
 	FORWARD(rdma_getaddrinfo, node, service, hints, res);
 	if (hints && hints->ai_family == AF_IB)

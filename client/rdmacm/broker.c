@@ -9,7 +9,7 @@
 #include "rdmacm.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rdmabroker *shared; /* of the process that is next */
+static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
 
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
@@ -17,7 +17,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list a
 	char line[512];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
-	/* In one piece, for the program may be writing too. The caller may hold locks. */
+	/* One call, so that the line stays in one piece. BROKER(), because the caller may hold locks. */
 	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
 }
 
@@ -34,7 +34,7 @@ void debug(const char *fmt, ...)
 
 static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Once: a program that tries again and again is not to fill somebody's log. */
+/* Prints only once, so that a program that retries does not fill a log. */
 static void complain(const char *fmt, ...)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -59,7 +59,7 @@ int result(const char *what, int r)
 		      failure.rule ?: "", failure.rule ? ")" : "");
 	else
 		debug("%s: %s", what, strerror(-r));
-	/* Too much private data is an invalid argument to the kernel. */
+	/* For too much private data the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }
 
@@ -68,7 +68,7 @@ static bool does_not_answer(int r)
 	return r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT || r == -ECONNRESET;
 }
 
-/* What programs know from a host on which librdmacm does not find rdma_cm, or may not open it. */
+/* The errno of librdmacm on a host where it does not find rdma_cm, or may not open it. */
 static int to_errno(int r)
 {
 	if (does_not_answer(r))
@@ -100,7 +100,7 @@ static int open_session(struct rdmabroker **ret)
 {
 	static atomic_bool has_devices;
 
-	/* librdmacm is of no use without a device, and says so at its first call. */
+	/* Like librdmacm, which fails at its first call if the host has no device. */
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);
@@ -136,7 +136,7 @@ static int start(void)
 {
 	int r;
 
-	/* A session is its process's: in a child the parent's is let be. */
+	/* A session belongs to its process: a child opens its own, and does not close its parent's. */
 	if (shared && shared_pid == getpid())
 		return 0;
 	r = open_session(&shared);
@@ -144,7 +144,7 @@ static int start(void)
 		shared_pid = getpid();
 		return 0;
 	}
-	/* Not in the child of a process that has ids of the broker. */
+	/* In a child SHARED is its parent's: the ids that it inherited are the broker's, so there is no fallback. */
 	if (!shared && may_go_direct(r) && real_get()) {
 		debug("%s; librdmacm itself is used", rdmabroker_open_error());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
@@ -154,8 +154,8 @@ static int start(void)
 }
 
 /*
- * Programs that open a device by libibverbs, before they have an id on it, find its node closed to them. What
- * they need is there from the start then; why it is not, if so, is for their own calls to tell.
+ * A program that opens a device by libibverbs before it has an id on it may not open the device's node. With
+ * RDMABROKER_DEVICES=all it gets the leases at its start. Errors are ignored here: its own calls will fail.
  */
 __attribute__((constructor)) static void lend_devices(void)
 {
@@ -182,7 +182,7 @@ struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
 	struct rdmabroker *session = NULL;
 
 	pthread_mutex_lock(&lock);
-	/* The contexts of its devices are in use: it is not closed. */
+	/* Do not close LOST: the contexts of its devices are in use. */
 	if (lost && shared == lost)
 		shared = NULL;
 	if (start() == 0)

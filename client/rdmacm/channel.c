@@ -26,9 +26,9 @@ struct channel *channel_new(void)
 }
 
 /*
- * A program that ends may still have a thread on its way to wait for events (rping does), which finds a
- * channel that is gone. In librdmacm that is a race that is hardly ever lost; so that it never is, the last
- * few channels stay where they were.
+ * A program that ends may still have a thread that is about to wait for events (rping does), on a channel that was
+ * destroyed. librdmacm has this race too, but hardly ever loses it. To avoid it here, the memory of the last 16
+ * channels is not freed.
  */
 static void forget(struct channel *channel)
 {
@@ -49,8 +49,8 @@ static void forget(struct channel *channel)
 }
 
 /*
- * librdmacm's wait goes on in the kernel for as long as the process lives. A program that ends with a
- * thread that still waits (rping does) would take an error for its own, and exit with it.
+ * In librdmacm a thread that waits on a channel goes on waiting after the channel was destroyed, until the process
+ * ends. If the wait returned an error, a program that ends meanwhile (rping does) could exit with a failure.
  */
 __attribute__((noreturn)) static void wait_for_ever(void)
 {
@@ -78,7 +78,7 @@ void channel_leave(struct channel *channel)
 		forget(channel);
 }
 
-/* Ids that are still there cannot do anything any more, but to be destroyed. */
+/* Ids that are left on the channel lose their handle: they can only be destroyed. */
 void channel_free(struct channel *channel)
 {
 	bool is_used;
@@ -90,7 +90,7 @@ void channel_free(struct channel *channel)
 		id->handle = NULL;
 		id->public.channel = NULL;
 	}
-	/* Programs end with a thread that still waits for events, and goes on waiting (cmtime does). */
+	/* If a thread still waits for events, as when cmtime ends, that thread has to free the channel. */
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;
@@ -119,8 +119,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 }
 
 /*
- * librdmacm's wait is one that the kernel takes up again after a signal whose handler says SA_RESTART;
- * poll() never is. Which signal it was is not known: the wait ends where any handler does not say so.
+ * The kernel restarts librdmacm's wait after a signal whose handler has SA_RESTART, but it never restarts poll().
+ * Which signal it was is not known here, so the wait is restarted only if all handlers have SA_RESTART.
  */
 static bool may_be_restarted(void)
 {
@@ -145,7 +145,7 @@ int channel_wait(struct channel *channel)
 	int r;
 
 	pthread_mutex_unlock(&channel->lock);
-	/* The thread may be cancelled here, as in librdmacm's wait. */
+	/* A cancellation point, like librdmacm's wait. */
 	pthread_cleanup_push(leave_cancelled, channel);
 	do
 		r = poll(&p, 1, -1);

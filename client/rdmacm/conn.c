@@ -15,7 +15,7 @@ static uint8_t at_most(uint8_t wanted, uint8_t max)
 	return wanted < max ? wanted : max;
 }
 
-/* What the device cannot do is refused for RDMA_PS_TCP only, as by librdmacm. */
+/* Like librdmacm, checks against the device's limits for RDMA_PS_TCP only. */
 static bool is_valid(const struct id *id, const struct rdma_conn_param *param)
 {
 	if (id->public.ps != RDMA_PS_TCP)
@@ -30,7 +30,7 @@ static bool is_valid(const struct id *id, const struct rdma_conn_param *param)
 		param->initiator_depth <= id->device->max_initiator_depth);
 }
 
-/* What the request or the answer carries beside private data. */
+/* The parameters of connect and accept. */
 static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 		       struct rdmabroker_conn_param *ret)
 {
@@ -42,7 +42,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 	};
 	if (param) {
 		ret->flow_control = param->flow_control;
-		/* On the wire they have three bits; the kernel caps them too. */
+		/* Like the kernel: the CM messages have three bits for each. */
 		ret->retry_count = at_most(param->retry_count, 7);
 		ret->rnr_retry_count = at_most(param->rnr_retry_count, 7);
 		ret->srq = param->srq;
@@ -56,7 +56,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 	}
 }
 
-/* ECE with no vendor is none. */
+/* Vendor id 0: no ECE options. */
 static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
 {
 	struct ibv_ece ece = { .vendor_id = vendor_id, .options = options };
@@ -64,7 +64,7 @@ static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
 	return vendor_id ? BROKER(rdmabroker_set_local_ece(id->handle, &ece)) : 0;
 }
 
-/* rdma_addrinfo's data go first. */
+/* The connect data of rdma_addrinfo precede the program's private data. */
 static int add_connect_data(const struct id *id, struct rdmabroker_conn_param *param, uint8_t *buf,
 			    size_t size)
 {
@@ -120,7 +120,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	return id_complete(id);
 }
 
-/* What the request offers bounds what the device can. */
+/* Both responder_resources and initiator_depth are limited by the request and by the device. */
 static int accept_id(struct id *id, const struct rdma_conn_param *param)
 {
 	struct rdmabroker_conn_param p;
@@ -140,7 +140,7 @@ static int accept_id(struct id *id, const struct rdma_conn_param *param)
 	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
 	if (r == 0)
 		r = BROKER(rdmabroker_accept(id->handle, &p));
-	/* Where the kernel cannot send the answer, it rejects; this one it has not seen. */
+	/* The kernel rejects if the private data is too long. Here the library found that, so reject too. */
 	if (r == -E2BIG)
 		BROKER(rdmabroker_reject(id->handle, NULL, 0));
 	if (r < 0)
@@ -161,11 +161,11 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	r = accept_id(id, conn_param);
 	if (r < 0)
 		return result("rdma_accept", r);
-	/* The answer to a datagram look-up is all there is. */
+	/* Accepting a look-up has no outcome event. */
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
 
-/* What the peer has no word about is off; what it names has to be our vendor's. */
+/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
 static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
@@ -251,7 +251,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	return result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
 }
 
-/* iWARP's QPs finish what is in their send queue first. */
+/* Like librdmacm: an iWARP QP is moved to SQD, so that it finishes its send queue first. */
 static int shut_down(struct id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
@@ -282,7 +282,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	return r < 0 ? result("rdma_disconnect", r) : id_complete(id);
 }
 
-/* The options that a QP of the program's own is to have; of ours the device is asked. */
+/* ECE options for a QP that the id does not have. For the id's own QP they are queried from the device. */
 
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {

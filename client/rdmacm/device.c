@@ -9,16 +9,16 @@
 #include "rdmacm.h"
 
 /*
- * A device is open once in a process, and all ids on it have the same context and PD, whatever channel they
- * are on. The process's own session has it. As in librdmacm the PD goes with the last id, the context stays:
- * programs destroy what they made on it later than their ids.
+ * A process opens each device once, by its own session; all ids on the device share its context and PD, on every
+ * channel. As in librdmacm, the PD is deallocated with the last id, but the context stays open, because programs
+ * destroy their objects on it after their ids.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, device) devices;
 
 static void check_process(void)
 {
-	/* In a child: what is there is the parent's. */
+	/* In a child the devices in the list belong to the parent. */
 	if (!LIST_EMPTY(&devices) && LIST_FIRST(&devices)->pid != getpid())
 		LIST_INIT(&devices);
 }
@@ -46,7 +46,7 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	return 0;
 }
 
-/* One that was removed has no node any more; another may have come under its name. */
+/* The node of a removed device is unlinked. A new device may have the same name. */
 static bool is_gone(const struct device *device)
 {
 	struct stat st;
@@ -74,7 +74,7 @@ static int find_or_open(const char *name, struct device **ret)
 	*ret = find_device(name);
 	if (*ret)
 		return 0;
-	/* Where its broker is gone there may be another one by now. */
+	/* If the session's broker is gone, retry once with a new session: the broker may have been restarted. */
 	for (int tries = 0; tries < 2 && r == -ECONNRESET; tries++) {
 		session = broker_get_session(session);
 		if (!session)
@@ -114,7 +114,7 @@ static void unuse(struct device *device)
 {
 	if (--device->n_users > 0 || device->pid != getpid())
 		return;
-	/* With memory regions on it the PD stays, and is nobody's: as in librdmacm. */
+	/* If the PD still has memory regions, ibv_dealloc_pd() fails and the PD leaks, as in librdmacm. */
 	if (device->xrcd)
 		ibv_close_xrcd(device->xrcd);
 	if (device->pd)
@@ -169,7 +169,7 @@ static int compare_index(const void *a, const void *b)
 	return ibv_get_device_index((*p)->device) - ibv_get_device_index((*q)->device);
 }
 
-/* All of them, and one user more for each. */
+/* Opens all devices, and counts one more user of each. */
 static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 {
 	struct ibv_context **list;
@@ -222,7 +222,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	return list;
 }
 
-/* They stay open all the same. */
+/* The contexts stay open. */
 void rdma_free_devices(struct ibv_context **list)
 {
 	struct device *device;

@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* Ids that are ready, from addresses. librdmacm waits as long for each step. */
+/* Creates ids from addresses, bound or resolved. The timeout of each step is librdmacm's. */
 #define RESOLVE_TIMEOUT_MS 2000
 
 static int make_passive(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,

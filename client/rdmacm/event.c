@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* What an event does to its id, and what of it the program sees. The channel is locked. */
+/* Applies events to their id, and fills in what the program sees. The channel is locked. */
 
 static void fill_conn(struct rdma_conn_param *ret, const struct rdmabroker_conn_param *conn)
 {
@@ -47,7 +47,7 @@ static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type g
 	event->public.event = r < 0 ? bad : good;
 }
 
-/* A request of which no id can be made is rejected, and not told of. */
+/* If no id can be created for a connection request, it is rejected and the program gets no event. */
 static bool on_request(struct cm_event *event)
 {
 	struct id *listener = event->id, *id;
@@ -87,7 +87,7 @@ static void on_response(struct cm_event *event)
 	id->connect_error = r < 0;
 }
 
-/* Of a group that was left meanwhile nothing is told. */
+/* If the group was left meanwhile, the program gets no event. */
 static bool on_join(struct cm_event *event)
 {
 	struct join *join = event->event->join_context;
@@ -105,7 +105,7 @@ static bool on_join(struct cm_event *event)
 	return true;
 }
 
-/* False: the program is not told. */
+/* False: the program does not get the event. */
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;
@@ -145,7 +145,7 @@ static bool digest(struct cm_event *event)
 	return true;
 }
 
-/* Taking. The channel is locked. */
+/* Taking events. The channel is locked. */
 
 static void count(struct cm_event *event)
 {
@@ -157,10 +157,9 @@ static void count(struct cm_event *event)
 }
 
 /*
- * With the broker its connection manager's ids are gone. The peers are told that by the kernel; the program
- * is, once for each id that has a device: of a connection that it has ended, of others that the device is
- * of no use to them any more. Then the channel has nothing more to say. A sync id's call is waiting for
- * something else, and fails.
+ * When the broker is gone, so are its ids of the connection manager, and the kernel disconnects the peers. The
+ * program gets one event for each id that has a device: DISCONNECTED if it was connected, else DEVICE_REMOVAL.
+ * After these -ECONNRESET is returned. A call on a sync id waits for another event, and gets -ECONNRESET at once.
  */
 static int take_lost(struct channel *channel, struct cm_event *event)
 {
@@ -230,7 +229,7 @@ static int get_event(struct channel *channel, struct cm_event *event)
 	return r;
 }
 
-/* What was counted as reported is over. */
+/* Frees the library's event, and counts the event as acked. */
 static void settle(struct cm_event *event)
 {
 	if (event->event)
@@ -243,7 +242,7 @@ static void settle(struct cm_event *event)
 	pthread_mutex_unlock(&event->id->lock);
 }
 
-/* A request to a sync id is sync too. */
+/* The id of a request to a sync id becomes sync too. False: that failed, and the request was rejected. */
 static bool finish_request(struct cm_event *event)
 {
 	struct id *id = to_id(event->public.id);
@@ -267,7 +266,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		return fail(EINVAL);
 	do {
 		memset(&taken, 0, sizeof(taken));
-		/* On the stack, for a thread that is cancelled while it waits. */
+		/* On the stack, so that nothing leaks if the thread is cancelled while it waits. */
 		r = get_event(to_channel(channel), &taken);
 		if (r < 0)
 			return fail(-r);

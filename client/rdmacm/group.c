@@ -5,7 +5,7 @@
 
 #include "rdmacm.h"
 
-/* The broker's flags are bits. */
+/* The broker's join flags are bits, librdmacm's are an enum. */
 static unsigned to_bits(uint32_t flags)
 {
 	return flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;
@@ -23,7 +23,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 	join->flags = flags;
 	memcpy(&join->addr, addr, addr_size(addr));
 
-	/* It is in the list before its event can be taken. */
+	/* Locked, so that the join is in the list before its event can be taken. */
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&id->joins, join, link);
 	r = BROKER(rdmabroker_join_multicast(id->handle, addr, to_bits(flags), join));
@@ -119,7 +119,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	pthread_mutex_unlock(&channel->lock);
 	if (!join)
 		return fail(EADDRNOTAVAIL);
-	/* In a sync id the last event is kept for the program, and it may be this one's. */
+	/* A sync id keeps its last event. It may be an event of this join, so ack it before waiting for acks. */
 	if (id->sync && public->event) {
 		rdma_ack_cm_event(public->event);
 		public->event = NULL;

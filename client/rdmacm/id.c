@@ -132,7 +132,7 @@ static void ack_own_event(struct id *id)
 	id->public.event = NULL;
 }
 
-/* What was reported of it is the program's until it is acked. */
+/* Waits until the program has acked N events of the id. */
 static void await_acks(struct id *id, unsigned n)
 {
 	pthread_mutex_lock(&id->lock);
@@ -158,7 +158,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);
 	}
-	/* From here on nothing more is reported of it. */
+	/* From now on the program gets no more events of the id. */
 	ack_own_event(id);
 	await_acks(id, id->n_reported);
 	if (id->sync && channel)
@@ -196,7 +196,7 @@ static void learn_addrs(struct id *id)
 	memcpy(&addr->dst_storage, peer, addr_size(peer));
 }
 
-/* The attributes for INIT are the same as the id's port and partition. */
+/* The INIT attributes have the id's port number and P_Key index. */
 static int learn_port(struct id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
@@ -232,7 +232,7 @@ int id_learn(struct id *id)
 	return 0;
 }
 
-/* Chosen by the program; any other one nobody waits for. */
+/* Whether the program chose the port. Only then may it wait to use the same port again. */
 static bool has_port(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port != 0 :
@@ -311,7 +311,7 @@ static __be16 get_port(const struct sockaddr *addr)
 	}
 }
 
-/* The structs are the same whoever made them, but for InfiniBand's own addresses, which have no port here. */
+/* The address structs are those of librdmacm. AF_IB addresses are not supported, so they have no port here. */
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_src_port, public);
@@ -350,7 +350,7 @@ static int set_option(struct id *id, int option, const void *value, size_t len)
 						    number));
 }
 
-/* Paths (RDMA_OPTION_IB) are the broker's to find. */
+/* Setting paths (RDMA_OPTION_IB) is not supported, because the broker resolves routes. */
 int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
 	struct id *id = to_id(public);
@@ -362,7 +362,7 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *opt
 		      level == RDMA_OPTION_ID ? set_option(id, optname, optval, optlen) : -ENOSYS);
 }
 
-/* Moving */
+/* Migration */
 
 static int move(struct id *id, struct channel *from, struct channel *to, unsigned *ret_n_reported)
 {
@@ -404,7 +404,7 @@ int id_migrate(struct id *id, struct channel *to)
 		channel_free(from);
 	}
 	id->sync = sync;
-	/* So that nobody is at work on an event of the old channel when this returns. */
+	/* So that no thread still uses an event of the old channel when this returns. */
 	await_acks(id, n);
 	return 0;
 }

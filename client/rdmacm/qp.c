@@ -5,7 +5,7 @@
 
 #include "rdmacm.h"
 
-/* Moving */
+/* Moving QPs through their states */
 
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
@@ -33,7 +33,7 @@ static int to_init(struct id *id, struct ibv_qp *qp)
 	return r < 0 ? r : -ibv_modify_qp(qp, &attr, mask);
 }
 
-/* INIT again, for only now it is known what the peer may do. */
+/* The QP is moved to INIT again, because only now the access flags for the peer are known. */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth)
 {
 	struct ibv_qp *qp = id->public.qp;
@@ -70,7 +70,7 @@ int qp_to_error(struct id *id)
 	return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
 }
 
-/* A datagram QP has no peer: it is ready at once. */
+/* A connected QP is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
 static int make_ready(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
@@ -85,7 +85,7 @@ static int make_ready(struct id *id, struct ibv_qp *qp)
 	return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-/* Enhanced connection establishment: devices that have none, and libibverbs without it, say EOPNOTSUPP. */
+/* ECE (enhanced connection establishment). EOPNOTSUPP: the device or libibverbs does not support it. */
 
 static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 {
@@ -96,7 +96,7 @@ static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 	return r == EOPNOTSUPP ? 0 : -r;
 }
 
-/* With another vendor's device nothing is agreed on, and ours is told so. */
+/* If the peer's device is another vendor's there are no common options: our device gets options 0. */
 static int init_ece(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece;
@@ -125,11 +125,11 @@ static int finish_ece(struct id *id, struct ibv_qp *qp)
 	return r;
 }
 
-/* Completion queues that the program did not bring */
+/* Completion queues that the library creates if the program has none */
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {
-	/* They are the SRQ's. */
+	/* The CQs belong to the SRQ. */
 	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
 		return;
 	if (id->send_cq && id->send_cq != id->recv_cq)
@@ -259,7 +259,7 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv
 	return r;
 }
 
-/* Whether what ATTR brings, and what the id has already, go together. */
+/* Whether the CQs in ATTR agree with those that the id has already. */
 static bool is_consistent(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (id->qp || !id->verbs)
@@ -345,7 +345,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	return r;
 }
 
-/* Not while an event moves it. */
+/* Under the channel's lock, because a thread that takes an event may be moving the QP. */
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
 	struct channel *channel;

@@ -13,8 +13,8 @@ static struct real real;
 static bool is_loaded;
 
 /*
- * By a path, for under its name the loader finds us. It lies where libibverbs lies, they come from one
- * source. It has to find its own calls before ours when it uses them (DEEPBIND).
+ * librdmacm is loaded by its path, because its name would find this drop-in. It is in the folder of libibverbs, which
+ * is of the same source package. RTLD_DEEPBIND makes its internal calls use its own functions, not the drop-in's.
  */
 static void *open_real(void)
 {
@@ -33,7 +33,7 @@ static void *open_real(void)
 		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
 		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	}
-	/* Somebody may have put us there. */
+	/* The drop-in itself may be installed under that path. */
 	if (lib && dlsym(lib, "rdma_create_id") == (void *)rdma_create_id) {
 		dlclose(lib);
 		lib = NULL;

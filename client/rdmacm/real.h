@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* librdmacm itself, where it is wanted in our place, or has what we have not. */
+/* librdmacm itself, for RDMABROKER_FALLBACK=direct and for calls that the drop-in does not implement. */
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -14,13 +14,13 @@ struct real {
 #undef CALL
 };
 
-/* Loads it if need be. NULL: there is none, and errno is ENOSYS. */
+/* Loads librdmacm if necessary. NULL: there is none, and errno is ENOSYS. */
 const struct real *real_get(void);
 
-/* Not NULL: it has all calls of this process. Set once, before anything was given to the program. */
+/* Not NULL: librdmacm handles all calls of this process. Set once, before the program got any object. */
 extern const struct real *_Atomic real_has_all;
 
-/* First in each call. */
+/* The first statement of each call of librdmacm's API. */
 #define FORWARD(call, ...)                                                         \
 	do {                                                                       \
 		const struct real *real_ =                                         \

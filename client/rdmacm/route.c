@@ -6,14 +6,14 @@
 #include "rdmacm.h"
 
 /*
- * What id->route says beside the addresses. On Ethernet all of it follows from them, and is made here as the
- * kernel makes it. On InfiniBand it would be the subnet manager's to tell; there it stays empty.
+ * The GIDs and the path record of id->route. On Ethernet they follow from the addresses, and are derived here as in
+ * the kernel. On InfiniBand they would come from the subnet manager; there they stay empty.
  */
 
-#define ETHERNET_PACKET_LIFETIME 18 /* as the kernel assumes it: 4.096 us * 2^18, some 1 s */
+#define ETHERNET_PACKET_LIFETIME 18 /* the kernel's value: 4.096 us * 2^18, some 1 s */
 #define EXACTLY 2
 
-/* A RoCE device's GIDs are its addresses. */
+/* The GIDs of a RoCE device are its IP addresses. */
 static void to_gid(union ibv_gid *ret, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
@@ -61,7 +61,7 @@ void route_learn_path(struct id *id)
 		return;
 	path = calloc(1, sizeof(*path));
 	if (!path)
-		return; /* as on InfiniBand: none is known */
+		return; /* no path record, as on InfiniBand */
 	path->dgid = route->addr.addr.ibaddr.dgid;
 	path->sgid = route->addr.addr.ibaddr.sgid;
 	path->hop_limit = 64;
@@ -70,7 +70,7 @@ void route_learn_path(struct id *id)
 	path->pkey = route->addr.addr.ibaddr.pkey;
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
 	path->mtu = (uint8_t)port.active_mtu;
-	path->rate = IBV_RATE_MAX; /* the port's */
+	path->rate = IBV_RATE_MAX; /* the port's rate */
 	path->packet_life_time = ETHERNET_PACKET_LIFETIME;
 	free(route->path_rec);
 	route->path_rec = path;

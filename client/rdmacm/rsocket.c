@@ -4,8 +4,8 @@
 #include "rdmacm.h"
 
 /*
- * rsockets run their own connections, on their own channels, inside librdmacm: they go there as they are,
- * past the broker.
+ * rsockets use librdmacm internally, with channels and connections of their own. Their calls are forwarded to
+ * librdmacm unchanged, and do not use the broker.
  */
 
 static const struct real *get_rsockets(void)
@@ -158,7 +158,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 	PASS(riowrite, socket, buf, count, offset, flags);
 }
 
-/* The argument is an int, or there is none. */
+/* The third argument is an int, or absent. */
 int rfcntl(int socket, int cmd, ...)
 {
 	va_list ap;
