@@ -627,7 +627,8 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
  * Ownership:
  *   The id's: rdmabroker_destroy_qp() or rdmabroker_destroy_id() destroy it.
  * Returns:
- *   0; -EINVAL: the id is not bound to a device, has a QP already, or @pd is of another context.
+ *   0; -ENODEV: the id is not bound to a device; -EINVAL: it has a QP already, or @pd is of another context;
+ *   otherwise as rdmabroker_get_verbs().
  * See also:
  *   rdma_create_qp
  */

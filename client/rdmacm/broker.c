@@ -11,6 +11,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
+static bool has_answered; /* the broker, once: the program, or a parent of it, may have its ids */
 
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
 {
@@ -142,10 +143,11 @@ static int start(void)
 	r = open_session(&shared);
 	if (r == 0) {
 		shared_pid = getpid();
+		has_answered = true;
 		return 0;
 	}
-	/* In a child SHARED is its parent's: the ids that it inherited are the broker's, so there is no fallback. */
-	if (!shared && may_go_direct(r) && real_get()) {
+	/* librdmacm would take the broker's ids for its own. */
+	if (!has_answered && may_go_direct(r) && real_get()) {
 		debug("%s; librdmacm itself is used", rdmabroker_open_error());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
 		return 0;
@@ -164,6 +166,7 @@ __attribute__((constructor)) static void lend_devices(void)
 	if (!wanted || strcmp(wanted, "all") != 0 || open_session(&shared) < 0)
 		return;
 	shared_pid = getpid();
+	has_answered = true;
 	devices_open_all(shared);
 }
 

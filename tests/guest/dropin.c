@@ -433,6 +433,22 @@ static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel
 }
 
 /* The daemon is killed, and comes again. */
+/* The broker ends, and comes not back: what it has made is not librdmacm's, whatever RDMABROKER_FALLBACK= says. */
+static void case_stays_away(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	CHECK(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+	say("ready");
+	CHECK(rdma_get_cm_event(channel, &event) < 0 && errno == ECONNRESET);
+	CHECK(!rdma_get_devices(NULL) && errno == ENODEV);
+	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) < 0);
+	CHECK(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
+}
+
 static void case_lost(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel(), *next;
@@ -558,6 +574,7 @@ static const struct {
 	{ "signal", case_signal },
 	{ "late", case_late },
 	{ "lost", case_lost },
+	{ "stays-away", case_stays_away },
 	{ "removal", case_removal },
 	{ "fork", case_fork },
 	{ "channel", case_channel },

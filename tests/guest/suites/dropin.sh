@@ -347,6 +347,15 @@ case_rsockets() {
 }
 
 # Late, for what comes after would suffer too.
+case_daemon_stays_away() {
+	RDMABROKER_FALLBACK=direct as bob rdmabrokerctl run -- dropin $A stays-away > away 2>&1 &
+	await "grep -q ready away" 20
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	wait $! || (cat away && exit 1)
+	cat away
+	systemctl start rdmabrokerd.socket
+}
+
 case_no_daemon() {
 	systemctl stop rdmabrokerd.socket rdmabrokerd.service
 	told as bob rdmabrokerctl run -- dropin $A channel | tee said
