@@ -420,7 +420,8 @@ case_deadlines_accept() {
 	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
 	lift
 	rounds_pass
-	kill -KILL "${pids[client]}"
+	# On a slow machine it has given up by now.
+	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
 	holdings_are_back 60
 }
