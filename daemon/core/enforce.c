@@ -120,23 +120,37 @@ static void enforce_id(struct id *id)
 		id_enforce_groups(id);
 }
 
-/* False: the session ends, or is no client; its ids are not checked. */
+/*
+ * Admins and observers keep their session, without which they could not see what policy has done; as clients they are
+ * treated like all others. False: the session ends, or is no client; its ids are not checked.
+ */
 static bool enforce_session(struct session *session)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
 			     .what = "session" };
+	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
 	struct policy_verdict verdict;
 
-	if (!(session->permits & SESSION_PERMIT_CLIENT))
+	/* It has not been greeted. */
+	if (!session->permits)
 		return false;
-	decide_ask(session, &wish, &verdict);
-	if (verdict.answer != POLICY_ALLOW) {
+	if (is_client) {
+		decide_ask(session, &wish, &verdict);
+		is_client = verdict.answer == POLICY_ALLOW;
+	}
+	if (was_client && !is_client) {
 		decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+		admitted_done(&session->admitted);
+	}
+	session->permits = session_permits_over_others(session, /* counts= */ false) |
+			   (is_client ? SESSION_PERMIT_CLIENT : 0);
+	if (!session->permits) {
 		session->ops->end(session->userdata, "policy does not allow it any more");
 		return false;
 	}
-	session_enforce_leases(session);
-	return true;
+	if (was_client)
+		session_enforce_leases(session);
+	return was_client;
 }
 
 /* Checks at most MAX ids. Returns how many of MAX are left. */

@@ -161,27 +161,30 @@ struct session *session_free(struct session *session)
 	return NULL;
 }
 
-/* The client has not requested this operation, so a rejection is neither counted nor reported. */
-static bool may(struct session *session, enum policy_operation operation, const char *what)
+/*
+ * The client has not requested this operation, so a rejection is neither counted nor reported. An allowed one is, if
+ * COUNTS.
+ */
+static bool may(struct session *session, enum policy_operation operation, const char *what,
+		bool counts)
 {
 	struct wish wish = { .question = { .operation = operation, .port = -1 }, .what = what };
 	struct policy_verdict verdict;
 
 	decide_ask(session, &wish, &verdict);
-	if (verdict.answer == POLICY_ALLOW)
+	if (verdict.answer == POLICY_ALLOW && counts)
 		decide(session, &wish, &verdict);
 	return verdict.answer == POLICY_ALLOW;
 }
 
-/* These permits need no rule for sessions: admins and observers must always get in. */
-static unsigned permits_over_others(struct session *session)
+unsigned session_permits_over_others(struct session *session, bool counts)
 {
 	uid_t uid = session->identity.uid;
 
 	/* Root and the daemon's own user could change the policy anyway, so they need no rule. */
-	if (uid == 0 || uid == geteuid() || may(session, POLICY_ADMIN, "administration"))
+	if (uid == 0 || uid == geteuid() || may(session, POLICY_ADMIN, "administration", counts))
 		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
-	return may(session, POLICY_OBSERVE, "observation") ? SESSION_PERMIT_OBSERVE : 0;
+	return may(session, POLICY_OBSERVE, "observation", counts) ? SESSION_PERMIT_OBSERVE : 0;
 }
 
 static int greet(struct session *session)
@@ -192,7 +195,7 @@ static int greet(struct session *session)
 	struct policy_verdict verdict;
 	int r;
 
-	session->permits |= permits_over_others(session);
+	session->permits |= session_permits_over_others(session, /* counts= */ true);
 
 	decide_ask(session, &wish, &verdict);
 	/* An admin or observer needs no session rule. A missing one is neither counted nor reported. */

@@ -138,6 +138,11 @@ int session_find_unit(struct session *session);
  * STATUS_QUOTA: it may do nothing; or a negative errno.
  */
 int session_greet(struct session *session);
+/*
+ * The permits ADMIN and OBSERVE, as far as policy gives them now. They need no rule for sessions: admins and observers
+ * must always get in. COUNTS: the decision counts and is reported, as one that the client has asked for.
+ */
+unsigned session_permits_over_others(struct session *session, bool counts);
 struct ratelimit *session_log_limit(struct session *session);
 /*
  * Sets the reason that sessions which watch will see when this one is freed. Not called if the client has

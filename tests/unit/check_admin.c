@@ -445,12 +445,21 @@ static void do_enforce(void *arg)
 	core_enforce(harness.core);
 }
 
+/* The session that came last is another user's, who is no admin. */
+static void do_estrange_last(void *arg)
+{
+	(void)arg;
+	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+}
+
 START_TEST(enforcing)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
 	struct rdmabroker_id *pending, *resolved;
+	struct rdmabroker_status *status;
 	struct rdmabroker_event *event;
+	struct ibv_context *verbs;
 
 	ck_assert_int_eq(rdmabroker_connect(active, new_param()), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -498,10 +507,14 @@ START_TEST(enforcing)
 	ck_assert_ptr_eq(event->id, resolved);
 	rdmabroker_free_event(event);
 
+	/* A user's session ends; an admin's stays, and is no client any more. */
+	in_server(do_estrange_last, NULL);
 	set_policy("reject any\n");
 	in_server(do_enforce, NULL);
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_LOST));
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_LOST));
+	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
+	rdmabroker_free_status(status);
+	expect_failure(s, rdmabroker_open_device(s, "fake0", &verbs), EACCES, "no session rule");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	await_counts(0, 0);
