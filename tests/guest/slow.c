@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Preloaded into the daemon: the call that SLOW= names takes 20 seconds once the file "arm" is in SLOW_DIR=, as it can
+ * Preloaded into the daemon: the call that SLOW= names takes 15 seconds once the file "arm" is in SLOW_DIR=, as it can
  * on a host where firmware, the kernel or a name service is slow. It takes that file away, so the next one does not, and
  * leaves the files "begun" and "ended".
  */
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS 20
+#define SECONDS 15
 
 static const char *path_of(char buf[256], const char *name)
 {

@@ -184,7 +184,7 @@ case_descriptors_that_linger() {
 	await is_idle
 }
 
-# slow_call CALL COMMAND...: a daemon of which CALL takes 20 seconds is made to make it, by COMMAND. 1,000 requests of
+# slow_call CALL COMMAND...: a daemon of which CALL takes 15 seconds is made to make it, by COMMAND. 1,000 requests of
 # another user are answered before that is over.
 slow_call() {
 	local call=$1 dropin=/run/systemd/system/rdmabrokerd.service.d/60-slow.conf dir=/run/rdmabroker
@@ -199,7 +199,7 @@ slow_call() {
 	await "rdmabrokerctl status"
 	rm -f $dir/begun $dir/ended
 	echo "before $call takes long:" | show
-	as bob hostile $SOCKET requests 1000 | show
+	as bob hostile $SOCKET requests 200 | show
 	touch $dir/arm
 	"$@" > slow 2>&1 &
 	pid[slow]=$!
@@ -249,7 +249,7 @@ want_an_id() {
 	await "rdmabrokerctl list --sessions --user dave | grep -q dave" 15
 }
 
-# It waits for a quarter of the time that opening takes here.
+# It waits for a third of the time that opening takes here.
 finish_wanting() {
 	! wait "${pid[wanting]}" || fail "it has reached port 7499, where nobody listens"
 	assert_contains "$(cat wanting)" "the host's RDMA devices are being opened"
@@ -276,12 +276,13 @@ ping_self() {
 case_a_device_that_goes_with_many_ids() {
 	local begin n=500
 	users_policy
+	# Before the pipe is open, which it would hold open too.
+	serve server alice $B 7471 -P
 	mkfifo hold
 	as dave hostile $SOCKET keep $n < hold > dave &
 	pid[dave]=$!
 	exec {held}> hold
 	await_line dave kept
-	serve server alice $B 7471 -P
 	begin=${EPOCHREALTIME/./}
 	timeout 30 rdma link del rxe0
 	echo "a device with $n ids is gone after $(((${EPOCHREALTIME/./} - begin) / 1000)) ms" | show
