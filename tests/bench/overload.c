@@ -7,8 +7,10 @@
  *
  * Serves both ports, of which the first has a rule with RATE. Connects to the other one alone, and then
  * while CLIENTS together try the first one ten times as often as RATE: evenly spread, and then with
- * RDMABROKER_RETRY_BUSY. Prints a table; ends with 1 where fewer than 90 % of the admitted rate got
- * through, or a refusal was no BUSY.
+ * RDMABROKER_RETRY_BUSY. Prints a table. Ends with 1 if more got through than RATE, with a burst of as
+ * many, admits; if nobody was refused, or one for another reason than BUSY; or if one of those that retry
+ * did not get through. How many get through is printed, not judged: it depends on the machine's speed, and
+ * the broker's own count is a unit test's.
  *
  * Who presses does so from hosts of their own, as a rule. Here they are a process of their own that
  * yields the CPU to the services, their neighbour and the broker.
@@ -30,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEADLINE_MS 10000
+#define DEADLINE_MS 60000
 #define MAX_CLIENTS 64
 #define MAX_TIMES 65536
 #define FACTOR 10
@@ -248,6 +250,7 @@ static void finish(struct client *client)
 struct outcome {
 	unsigned n_tried, n_connected, n_busy, n_other;
 	double p50, p99; /* of the neighbour */
+	double took; /* s, from before the first try until after the last */
 };
 
 /* The clients of the service. */
@@ -255,6 +258,7 @@ static struct outcome press(unsigned flags)
 {
 	static struct client clients[MAX_CLIENTS];
 	struct outcome ret = { 0 };
+	double begin = now();
 	/* With retries a client waits until it is let in: it is the number of clients that presses. */
 	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
 
@@ -270,6 +274,7 @@ static struct outcome press(unsigned flags)
 			fprintf(stderr, "overload: not busy but: %s\n", clients[i].why);
 		free(clients[i].times);
 	}
+	ret.took = (now() - begin) / 1e3;
 	return ret;
 }
 
@@ -346,6 +351,31 @@ static void print(const char *what, const struct outcome *outcome, const struct 
 	       alone->p99 > 0 ? outcome->p99 / alone->p99 : 0);
 }
 
+static bool within_rate(const struct outcome *outcome)
+{
+	return outcome->n_connected <= rate * outcome->took + rate;
+}
+
+static bool is_right(const struct outcome *alone, const struct outcome *pressed,
+		     const struct outcome *retried)
+{
+	const char *wrong = NULL;
+
+	if (alone->n_other + pressed->n_other + retried->n_other > 0)
+		wrong = "somebody was refused for another reason than BUSY";
+	else if (pressed->n_busy == 0)
+		wrong = "nobody was refused";
+	else if (pressed->n_connected == 0)
+		wrong = "nobody got through";
+	else if (retried->n_connected != retried->n_tried)
+		wrong = "somebody who retries did not get through";
+	else if (!within_rate(pressed) || !within_rate(retried))
+		wrong = "more got through than the rate and its burst admit";
+	if (wrong)
+		printf("FAILED: %s\n", wrong);
+	return !wrong;
+}
+
 int main(int argc, char **argv)
 {
 	struct outcome alone, pressed, retried;
@@ -353,7 +383,6 @@ int main(int argc, char **argv)
 	static struct rdmabroker *server; /* open until the process ends */
 	pthread_t thread;
 	int status;
-	bool ok;
 
 	if (argc != 7)
 		die("ADDR PORT OTHER-PORT RATE CLIENTS SECONDS are to be given");
@@ -393,10 +422,5 @@ int main(int argc, char **argv)
 	print("10 times", &pressed, &alone);
 	print("all retry", &retried, &alone);
 
-	ok = pressed.n_connected >= 0.9 * rate * seconds &&
-	     retried.n_connected >= 0.9 * rate * seconds && pressed.n_other == 0 &&
-	     retried.n_other == 0 && alone.n_other == 0;
-	if (!ok)
-		printf("FAILED: less than 90 %% got through, or something was refused without BUSY\n");
-	return ok ? 0 : 1;
+	return is_right(&alone, &pressed, &retried) ? 0 : 1;
 }

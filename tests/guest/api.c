@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEADLINE_MS 10000
+#define DEADLINE_MS 60000
 
 static struct rdmabroker *session;
 static struct sockaddr_in addr;

@@ -17,7 +17,7 @@
 #include "proto/rdmabroker.pb-c.h"
 
 /* No answer of the daemon's takes longer. */
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 60000
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 

@@ -31,7 +31,7 @@
 
 #include "killed.h"
 
-#define PROGRAM_SECONDS 280
+#define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
 #define N_EARLY 4 /* every fourth may be killed before it has a session */

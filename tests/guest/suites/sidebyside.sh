@@ -61,7 +61,7 @@ case_device-removal() {
 	for backend in direct broker; do
 		run $backend device-removal &
 		program=$!
-		await "grep -q '^ready' $backend" 30
+		await "grep -q '^ready' $backend"
 		# It waits for all who have the device open.
 		rdma link del rxe0 &
 		removal=$!
