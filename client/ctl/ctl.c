@@ -11,13 +11,13 @@ const struct verb verbs[] = {
 	{
 		.name = "check",
 		.argument = "[FILE ...]",
-		.summary = "Look for errors in rules and configuration; no daemon need run",
+		.summary = "Check the rules and the configuration for errors, without the daemon",
 		.max_arguments = -1,
 		.run = verb_check,
 	},
 	{
 		.name = "drain",
-		.summary = "Have the daemon take nothing new, and wait until no connection is left",
+		.summary = "Refuse all new work, and wait until no connection is left",
 		.options = drain_options,
 		.run = verb_drain,
 	},
@@ -31,7 +31,7 @@ const struct verb verbs[] = {
 	{
 		.name = "explain",
 		.argument = "OPERATION",
-		.summary = "Say what policy would decide, and by which rule",
+		.summary = "Print what policy would decide, and by which rule",
 		.min_arguments = 1,
 		.max_arguments = 1,
 		.options = explain_options,
@@ -41,21 +41,21 @@ const struct verb verbs[] = {
 	{
 		.name = "help",
 		.argument = "[VERB]",
-		.summary = "Print this, or what there is to know of one verb",
+		.summary = "Print this summary, or the summary of one verb",
 		.max_arguments = 1,
 		.run = verb_help,
 	},
 	{
 		.name = "kick",
 		.argument = "SESSION[:ID]",
-		.summary = "End a session, or one id of it; list has the numbers",
+		.summary = "End a session, or one id of it; \"list\" prints the numbers",
 		.min_arguments = 1,
 		.max_arguments = 1,
 		.run = verb_kick,
 	},
 	{
 		.name = "list",
-		.summary = "Print the sessions with the daemon and their ids",
+		.summary = "Print the daemon's sessions and their ids",
 		.options = list_options,
 		.run = verb_list,
 	},
@@ -66,26 +66,26 @@ const struct verb verbs[] = {
 	},
 	{
 		.name = "reload",
-		.summary = "Have the daemon read rules and configuration again, all or nothing",
+		.summary = "Reload the rules and the configuration; an error changes nothing",
 		.run = verb_reload,
 	},
 	{
 		.name = "rules",
-		.summary = "Print the rules in force, and what they have decided",
+		.summary = "Print the rules in force, and how often each has decided",
 		.options = rules_options,
 		.run = verb_rules,
 	},
 	{
 		.name = "run",
 		.argument = "-- PROGRAM [ARGUMENT ...]",
-		.summary = "Run a program of librdmacm through the broker",
+		.summary = "Run a program that uses librdmacm through the broker",
 		.min_arguments = 1,
 		.max_arguments = -1,
 		.run = verb_run,
 	},
 	{
 		.name = "status",
-		.summary = "Print what the daemon is doing: policy, devices, counts",
+		.summary = "Print the daemon's state: policy, devices, counts",
 		.run = verb_status,
 	},
 	{
@@ -153,12 +153,13 @@ static int run_verb(struct ctl *ctl, int argc, char **argv)
 	if (ctl->version)
 		return verb_version(ctl, argv);
 	if (argc < verb->min_arguments) {
-		complain("%s takes %s", verb->name, verb->argument);
+		complain("%s needs an argument: %s", verb->name, verb->argument);
 		return see_help(verb);
 	}
 	if (verb->max_arguments >= 0 && argc > verb->max_arguments) {
-		complain("%s takes no %sarguments, what is \"%s\"?", verb->name,
-			 verb->max_arguments > 0 ? "more " : "", argv[verb->max_arguments]);
+		complain("unexpected argument \"%s\": %s takes %s%s", argv[verb->max_arguments],
+			 verb->name, verb->max_arguments > 0 ? "only " : "no arguments",
+			 verb->max_arguments > 0 ? verb->argument : "");
 		return see_help(verb);
 	}
 	return verb->run(ctl, argv);
@@ -187,7 +188,7 @@ int main(int argc, char **argv)
 
 	/* Fail if not all output was written: a reader must not mistake a part for all of it. */
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("cannot write: %m");
+		complain("cannot write the output: %m");
 		return EXIT_FAILURE;
 	}
 	return status;

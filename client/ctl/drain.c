@@ -19,8 +19,8 @@ enum {
 
 const struct verb_option drain_options[] = {
 	[OPTION_TIMEOUT] = { "timeout", "SECONDS",
-			     "wait no longer (default: as long as it takes)" },
-	[OPTION_CANCEL] = { "cancel", NULL, "take it back" },
+			     "wait at most this long (default: without a limit)" },
+	[OPTION_CANCEL] = { "cancel", NULL, "stop draining: accept new work again" },
 	{ NULL },
 };
 
@@ -104,12 +104,12 @@ static int print_end(const struct ctl *ctl, const struct left *left, bool draini
 	if (ctl->json)
 		print_json(left, draining);
 	else if (cancel)
-		puts("no longer draining");
+		puts("draining is cancelled");
 	else if (!draining)
-		complain("somebody has taken it back: the daemon takes what is new again");
+		complain("another admin has cancelled draining: the daemon accepts new work again");
 	else if (n > 0)
-		complain("%u connection%s left after %s s; the daemon goes on draining, see "
-			 "rdmabrokerctl list --connections",
+		complain("%u connection%s left after %s s; draining goes on; run "
+			 "\"rdmabrokerctl list --connections\" to see them",
 			 n, plural(n), ctl->given[OPTION_TIMEOUT]);
 	else
 		puts("drained: no connection is left");
@@ -127,8 +127,8 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 
 	(void)arguments;
 	if (timeout && (cancel || !read_number(timeout, INT_MAX, &seconds))) {
-		complain(cancel ? "--cancel does not wait: it takes no --timeout" :
-				  "a timeout is a number of seconds, not \"%s\"",
+		complain(cancel ? "--timeout cannot be given with --cancel, which does not wait" :
+				  "invalid timeout \"%s\": it must be a number of seconds",
 			 timeout);
 		return see_help(ctl->verb);
 	}

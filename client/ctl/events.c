@@ -34,14 +34,15 @@ static const char *const kinds[] = { "decision", "cm", "session", NULL };
 static const char *const outcomes[] = { "allowed", "rejected", "busy", NULL };
 
 const struct verb_option events_options[] = {
-	[OPTION_KIND] = { "kind", "KIND", "only these", kinds },
-	[OPTION_OPERATION] = { "operation", "OPERATION", "only decisions over this", operations },
-	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions that came out so", outcomes },
-	[OPTION_USER] = { "user", "NAME|UID", "only what is this user's" },
-	[OPTION_SESSION] = { "session", "N", "only what is this session's" },
-	[OPTION_PEER] = { "peer", "ADDR", "only what has this peer" },
-	[OPTION_PORT] = { "port", "N", "only what has this port, here or at the peer" },
-	[OPTION_COUNT] = { "count", "N", "end after so many" },
+	[OPTION_KIND] = { "kind", "KIND", "only notices of this kind", kinds },
+	[OPTION_OPERATION] = { "operation", "OPERATION", "only decisions about this operation",
+			       operations },
+	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions with this outcome", outcomes },
+	[OPTION_USER] = { "user", "NAME|UID", "only notices about this user" },
+	[OPTION_SESSION] = { "session", "N", "only notices about this session" },
+	[OPTION_PEER] = { "peer", "ADDR", "only notices with this peer address" },
+	[OPTION_PORT] = { "port", "N", "only notices with this port, local or at the peer" },
+	[OPTION_COUNT] = { "count", "N", "end after this many lines" },
 	{ NULL },
 };
 
@@ -58,7 +59,8 @@ static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
 
 	if (!text || (read_number(text, ULONG_MAX, ret) && *ret > 0))
 		return true;
-	complain("--%s takes a number from 1 on, not \"%s\"", events_options[option].name, text);
+	complain("invalid --%s \"%s\": it must be a number of at least 1",
+		 events_options[option].name, text);
 	return false;
 }
 
@@ -89,7 +91,7 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	/* No notice would ever match. */
 	if (given[OPTION_KIND] && strcmp(given[OPTION_KIND], "decision") != 0 &&
 	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
-		complain("--operation and --outcome are of decisions, not of --kind %s",
+		complain("--operation and --outcome select decisions, not --kind %s",
 			 given[OPTION_KIND]);
 		return see_help(ctl->verb);
 	}
@@ -301,7 +303,7 @@ static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 	char again[48] = "";
 
 	if (notice->retry_after_ms > 0)
-		snprintf(again, sizeof(again), ", again in %u ms", notice->retry_after_ms);
+		snprintf(again, sizeof(again), ", retry after %u ms", notice->retry_after_ms);
 	if (notice->reason || text)
 		set(row, COLUMN_REASON, "%s%s%s%s%s%s", notice->reason ? notice->reason : "", again,
 		    notice->reason && text ? " " : "", text ? "(" : "", text ? text : "",
@@ -325,7 +327,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 	struct row row;
 
 	if (notice->n_lost > 0)
-		printf("%slost %" PRIu64 " events%s: they came faster than they were read\n",
+		printf("%slost %" PRIu64 " events%s: they arrived faster than they were read\n",
 		       colour(COLOUR_YELLOW), notice->n_lost, colour(COLOUR_NONE));
 	if (is_lost(notice))
 		return;
@@ -421,7 +423,7 @@ static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsig
 			continue;
 		}
 		if (r == -ECONNRESET)
-			complain("the daemon has gone, or has ended this session");
+			complain("the daemon has ended, or has closed this session");
 		if (r < 0)
 			return r == -ECONNRESET ? EXIT_FAILURE : complain_failure(session, r);
 		n += !is_lost(notice);

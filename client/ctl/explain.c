@@ -14,7 +14,7 @@ static const char *get_note(const struct question *question)
 	if (strcmp(question->public.operation, "admin") == 0)
 		return "root and the daemon's own user are admins without a rule";
 	if (strcmp(question->public.operation, "observe") == 0)
-		return "root, the daemon's own user and whom a rule for admin allows need no rule";
+		return "root, the daemon's own user and users whom a rule allows admin need no rule";
 	return NULL;
 }
 
@@ -95,7 +95,7 @@ static void print_depends(const struct question *question,
 	print_rule("depends", depends);
 	printf("%11smay %s", "", decides ? "not match" : "match first");
 	for (size_t i = 0; i < n; i++)
-		printf("%s--%s", i == 0 ? "; to know, give " : ", ", missing[i]);
+		printf("%s--%s", i == 0 ? "; to find out, give " : ", ", missing[i]);
 	putchar('\n');
 }
 
@@ -113,7 +113,7 @@ static void print_text(const struct question *question,
 	if (explanation->rule)
 		print_rule("rule", explanation->rule);
 	else
-		printf("%9s: none matches\n", "rule");
+		printf("%9s: no rule matches\n", "rule");
 	for (size_t i = 0; i < explanation->n_effects; i++)
 		printf("%9s%c %s\n", i == 0 ? "sets" : "", i == 0 ? ':' : ' ',
 		       explanation->effects[i]);

@@ -89,7 +89,7 @@ static void print_all(void)
 {
 	puts("Usage: rdmabrokerctl [OPTION ...] VERB [ARGUMENT ...]\n"
 	     "\n"
-	     "Shows what rdmabrokerd does and by which rules, and has it read them again.\n"
+	     "Shows the state, rules and decisions of rdmabrokerd, and administers it.\n"
 	     "\n"
 	     "Verbs:");
 	for (size_t i = 0; i < n_verbs; i++) {
@@ -98,7 +98,7 @@ static void print_all(void)
 	}
 	puts("\nOptions of all verbs:");
 	print_options(2, common_options);
-	puts("\nExit status: 0 done, 1 failed, 2 usage, 3 explain: reject.");
+	puts("\nExit status: 0 success, 1 failure, 2 usage error, 3 rejected (explain).");
 }
 
 int print_help(const struct ctl *ctl, const struct verb *verb)

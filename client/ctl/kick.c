@@ -23,8 +23,9 @@ static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id
 		memcpy(number, text, len);
 	if (!read_number(number, ULONG_MAX, &session) || session == 0 ||
 	    (behind && (!read_number(behind, UINT32_MAX, &id) || id == 0))) {
-		complain("a session is a number as list prints it, an id is SESSION:ID, not \"%s\"",
-			 text);
+		complain(
+			"invalid session or id \"%s\": it must be SESSION or SESSION:ID, as \"list\" prints them",
+			text);
 		return EXIT_USAGE;
 	}
 	*ret_session = session;
@@ -62,13 +63,13 @@ int verb_kick(const struct ctl *ctl, char **arguments)
 	if (r < 0) {
 		status = complain_failure(session, r);
 		if (r == -EBADF)
-			complain("see rdmabrokerctl list");
+			complain("run \"rdmabrokerctl list\" for the sessions and ids");
 	} else if (ctl->json) {
 		print_json(number, id);
 	} else if (id > 0) {
-		printf("id %" PRIu32 " of session %" PRIu64 " is ended\n", id, number);
+		printf("id %" PRIu32 " of session %" PRIu64 " ended\n", id, number);
 	} else {
-		printf("session %" PRIu64 " is ended\n", number);
+		printf("session %" PRIu64 " ended\n", number);
 	}
 	rdmabroker_close(session);
 	return status;

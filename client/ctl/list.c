@@ -60,12 +60,12 @@ const struct verb_option list_options[] = {
 	[OPTION_SESSIONS] = { "sessions", NULL, "only sessions" },
 	[OPTION_LISTENERS] = { "listeners", NULL, "only ids that listen" },
 	[OPTION_CONNECTIONS] = { "connections", NULL,
-				 "only connections, those included that come or go" },
-	[OPTION_USER] = { "user", "NAME|UID", "only what is this user's" },
+				 "only connections, including those being set up or ended" },
+	[OPTION_USER] = { "user", "NAME|UID", "only sessions and ids of this user" },
 	[OPTION_STATE] = { "state", "STATE", "only ids in this state", states },
-	[OPTION_PEER] = { "peer", "ADDR", "only ids with this peer" },
-	[OPTION_PORT] = { "port", "N", "only ids with this port, here or at the peer" },
-	[OPTION_WATCH] = { "watch", NULL, "print it anew every 2 s, until interrupted" },
+	[OPTION_PEER] = { "peer", "ADDR", "only ids with this peer address" },
+	[OPTION_PORT] = { "port", "N", "only ids with this port, local or at the peer" },
+	[OPTION_WATCH] = { "watch", NULL, "print the list again every 2 s, until interrupted" },
 	{ NULL },
 };
 
@@ -89,11 +89,12 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	*ret = (struct filter){ 0 };
 	if (!!given[OPTION_SESSIONS] + !!given[OPTION_LISTENERS] + !!given[OPTION_CONNECTIONS] >
 	    1) {
-		complain("give one of --sessions, --listeners and --connections");
+		complain(
+			"--sessions, --listeners and --connections exclude each other: give only one");
 		return see_help(ctl->verb);
 	}
 	if (given[OPTION_WATCH] && (ctl->json || !isatty(STDOUT_FILENO))) {
-		complain("--watch is for a terminal, and not for --json");
+		complain("--watch needs a terminal, and excludes --json");
 		return see_help(ctl->verb);
 	}
 	if (given[OPTION_LISTENERS])

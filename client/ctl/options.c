@@ -15,11 +15,11 @@ enum {
 };
 
 const struct verb_option common_options[] = {
-	[COMMON_HELP] = { "help", NULL, "print what there is to know of the verb" },
+	[COMMON_HELP] = { "help", NULL, "print a summary of the verb" },
 	[COMMON_JSON] = { "json", NULL, "print one JSON object" },
 	[COMMON_SOCKET] = { "socket", "PATH",
-			    "where the daemon listens (default /run/rdmabroker/rdmabroker.sock)" },
-	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl; -V likewise" },
+			    "the daemon's socket (default /run/rdmabroker/rdmabroker.sock)" },
+	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl; also -V" },
 	{ NULL },
 };
 
@@ -41,7 +41,7 @@ static void complain_option(const char *word, const struct option *rows)
 	struct near near;
 
 	if (strncmp(word, "--", 2) != 0) {
-		complain("unknown option in \"%s\"", word);
+		complain("unknown option \"%s\"", word);
 		return;
 	}
 	near = (struct near){ .word = word + 2, .len = strcspn(word + 2, "="), .prefix = "--" };
@@ -81,7 +81,7 @@ static bool take_common(struct ctl *ctl, int which)
 static bool take_own(struct ctl *ctl, int which)
 {
 	if (ctl->given[which]) {
-		complain("--%s is given twice", ctl->verb->options[which].name);
+		complain("option --%s is given twice", ctl->verb->options[which].name);
 		return false;
 	}
 	ctl->given[which] = optarg ?: "";
@@ -107,9 +107,9 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 		if (c >= COMMON ? take_common(ctl, c - COMMON) : c >= OWN && take_own(ctl, c - OWN))
 			continue;
 		if (c == ':')
-			complain("--%s takes an argument", name_of(rows, optopt));
+			complain("option --%s needs an argument", name_of(rows, optopt));
 		else if (c == '?' && optopt >= OWN)
-			complain("--%s takes no argument", name_of(rows, optopt));
+			complain("option --%s takes no argument", name_of(rows, optopt));
 		else if (c == '?')
 			complain_option((*argv)[optind - 1], rows);
 		return false;
@@ -135,7 +135,7 @@ static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 		return true;
 	for (int i = 1; i < *argc; i++)
 		if ((*argv)[i][0] == '-') {
-			complain("put -- before the program: \"rdmabrokerctl run -- %s ...\"",
+			complain("the program must follow \"--\": \"rdmabrokerctl run -- %s ...\"",
 				 (*argv)[0]);
 			return false;
 		}

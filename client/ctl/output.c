@@ -43,7 +43,7 @@ void complain_unknown(const char *what, const struct near *near, const char *con
 	if (near->best)
 		fprintf(stderr, ", did you mean \"%s%s\"?", prefix, near->best);
 	for (size_t i = 0; !near->best && words && words[i]; i++)
-		fprintf(stderr, "%s%s", i == 0 ? ": it is one of " : ", ", words[i]);
+		fprintf(stderr, "%s%s", i == 0 ? ": it must be one of " : ", ", words[i]);
 	fputc('\n', stderr);
 }
 

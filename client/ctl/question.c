@@ -27,16 +27,17 @@ static const enum rdmabroker_port_space port_space_numbers[] = {
 };
 
 const struct verb_option explain_options[] = {
-	[OPTION_USER] = { "user", "NAME|UID", "who asks, with all groups (default: you)" },
+	[OPTION_USER] = { "user", "NAME|UID",
+			  "the client's user, with all its groups (default: you)" },
 	[OPTION_GROUP] = { "group", "[+]LIST",
-			   "in these groups, names or gids, instead; with +: in addition" },
-	[OPTION_UNIT] = { "unit", "NAME", "the systemd unit of who asks (default: none)" },
-	[OPTION_LOCAL] = { "local", "ADDR", "this host's address" },
-	[OPTION_PEER] = { "peer", "ADDR", "the other side's address, or the multicast group" },
+			   "groups, names or gids, instead of the user's; with +: in addition" },
+	[OPTION_UNIT] = { "unit", "NAME", "the client's systemd unit (default: none)" },
+	[OPTION_LOCAL] = { "local", "ADDR", "the local address" },
+	[OPTION_PEER] = { "peer", "ADDR", "the peer's address, or the multicast group" },
 	[OPTION_PORT] = { "port", "N", "the service's port" },
 	[OPTION_DEVICE] = { "device", "NAME", "the RDMA device" },
 	[OPTION_PS] = { "ps", "PS", "the port space", port_spaces },
-	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the request's private data" },
+	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the private data of the connection request" },
 	{ NULL },
 };
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
@@ -52,7 +53,7 @@ static int add_gid(struct question *question, uint32_t gid)
 		if (question->gids[i] == gid)
 			return 0;
 	if (public->n_gids == MAX_GROUPS) {
-		complain("more than %u groups", MAX_GROUPS);
+		complain("too many groups: at most %u are allowed", MAX_GROUPS);
 		return EXIT_FAILURE;
 	}
 	question->gids[public->n_gids++] = gid;
@@ -79,7 +80,7 @@ static int take_caller(struct question *question, bool with_groups)
 		return 0;
 	n = getgroups(MAX_GROUPS, gids);
 	if (n < 0) {
-		complain("cannot find out your groups: %m");
+		complain("cannot read the groups of this process: %m");
 		return EXIT_FAILURE;
 	}
 	r = add_gid(question, getegid());
@@ -100,7 +101,8 @@ static int take_user(struct question *question, const char *name, bool with_grou
 	if (!entry)
 		return 0;
 	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
-		complain("%s is in more than %u groups", entry->pw_name, MAX_GROUPS);
+		complain("user %s is in too many groups: at most %u are allowed", entry->pw_name,
+			 MAX_GROUPS);
 		return EXIT_FAILURE;
 	}
 	return add_gids(question, gids, n);
@@ -113,7 +115,8 @@ static int take_group(struct question *question, const char *name)
 
 	if (is_number(name)) {
 		if (!read_number(name, UINT32_MAX - 1, &gid)) {
-			complain("a gid is a number from 0 to %u", UINT32_MAX - 1);
+			complain("invalid gid \"%s\": it must be a number from 0 to %u", name,
+				 UINT32_MAX - 1);
 			return EXIT_USAGE;
 		}
 		return add_gid(question, (uint32_t)gid);
@@ -199,13 +202,16 @@ static int take_data(struct question *question, const char *text)
 	size_t n = is_hex ? (strlen(text) - 2) / 2 : strlen(text);
 
 	if (n > sizeof(question->data)) {
-		complain("private data has at most %zu bytes", sizeof(question->data));
+		complain("the private data is too long: at most %zu bytes are allowed",
+			 sizeof(question->data));
 		return EXIT_USAGE;
 	}
 	if (!is_hex) {
 		memcpy(question->data, text, n);
 	} else if (!read_hex(text + 2, question->data)) {
-		complain("0x is followed by pairs of hexadecimal digits, not \"%s\"", text + 2);
+		complain("invalid private data \"%s\": 0x must be followed by pairs of "
+			 "hexadecimal digits",
+			 text);
 		return EXIT_USAGE;
 	}
 	question->public.data = question->data;

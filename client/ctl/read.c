@@ -44,7 +44,8 @@ int read_user(const char *name, uint32_t *ret)
 	if (is_number(name)) {
 		/* UINT32_MAX is (uid_t)-1, which means "no uid". */
 		if (!read_number(name, UINT32_MAX - 1, &uid)) {
-			complain("a uid is a number from 0 to %u", UINT32_MAX - 1);
+			complain("invalid uid \"%s\": it must be a number from 0 to %u", name,
+				 UINT32_MAX - 1);
 			return EXIT_USAGE;
 		}
 		*ret = (uint32_t)uid;
@@ -66,9 +67,9 @@ static void complain_address(const char *text)
 	bool is_name = *text && text[strspn(text, "0123456789abcdefABCDEF.:%")] != '\0';
 
 	if (strchr(text, '/'))
-		complain("\"%s\" is a prefix; give one address", text);
+		complain("invalid address \"%s\": it is a prefix, give one address", text);
 	else
-		complain("\"%s\" is no IPv4 or IPv6 address%s", text,
+		complain("invalid address \"%s\": it must be IPv4 or IPv6%s", text,
 			 is_name ? "; names are not looked up, give the address" : "");
 }
 
@@ -96,12 +97,11 @@ int read_port(const char *text, uint16_t *ret)
 	unsigned long port;
 
 	if (read_number(text, UINT16_MAX, &port) && port == 0) {
-		complain(
-			"port 0 stands for any that is free; give the one that is meant, 1 to 65535");
+		complain("invalid port 0: it stands for any free port; give one from 1 to 65535");
 		return EXIT_USAGE;
 	}
 	if (!read_number(text, UINT16_MAX, &port)) {
-		complain("a port is a number from 1 to 65535, not \"%s\"", text);
+		complain("invalid port \"%s\": it must be a number from 1 to 65535", text);
 		return EXIT_USAGE;
 	}
 	*ret = (uint16_t)port;

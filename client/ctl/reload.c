@@ -33,10 +33,10 @@ static void print_text(const struct rdmabroker_reload_result *result)
 		fprintf(stderr, "%s\n", result->complaints[i]);
 	/* The policy is empty, or none was loaded since the daemon started. */
 	if (result->n_rules == 0) {
-		complain("nothing was reloaded; everything stays rejected");
+		complain("nothing was reloaded; the daemon still rejects everything");
 		return;
 	}
-	complain("nothing was reloaded; the %u rule%s from before stay%s in force", result->n_rules,
+	complain("nothing was reloaded; the previous %u rule%s stay%s in force", result->n_rules,
 		 plural, result->n_rules == 1 ? "s" : "");
 }
 

@@ -15,7 +15,7 @@ enum {
 };
 
 const struct verb_option rules_options[] = {
-	[OPTION_FULL] = { "full", NULL, "do not cut the rules' texts to the terminal's width" },
+	[OPTION_FULL] = { "full", NULL, "do not cut the rules to the terminal's width" },
 	{ NULL },
 };
 
@@ -132,7 +132,7 @@ static void print_table(const struct rdmabroker_rule *rules, size_t n, unsigned 
 			printf("%s%*" PRIu64 "%s  ", tell ? colour(columns[k].colour) : "",
 			       widths[k], number, tell ? colour(COLOUR_NONE) : "");
 		}
-		print_text(rules[i].file ? rules[i].text : "(rejected: none matches)",
+		print_text(rules[i].file ? rules[i].text : "(rejected: no rule matches)",
 			   terminal > 0 ? (size_t)larger((int)terminal - used, TEXT_MIN) : 0);
 	}
 }

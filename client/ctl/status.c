@@ -151,7 +151,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 
 		if (!foreign) {
 			print_label(&label);
-			printf("%s  not looked for yet\n", device);
+			printf("%s  not examined yet\n", device);
 			continue;
 		}
 		for (size_t k = 0; k < foreign->n_holders; k++) {
@@ -162,12 +162,13 @@ static void print_foreign(const struct rdmabroker_status *status)
 		}
 		if (foreign->n_more > 0) {
 			print_label(&label);
-			printf("%s  processes not listed hold %u", device, foreign->n_more);
+			printf("%s  processes that are not listed hold %u", device,
+			       foreign->n_more);
 			print_seen(foreign);
 		}
 		if (foreign->n_nameless > 0) {
 			print_label(&label);
-			printf("%s  %u of threads that have ended", device, foreign->n_nameless);
+			printf("%s  threads that have ended hold %u", device, foreign->n_nameless);
 			print_seen(foreign);
 		}
 	}
@@ -179,11 +180,11 @@ static void print_text(const struct rdmabroker_status *status)
 {
 	printf("%11s: rdmabrokerd %s\n", "version", status->version);
 	if (status->no_policy)
-		printf("%11s: NOT LOADED, everything is rejected but root's rdmabrokerctl; mend it and "
-		       "run rdmabrokerctl reload: %s\n",
+		printf("%11s: NOT LOADED, everything is rejected except rdmabrokerctl run by root; "
+		       "fix the error and run rdmabrokerctl reload: %s\n",
 		       "policy", status->policy_error ?: "");
 	else if (status->policy_error)
-		printf("%11s: RELOAD FAILED, the %u rules from before are in force: %s\n", "policy",
+		printf("%11s: RELOAD FAILED, the previous %u rules are in force: %s\n", "policy",
 		       status->n_rules, status->policy_error);
 	else
 		printf("%11s: %u rule%s\n", "policy", status->n_rules,
@@ -191,7 +192,7 @@ static void print_text(const struct rdmabroker_status *status)
 	for (unsigned i = 0; i < status->n_warnings; i++)
 		printf("%11s: %s\n", "warning", status->warnings[i]);
 	if (status->draining)
-		printf("%11s: NOTHING NEW IS TAKEN; rdmabrokerctl drain --cancel takes it back\n",
+		printf("%11s: NEW WORK IS REFUSED; run rdmabrokerctl drain --cancel to accept it again\n",
 		       "draining");
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");

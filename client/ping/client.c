@@ -97,7 +97,7 @@ static enum outcome run_rounds(struct ping *ping, struct conn *conn)
 			return fail_data(conn);
 		outcome = ping_await_message(ping);
 		if (outcome == OUTCOME_GONE)
-			complain("%s went away after %llu rounds", conn->peer,
+			complain("%s disconnected after %llu rounds", conn->peer,
 				 (unsigned long long)data->n_verified);
 		if (outcome != OUTCOME_OK)
 			return outcome;

@@ -108,9 +108,10 @@ static int compare(struct data *data, const char *what, uint64_t round, const ui
 		return 0;
 	for (size_t i = 0;; i++)
 		if (got[i] != expected[i])
-			return fail(data, -EBADMSG,
-				    "round %llu: %s is wrong: byte %zu is 0x%02x, should be 0x%02x",
-				    (unsigned long long)round, what, i, got[i], expected[i]);
+			return fail(
+				data, -EBADMSG,
+				"round %llu: wrong data in %s: byte %zu is 0x%02x instead of 0x%02x",
+				(unsigned long long)round, what, i, got[i], expected[i]);
 }
 
 static int make_buffer(struct data *data, uint8_t **ret, struct ibv_mr **ret_mr, size_t size,
@@ -128,7 +129,8 @@ static int make_buffer(struct data *data, uint8_t **ret, struct ibv_mr **ret_mr,
 		r = -errno;
 		free(buf);
 		return fail(data, r, "cannot register %zu bytes of memory: %s%s", size,
-			    strerror(-r), r == -ENOMEM ? " (is \"ulimit -l\" too low?)" : "");
+			    strerror(-r),
+			    r == -ENOMEM ? " (check the limit of \"ulimit -l\")" : "");
 	}
 	*ret = buf;
 	*ret_mr = mr;
@@ -147,15 +149,16 @@ int data_init(struct data *data, struct ibv_context *verbs, size_t size)
 		return fail(data, -ENOMEM, "out of memory");
 	data->pd = ibv_alloc_pd(verbs);
 	if (!data->pd)
-		return fail(data, -errno, "cannot make a protection domain: %s", strerror(errno));
+		return fail(data, -errno, "cannot create a protection domain: %s", strerror(errno));
 	data->channel = ibv_create_comp_channel(verbs);
 	if (!data->channel)
-		return fail(data, -errno, "cannot make a completion channel: %s", strerror(errno));
+		return fail(data, -errno, "cannot create a completion channel: %s",
+			    strerror(errno));
 	if (fcntl(data->channel->fd, F_SETFL, O_NONBLOCK) < 0)
 		return fail(data, -errno, "cannot set O_NONBLOCK: %s", strerror(errno));
 	data->cq = ibv_create_cq(verbs, 16, NULL, data->channel, 0);
 	if (!data->cq)
-		return fail(data, -errno, "cannot make a completion queue: %s", strerror(errno));
+		return fail(data, -errno, "cannot create a completion queue: %s", strerror(errno));
 	r = ibv_req_notify_cq(data->cq, 0);
 	if (r != 0)
 		return fail(data, -r, "cannot arm the completion queue: %s", strerror(r));
@@ -370,7 +373,7 @@ static int verify_length(struct data *data, uint64_t round, size_t expected)
 {
 	if (data->received_len == expected)
 		return 0;
-	return fail(data, -EBADMSG, "round %llu: the message has %zu bytes, should have %zu",
+	return fail(data, -EBADMSG, "round %llu: the message has %zu bytes instead of %zu",
 		    (unsigned long long)round, data->received_len, expected);
 }
 
@@ -389,7 +392,8 @@ int data_verify_done(struct data *data, uint64_t round)
 	r = compare(data, "the server's message", round, data->received, (uint8_t *)&m, sizeof(m));
 	if (r < 0)
 		return r;
-	r = compare(data, "what the server wrote", round, data->target, data->expected, data->size);
+	r = compare(data, "the memory that the server wrote", round, data->target, data->expected,
+		    data->size);
 	if (r < 0)
 		return r;
 	data->n_verified++;

@@ -25,26 +25,26 @@ static const char usage_text[] =
 	"  -s            serve\n"
 	"  -c            connect\n"
 	"  -a ADDR       address to listen on (default 0.0.0.0), or to connect to\n"
-	"  -p PORT       its port; 0 with -s: the broker chooses\n"
-	"  -C COUNT      rounds (default 10); with -s the client's count is what counts\n"
+	"  -p PORT       port of ADDR; 0 with -s: the broker chooses one\n"
+	"  -C COUNT      rounds (default 10); ignored with -s\n"
 	"  -T SECONDS    give up when a step takes longer (default 30)\n"
 	"  -v            print each event\n"
 	"  -q            print errors only\n"
-	"  -h, --help    print this\n"
+	"  -h, --help    print this summary\n"
 	"  -V, --version print the version\n"
 	"Server:\n"
 	"  -P            serve one client after another, until SIGTERM\n"
 	"  -r TEXT       reject every request, with TEXT as private data\n"
 	"Client:\n"
-	"  -k            go on until SIGTERM or SIGINT instead\n"
-	"  -S SIZE       bytes a round, 1 to 1048576 (default 64)\n"
+	"  -k            run rounds until SIGTERM or SIGINT, without -C\n"
+	"  -S SIZE       bytes per round, 1 to 1048576 (default 64)\n"
 	"  -I SRC[:PORT] source address to bind; [SRC]:PORT with IPv6\n"
-	"  -R            ask for REUSEADDR\n"
-	"  -t TOS        ask for this traffic class, 0 to 255\n"
+	"  -R            request REUSEADDR\n"
+	"  -t TOS        request this traffic class, 0 to 255\n"
 	"For testing the broker:\n"
-	"      --qpn N   offer QP number N instead of the own one\n"
+	"      --qpn N   offer QP number N instead of the QP's own number\n"
 	"\n"
-	"Exit status: 0 all data verified, 1 error, 2 usage, 3 refused or rejected.\n";
+	"Exit status: 0 all data verified, 1 error, 2 usage error, 3 refused or rejected.\n";
 
 __attribute__((format(printf, 2, 3))) static int usage_error(int *ret_exit, const char *fmt, ...)
 {
@@ -154,31 +154,44 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			break;
 		case 'p':
 			if (parse_number(optarg, 0, UINT16_MAX, &n) < 0)
-				return usage_error(ret_exit, "-p takes 0 to 65535");
+				return usage_error(ret_exit,
+						   "invalid -p \"%s\": it must be from 0 to 65535",
+						   optarg);
 			port = optarg;
 			break;
 		case 'C':
 			if (parse_number(optarg, 1, UINT32_MAX, &o.count) < 0)
-				return usage_error(ret_exit, "-C takes 1 to %u", UINT32_MAX);
+				return usage_error(ret_exit,
+						   "invalid -C \"%s\": it must be from 1 to %u",
+						   optarg, UINT32_MAX);
 			break;
 		case 'S':
 			if (parse_number(optarg, 1, DATA_SIZE_MAX, &n) < 0)
-				return usage_error(ret_exit, "-S takes 1 to %zu", DATA_SIZE_MAX);
+				return usage_error(ret_exit,
+						   "invalid -S \"%s\": it must be from 1 to %zu",
+						   optarg, DATA_SIZE_MAX);
 			o.size = n;
 			break;
 		case 'T':
 			if (parse_number(optarg, 1, 86400, &n) < 0)
-				return usage_error(ret_exit, "-T takes 1 to 86400");
+				return usage_error(ret_exit,
+						   "invalid -T \"%s\": it must be from 1 to 86400",
+						   optarg);
 			o.timeout_ms = (int)n * 1000;
 			break;
 		case 't':
 			if (parse_number(optarg, 0, UINT8_MAX, &n) < 0)
-				return usage_error(ret_exit, "-t takes 0 to 255");
+				return usage_error(ret_exit,
+						   "invalid -t \"%s\": it must be from 0 to 255",
+						   optarg);
 			o.tos = (int)n;
 			break;
 		case OPTION_QPN:
 			if (parse_number(optarg, 0, 0xffffff, &n) < 0)
-				return usage_error(ret_exit, "--qpn takes 0 to 0xffffff");
+				return usage_error(
+					ret_exit,
+					"invalid --qpn \"%s\": it must be from 0 to 0xffffff",
+					optarg);
 			o.use_qpn = true;
 			o.qpn = (uint32_t)n;
 			break;
@@ -199,8 +212,10 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			break;
 		case 'r':
 			if (strlen(optarg) > RDMABROKER_REJECT_DATA_MAX)
-				return usage_error(ret_exit, "-r takes at most %d bytes",
-						   RDMABROKER_REJECT_DATA_MAX);
+				return usage_error(
+					ret_exit,
+					"the text of -r is too long: at most %d bytes are allowed",
+					RDMABROKER_REJECT_DATA_MAX);
 			o.reject = optarg;
 			break;
 		case 'v':
@@ -223,34 +238,32 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 	}
 
 	if (optind < argc)
-		return usage_error(ret_exit, "what is \"%s\"?", argv[optind]);
+		return usage_error(ret_exit, "unexpected argument \"%s\"", argv[optind]);
 	if (o.serve == connect)
-		return usage_error(ret_exit, "either -s or -c is needed");
+		return usage_error(ret_exit, "give either -s or -c");
 	if (o.serve && seen_client)
-		return usage_error(ret_exit, "-%c is only for -c", seen_client);
+		return usage_error(ret_exit, "-%c can only be given with -c", seen_client);
 	if (!o.serve && seen_server)
-		return usage_error(ret_exit, "-%c is only for -s", seen_server);
+		return usage_error(ret_exit, "-%c can only be given with -s", seen_server);
 	if (!port)
-		return usage_error(ret_exit, "-p PORT is needed");
+		return usage_error(ret_exit, "no port given: give -p PORT");
 	if (!o.serve && !addr)
-		return usage_error(ret_exit, "-a ADDR is needed with -c");
+		return usage_error(ret_exit, "no address given: -c needs -a ADDR");
 	if (!o.serve && strtoul(port, NULL, 0) == 0)
-		return usage_error(ret_exit, "nobody can be reached on port 0, by which a server "
-					     "leaves the choice to the broker; -p takes 1 to 65535 "
-					     "with -c");
+		return usage_error(ret_exit,
+				   "cannot connect to port 0: -p must be from 1 to 65535 with -c");
 	if (!addr)
 		addr = "0.0.0.0";
 	r = resolve(&o.addr, addr, port);
 	if (r != 0)
-		return usage_error(ret_exit, "\"%s\" is no address, and as a name: %s", addr,
-				   gai_strerror(r));
+		return usage_error(ret_exit, "cannot resolve \"%s\": %s", addr, gai_strerror(r));
 	r = source ? resolve_source(&o.source, source) : 0;
 	if (r != 0)
-		return usage_error(ret_exit,
-				   "\"%s\" is no address, nor ADDR:PORT, and as a name: %s", source,
+		return usage_error(ret_exit, "cannot resolve the source \"%s\": %s", source,
 				   gai_strerror(r));
 	if (source && o.source.ss_family != o.addr.ss_family)
-		return usage_error(ret_exit, "-I and -a are not of the same family");
+		return usage_error(ret_exit,
+				   "the addresses of -I and -a must be of the same family");
 	*ret = o;
 	return 0;
 }

@@ -134,7 +134,8 @@ static void explain_reject(const struct conn *conn, const struct rdmabroker_even
 			 code < sizeof(codes) / sizeof(codes[0]) ? codes[code] : "unknown code",
 			 text);
 		if (event->reject_code == RDMABROKER_REJECT_BUSY)
-			complain("it asks to try again after %u ms", event->retry_after_ms);
+			complain("the peer's broker asks to try again after %u ms",
+				 event->retry_after_ms);
 		break;
 	case RDMABROKER_REJECTED_NO_LISTENER:
 		complain("rejected: nobody listens on %s", conn->peer);
@@ -169,7 +170,7 @@ static enum outcome explain_error(const struct conn *conn, const struct rdmabrok
 					   rdmabroker_event_str(event->type);
 	switch (event->type) {
 	case RDMABROKER_EVENT_ADDR_ERROR:
-		complain("cannot find %s: %s", conn->peer, text);
+		complain("cannot resolve %s: %s", conn->peer, text);
 		break;
 	case RDMABROKER_EVENT_ROUTE_ERROR:
 		complain("no route to %s: %s", conn->peer, text);
@@ -198,14 +199,15 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		break;
 	case RDMABROKER_EVENT_CONNECT_RESPONSE:
 		/* With --qpn only: the library does not know the QP. The broker should have rejected its number. */
-		complain("the broker let QP number 0x%x pass", ping->options->qpn);
+		complain("the broker accepted QP number 0x%x, which it must refuse",
+			 ping->options->qpn);
 		end_conn(conn, OUTCOME_FAILED);
 		break;
 	case RDMABROKER_EVENT_ESTABLISHED:
 		if (!ping->options->serve &&
 		    (data_unpack_hello(&size, param->private_data, param->private_data_len) < 0 ||
 		     size != ping->options->size)) {
-			complain("%s is not rdmabroker-ping", conn->peer);
+			complain("the program at %s is not rdmabroker-ping", conn->peer);
 			end_conn(conn, OUTCOME_FAILED);
 			break;
 		}
@@ -240,7 +242,7 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 
 static void add_request(struct ping *ping, const struct rdmabroker_event *event)
 {
-	static const char busy[] = "too many clients wait";
+	static const char busy[] = "too many clients are waiting";
 	const struct rdmabroker_conn_param *param = &event->conn;
 	struct request *request;
 
@@ -353,7 +355,7 @@ int ping_pump(struct ping *ping, int64_t deadline)
 
 	r = take_events(ping);
 	if (r < 0) {
-		complain("cannot take an event: %s", strerror(-r));
+		complain("cannot receive an event: %s", strerror(-r));
 		ping->lost = true;
 		return 0;
 	}
@@ -427,7 +429,7 @@ enum outcome ping_await_message(struct ping *ping)
 		if (ping->stop && ping->options->serve)
 			return OUTCOME_STOPPED;
 		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
-			complain("nothing came from %s for %d s after %llu rounds", conn->peer,
+			complain("received nothing from %s for %d s after %llu rounds", conn->peer,
 				 ping->options->timeout_ms / 1000,
 				 (unsigned long long)conn->data.n_verified);
 			return OUTCOME_FAILED;
@@ -531,7 +533,7 @@ int main(int argc, char **argv)
 		return exit_status;
 	ping.signal_fd = make_signal_fd();
 	if (ping.signal_fd < 0) {
-		complain("cannot take signals: %m");
+		complain("cannot receive signals: %m");
 		return EXIT_FAILURE;
 	}
 
@@ -547,8 +549,9 @@ int main(int argc, char **argv)
 	/* For a server the broker's own message says this. */
 	if (outcome == OUTCOME_FAILED && !options.serve &&
 	    (is_loopback(&options.addr) || is_loopback(&options.source)))
-		complain("RDMA devices do not have the loopback address: give another one of this "
-			 "host");
+		complain(
+			"RDMA devices do not have the loopback address: give another address of this "
+			"host");
 	rdmabroker_close(ping.session);
 	close(ping.signal_fd);
 

@@ -123,7 +123,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	if (r < 0)
 		return call_failed(ping, r);
 	if (options->use_qpn) {
-		complain("the broker let QP number 0x%x pass", options->qpn);
+		complain("the broker accepted QP number 0x%x, which it must refuse", options->qpn);
 		return OUTCOME_FAILED;
 	}
 	return ping_await(ping, CONN_ESTABLISHED, "accepting");
@@ -137,7 +137,7 @@ static enum outcome serve_rounds(struct ping *ping, struct conn *conn)
 	while (!bye) {
 		outcome = ping_await_message(ping);
 		if (outcome == OUTCOME_GONE)
-			complain("%s went away after %llu rounds", conn->peer,
+			complain("%s disconnected after %llu rounds", conn->peer,
 				 (unsigned long long)conn->data.n_verified);
 		if (outcome != OUTCOME_OK)
 			return outcome;

@@ -113,9 +113,9 @@ static int fail_to_open(int r)
 	if (r == -ENODEV)
 		debug("this host has no RDMA device");
 	else if (does_not_answer(r))
-		complain("%s; is rdmabrokerd running?", rdmabroker_open_error());
+		complain("%s; check that rdmabrokerd is running", rdmabroker_open_error());
 	else
-		complain("the broker refuses: %s", rdmabroker_open_error());
+		complain("the broker refuses this process: %s", rdmabroker_open_error());
 	return fail(to_errno(r));
 }
 
@@ -148,7 +148,7 @@ static int start(void)
 	}
 	/* librdmacm would take the broker's ids for its own. */
 	if (!has_answered && may_go_direct(r) && real_get()) {
-		debug("%s; librdmacm itself is used", rdmabroker_open_error());
+		debug("%s; using librdmacm itself instead", rdmabroker_open_error());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
 		return 0;
 	}

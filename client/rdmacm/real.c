@@ -39,7 +39,7 @@ static void *open_real(void)
 		lib = NULL;
 	}
 	if (!lib)
-		debug("librdmacm itself cannot be loaded");
+		debug("cannot load librdmacm itself");
 	return lib;
 }
 

@@ -48,21 +48,21 @@ START_TEST(what_is_wrong_with_the_command_line)
 	ctl("--full", "rules");
 	assert_usage("unknown option \"--full\"\n");
 	ctl("rules", "--full=1");
-	assert_usage("--full takes no argument");
+	assert_usage("option --full takes no argument");
 	ctl("rules", "-x");
-	assert_usage("unknown option in \"-x\"");
+	assert_usage("unknown option \"-x\"");
 	ctl("rules", "all");
-	assert_usage("rules takes no arguments, what is \"all\"?");
+	assert_usage("unexpected argument \"all\": rules takes no arguments\n");
 	ctl("explain");
-	assert_usage("explain takes OPERATION");
+	assert_usage("explain needs an argument: OPERATION\n");
 	ctl("explain", "connect", "listen");
-	assert_usage("explain takes no more arguments, what is \"listen\"?");
+	assert_usage("unexpected argument \"listen\": explain takes only OPERATION\n");
 	ctl("explain", "connect", "--port");
-	assert_usage("--port takes an argument");
+	assert_usage("option --port needs an argument");
 	ctl("explain", "connect", "--group", "1", "--group", "2");
-	assert_usage("--group is given twice");
+	assert_usage("option --group is given twice");
 	run((const char *const[]){ program, "status", "--socket", NULL });
-	assert_usage("--socket takes an argument");
+	assert_usage("option --socket needs an argument");
 }
 END_TEST
 
@@ -76,7 +76,7 @@ START_TEST(help)
 		assert_has(got.out, "Usage: rdmabrokerctl [OPTION ...] VERB [ARGUMENT ...]\n");
 		assert_has(got.out, "  explain OPERATION ");
 		assert_has(got.out, "      --peer ADDR ");
-		assert_has(got.out, "3 explain: reject");
+		assert_has(got.out, "3 rejected (explain)");
 	}
 	ck_assert_int_eq(ctl("help", "explain"), 0);
 	assert_has(got.out, "Usage: rdmabrokerctl explain [OPTION ...] OPERATION\n");
@@ -113,7 +113,7 @@ START_TEST(what_cannot_be_written_is_said)
 	ck_assert_int_eq(run((const char *const[]){ "sh", "-c", "exec \"$0\" help >/dev/full",
 						    program, NULL }),
 			 1);
-	assert_has(got.err, "cannot write: No space left on device");
+	assert_has(got.err, "cannot write the output: No space left on device");
 }
 END_TEST
 
@@ -150,8 +150,10 @@ START_TEST(no_policy)
 
 	in_server(do_set_fallback, NULL);
 	ck_assert_int_eq(ctl("status"), 0);
-	assert_has(got.out, "policy: NOT LOADED, everything is rejected but root's rdmabrokerctl; "
-			    "mend it and run rdmabrokerctl reload: my.rules:7:1: unknown action\n");
+	assert_has(
+		got.out,
+		"policy: NOT LOADED, everything is rejected except rdmabrokerctl run "
+		"by root; fix the error and run rdmabrokerctl reload: my.rules:7:1: unknown action\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"policy\"] == {\"rules\": 0, \"error\": \"my.rules:7:1: unknown action\", "
 		    "\"loaded\": False, \"missing_names\": 0}");
@@ -161,7 +163,7 @@ START_TEST(no_policy)
 	fclose(rules);
 	ck_assert_int_eq(ctl("reload"), 1);
 	assert_has(got.err, "did you mean 'session'?");
-	assert_has(got.err, "nothing was reloaded; everything stays rejected\n");
+	assert_has(got.err, "nothing was reloaded; the daemon still rejects everything\n");
 	ck_assert_int_eq(ctl("metrics"), 0);
 	assert_has(got.out, "rdmabroker_policy_loaded 0\n");
 	assert_has(got.out, "rdmabroker_rules 0\n");
@@ -336,7 +338,7 @@ START_TEST(rules)
 	assert_has(line, "allow connect");
 	line = strtok(NULL, "\n");
 	ck_assert_str_eq(line, "(no rule)           0         0     0    0        0  "
-			       "(rejected: none matches)");
+			       "(rejected: no rule matches)");
 	ck_assert_ptr_null(strtok(NULL, "\n"));
 	ck_assert_ptr_nonnull(text);
 
@@ -463,7 +465,7 @@ START_TEST(explain_says_why)
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--peer", "fe80::1%lo"), 3);
 	ck_assert_int_eq(ctl("explain", "join"), 3);
 	assert_has(got.out, "reject: no-rule\n");
-	assert_has(got.out, "     rule: none matches\n");
+	assert_has(got.out, "     rule: no rule matches\n");
 	ck_assert_int_eq(ctl("explain", "join", "--json"), 3);
 	assert_json("d[\"reason\"] == \"no-rule\" and d[\"rule\"] is None");
 
@@ -482,7 +484,7 @@ START_TEST(explain_says_on_what_it_depends)
 			     "10.2.0.9"),
 			 3);
 	assert_has(got.out, "  depends: test.rules:2\n");
-	assert_has(got.out, "may not match; to know, give --port, --device\n");
+	assert_has(got.out, "may not match; to find out, give --port, --device\n");
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
 			     "10.2.0.9", "--device", "mlx5_0", "--json"),
 			 3);
@@ -493,7 +495,7 @@ START_TEST(explain_says_on_what_it_depends)
 	assert_lacks(got.out, "depends");
 
 	ck_assert_int_eq(ctl("explain", "accept"), 3);
-	assert_has(got.out, "may match first; to know, give --data\n");
+	assert_has(got.out, "may match first; to find out, give --data\n");
 	ck_assert_int_eq(ctl("explain", "accept", "--data", "RDMAx"), 0);
 	assert_has(got.out, "     sets: tos 104\n");
 	ck_assert_int_eq(ctl("explain", "accept", "--data", "0x52444d41"), 0);
@@ -502,9 +504,9 @@ START_TEST(explain_says_on_what_it_depends)
 
 	/* A wildcard is no address yet. */
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "0.0.0.0"), 3);
-	assert_has(got.out, "to know, give --local, --ps\n");
+	assert_has(got.out, "to find out, give --local, --ps\n");
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "::", "--ps", "udp"), 3);
-	assert_has(got.out, "to know, give --local\n");
+	assert_has(got.out, "to find out, give --local\n");
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "10.2.0.1", "--ps", "udp"), 0);
 }
 END_TEST
@@ -564,16 +566,20 @@ START_TEST(explain_takes_no_nonsense)
 	} cases[] = {
 		{ "conect", "--port", "1",
 		  "unknown operation \"conect\", did you mean \"connect\"?" },
-		{ "any", "--port", "1", "unknown operation \"any\": it is one of session" },
-		{ "connect", "--peer", "10.1", "\"10.1\" is no IPv4 or IPv6 address" },
-		{ "connect", "--peer", "localhost", "\"localhost\" is no IPv4 or IPv6 address" },
-		{ "connect", "--local", "", "\"\" is no IPv4 or IPv6 address" },
-		{ "connect", "--port", "0", "port 0 stands for any that is free" },
-		{ "connect", "--port", "65536", "not \"65536\"" },
-		{ "connect", "--port", "-1", "not \"-1\"" },
+		{ "any", "--port", "1", "unknown operation \"any\": it must be one of session" },
+		{ "connect", "--peer", "10.1",
+		  "invalid address \"10.1\": it must be IPv4 or IPv6" },
+		{ "connect", "--peer", "localhost",
+		  "invalid address \"localhost\": it must be IPv4 or IPv6" },
+		{ "connect", "--local", "", "invalid address \"\": it must be IPv4 or IPv6" },
+		{ "connect", "--port", "0", "invalid port 0: it stands for any free port" },
+		{ "connect", "--port", "65536", "invalid port \"65536\"" },
+		{ "connect", "--port", "-1", "invalid port \"-1\"" },
 		{ "connect", "--ps", "tpc", "unknown port space \"tpc\", did you mean \"tcp\"?" },
-		{ "connect", "--data", "0x1", "0x is followed by pairs of hexadecimal digits" },
-		{ "connect", "--data", "0x1g", "0x is followed by pairs of hexadecimal digits" },
+		{ "connect", "--data", "0x1",
+		  "0x must be followed by pairs of hexadecimal digits" },
+		{ "connect", "--data", "0x1g",
+		  "0x must be followed by pairs of hexadecimal digits" },
 		{ "connect", "--prot", "1", "unknown option \"--prot\", did you mean \"--port\"?" },
 	};
 	char data[200] = "";
@@ -586,7 +592,7 @@ START_TEST(explain_takes_no_nonsense)
 	}
 	memset(data, 'x', 181);
 	ck_assert_int_eq(ctl("explain", "connect", "--data", data), 2);
-	assert_has(got.err, "private data has at most 180 bytes");
+	assert_has(got.err, "the private data is too long: at most 180 bytes are allowed");
 	data[180] = '\0';
 	ck_assert_int_eq(ctl("explain", "connect", "--data", data), 0);
 }
@@ -607,7 +613,7 @@ START_TEST(reload)
 	ck_assert_str_eq(got.out, "");
 	assert_has(got.err, "test.rules:2:8: unknown operation 'eny'");
 	assert_has(got.err, "test.rules:3:");
-	assert_has(got.err, "nothing was reloaded; the 2 rules from before stay in force");
+	assert_has(got.err, "nothing was reloaded; the previous 2 rules stay in force");
 	ck_assert_int_eq(ctl("reload", "--json"), 1);
 	assert_json("not d[\"ok\"] and d[\"rules\"] == 2 and len(d[\"complaints\"]) == 2 and "
 		    "\"test.rules:2:8: \" in d[\"complaints\"][0]");

@@ -153,7 +153,7 @@ START_TEST(ctl_ends)
 	stop_server();
 	ck_assert_int_eq(end_ctl(&child), 1);
 	ck_assert_str_eq(got.err,
-			 "rdmabrokerctl: the daemon has gone, or has ended this session\n");
+			 "rdmabrokerctl: the daemon has ended, or has closed this session\n");
 	rdmabroker_close(s);
 }
 END_TEST
@@ -212,12 +212,14 @@ START_TEST(ctl_takes_no_nonsense)
 		{ { "--kind", "sesion" }, "unknown kind \"sesion\", did you mean \"session\"?" },
 		{ { "--operation", "any" }, "unknown operation \"any\"" },
 		{ { "--outcome", "alowed" }, "did you mean \"allowed\"?" },
-		{ { "--session", "0" }, "--session takes a number from 1 on, not \"0\"" },
-		{ { "--count", "x" }, "--count takes a number from 1 on, not \"x\"" },
-		{ { "--count", "-1" }, "--count takes a number from 1 on, not \"-1\"" },
-		{ { "--peer", "host" }, "\"host\" is no IPv4 or IPv6 address" },
-		{ { "--port", "65536" }, "a port is a number" },
-		{ { "--kind", "cm", "--outcome", "busy" }, "are of decisions, not of --kind cm" },
+		{ { "--session", "0" },
+		  "invalid --session \"0\": it must be a number of at least 1" },
+		{ { "--count", "x" }, "invalid --count \"x\": it must be a number of at least 1" },
+		{ { "--count", "-1" },
+		  "invalid --count \"-1\": it must be a number of at least 1" },
+		{ { "--peer", "host" }, "invalid address \"host\": it must be IPv4 or IPv6" },
+		{ { "--port", "65536" }, "invalid port \"65536\"" },
+		{ { "--kind", "cm", "--outcome", "busy" }, "select decisions, not --kind cm" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -77,7 +77,7 @@ START_TEST(not_looked_for)
 	unsigned n_looks;
 
 	ck_assert_int_eq(ctl("status"), 0);
-	assert_has(got.out, "foreign ids: fake0  not looked for yet\n");
+	assert_has(got.out, "foreign ids: fake0  not examined yet\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"devices\"][0][\"foreign_ids\"] is None");
 	/* Each status has asked for a look. */
@@ -113,8 +113,8 @@ START_TEST(some)
 		"foreign ids: fake0  process 812 (rping, uid 1000) holds 3: LISTEN 10.9.0.1:7471 ..., 90 s ago\n"
 		"             fake0  process 813 (?, uid ?) holds 1: CONNECT 10.9.0.1:7471 to "
 		"[fd09::2]:40000, 90 s ago\n"
-		"             fake0  processes not listed hold 7, 90 s ago\n"
-		"             fake0  2 of threads that have ended, 90 s ago\n");
+		"             fake0  processes that are not listed hold 7, 90 s ago\n"
+		"             fake0  threads that have ended hold 2, 90 s ago\n");
 	assert_lacks(got.out, "foreign ids: none");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("(lambda f: 90500 <= f[\"age_ms\"] < 150000 and f[\"more\"] == 7 and "

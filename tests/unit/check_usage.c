@@ -45,13 +45,13 @@ START_TEST(ping_usage)
 	RUN(ping, "-x");
 	assert_usage("invalid option", see);
 	RUN(ping, "-s", "-p", "7471", "-t", "1");
-	assert_usage("-t is only for -c", see);
+	assert_usage("-t can only be given with -c", see);
 	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "0");
-	assert_usage("nobody can be reached on port 0", see);
+	assert_usage("cannot connect to port 0", see);
 	RUN(ping, "-c", "-a", "no such host", "-p", "7471");
-	assert_usage("\"no such host\" is no address, and as a name: ", see);
+	assert_usage("cannot resolve \"no such host\": ", see);
 	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471", "-I", "no such host:1");
-	assert_usage("\"no such host:1\" is no address, nor ADDR:PORT, and as a name: ", see);
+	assert_usage("cannot resolve the source \"no such host:1\": ", see);
 }
 END_TEST
 
@@ -81,7 +81,7 @@ START_TEST(ping_knows_the_loopback)
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "127.0.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
-	assert_has(got.err, "RDMA devices do not have the loopback address: give another one");
+	assert_has(got.err, "RDMA devices do not have the loopback address: give another address");
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
@@ -136,15 +136,15 @@ START_TEST(ctl_options)
 	assert_usage("unknown option \"--full\"\n", see);
 	/* A program's options are not ours. */
 	ctl("run", "rping", "-s");
-	assert_usage("put -- before the program: \"rdmabrokerctl run -- rping ...\"\n",
+	assert_usage("the program must follow \"--\": \"rdmabrokerctl run -- rping ...\"\n",
 		     "see rdmabrokerctl help run\n");
 	ctl("run", "rping", "--help");
-	assert_usage("put -- before the program: \"rdmabrokerctl run -- rping ...\"\n",
+	assert_usage("the program must follow \"--\": \"rdmabrokerctl run -- rping ...\"\n",
 		     "see rdmabrokerctl help run\n");
 	ctl("run", "-s", "rping");
-	assert_usage("unknown option in \"-s\"\n", see);
+	assert_usage("unknown option \"-s\"\n", see);
 	ctl("run");
-	assert_usage("run takes -- PROGRAM", see);
+	assert_usage("run needs an argument: -- PROGRAM", see);
 	ctl("run", "--help");
 	ck_assert_int_eq(got.status, 0);
 	assert_has(got.out, "Usage: rdmabrokerctl run");
@@ -158,27 +158,27 @@ START_TEST(ctl_words)
 		const char *argv[4], *said;
 	} rows[] = {
 		{ { "events", "--kind", "foo" },
-		  "unknown kind \"foo\": it is one of decision, cm, session\n" },
+		  "unknown kind \"foo\": it must be one of decision, cm, session\n" },
 		{ { "events", "--outcome", "maybe" },
-		  "unknown outcome \"maybe\": it is one of allowed, rejected, busy\n" },
+		  "unknown outcome \"maybe\": it must be one of allowed, rejected, busy\n" },
 		{ { "events", "--operation", "foo" },
-		  "unknown operation \"foo\": it is one of session, device, listen, connect, accept" },
+		  "unknown operation \"foo\": it must be one of session, device, listen, connect, accept" },
 		{ { "list", "--state", "foo" },
-		  "unknown state \"foo\": it is one of idle, bound, " },
+		  "unknown state \"foo\": it must be one of idle, bound, " },
 		{ { "explain", "foo" },
-		  "unknown operation \"foo\": it is one of session, device, listen, connect, accept" },
+		  "unknown operation \"foo\": it must be one of session, device, listen, connect, accept" },
 		{ { "explain", "connect", "--ps", "foo" },
-		  "unknown port space \"foo\": it is one of tcp, udp, ib, ipoib\n" },
+		  "unknown port space \"foo\": it must be one of tcp, udp, ib, ipoib\n" },
 		{ { "events", "--kind", "sesion" },
 		  "unknown kind \"sesion\", did you mean \"session\"?\n" },
 		{ { "explain", "connect", "--peer", "www.example.org" },
-		  "\"www.example.org\" is no IPv4 or IPv6 address; names are not looked up" },
+		  "invalid address \"www.example.org\": it must be IPv4 or IPv6; names are not looked up" },
 		{ { "explain", "connect", "--peer", "10.9.0" },
-		  "\"10.9.0\" is no IPv4 or IPv6 address\n" },
+		  "invalid address \"10.9.0\": it must be IPv4 or IPv6\n" },
 		{ { "explain", "connect", "--peer", "10.9.0.0/16" },
-		  "\"10.9.0.0/16\" is a prefix; give one address\n" },
+		  "invalid address \"10.9.0.0/16\": it is a prefix, give one address\n" },
 		{ { "explain", "connect", "--port", "0" },
-		  "port 0 stands for any that is free; give the one that is meant, 1 to 65535\n" },
+		  "invalid port 0: it stands for any free port; give one from 1 to 65535\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -362,7 +362,7 @@ case_no_daemon() {
 	assert_contains "$(cat said)" "channel: ENODEV"
 	assert_contains "$(cat said)" "status 3"
 	assert_eq "$(grep -c librdmabroker-rdmacm errors)" 1
-	assert_contains "$(cat errors)" "is rdmabrokerd running?"
+	assert_contains "$(cat errors)" "check that rdmabrokerd is running"
 
 	RDMABROKER_QUIET=1 told as bob rdmabrokerctl run -- dropin $A channel
 	assert_eq "$(cat errors)" ""
@@ -375,7 +375,7 @@ case_no_daemon() {
 		RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
 			dropin $A channel | tee said
 		assert_contains "$(cat said)" "channel: EACCES"
-		assert_contains "$(cat errors)" "librdmacm itself is used"
+		assert_contains "$(cat errors)" "using librdmacm itself instead"
 	fi
 	systemctl start rdmabrokerd.socket
 	as bob rdmabrokerctl run -- dropin $A channel

@@ -472,7 +472,7 @@ case_broken_policy() {
 	END
 	refused_reload "$error"
 	# What systemctl itself printed, and where it says to look.
-	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the 3 rules from before stay'"
+	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the previous 3 rules stay'"
 	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"
 	assert_contains "$(rdmabrokerctl status)" "$error"

@@ -411,7 +411,7 @@ case_drain() {
 	assert_contains "$(cat words)" "left after 1 s"
 	await "journal | grep -q 'Draining: nothing new is taken, by uid 0,'"
 	assert_eq "$(status_field "['draining']")" True
-	assert_contains "$(rdmabrokerctl status)" "NOTHING NEW IS TAKEN"
+	assert_contains "$(rdmabrokerctl status)" "NEW WORK IS REFUSED"
 	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
 	fails 3 ping_once dave $A -p 7471
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7472
