@@ -87,7 +87,7 @@ enum rdmabroker_flags {
 	RDMABROKER_NONBLOCK = 1 << 0, /* calls do not wait, except as in "Forms of the calls" */
 	/*
 	 * Call ibv_fork_init() first, for a program that forks after it has registered memory. The environment
-	 * variables RDMAV_FORK_SAFE and IBV_FORK_SAFE ask for the same.
+	 * variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
 	/*
@@ -164,7 +164,7 @@ enum rdmabroker_reject_code {
 
 /*
  * Beware: a member that is left out is 0, and 0 is not the default. { .private_data = ..., .private_data_len = ... }
- * asks for no retries, no RNR retries, and neither RDMA reads nor atomics. A call that gets NULL instead of this
+ * means no retries, no RNR retries, and neither RDMA reads nor atomics. A call that gets NULL instead of this
  * struct uses responder_resources and initiator_depth 0xff, retry_count and rnr_retry_count 7.
  */
 struct rdmabroker_conn_param {
@@ -174,7 +174,7 @@ struct rdmabroker_conn_param {
 	uint8_t initiator_depth; /* 0xff: the device's maximum */
 	uint8_t flow_control;
 	uint8_t retry_count; /* 0..7; higher values count as 7 */
-	uint8_t rnr_retry_count; /* 0..7, 7: without end; higher values count as 7 */
+	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
 	uint8_t srq; /* for a QP that the library does not know, else ignored */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 };
@@ -206,7 +206,7 @@ struct rdmabroker_failure {
 	int error; /* negative errno, what the call returned */
 	const char *text; /* what went wrong, for a person */
 	const char *rule; /* the rule that decided, as "file:line"; NULL: no rule decided */
-	unsigned retry_after_ms; /* with -EBUSY: when to retry; else 0 */
+	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 };
 
 struct rdmabroker_status {
@@ -332,7 +332,7 @@ struct rdmabroker_notice {
 	const char *operation; /* decision: an operation of the rule language, such as "connect" */
 	/* decision: "allowed", "rejected", or "busy", which follows an "allowed": a limit of the rule is reached */
 	const char *outcome;
-	unsigned retry_after_ms; /* busy: when to retry */
+	unsigned retry_after_ms; /* busy: the time after which to retry */
 	const char *event; /* cm: e.g. "established"; session: "opened", "closed"; see man page */
 	int status; /* cm: a negative errno, or the transport's reason */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
@@ -466,7 +466,7 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  *   The broker creates its part of the id along with the first request about it, which saves a round trip.
  *   If that fails, the call that sent the request returns why: -EDQUOT: a limit of the broker is reached;
  *   -ENODEV: the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call then retries.
- *   With RDMABROKER_NONBLOCK the broker is asked at once, and an event DONE brings the answer.
+ *   With RDMABROKER_NONBLOCK the request is sent at once, and an event DONE brings the reply.
  * Returns:
  *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
  * See also:
@@ -510,7 +510,7 @@ const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
  * rdmabroker_set_option - Set an option before the address is bound or resolved.
  * Returns:
  *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or
- *   it is too late for this option.
+ *   it is too late to set this option.
  * Notes:
  *   A value that policy sets overrides the program's. An id with REUSEADDR cannot listen.
  * See also:
@@ -671,8 +671,8 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  *   If the last connection of the QP number is still in timewait, the request is held back until that ends.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE:
- *   policy has changed, and the route was resolved with a traffic class that it does not allow: begin with a
- *   new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
+ *   policy has changed, and the route was resolved with a traffic class that it does not allow: resolve again
+ *   with a new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
  * See also:
  *   rdma_connect
  */
@@ -763,8 +763,8 @@ const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_i
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since the
- *   request came, and the broker has rejected it; -ESTALE: likewise, and the peer is to retry; with _wait the
- *   outcome.
+ *   connection request came, and the broker has rejected it; -ESTALE: likewise, and the peer was told to retry;
+ *   with _wait the outcome.
  * See also:
  *   rdma_accept
  */
@@ -848,7 +848,7 @@ int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
  *   From now on this session owns the id and gets its events, and the id is charged to the session's user.
  * Returns:
  *   0; -EBADF: @fd is no descriptor of an id, or was used before, or the id is gone; -EDQUOT; -EACCES or
- *   -EBUSY: policy does not allow this user what the id is used for; the id then stays with its owner.
+ *   -EBUSY: policy does not allow this user the operation of the id; the id then stays with its owner.
  */
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret);
 /**
@@ -942,8 +942,8 @@ int rdmabroker_get_fork_status(void);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_status().
  * Returns:
- *   0; -EACCES: only observers may ask: root, the daemon's own user, and users whom policy allows the
- *   operation "observe" or "admin".
+ *   0; -EACCES: the caller is not an observer. Observers are root, the daemon's own user, and users whom policy
+ *   allows the operation "observe" or "admin".
  */
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
@@ -954,7 +954,7 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *statu
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_rules().
  * Returns:
- *   0; -EACCES: only observers may ask (policy operation "observe").
+ *   0; -EACCES: only observers may call this (policy operation "observe").
  * Notes:
  *   If the policy is reloaded during the call, the list can have rules of both policies.
  */
@@ -966,7 +966,7 @@ struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_list().
  * Returns:
- *   0; -EACCES: only observers may ask (policy operation "observe").
+ *   0; -EACCES: only observers may call this (policy operation "observe").
  * Notes:
  *   Sessions and ids that come or go while a long list is transferred may be missing.
  */
@@ -981,10 +981,10 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
  *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
  *   yet is rejected, and its program gets CONNECT_ERROR; so does the program whose connection is not
  *   established yet. Any other id is taken from its program, which gets DEVICE_REMOVAL with status -EACCES.
- *   The daemon's journal says who called this. The client can connect again: only a rule prevents that.
+ *   The daemon's journal names the caller. The client can connect again: only a rule prevents that.
  * Returns:
  *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
- *   caller's own; -EACCES: only admins may (policy operation "admin").
+ *   caller's own; -EACCES: only admins may call this (policy operation "admin").
  */
 int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
 
@@ -996,7 +996,7 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
  *   resolve_addr, listen, connect, accept and join_multicast; peers are rejected with
  *   RDMABROKER_REJECT_DRAINING. rdmabroker_get_status() returns how many connections are left.
  * Returns:
- *   0; -EACCES: only admins may (policy operation "admin").
+ *   0; -EACCES: only admins may call this (policy operation "admin").
  */
 int rdmabroker_drain(struct rdmabroker *session, int cancel);
 
@@ -1005,7 +1005,7 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel);
  * Ownership:
  *   *@ret is the caller's; free it with free(3).
  * Returns:
- *   0; -EACCES: only observers may ask (policy operation "observe").
+ *   0; -EACCES: only observers may call this (policy operation "observe").
  */
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
 
@@ -1017,7 +1017,7 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
  *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
  *   Use a session for nothing else, because its descriptor is readable for notices and for events alike.
  * Returns:
- *   0; -EINVAL: the filter is not valid; -EACCES: only observers may (policy operation "observe").
+ *   0; -EINVAL: the filter is not valid; -EACCES: only observers may call this (policy operation "observe").
  */
 int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
 /**
@@ -1042,7 +1042,7 @@ struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notic
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().
  * Returns:
  *   0; -EINVAL: there is no such operation, or the question is not valid; -EACCES: only observers
- *   may ask (policy operation "observe").
+ *   may call this (policy operation "observe").
  */
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret);
@@ -1054,7 +1054,7 @@ rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
  * Returns:
- *   0: the result says whether the reload succeeded; -EACCES: only admins may (policy operation "admin").
+ *   0: the result shows whether the reload succeeded; -EACCES: only admins may call this (policy operation "admin").
  */
 int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
 struct rdmabroker_reload_result *
