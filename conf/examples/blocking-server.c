@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server in the form with deadlines: one thread takes requests, and each connection has a thread of its
- * own, which waits for its end and prints what the client has sent. With COUNT it ends after so many.
+ * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread of
+ * its own, which waits until the client disconnects, and prints the text that the client has sent. With COUNT the
+ * server ends after that many connections.
  *
  *	cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
@@ -21,7 +22,7 @@ struct conn {
 	char text[64];
 };
 
-/* Connections whose threads are not at their end. */
+/* Counts the connections whose threads have not ended. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int n_conns;
@@ -46,7 +47,7 @@ static int failed(struct rdmabroker *session, const char *what)
 {
 	struct rdmabroker_failure f;
 
-	/* Of this thread's last call. */
+	/* Returns the failure of this thread's last call. */
 	rdmabroker_get_failure(session, &f);
 	fprintf(stderr, "%s: %s%s%s\n", what, f.text, f.rule ? ", rule " : "",
 		f.rule ? f.rule : "");
@@ -79,7 +80,7 @@ static int make_qp(struct conn *conn)
 	if (rdmabroker_create_qp(conn->id, pd, &attr) < 0)
 		return failed(session, "make a QP");
 
-	/* The client may send as soon as it is accepted. */
+	/* Post the receive before the accept, because the client may send at once. */
 	sge = (struct ibv_sge){
 		.addr = (uintptr_t)conn->text,
 		.length = sizeof(conn->text),
@@ -105,7 +106,7 @@ static void talk(struct conn *conn)
 
 	if (make_qp(conn) < 0)
 		return;
-	/* NULL: as many RDMA reads as the device can, seven retries, RNR retries for ever. */
+	/* NULL: the device's maximum of RDMA reads, seven retries, RNR retries without a limit. */
 	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0) {
 		failed(session, "accept");
 		return;
@@ -124,13 +125,13 @@ static void *run_conn(void *arg)
 	struct conn *conn = arg;
 
 	talk(conn);
-	/* In this order: the QP uses the completion queue and the memory, and the id holds the device. */
+	/* The order matters: the QP uses the completion queue and the memory, and the id holds the device. */
 	rdmabroker_destroy_qp(conn->id);
 	if (conn->mr)
 		ibv_dereg_mr(conn->mr);
 	if (conn->cq)
 		ibv_destroy_cq(conn->cq);
-	rdmabroker_destroy_id(conn->id); /* disconnects, or rejects what was not accepted */
+	rdmabroker_destroy_id(conn->id); /* disconnects, or rejects a pending request */
 	free(conn);
 	count_conns(-1);
 	return NULL;
@@ -199,7 +200,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (int i = 0; r == 0 && (count == 0 || i < count); i++)
 		r = serve_one(session, listener);
-	/* Ids before their session, and no thread may be inside a call on either. */
+	/* Destroy ids before their session. No thread may be inside a call on either. */
 	rdmabroker_destroy_id(listener);
 	await_conns();
 	rdmabroker_close(session);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client in the form with poll: it connects to HOST and PORT, sends TEXT and disconnects. Once its loop
- * runs no call waits; what could wait is done before: the name, the session, the devices.
+ * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. No call in its loop waits:
+ * it resolves the name, opens the session and opens the devices before the loop, because these calls can wait.
  *
  *	cc -o event-client event-client.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TIMEOUT_MS 10000 /* for all of it */
+#define TIMEOUT_MS 10000 /* for the whole program */
 
 enum state {
 	GOES_ON,
@@ -29,7 +29,7 @@ struct client {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	const char *text;
-	bool sent; /* and the peer has it */
+	bool sent; /* the peer has received the text */
 };
 
 static enum state failed(struct client *client, const char *what)
@@ -42,7 +42,7 @@ static enum state failed(struct client *client, const char *what)
 	return FAILED;
 }
 
-/* The device is open, and what the QP needs came with the events: none of these asks the broker. */
+/* No call here waits for the broker: the device is open, and the events brought the attributes of the QP. */
 static enum state make_qp(struct client *client)
 {
 	struct ibv_qp_init_attr attr = {
@@ -104,7 +104,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	case RDMABROKER_EVENT_TIMEWAIT_EXIT:
 		return GOES_ON;
 	case RDMABROKER_EVENT_DONE:
-		/* The answer to a call. Of those whose outcome is another event it comes only on failure. */
+		/* The reply to a call. For calls that have an outcome event it comes only on failure. */
 		if (event->status == 0)
 			return GOES_ON;
 		break;
@@ -117,7 +117,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	return FAILED;
 }
 
-/* All that is there: the descriptor tells only that something is. */
+/* Takes all events: a readable descriptor does not show how many there are. */
 static enum state take_events(struct client *client)
 {
 	enum state state = GOES_ON;
@@ -181,7 +181,7 @@ static enum state run(struct client *client)
 	return state;
 }
 
-/* The QP before its completion queue, both before the id, and all of them before the device. */
+/* Destroys the QP before its completion queue, both before the id, and all of them before the device. */
 static void end(struct client *client)
 {
 	if (client->id)
