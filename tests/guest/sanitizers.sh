@@ -12,9 +12,9 @@ reports=/run/sanitizers
 asan=
 through=(rdmabrokerctl run --)
 
-# Does the installed daemon have sanitizers?
+# sanitized [DAEMON]: does it have sanitizers? Default: the installed one.
 sanitized() {
-	grep -qaE 'lib(asan|ubsan)\.so' /usr/sbin/rdmabrokerd 2> /dev/null
+	grep -qaE 'lib(asan|ubsan)\.so' "${1:-/usr/sbin/rdmabrokerd}" 2> /dev/null
 }
 
 # The drop-in is before libasan in LD_PRELOAD, and has no names but those of librdmacm: verify_asan_link_order=0.
@@ -42,16 +42,21 @@ sanitizer_dropin() {
 	END
 }
 
-sanitizers_begin() {
-	local folder=/run/systemd/system/rdmabrokerd.service.d
+sanitizers_folder=/run/systemd/system/rdmabrokerd.service.d
 
-	mkdir -p $reports $folder
+# What a unit with sanitizers needs. The unit may be installed later.
+sanitizers_prepare() {
+	mkdir -p $reports $sanitizers_folder
 	chmod 1777 $reports
-	sanitizer_dropin > $folder/90-sanitizers.conf
+	sanitizer_dropin > $sanitizers_folder/90-sanitizers.conf
 	systemctl daemon-reload
+}
+
+sanitizers_begin() {
+	sanitizers_prepare
 	echo "The product has sanitizers: $(grep -oaE 'lib(asan|ubsan)\.so' /usr/sbin/rdmabrokerd | sort -u | xargs)."
-	echo "$folder/90-sanitizers.conf:"
-	sed 's/^/    /' $folder/90-sanitizers.conf
+	echo "$sanitizers_folder/90-sanitizers.conf:"
+	sed 's/^/    /' $sanitizers_folder/90-sanitizers.conf
 	ASAN_OPTIONS=$(sanitizer_options)
 	UBSAN_OPTIONS=${ASAN_OPTIONS%%:verify*}
 	export ASAN_OPTIONS UBSAN_OPTIONS

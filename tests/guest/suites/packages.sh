@@ -219,6 +219,7 @@ case_from_source() {
 	fresh
 	files > before
 	nodes=$(nodes)
+	! sanitized "$share/dest/usr/sbin/rdmabrokerd" || sanitizers_prepare
 
 	commands=$(readme '^INSTALL$' '^  Or as Debian')
 	assert_contains "$commands" "sudo make install"
