@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (strcmp(checks[i].name, argv[1]) != 0)
 			continue;
-		alarm(60);
+		alarm(300);
 		checks[i].run();
 		rdmabroker_close(session);
 		return failed;

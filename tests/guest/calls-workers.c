@@ -168,7 +168,7 @@ int workers(char **argv)
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
 			close(pair[0]);
-			alarm(100);
+			alarm(350);
 			work((uint32_t)i, pair[1]);
 		}
 		close(pair[1]);

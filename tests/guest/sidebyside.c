@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	/* librdmacm waits for ever where it waits. */
-	alarm(60);
+	alarm(300);
 	run_script();
 	return 0;
 }
