@@ -2,7 +2,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 
+#include "core/bind.h"
+#include "core/decide.h"
 #include "core/id.h"
+#include "core/wait.h"
+#include "core/wish.h"
 #include "proto/addr.h"
 
 /*
@@ -96,7 +100,7 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 
 /*
  * The rule that will decide about the connection may need facts that are not known yet. Then the setting of
- * the first rule that may match is used here, and conn_admit() applies that of the final rule.
+ * the first rule that may match is used here, and settings_admit() applies that of the final rule.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret)
@@ -154,14 +158,14 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr)
 	return r;
 }
 
-int id_bind_any(struct id *id)
+int bind_any(struct id *id)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
 
-	return id_bind(id, (struct sockaddr *)&any);
+	return bind_addr(id, (struct sockaddr *)&any);
 }
 
-int id_bind(struct id *id, const struct sockaddr *addr)
+int bind_addr(struct id *id, const struct sockaddr *addr)
 {
 	struct failure *failure = &id->session->failure;
 	struct purposes purposes;

@@ -3,9 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/conn.h"
 #include "core/core.h"
+#include "core/dispatch.h"
+#include "core/pool.h"
 #include "core/session.h"
+#include "core/timewait.h"
 #include "core/unit.h"
+#include "core/wait.h"
 #include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -62,10 +67,11 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (!core)
 		return -ENOMEM;
 	core->loop = sd_event_ref(loop);
+	core->on_event = dispatch_event;
 	list_init(&core->sessions);
 	list_init(&core->exports);
 	list_init(&core->watches);
-	timewaits_init(&core->timewaits);
+	timewaits_init(&core->timewaits, conn_resume);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);

@@ -43,6 +43,7 @@ struct core {
 	struct core_settings settings;
 
 	sd_event *loop;
+	fabric_event_fn on_event; /* dispatch_event(), for the ids that id.c creates */
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* enabled while there is one */

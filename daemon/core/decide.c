@@ -3,25 +3,11 @@
 #include <stdio.h>
 
 #include "core/decide.h"
+#include "core/id.h"
 #include "core/watch.h"
 #include "proto/addr.h"
 #include "util/audit.h"
 #include "util/clock.h"
-
-const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN])
-{
-	char from[ADDR_STRLEN], to[ADDR_STRLEN];
-
-	if (wish->object || !wish->addrs[0])
-		return wish->object ?: "";
-	addr_to_string(wish->addrs[0], from);
-	if (wish->addrs[1])
-		snprintf(buf, WISH_OBJECT_LEN, "%s to %s", from,
-			 addr_to_string(wish->addrs[1], to));
-	else
-		snprintf(buf, WISH_OBJECT_LEN, "%s", from);
-	return buf;
-}
 
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
@@ -168,4 +154,29 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 		 struct tally *tally, bool pending, struct admitted *ret)
 {
 	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret);
+}
+
+int decide_connect(struct id *id, bool early, const struct sockaddr *src,
+		   const struct sockaddr *dst, struct policy_verdict *ret)
+{
+	struct policy_question *question;
+	char object[WISH_OBJECT_LEN];
+	struct id_wish wish;
+
+	wish_to_connect(&wish, id);
+	question = &wish.wish.question;
+	question->early = early;
+	if (src)
+		question->local = src;
+	if (dst) {
+		question->peer = dst;
+		question->port = addr_port(dst);
+		wish.wish.addrs[0] = dst;
+	}
+	decide(id->session, &wish.wish, ret);
+	if (ret->answer == POLICY_REJECT)
+		return failure_set_denied(&id->session->failure, ret,
+					  "uid %u may not connect to %s", id->session->identity.uid,
+					  wish_object(&wish.wish, object));
+	return 0;
 }

@@ -8,21 +8,8 @@
 
 #include "core/admission.h"
 #include "core/session.h"
+#include "core/wish.h"
 #include "policy/policy.h"
-#include "proto/addr.h"
-
-/* A policy request. For the journal: WHAT as in "listen on", OBJECT as in "10.9.0.1:7471". */
-struct wish {
-	struct policy_question question; /* decide_ask() fills in the identity */
-	const char *what;
-	const char *object; /* NULL: made from the addresses */
-	const struct sockaddr *addrs[2]; /* "A", or "A to B"; NULL: none */
-	const struct id *id; /* that it is about; the listener, if a request comes; NULL: none */
-};
-
-/* The object as text. It is made only when needed, because most decisions are not reported. May return BUF. */
-#define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
-const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
 /* Decides without counting or reporting. */
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
@@ -57,3 +44,9 @@ int decide_busy(struct session *session, const struct wish *wish, const struct p
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			struct tally *tally, bool pending, struct admitted *ret);
+/*
+ * Decides whether the id may connect. EARLY: before the address is resolved, when the known facts may not
+ * suffice. SRC and DST, if not NULL, are addresses that the id does not have yet. Returns 0 or STATUS_DENIED.
+ */
+int decide_connect(struct id *id, bool early, const struct sockaddr *src,
+		   const struct sockaddr *dst, struct policy_verdict *ret);

@@ -2,8 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "core/conn.h"
+#include "core/decide.h"
+#include "core/group.h"
 #include "core/id.h"
+#include "core/listener.h"
+#include "core/notify.h"
 #include "core/walk.h"
+#include "core/wish.h"
 
 /*
  * OnReload=enforce: ends what the new policy does not allow, as far as the connection manager can end it. A
@@ -22,7 +28,7 @@ static void tell_end(struct id *id, enum rdma_cm_event_type type)
 		.failure = &id->session->failure,
 	};
 
-	id_tell(id, &out);
+	notify_event(id, &out);
 }
 
 static bool is_allowed(struct id *id, struct id_wish *wish)
@@ -43,7 +49,7 @@ static bool is_allowed(struct id *id, struct id_wish *wish)
 static void take_away(struct id *id)
 {
 	/* A group or an import would use the fabric's id, which is freed below. */
-	id_leave_all(id);
+	group_leave_all(id);
 	export_free(id->export);
 	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
@@ -63,7 +69,7 @@ static void end_connection(struct id *id, const char *text)
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
 		/* Both sides are notified as of any other disconnect. */
-		if (id_is_datagram(id) || id_disconnect(id) != 0)
+		if (id_is_datagram(id) || conn_disconnect(id) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)
 			return;
@@ -117,7 +123,7 @@ static void enforce_id(struct id *id)
 		break; /* policy will decide at its next step, or it has ended */
 	}
 	if (!id_is_empty(id) && id->state != ID_REMOVED)
-		id_enforce_groups(id);
+		group_enforce(id);
 }
 
 /*
@@ -283,7 +289,7 @@ int core_kick_id(struct session *by, uint64_t number, uint32_t handle)
 		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
 		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
 	failure_set(&session->failure, STATUS_DENIED, "an admin has ended it");
-	id_leave_all(id);
+	group_leave_all(id);
 	switch (id->state) {
 	case ID_IDLE:
 	case ID_BOUND:

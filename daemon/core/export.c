@@ -5,7 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/bind.h"
+#include "core/decide.h"
 #include "core/id.h"
+#include "core/listener.h"
+#include "core/settings.h"
+#include "core/wish.h"
 #include "util/util.h"
 
 /*
@@ -252,19 +257,19 @@ static void adopt(struct id *id, struct take_over *take_over)
 	case ID_ADDR_RESOLVED:
 	case ID_ROUTE_QUERY:
 	case ID_ROUTE_RESOLVED:
-		r = conn_admit(id, &take_over->verdict);
+		r = settings_admit(id, &take_over->verdict);
 		break;
 	case ID_REQUEST:
-		id_set_rule(id, take_over->verdict.rule);
+		settings_set_rule(id, take_over->verdict.rule);
 		/*
 		 * The new owner gets the request's attributes again, without the TOS that the old owner's
 		 * rule set.
 		 */
 		id->tos = -1;
-		r = conn_apply_settings(id);
+		r = settings_apply(id);
 		break;
 	default:
-		id_set_rule(id, take_over->verdict.rule);
+		settings_set_rule(id, take_over->verdict.rule);
 		if (id->listener)
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
@@ -273,7 +278,7 @@ static void adopt(struct id *id, struct take_over *take_over)
 	 * failure.
 	 */
 	if (r != 0)
-		id_forget_rule(id);
+		settings_forget_rule(id);
 }
 
 int id_import(struct session *session, int fd, struct id **ret)

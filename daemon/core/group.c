@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/decide.h"
+#include "core/group.h"
 #include "core/id.h"
+#include "core/notify.h"
+#include "core/wish.h"
 #include "proto/addr.h"
 
 #define KERNEL_ENOTSUPP 524
@@ -40,19 +44,6 @@ static void group_free(struct group *group)
 	free(group);
 }
 
-void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr)
-{
-	ret->wish = (struct wish){
-		.question = { .operation = POLICY_JOIN, .port = -1, .port_space = id->ps },
-		.what = "join",
-		.id = id,
-	};
-	fabric_id_get_info(id->fabric, &ret->info);
-	id_fill_question(&ret->info, &ret->wish.question);
-	ret->wish.question.peer = addr;
-	ret->wish.addrs[0] = addr;
-}
-
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
 		       struct admitted *ret)
 {
@@ -84,7 +75,7 @@ static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_
 	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
 }
 
-int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
+int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 {
 	struct failure *failure = &id->session->failure;
 	char text[ADDR_STRLEN];
@@ -126,7 +117,7 @@ int id_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	return 0;
 }
 
-int id_leave(struct id *id, const struct sockaddr *addr)
+int group_leave(struct id *id, const struct sockaddr *addr)
 {
 	struct group *group = find_group(id, addr);
 	char text[ADDR_STRLEN];
@@ -141,7 +132,7 @@ int id_leave(struct id *id, const struct sockaddr *addr)
 	return 0;
 }
 
-void id_leave_all(struct id *id)
+void group_leave_all(struct id *id)
 {
 	struct list *l;
 
@@ -156,7 +147,7 @@ const struct sockaddr *group_addr(const struct fabric_join *join)
 	return (const struct sockaddr *)&group->addr;
 }
 
-void id_enforce_groups(struct id *id)
+void group_enforce(struct id *id)
 {
 	struct policy_verdict verdict;
 	struct id_wish wish;
@@ -177,7 +168,7 @@ void id_enforce_groups(struct id *id)
 		if (verdict.answer == POLICY_ALLOW)
 			continue;
 		decide_audit(id->session, &wish.wish, &verdict, /* overflow= */ NULL);
-		id_tell(id, &out);
+		notify_event(id, &out);
 		group_free(group);
 	}
 }

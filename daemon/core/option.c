@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "core/bind.h"
 #include "core/id.h"
+#include "core/option.h"
+#include "core/settings.h"
 
 #define IN(state) (1u << (state))
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
@@ -46,7 +49,7 @@ static int set_in_kernel(struct id *id, const struct option *option, int value, 
 	return 0;
 }
 
-int id_set_option(struct id *id, int number, int value)
+int option_set(struct id *id, int number, int value)
 {
 	const struct option *option = NULL;
 	int r;
@@ -64,7 +67,7 @@ int id_set_option(struct id *id, int number, int value)
 	switch (number) {
 	case RDMA_OPTION_ID_TOS:
 		id->tos_asked = value;
-		return conn_apply_settings(id);
+		return settings_apply(id);
 	case RDMA_OPTION_ID_REUSEADDR:
 		if (id->state != ID_IDLE)
 			return bind_late_reuseaddr(id, value);
@@ -80,7 +83,7 @@ int id_set_option(struct id *id, int number, int value)
 	}
 }
 
-int id_get_option(struct id *id, int number, int *ret)
+int option_get(struct id *id, int number, int *ret)
 {
 	const struct option *option;
 	int r;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "core/decide.h"
 #include "core/id.h"
+#include "core/listener.h"
+#include "core/renew.h"
+#include "core/settings.h"
+#include "core/wish.h"
 
 /*
  * OnReload=keep keeps only connections that exist. An id whose address was resolved, or whose connection
@@ -52,10 +57,10 @@ static bool allows_tos(const struct id *id, const struct policy_rule *rule, int 
 	if (settings->tos >= 0)
 		return tos == settings->tos;
 	return settings->tos_max < 0 || tos <= settings->tos_max ||
-	       tos == conn_choose_tos(id, rule);
+	       tos == settings_choose_tos(id, rule);
 }
 
-int id_renew(struct id *id)
+int renew_rule(struct id *id)
 {
 	struct policy_verdict verdict;
 	struct id_wish wish;
@@ -63,18 +68,18 @@ int id_renew(struct id *id)
 
 	if (is_decided(id))
 		return 0;
-	r = conn_decide(id, /* early= */ false, NULL, NULL, &verdict);
+	r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict);
 	if (r != 0)
 		return r;
 	wish_to_connect(&wish, id);
 	r = admit_again(id, &wish.wish, verdict.rule);
-	return r != 0 ? r : conn_admit(id, &verdict);
+	return r != 0 ? r : settings_admit(id, &verdict);
 }
 
-int id_renew_connect(struct id *id)
+int renew_for_connect(struct id *id)
 {
 	struct failure *failure = &id->session->failure;
-	int r = id_renew(id);
+	int r = renew_rule(id);
 
 	if (r != 0 || allows_tos(id, id->rule, id->route_tos))
 		return r;
@@ -146,11 +151,11 @@ static int renew_accept(struct id *id)
 		listener_turn_away(id, REFUSAL_BUSY, r > 0 ? failure->retry_after_ms : 1000,
 				   "busy");
 	else
-		id_set_rule(id, verdict.rule);
+		settings_set_rule(id, verdict.rule);
 	return r;
 }
 
-int id_renew_accept(struct id *id)
+int renew_for_accept(struct id *id)
 {
 	int r = is_decided(id) ? 0 : renew_accept(id);
 

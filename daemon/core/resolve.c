@@ -3,8 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/decide.h"
 #include "core/id.h"
+#include "core/notify.h"
 #include "core/pool.h"
+#include "core/qpcheck.h"
+#include "core/renew.h"
+#include "core/resolve.h"
+#include "core/settings.h"
+#include "core/wait.h"
+#include "core/wish.h"
 #include "proto/addr.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -35,7 +45,7 @@ static int resolve_slice(struct id *id, const struct sockaddr *src, const struct
 				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
 }
 
-bool conn_resolve_on(struct id *id, int status)
+bool resolve_again(struct id *id, int status)
 {
 	struct fabric_id_info info;
 
@@ -52,17 +62,6 @@ static struct plan *free_plan(struct plan *plan)
 	return NULL;
 }
 
-void conn_tell_failure(struct id *id, enum rdma_cm_event_type type, int r)
-{
-	struct session_event out = { .id = id, .type = type };
-	struct fabric_event none = { 0 };
-
-	out.fabric = &none;
-	out.status = r < 0 ? r : -id->session->failure.error;
-	out.failure = r < 0 ? NULL : &id->session->failure;
-	id_tell(id, &out);
-}
-
 static bool leads_to(const struct plan *plan, const struct fabric_id_info *info,
 		     const struct ibv_qp_attr *init)
 {
@@ -70,7 +69,7 @@ static bool leads_to(const struct plan *plan, const struct fabric_id_info *info,
 	       plan->port_num == info->port_num && plan->pkey_index == init->pkey_index;
 }
 
-bool conn_keeps_plan(struct id *id, const struct ibv_qp_attr *init)
+bool resolve_keeps_plan(struct id *id, const struct ibv_qp_attr *init)
 {
 	struct fabric_id_info info;
 
@@ -94,6 +93,7 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 		       plan->param.private_data_len);
 		id->plan->param.private_data = id->plan->private_data;
 	}
+	id->plan->go_on = resolve_go_on;
 	id->plan->has_key = key != NULL;
 	if (key)
 		id->plan->key = *key;
@@ -105,14 +105,14 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
  */
 static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
 {
-	return conn_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
+	return settings_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
 }
 
 /* Connects as planned, and frees the plan. If the QP's owner must be looked up first, this is called again. */
 static void follow_plan(struct id *id)
 {
 	struct plan *plan = id->plan;
-	int r = conn_connect(id, &plan->param, &plan->local_ece);
+	int r = conn_connect_planned(id, &plan->param, &plan->local_ece);
 
 	if (r == -EINPROGRESS)
 		return;
@@ -120,7 +120,7 @@ static void follow_plan(struct id *id)
 		pool_miss(id->session->core->pool, &plan->key, id->tos);
 	id->plan = free_plan(plan);
 	if (r != 0)
-		conn_tell_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
 }
 
 /* Decides as if the id had the spare already. The spare stays in the pool, also if it may not be used. */
@@ -140,9 +140,9 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
 	/* The QP check comes first: it may take more than this turn, and then all of this is repeated. */
 	if (*ret_suits)
-		r = conn_check_qp(id, plan->device, plan->param.qp_num);
+		r = qpcheck_run(id, plan->device, plan->param.qp_num);
 	if (*ret_suits && r == 0)
-		r = conn_decide(id, /* early= */ false, NULL, NULL, ret_verdict);
+		r = decide_connect(id, /* early= */ false, NULL, NULL, ret_verdict);
 	id->fabric = NULL;
 	return r;
 }
@@ -165,9 +165,9 @@ static int connect_spare(struct id *id, const struct pool_key *key, const struct
 	id->tos = id->route_tos = spare_get_tos(spare);
 	id_own_fabric(id, pool_take(pool, spare));
 	id_set_state(id, ID_ROUTE_RESOLVED);
-	id->untold = true;
-	r = conn_admit(id, &verdict);
-	return r != 0 ? r : conn_connect(id, &plan->param, &plan->local_ece);
+	id->info_pending = true;
+	r = settings_admit(id, &verdict);
+	return r != 0 ? r : conn_connect_planned(id, &plan->param, &plan->local_ece);
 }
 
 static bool make_key(struct pool_key *ret, const struct id *id, const struct sockaddr *src,
@@ -180,8 +180,8 @@ static bool make_key(struct pool_key *ret, const struct id *id, const struct soc
 	return !src || addr_port(src) == 0;
 }
 
-int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		    unsigned timeout_ms, bool route, const struct plan *plan)
+int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		 unsigned timeout_ms, bool route, const struct plan *plan)
 {
 	struct policy_verdict verdict;
 	struct pool_key key;
@@ -206,11 +206,11 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 	/* As in the kernel, an id that is bound keeps its address. */
 	if (id->state == ID_BOUND)
 		src = NULL;
-	r = conn_decide(id, true, src, dst, &verdict);
+	r = decide_connect(id, true, src, dst, &verdict);
 	if (r != 0)
 		return r;
 	if (src && addr_port(src) > 0) {
-		r = id_bind(id, src);
+		r = bind_addr(id, src);
 		if (r != 0)
 			return r;
 		src = NULL;
@@ -232,13 +232,13 @@ int id_resolve_addr(struct id *id, const struct sockaddr *src, const struct sock
 	return 0;
 }
 
-int id_resolve_route(struct id *id, unsigned timeout_ms)
+int resolve_route(struct id *id, unsigned timeout_ms)
 {
 	int r;
 
 	if (id->state != ID_ADDR_RESOLVED)
 		return id_refuse_state(id, "resolve_route");
-	r = id_renew(id);
+	r = renew_rule(id);
 	if (r != 0)
 		return r;
 	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
@@ -249,7 +249,7 @@ int id_resolve_route(struct id *id, unsigned timeout_ms)
 	return 0;
 }
 
-void conn_go_on(struct id *id)
+void resolve_go_on(struct id *id)
 {
 	unsigned timeout_ms = id->route_timeout_ms;
 	int r;
@@ -258,10 +258,10 @@ void conn_go_on(struct id *id)
 		return;
 	id->route_timeout_ms = 0;
 	if (id->state == ID_ADDR_RESOLVED && timeout_ms > 0) {
-		r = id_resolve_route(id, timeout_ms);
+		r = resolve_route(id, timeout_ms);
 		if (r == 0)
 			return;
-		conn_tell_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
+		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
 	}
 	if (id->state == ID_ROUTE_RESOLVED && id->plan)
 		follow_plan(id);

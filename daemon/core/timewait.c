@@ -38,8 +38,10 @@ static uint64_t now_usec(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-void timewaits_init(struct timewaits *timewaits)
+void timewaits_init(struct timewaits *timewaits,
+		    void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept))
 {
+	timewaits->resume = resume;
 	timewaits->n = 0;
 	for (int i = 0; i < TIMEWAIT_BUCKETS; i++)
 		list_init(&timewaits->buckets[i]);
@@ -89,6 +91,7 @@ static void drop_held(struct held *held)
 /* Frees the entry first, because what is resumed may begin to wait for another entry. */
 static void release(struct entry *entry)
 {
+	struct timewaits *timewaits = entry->timewaits;
 	struct list waiting, *l;
 
 	list_init(&waiting);
@@ -109,7 +112,7 @@ static void release(struct entry *entry)
 			param.private_data = data;
 		id->request = TAKE_PTR(held->request);
 		drop_held(held);
-		conn_resume(id, &param, accept);
+		timewaits->resume(id, &param, accept);
 	}
 }
 

@@ -24,11 +24,15 @@ struct core;
 struct id;
 
 struct timewaits {
+	/* Sends the connect or accept of ID that was held back: conn_resume(). */
+	void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept);
 	struct list buckets[TIMEWAIT_BUCKETS]; /* entry.link */
 	unsigned n;
 };
 
-void timewaits_init(struct timewaits *timewaits);
+void timewaits_init(struct timewaits *timewaits,
+		    void (*resume)(struct id *id, const struct rdma_conn_param *param,
+				   bool accept));
 void timewaits_done(struct timewaits *timewaits); /* no connection may be held back any more */
 
 /* The id's connection has ended. Idempotent. */
@@ -41,7 +45,7 @@ void timewait_forget(struct id *id);
 void timewait_move(struct id *from, struct id *to);
 
 /*
- * Checks whether PARAM's QP number has to wait. Returns 1: PARAM is kept until conn_resume() is called with
- * it; 0: it can be sent now; or a negative errno.
+ * Checks whether PARAM's QP number has to wait. Returns 1: PARAM is kept until timewaits.resume is called
+ * with it; 0: it can be sent now; or a negative errno.
  */
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
 
+#include "core/watch.h"
 #include "proto/address.h"
 #include "rpc/convert.h"
 

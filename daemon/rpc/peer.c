@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/id.h"
+#include "core/watch.h"
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"

@@ -2,7 +2,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/group.h"
 #include "core/id.h"
+#include "core/listen.h"
+#include "core/option.h"
+#include "core/resolve.h"
+#include "core/settings.h"
 #include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/call.h"
@@ -95,7 +102,7 @@ static int do_set_option(struct call *call)
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r : id_set_option(id, (int)m->option, m->value);
+	return r != 0 ? r : option_set(id, (int)m->option, m->value);
 }
 
 static int do_bind_addr(struct call *call)
@@ -111,7 +118,7 @@ static int do_bind_addr(struct call *call)
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)
-		r = id_bind(id, (struct sockaddr *)&addr);
+		r = bind_addr(id, (struct sockaddr *)&addr);
 	if (r != 0)
 		return r;
 	reply_id_info(call, id);
@@ -131,7 +138,7 @@ static int do_listen(struct call *call)
 
 	r = get_id(call, m->id, &id);
 	if (r == 0)
-		r = id_listen(id, m->backlog);
+		r = listen_start(id, m->backlog);
 	if (r == 0)
 		reply_id_info(call, id);
 	return r;
@@ -180,9 +187,9 @@ static int do_resolve_addr(struct call *call)
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)
-		r = id_resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				    (struct sockaddr *)&dst, m->timeout_ms, m->route,
-				    m->connect ? &plan : NULL);
+		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
+				 (struct sockaddr *)&dst, m->timeout_ms, m->route,
+				 m->connect ? &plan : NULL);
 	return r;
 }
 
@@ -191,7 +198,7 @@ static int do_resolve_route(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->resolve_route->id, &id);
 
-	return r != 0 ? r : id_resolve_route(id, call->request->resolve_route->timeout_ms);
+	return r != 0 ? r : resolve_route(id, call->request->resolve_route->timeout_ms);
 }
 
 static int do_connect(struct call *call)
@@ -207,7 +214,7 @@ static int do_connect(struct call *call)
 		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 180 : 56);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_connect(id, &param, &ece);
+	return r != 0 ? r : conn_connect(id, &param, &ece);
 }
 
 static int do_accept(struct call *call)
@@ -223,7 +230,7 @@ static int do_accept(struct call *call)
 		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 136 : 196);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_accept(id, &param, &ece);
+	return r != 0 ? r : conn_accept(id, &param, &ece);
 }
 
 static int do_establish(struct call *call)
@@ -231,7 +238,7 @@ static int do_establish(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->establish->id, &id);
 
-	return r != 0 ? r : id_establish(id);
+	return r != 0 ? r : conn_establish(id);
 }
 
 static int do_reject(struct call *call)
@@ -242,7 +249,7 @@ static int do_reject(struct call *call)
 
 	if (r == 0 && m->private_data.len > (id_is_datagram(id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
 		r = bad_request(call, "too much private data for a reject");
-	return r != 0 ? r : id_reject(id, m->private_data.data, m->private_data.len, m->ece);
+	return r != 0 ? r : conn_reject(id, m->private_data.data, m->private_data.len, m->ece);
 }
 
 static int do_notify(struct call *call)
@@ -251,7 +258,7 @@ static int do_notify(struct call *call)
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r : id_notify(id, (enum ibv_event_type)m->event);
+	return r != 0 ? r : conn_notify(id, (enum ibv_event_type)m->event);
 }
 
 static int do_get_option(struct call *call)
@@ -263,7 +270,7 @@ static int do_get_option(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0)
-		r = id_get_option(id, (int)m->option, &value);
+		r = option_get(id, (int)m->option, &value);
 	if (r != 0)
 		return r;
 	rdmabroker__get_option_result__init(result);
@@ -284,7 +291,7 @@ static int do_join_multicast(struct call *call)
 		wrong = "the join flags are neither full member (1) nor send only (2)";
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_join(id, (struct sockaddr *)&addr, m->join_flags);
+	return r != 0 ? r : group_join(id, (struct sockaddr *)&addr, m->join_flags);
 }
 
 static int do_leave_multicast(struct call *call)
@@ -297,7 +304,7 @@ static int do_leave_multicast(struct call *call)
 
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : id_leave(id, (struct sockaddr *)&addr);
+	return r != 0 ? r : group_leave(id, (struct sockaddr *)&addr);
 }
 
 static int do_export_id(struct call *call)
@@ -333,15 +340,15 @@ static int do_import_id(struct call *call)
 	result->port_space = id->ps;
 	out_id_info(&call->space.info, id);
 	result->info = &call->space.info.info;
-	if (id_get_caps(id))
-		result->caps = out_caps(&call->space.caps, id_get_caps(id));
+	if (settings_get_caps(id))
+		result->caps = out_caps(&call->space.caps, settings_get_caps(id));
 	if (id->request) {
 		result->request = true;
 		out_conn_param(&call->space.conn, &id->request->conn);
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
 		/* Without the attributes the client requests them when it needs them. */
-		if (listener_fill_request(id, &event) == 0) {
+		if (listen_fill_request(id, &event) == 0) {
 			result->init = reply_qp_attr(&call->space.init, &event.init);
 			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
 			result->rts = reply_qp_attr(&call->space.rts, &event.rts);
@@ -356,7 +363,7 @@ static int do_disconnect(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->disconnect->id, &id);
 
-	return r != 0 ? r : id_disconnect(id);
+	return r != 0 ? r : conn_disconnect(id);
 }
 
 static int do_init_qp_attr(struct call *call)

@@ -3,6 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/listen.h"
+#include "core/resolve.h"
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
@@ -16,8 +20,8 @@ static struct id *listen_with(unsigned backlog)
 
 	if (backlog > 0)
 		core->settings.backlog = 1;
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", ++port)), 0);
-	ck_assert_int_eq(id_listen(id, backlog), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port)), 0);
+	ck_assert_int_eq(listen_start(id, backlog), 0);
 	return id;
 }
 
@@ -36,7 +40,7 @@ static struct id *ask(void)
 	client.n = 0;
 	n = server.n = 0;
 	p.qp_num = next_handle;
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
 	if (server.n > n) {
 		ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -66,7 +70,7 @@ static void accept_one(struct id *request)
 	struct rdma_conn_param p = param("");
 
 	p.qp_num = 10000 + next_handle;
-	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
 }
 
 /* Programs listen with 1 and mean it for the kernel, which makes peers wait: they are not rejected for that. */
@@ -75,8 +79,8 @@ START_TEST(the_default_is_the_least)
 	struct id *id = make(&server, 1), *requests[4];
 
 	core->settings.backlog = 4;
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", ++port)), 0);
-	ck_assert_int_eq(id_listen(id, 1), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port)), 0);
+	ck_assert_int_eq(listen_start(id, 1), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, port), 1);
 	fill(requests, 4);
 }
@@ -93,7 +97,7 @@ START_TEST(past_it_they_are_told_busy)
 	more = ask();
 	ck_assert_ptr_nonnull(more);
 	ck_assert_ptr_null(ask());
-	ck_assert_int_eq(id_reject(more, NULL, 0, false), 0);
+	ck_assert_int_eq(conn_reject(more, NULL, 0, false), 0);
 	ck_assert_ptr_nonnull(ask());
 	ck_assert_ptr_null(ask());
 	id_free(requests[1]);
@@ -250,7 +254,7 @@ START_TEST(a_listener_that_moves)
 		active = pair_resolve(next_handle++, port);
 		client.n = 0;
 		p.qp_num = next_handle;
-		ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+		ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 		pair_expect(&client, 0,
 			    i < 2 ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_CONNECT_REQUEST,
 			    i < 2 ? 28 : 0);
@@ -273,14 +277,14 @@ START_TEST(a_flood)
 	for (uint32_t i = 1; i <= N; i++) {
 		id = make(&client, i);
 		ck_assert_int_eq(
-			id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, NULL), 0);
+			resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, NULL), 0);
 	}
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	for (uint32_t i = 1; i <= N; i++) {
 		ck_assert_int_eq(session_get_id(client.session, i, &id), 0);
 		p.qp_num = i;
-		ck_assert_int_eq(id_connect(id, &p, NULL), 0);
+		ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
 	}
 	run_loop();
 	ck_assert_uint_eq(server.n, MAX);

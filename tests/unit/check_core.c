@@ -6,6 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/listen.h"
+#include "core/option.h"
+#include "core/resolve.h"
 #include "proto/status.h"
 #include "tests/unit/pair.h"
 #include "util/diag.h"
@@ -19,15 +24,15 @@ START_TEST(a_connection_from_end_to_end)
 	struct id *active, *passive;
 
 	establish(&active, &passive);
-	ck_assert_int_eq(id_disconnect(active), 0);
+	ck_assert_int_eq(conn_disconnect(active), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
 	/* What came was answered, whoever had asked. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
-	ck_assert_int_eq(id_disconnect(passive), 0);
-	ck_assert_int_eq(id_disconnect(active), 0);
+	ck_assert_int_eq(conn_disconnect(passive), 0);
+	ck_assert_int_eq(conn_disconnect(active), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 }
 END_TEST
@@ -76,16 +81,16 @@ START_TEST(verbs_and_states)
 				continue;
 			id_set_state(id, (enum id_state)state);
 			client.session->failure.error = 0;
-			r = v == 0 ? id_bind(id, pair_addr("10.9.0.1", 5000)) :
-			    v == 1 ? id_listen(id, 1) :
-			    v == 2 ? id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
-						     NULL) :
-			    v == 3 ? id_resolve_route(id, 1) :
-			    v == 4 ? id_connect(id, &p, NULL) :
-			    v == 5 ? id_accept(id, &p, NULL) :
-			    v == 6 ? id_establish(id) :
-			    v == 7 ? id_reject(id, NULL, 0, false) :
-				     id_disconnect(id);
+			r = v == 0 ? bind_addr(id, pair_addr("10.9.0.1", 5000)) :
+			    v == 1 ? listen_start(id, 1) :
+			    v == 2 ? resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
+						  NULL) :
+			    v == 3 ? resolve_route(id, 1) :
+			    v == 4 ? conn_connect(id, &p, NULL) :
+			    v == 5 ? conn_accept(id, &p, NULL) :
+			    v == 6 ? conn_establish(id) :
+			    v == 7 ? conn_reject(id, NULL, 0, false) :
+				     conn_disconnect(id);
 			ck_assert_msg(r == STATUS_BAD_STATE, "%s while %s: %d", table[v].verb,
 				      id_state_to_string((enum id_state)state), r);
 			ck_assert_int_eq(client.session->failure.error, EINVAL);
@@ -108,12 +113,12 @@ START_TEST(a_rejects_words_reach_the_peer)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
-	ck_assert_int_eq(id_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(conn_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(request->state, ID_REQUEST);
-	ck_assert_int_eq(id_reject(request, "go away", 7, false), 0);
+	ck_assert_int_eq(conn_reject(request, "go away", 7, false), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_mem_eq(client.events[n].data, "go away", 7);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -132,7 +137,7 @@ START_TEST(policy_rejects_a_request)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(server.n, 0);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
@@ -153,7 +158,7 @@ START_TEST(no_rule_is_a_reject_of_its_own)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
@@ -170,14 +175,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* Certain at once, before anything goes out: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL),
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL),
 			 STATUS_DENIED);
 	ck_assert_int_eq(client.session->failure.error, EACCES);
 	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* Only when the device is known: */
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -193,15 +198,14 @@ START_TEST(tos_by_policy)
 			"allow accept dscp af31\n");
 	pair_start_listening(7471);
 	id = make(&client, 2);
-	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 256), STATUS_BAD_REQUEST);
-	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_TOS, 200), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL),
-			 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 256), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(id->tos, 32);
 	active = pair_resolve(1, 7471);
 	ck_assert_int_eq(active->tos, -1);
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_int_eq(server.events[0].traffic_class, 26 << 2);
 }
@@ -214,29 +218,29 @@ START_TEST(reuseaddr_by_policy)
 	pair_set_policy("allow session\nallow listen port 9000\nallow connect reuseaddr yes\n");
 	a = make(&client, 1);
 	b = make(&client, 2);
-	ck_assert_int_eq(id_bind(a, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_bind(b, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000)), 0);
 	/* Not where the program may want to listen: */
 	c = make(&client, 3);
-	ck_assert_int_eq(id_bind(c, pair_addr("10.9.0.1", 9000)), 0);
+	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000)), 0);
 	ck_assert(!c->reuseaddr);
-	ck_assert_int_eq(id_listen(c, 1), 0);
-	ck_assert_int_eq(id_listen(a, 1), STATUS_BAD_STATE);
+	ck_assert_int_eq(listen_start(c, 1), 0);
+	ck_assert_int_eq(listen_start(a, 1), STATUS_BAD_STATE);
 	ck_assert_int_eq(client.session->failure.error, EINVAL);
 
 	pair_set_policy("allow session\nallow listen\nallow connect reuseaddr client\n");
 	d = make(&client, 4);
-	ck_assert_int_eq(id_bind(d, pair_addr("10.9.0.1", 5000)), STATUS_FABRIC);
+	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000)), STATUS_FABRIC);
 	ck_assert_int_eq(client.session->failure.error, EADDRINUSE);
-	ck_assert_int_eq(id_set_option(d, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(d, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_listen(d, 1), STATUS_BAD_STATE);
+	ck_assert_int_eq(option_set(d, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(listen_start(d, 1), STATUS_BAD_STATE);
 	ck_assert_int_eq(client.session->failure.error, EINVAL);
 
 	pair_set_policy("allow session\nallow listen\nallow connect\n");
 	a = make(&client, 5);
-	ck_assert_int_eq(id_set_option(a, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(a, pair_addr("10.9.0.1", 6000)), STATUS_DENIED);
+	ck_assert_int_eq(option_set(a, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 6000)), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "REUSEADDR"));
 	ck_assert_str_eq(client.session->failure.rule, "test.rules:3");
 }
@@ -251,12 +255,12 @@ START_TEST(reuseaddr_is_decided_again)
 			"allow connect peer 10.9.0.0/24 reuseaddr client\n"
 			"allow connect peer 10.8.0.0/24\n");
 	id = make(&client, 1);
-	ck_assert_int_eq(id_set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
@@ -267,21 +271,18 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
 	id->resolve_until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -292,11 +293,11 @@ START_TEST(privileged_ports_need_a_rule_that_names_them)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 443)), STATUS_DENIED);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443)), STATUS_DENIED);
 	ck_assert_int_eq(client.session->failure.error, EACCES);
 	pair_set_policy("allow session\nallow listen port 443\nallow any\n");
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 80)), STATUS_DENIED);
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 443)), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 80)), STATUS_DENIED);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443)), 0);
 }
 END_TEST
 
@@ -305,7 +306,7 @@ START_TEST(binding_needs_a_purpose)
 	struct id *id = make(&client, 1);
 
 	pair_set_policy("allow session\nallow device\n");
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), STATUS_DENIED);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), STATUS_DENIED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_BIND), 0);
 }
 END_TEST
@@ -317,16 +318,16 @@ START_TEST(backlog)
 	pair_set_policy("allow session\nallow listen port 4421 backlog 2048\n"
 			"allow listen port 1-5000 backlog 16\nallow listen\n");
 	id = make(&server, 1);
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 4420)), 0);
-	ck_assert_int_eq(id_listen(id, 512), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4420)), 0);
+	ck_assert_int_eq(listen_start(id, 512), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4420), 16);
 	id = make(&server, 2);
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 4421)), 0);
-	ck_assert_int_eq(id_listen(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4421)), 0);
+	ck_assert_int_eq(listen_start(id, 0), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4421), 2048);
 	id = make(&server, 3);
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 6000)), 0);
-	ck_assert_int_eq(id_listen(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 6000)), 0);
+	ck_assert_int_eq(listen_start(id, 0), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 6000), 128);
 }
 END_TEST
@@ -340,22 +341,22 @@ START_TEST(a_strangers_qp)
 	active = pair_resolve(1, 7471);
 	fake_estrange_qp(core->fabric, STRANGER);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_NOT_OWNER);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_NOT_OWNER);
 	ck_assert_int_eq(client.session->failure.error, EPERM);
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
 	/* If nobody can say whose it is, it is nobody's: */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
-	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_NOT_OWNER);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_NOT_OWNER);
 	ck_assert_int_eq(server.session->failure.error, EPERM);
 	p.qp_num = QPN;
-	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
 }
 END_TEST
 
@@ -390,7 +391,7 @@ START_TEST(requests_past_the_limit_are_told_busy)
 	active = pair_resolve(1, 7471);
 	n = client.n;
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
@@ -455,41 +456,41 @@ START_TEST(calls_that_fail)
 	ck_assert_uint_eq(core->n_ids, 0);
 	listener = make(&server, 1);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
-	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
+	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
 	ck_assert_int_eq(server.session->failure.error, EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "or the port is taken"));
 	fake_fail_next(core->fabric, FAKE_BIND, -ENODEV);
-	ck_assert_int_eq(id_bind(listener, pair_addr("127.0.0.1", 7471)), STATUS_FABRIC);
+	ck_assert_int_eq(bind_addr(listener, pair_addr("127.0.0.1", 7471)), STATUS_FABRIC);
 	ck_assert_int_eq(server.session->failure.error, ENODEV);
 	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "the loopback address"));
-	ck_assert_int_eq(id_bind(listener, pair_addr("10.9.0.1", 7471)), 0);
+	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471)), 0);
 	fake_fail_next(core->fabric, FAKE_LISTEN, -EADDRINUSE);
-	ck_assert_int_eq(id_listen(listener, 0), STATUS_FABRIC);
-	ck_assert_int_eq(id_listen(listener, 0), 0);
+	ck_assert_int_eq(listen_start(listener, 0), STATUS_FABRIC);
+	ck_assert_int_eq(listen_start(listener, 0), 0);
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
 			 STATUS_FABRIC);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
 			 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
 			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
-	ck_assert_int_eq(id_resolve_route(active, 1), STATUS_FABRIC);
-	ck_assert_int_eq(id_resolve_route(active, 1), 0);
+	ck_assert_int_eq(resolve_route(active, 1), STATUS_FABRIC);
+	ck_assert_int_eq(resolve_route(active, 1), 0);
 	pair_expect(&client, 2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_CONNECT, -EIO);
-	ck_assert_int_eq(id_connect(active, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
 	fake_fail_next(core->fabric, FAKE_ACCEPT, -EIO);
-	ck_assert_int_eq(id_accept(request, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_FABRIC);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -501,7 +502,7 @@ START_TEST(events_out_of_place)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ESTABLISHED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_CHANGE, 0);
@@ -510,7 +511,7 @@ START_TEST(events_out_of_place)
 	ck_assert_uint_eq(core->n_connections, 0);
 
 	/* Nothing is decided over a listener as if it wanted to connect. */
-	ck_assert_int_eq(id_listen(id, 1), 0);
+	ck_assert_int_eq(listen_start(id, 1), 0);
 	pair_set_policy("allow session\nallow listen\n");
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pair_expect(&client, 3, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -524,7 +525,7 @@ START_TEST(a_listener_goes_with_requests_under_way)
 	struct id *listener = pair_start_listening(7471), *active = pair_resolve(1, 7471);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	id_free(listener);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(core->n_ids, 1);

@@ -3,6 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/listen.h"
+#include "core/resolve.h"
+#include "core/settings.h"
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
@@ -60,17 +65,17 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_IDLE)
 		return id;
 	if (state == ID_BOUND || state == ID_LISTENING || state >= ID_CONNECTING)
-		ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", port)), 0);
+		ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port)), 0);
 	if (state == ID_LISTENING || state >= ID_CONNECTING)
-		ck_assert_int_eq(id_listen(id, 0), 0);
+		ck_assert_int_eq(listen_start(id, 0), 0);
 	if (state == ID_BOUND || state == ID_LISTENING)
 		return id;
 
 	active = make(&server, handle++);
 	if (state == ID_ADDR_QUERY)
 		fake_hold_events(core->fabric, true);
-	ck_assert_int_eq(id_resolve_addr(active, NULL, pair_addr("10.9.0.1", port), 100,
-					 state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", port), 100,
+				      state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL),
 			 0);
 	run_loop();
 	if (state <= ID_ROUTE_RESOLVED)
@@ -78,7 +83,7 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_CONNECTING && !passive)
 		fake_hold_events(core->fabric, true);
 	p.qp_num = handle; /* none of those that are in time wait */
-	ck_assert_int_eq(id_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
 	if (state == ID_CONNECTING)
 		return active;
@@ -88,15 +93,15 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_REQUEST)
 		return request;
 	p.qp_num = 1000 + handle;
-	ck_assert_int_eq(id_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
 	run_loop();
 	if (state == ID_ACCEPTED || state == ID_RESPONDED)
 		return passive ? request : active;
-	ck_assert_int_eq(id_establish(active), 0);
+	ck_assert_int_eq(conn_establish(active), 0);
 	run_loop();
 	ck_assert_int_eq(active->state, ID_ESTABLISHED);
 	if (state == ID_FAILED) {
-		ck_assert_int_eq(id_disconnect(active), 0);
+		ck_assert_int_eq(conn_disconnect(active), 0);
 		run_loop();
 	}
 	return passive ? request : active;
@@ -374,16 +379,16 @@ START_TEST(a_request_for_a_worker)
 	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
 	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
-	ck_assert_int_eq(id_get_caps(moved)->initiator_depth, 4);
+	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
 	/* As many as may wait for him. */
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(to->failure.text, "pending 1"));
 	ck_assert_int_eq(session_get_id(to, SESSION_FIRST_REQUEST, &moved), 0);
-	ck_assert_int_eq(id_accept(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(moved, &p, NULL), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 0);
 	ck_assert_int_eq(hand_over(request, &moved), 0);
-	ck_assert_int_eq(id_accept(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(moved, &p, NULL), 0);
 	run_loop();
 }
 END_TEST
@@ -397,13 +402,13 @@ START_TEST(a_route_of_another_traffic_class)
 	id = reach(ID_ROUTE_RESOLVED, false);
 	pair_set_policy("allow any user 1000\nallow connect user 2000 tos 104\n");
 	ck_assert_int_eq(hand_over(id, &moved), 0);
-	ck_assert_int_eq(id_connect(moved, &p, NULL), STATUS_BAD_STATE);
+	ck_assert_int_eq(conn_connect(moved, &p, NULL), STATUS_BAD_STATE);
 	ck_assert_int_eq(to->failure.error, ESTALE);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
 	ck_assert_int_eq(moved->tos, 104);
-	ck_assert_int_eq(id_resolve_route(moved, 100), 0);
+	ck_assert_int_eq(resolve_route(moved, 100), 0);
 	run_loop();
-	ck_assert_int_eq(id_connect(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(moved, &p, NULL), 0);
 	run_loop();
 	/* Where a setting cannot be set the next step finds that out, and nobody's rule is in force till then. */
 	resolved = reach(ID_ADDR_RESOLVED, false);
@@ -411,7 +416,7 @@ START_TEST(a_route_of_another_traffic_class)
 	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
 	ck_assert_ptr_null(moved->rule);
-	ck_assert_int_eq(id_resolve_route(moved, 100), 0);
+	ck_assert_int_eq(resolve_route(moved, 100), 0);
 	ck_assert_int_eq(moved->ack_timeout, 14);
 	run_loop();
 }
@@ -423,11 +428,11 @@ START_TEST(what_it_is_bound_to)
 
 	/* Nobody has a port below 1024 by taking over what is bound to it, or listens there. */
 	pair_set_policy("allow any user 1000 port 1-1023\nallow any user 1000 reuseaddr yes\n");
-	ck_assert_int_eq(id_bind(bound, pair_addr("10.9.0.1", 443)), 0);
+	ck_assert_int_eq(bind_addr(bound, pair_addr("10.9.0.1", 443)), 0);
 	pair_set_policy("allow listen user 1000 port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
-	ck_assert_int_eq(id_listen(bound, 0), 0);
+	ck_assert_int_eq(listen_start(bound, 0), 0);
 	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
@@ -435,8 +440,8 @@ START_TEST(what_it_is_bound_to)
 
 	/* Nor shares a source port by it. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
-	ck_assert_int_eq(
-		id_resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL),
+			 0);
 	run_loop();
 	ck_assert(shared->reuseaddr);
 	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/conn.h"
 #include "core/id.h"
 #include "core/session.h"
 #include "tests/unit/program.h"
@@ -475,7 +476,7 @@ static void do_connect_and_drain(void *arg)
 
 	(void)arg;
 	ck_assert_int_eq(session_get_id(session, 1, &id), 0);
-	ck_assert_int_eq(id_connect(id, &param, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &param, NULL), 0);
 	harness.core->draining = true;
 }
 

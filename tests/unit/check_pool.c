@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/conn.h"
 #include "core/pool.h"
+#include "core/resolve.h"
 #include "tests/unit/pair.h"
 
 /* Connecting in one go with resolving, and the spare ids that are there for it. */
@@ -59,7 +61,7 @@ static int connect_with(const struct plan *plan, uint32_t handle, const struct s
 	int r;
 
 	ck_assert_int_eq(id_new(&id, client.session, handle, RDMA_PS_TCP, /* bare= */ true), 0);
-	r = id_resolve_addr(id, src, dst, 100, /* route= */ true, plan);
+	r = resolve_addr(id, src, dst, 100, /* route= */ true, plan);
 	if (r != 0)
 		id = id_free(id);
 	if (ret)
@@ -91,7 +93,7 @@ static void accept_last(void)
 	ck_assert_int_eq(server.events[server.n - 1].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	ck_assert_mem_eq(server.events[server.n - 1].data, "hi", 2);
 	ck_assert_int_eq(session_get_id(server.session, handle, &passive), 0);
-	ck_assert_int_eq(id_accept(passive, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(passive, &p, NULL), 0);
 }
 
 START_TEST(the_first_resolves_the_second_does_not)
@@ -110,7 +112,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert(client.events[0].with_info);
-	ck_assert_int_eq(id_establish(id), 0);
+	ck_assert_int_eq(conn_establish(id), 0);
 	ck_assert_uint_eq(counts().n_missed, 1);
 	ck_assert_uint_eq(counts().n_ready, 1);
 
@@ -125,7 +127,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 	pair_expect(&client, 1, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 2);
 	ck_assert(client.events[1].with_info);
-	ck_assert_int_eq(id_establish(id), 0);
+	ck_assert_int_eq(conn_establish(id), 0);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ESTABLISHED);
 	ck_assert_uint_eq(core->n_connections, 4);

@@ -4,6 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/listen.h"
+#include "core/resolve.h"
 #include "tests/unit/pair.h"
 #include "util/diag.h"
 
@@ -135,8 +139,8 @@ struct id *pair_start_listening(uint16_t port)
 {
 	struct id *id = make(&server, 1);
 
-	ck_assert_int_eq(id_bind(id, pair_addr("10.9.0.1", port)), 0);
-	ck_assert_int_eq(id_listen(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port)), 0);
+	ck_assert_int_eq(listen_start(id, 0), 0);
 	ck_assert_int_eq(id->state, ID_LISTENING);
 	return id;
 }
@@ -146,10 +150,9 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(id_resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	ck_assert_int_eq(id_resolve_route(id, 100), 0);
+	ck_assert_int_eq(resolve_route(id, 100), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return id;
 }
@@ -171,16 +174,16 @@ void establish(struct id **ret_active, struct id **ret_passive)
 	pair_start_listening(7471);
 	*ret_active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(id_connect(*ret_active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(*ret_active, &p, NULL), 0);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_mem_eq(server.events[0].data, "hello", 5);
 	ck_assert_uint_eq(server.events[0].id, 1);
 	ck_assert_uint_ge(server.events[0].request, SESSION_FIRST_REQUEST);
 	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, ret_passive), 0);
-	ck_assert_int_eq(id_accept(*ret_passive, &q, NULL), 0);
+	ck_assert_int_eq(conn_accept(*ret_passive, &q, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_mem_eq(client.events[n].data, "welcome", 7);
-	ck_assert_int_eq(id_establish(*ret_active), 0);
+	ck_assert_int_eq(conn_establish(*ret_active), 0);
 	pair_expect(&server, 1, RDMA_CM_EVENT_ESTABLISHED, 0);
 	ck_assert_uint_eq(core->n_connections, 2);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/decide.h"
+#include "core/dispatch.h"
+#include "core/group.h"
+#include "core/id.h"
+#include "core/listen.h"
+#include "core/notify.h"
+#include "core/resolve.h"
+#include "core/settings.h"
+#include "core/timewait.h"
+#include "util/log.h"
+#include "util/util.h"
+
+#define IN(state) (1u << (state))
+
+/* The state changes that events cause. */
+static const struct {
+	enum rdma_cm_event_type event;
+	unsigned from;
+	enum id_state to;
+} moves[] = {
+	{ RDMA_CM_EVENT_ADDR_RESOLVED, IN(ID_ADDR_QUERY), ID_ADDR_RESOLVED },
+	{ RDMA_CM_EVENT_ADDR_ERROR, IN(ID_ADDR_QUERY), ID_BOUND },
+	{ RDMA_CM_EVENT_ROUTE_RESOLVED, IN(ID_ROUTE_QUERY), ID_ROUTE_RESOLVED },
+	{ RDMA_CM_EVENT_ROUTE_ERROR, IN(ID_ROUTE_QUERY), ID_ADDR_RESOLVED },
+	{ RDMA_CM_EVENT_CONNECT_RESPONSE, IN(ID_CONNECTING), ID_RESPONDED },
+	{ RDMA_CM_EVENT_ESTABLISHED, IN(ID_ACCEPTED) | IN(ID_CONNECTING) | IN(ID_RESPONDED),
+	  ID_ESTABLISHED },
+	{ RDMA_CM_EVENT_REJECTED, IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED),
+	  ID_FAILED },
+	{ RDMA_CM_EVENT_UNREACHABLE, IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED),
+	  ID_FAILED },
+	{ RDMA_CM_EVENT_CONNECT_ERROR,
+	  IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_REQUEST), ID_FAILED },
+	{ RDMA_CM_EVENT_DISCONNECTED,
+	  IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_ACCEPTED) | IN(ID_RESPONDED),
+	  ID_DISCONNECTED },
+	{ RDMA_CM_EVENT_DEVICE_REMOVAL, ~(IN(ID_MOVED) | IN(ID_REVOKED)), ID_REMOVED },
+};
+
+static bool change_state(struct id *id, enum rdma_cm_event_type type)
+{
+	for (size_t i = 0; i < ELEMENTS_OF(moves); i++)
+		if (moves[i].event == type && (moves[i].from & IN(id->state))) {
+			id_set_state(id, moves[i].to);
+			return true;
+		}
+	return false;
+}
+
+void dispatch_event(void *userdata, struct fabric_event *event)
+{
+	struct id *id = userdata;
+	struct session_event out = {
+		.fabric = event,
+		.type = event->type,
+		.status = event->status,
+	};
+	struct policy_verdict verdict;
+	bool moved, asked;
+	int r = 0;
+
+	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		if (id && id->state == ID_LISTENING && !id->session->ending)
+			listen_on_request(id, event);
+		else
+			fabric_id_free(event->request);
+		return;
+	}
+	if (!id)
+		return;
+	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && resolve_again(id, event->status))
+		return;
+
+	asked = id->state == ID_DISCONNECTING;
+	moved = change_state(id, event->type);
+	/* Reply to the peer's disconnect here, so that the reply does not depend on the client. */
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && !asked)
+		fabric_id_disconnect(id->fabric);
+	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
+	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
+		log_debug("Session %llu, id %u: %s while %s.",
+			  (unsigned long long)id->session->number, id->handle,
+			  rdma_event_str(event->type), id_state_to_string(id->state));
+
+	if (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT)
+		timewait_exit(id);
+	if (event->join)
+		out.group = group_addr(event->join);
+
+	/* An event that did not change the state is only passed on. */
+	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
+		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict);
+		if (r == 0)
+			r = settings_admit(id, &verdict);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		out.caps = settings_get_caps(id);
+		out.with_info = true;
+		out.quiet = id->info_pending = r == 0 && resolve_keeps_plan(id, &out.init.attr);
+	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+		out.quiet = id->plan != NULL;
+	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
+		if (r == 0)
+			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
+	}
+
+	/*
+	 * The step has failed in the broker: send the client the event that the kernel would have sent for a
+	 * failure.
+	 */
+	if (r != 0) {
+		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
+
+		id_set_state(id, resolving ? ID_BOUND : ID_FAILED);
+		out.type = resolving ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_CONNECT_ERROR;
+		out.status = r < 0 ? r : -id->session->failure.error;
+		out.failure = r < 0 ? NULL : &id->session->failure;
+	}
+	notify_event(id, &out);
+	/*
+	 * A disconnect that was requested before the connection existed had no effect. Then this event is the
+	 * peer's disconnect, which needs a reply.
+	 */
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
+		fabric_id_disconnect(id->fabric);
+	resolve_go_on(id);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Multicast groups; for the verbs' results see bind.h. */
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct fabric_join;
+struct id;
+
+int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags);
+int group_leave(struct id *id, const struct sockaddr *addr);
+void group_leave_all(struct id *id);
+void group_enforce(struct id *id); /* leaves those that policy no longer allows */
+const struct sockaddr *group_addr(const struct fabric_join *join);

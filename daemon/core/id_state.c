@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "core/id.h"
+#include "core/id_state.h"
+#include "core/listener.h"
+#include "core/pool.h"
+#include "core/timewait.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+static const char *const state_names[_ID_STATE_MAX] = {
+	[ID_IDLE] = "idle",
+	[ID_BOUND] = "bound",
+	[ID_LISTENING] = "listening",
+	[ID_ADDR_QUERY] = "resolving the address",
+	[ID_ADDR_RESOLVED] = "address resolved",
+	[ID_ROUTE_QUERY] = "resolving the route",
+	[ID_ROUTE_RESOLVED] = "route resolved",
+	[ID_CONNECTING] = "connecting",
+	[ID_RESPONDED] = "waiting to be established",
+	[ID_REQUEST] = "a request to be answered",
+	[ID_ACCEPTED] = "accepted",
+	[ID_ESTABLISHED] = "established",
+	[ID_DISCONNECTING] = "disconnecting",
+	[ID_DISCONNECTED] = "disconnected",
+	[ID_FAILED] = "failed",
+	[ID_REMOVED] = "without its device",
+	[ID_MOVED] = "another session's",
+	[ID_REVOKED] = "taken away by policy or an admin",
+};
+
+static const char *const state_words[_ID_STATE_MAX] = {
+	[ID_IDLE] = "idle",
+	[ID_BOUND] = "bound",
+	[ID_LISTENING] = "listening",
+	[ID_ADDR_QUERY] = "resolving-addr",
+	[ID_ADDR_RESOLVED] = "addr-resolved",
+	[ID_ROUTE_QUERY] = "resolving-route",
+	[ID_ROUTE_RESOLVED] = "route-resolved",
+	[ID_CONNECTING] = "connecting",
+	[ID_RESPONDED] = "responded",
+	[ID_REQUEST] = "request",
+	[ID_ACCEPTED] = "accepted",
+	[ID_ESTABLISHED] = "established",
+	[ID_DISCONNECTING] = "disconnecting",
+	[ID_DISCONNECTED] = "disconnected",
+	[ID_FAILED] = "failed",
+	[ID_REMOVED] = "removed",
+	[ID_MOVED] = "moved",
+	[ID_REVOKED] = "revoked",
+};
+
+static const char *const event_words[METRICS_N_EVENTS] = {
+	"addr-resolved",   "addr-error",       "route-resolved", "route-error",
+	"connect-request", "connect-response", "connect-error",  "unreachable",
+	"rejected",        "established",      "disconnected",   "device-removal",
+	"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
+};
+
+const char *id_state_to_string(enum id_state state)
+{
+	return state_names[state];
+}
+
+const char *id_state_to_word(enum id_state state)
+{
+	return state_words[state];
+}
+
+const char *id_event_to_word(enum rdma_cm_event_type type)
+{
+	return (unsigned)type < METRICS_N_EVENTS ? event_words[type] : NULL;
+}
+
+/* The state changes that complete a measured step of a connection. */
+static const struct {
+	enum id_state from, to;
+	enum phase phase;
+} phases[] = {
+	{ ID_ADDR_QUERY, ID_ADDR_RESOLVED, PHASE_RESOLVE_ADDR },
+	{ ID_ROUTE_QUERY, ID_ROUTE_RESOLVED, PHASE_RESOLVE_ROUTE },
+	{ ID_CONNECTING, ID_RESPONDED, PHASE_CONNECT },
+	{ ID_CONNECTING, ID_ESTABLISHED, PHASE_CONNECT },
+	{ ID_REQUEST, ID_ACCEPTED, PHASE_ACCEPT },
+	{ ID_RESPONDED, ID_ESTABLISHED, PHASE_ESTABLISH },
+	{ ID_ACCEPTED, ID_ESTABLISHED, PHASE_ESTABLISH },
+	{ ID_DISCONNECTING, ID_DISCONNECTED, PHASE_DISCONNECT },
+};
+
+static void measure(struct id *id, enum id_state to)
+{
+	struct metrics *metrics = &id->session->core->metrics;
+	uint64_t now = clock_ns();
+
+	for (size_t i = 0; i < ELEMENTS_OF(phases); i++)
+		if (phases[i].from == id->state && phases[i].to == to)
+			histogram_observe(&metrics->phases[phases[i].phase],
+					  now - id->state_since_ns);
+	id->state_since_ns = now;
+}
+
+/* A datagram id in ACCEPTED has answered a look-up: no handshake follows. */
+static bool is_handshake(const struct id *id)
+{
+	return id->state == ID_CONNECTING || id->state == ID_RESPONDED ||
+	       (id->state == ID_ACCEPTED && !id_is_datagram(id));
+}
+
+void id_set_state(struct id *id, enum id_state state)
+{
+	struct core *core = id->session->core;
+
+	core->n_listeners -= id->state == ID_LISTENING;
+	core->n_connections -= id->state == ID_ESTABLISHED && !id_is_datagram(id);
+	core->n_handshakes -= is_handshake(id);
+	measure(id, state);
+	id->state = state;
+	core->n_handshakes += is_handshake(id);
+	if (core->n_handshakes == 0)
+		pool_on_quiet(core->pool);
+	core->n_listeners += id->state == ID_LISTENING;
+	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
+	if (state == ID_DISCONNECTED)
+		timewait_enter(id);
+	if (state != ID_REQUEST) {
+		admitted_answered(&id->admitted);
+		listener_answered(id);
+		free(id->request);
+		id->request = NULL;
+	}
+	if (state == ID_DISCONNECTED || state == ID_FAILED || state == ID_REMOVED)
+		admitted_done(&id->admitted);
+}
+
+int id_refuse_state(struct id *id, const char *verb)
+{
+	return failure_set(&id->session->failure, STATUS_BAD_STATE, "%s: id %u is %s", verb,
+			   id->handle, state_names[id->state]);
+}

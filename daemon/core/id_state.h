@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The states of an id:
+ *
+ *            bind              listen
+ *   IDLE ───────────> BOUND ───────────> LISTENING ──CONNECT_REQUEST──> (a new id in REQUEST)
+ *     │ resolve_addr    │ ^
+ *     └───> ADDR_QUERY <┘ │ADDR_ERROR
+ *               │   └─────┘
+ *               v ADDR_RESOLVED
+ *          ADDR_RESOLVED ──resolve_route──> ROUTE_QUERY ──ROUTE_RESOLVED──> ROUTE_RESOLVED
+ *               ^─────────ROUTE_ERROR────────────┘                                │ connect
+ *                                                                                 v
+ *   REQUEST ──accept──> ACCEPTED                  RESPONDED <─CONNECT_RESPONSE─ CONNECTING
+ *      │ reject             │ ESTABLISHED             │ establish                 │
+ *      │                    └──────> ESTABLISHED <────┘                           │
+ *      │                       disconnect │ └──────DISCONNECTED────┐              │
+ *      │                                  v                        v              │
+ *      │                           DISCONNECTING ─DISCONNECTED─> DISCONNECTED     │
+ *      v                                                                          │
+ *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
+ *
+ *   any state ──DEVICE_REMOVAL──> REMOVED, any state ──taken over by another session──> MOVED,
+ *   LISTENING ──not allowed by a new policy──> REVOKED,
+ *   IDLE, BOUND, LISTENING, ADDR_QUERY ──ended by an admin──> REVOKED.
+ *   An id that is REMOVED, MOVED or REVOKED can only be destroyed.
+ *
+ *   For a datagram id CONNECTING is a service look-up, and ACCEPTED means that a look-up was answered. There is no
+ *   handshake: CONNECTING ──ESTABLISHED──> ESTABLISHED.
+ *
+ * A client's request that the state does not allow is refused and leaves the id unchanged. An event that this
+ * diagram does not show for the state is passed on to the client, but does not change the state (dispatch.c).
+ */
+
+#include <rdma/rdma_cma.h>
+
+struct id;
+
+enum id_state {
+	ID_IDLE, /* created, has no address */
+	ID_BOUND, /* has a local address */
+	ID_LISTENING, /* receives connection requests */
+	ID_ADDR_QUERY, /* address resolution is under way */
+	ID_ADDR_RESOLVED, /* bound to a device, peer's address known */
+	ID_ROUTE_QUERY, /* route resolution is under way */
+	ID_ROUTE_RESOLVED, /* ready to connect */
+	ID_CONNECTING, /* connect requested, the peer has not responded */
+	ID_RESPONDED, /* the peer accepted, the client has to establish */
+	ID_REQUEST, /* a connection request, not answered yet */
+	ID_ACCEPTED, /* accepted here, not confirmed by the peer */
+	ID_ESTABLISHED,
+	ID_DISCONNECTING, /* disconnect requested here, the peer has not replied */
+	ID_DISCONNECTED,
+	ID_FAILED, /* not connected, and cannot connect any more */
+	ID_REMOVED, /* its device is gone */
+	ID_MOVED, /* taken over by another session: only the handle is left here */
+	ID_REVOKED, /* ended by policy or an admin: likewise */
+	_ID_STATE_MAX,
+};
+
+/*
+ * The first is for sentences ("resolving the address"), the second is one word, for lists ("resolving-addr").
+ */
+const char *id_state_to_string(enum id_state state);
+const char *id_state_to_word(enum id_state state);
+/* "connect-request"; NULL: there is no such event. */
+const char *id_event_to_word(enum rdma_cm_event_type type);
+
+/* Enters STATE, and gives up what an id in that state does not have, such as a connection request. */
+void id_set_state(struct id *id, enum id_state state);
+/* The state does not allow VERB, as in "listen". Returns STATUS_BAD_STATE. */
+int id_refuse_state(struct id *id, const char *verb);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/bind.h"
+#include "core/decide.h"
+#include "core/id.h"
+#include "core/listen.h"
+#include "core/listener.h"
+#include "core/notify.h"
+#include "core/settings.h"
+#include "core/wait.h"
+#include "core/wish.h"
+#include "proto/addr.h"
+
+/* The passive side: listening, and the connection requests that come to a listener. */
+
+/* An estimate: it is not known when the program will answer. */
+#define RETRY_BACKLOG_MS 100
+
+static int decide_listen(struct id *id, const struct policy_rule **ret)
+{
+	struct core *core = id->session->core;
+	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
+	struct id_wish wish;
+	int r;
+
+	wish_to_listen(&wish, id);
+	decide(id->session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW)
+		return failure_set_denied(&id->session->failure, &verdict,
+					  "uid %u may not listen on %s", id->session->identity.uid,
+					  wish_object(&wish.wish, object));
+	/* The id may have been bound under an earlier policy. */
+	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on");
+	if (r != 0)
+		return r;
+	r = decide_admit(id->session, &wish.wish, verdict.rule,
+			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			 &id->admitted);
+	if (r == 0)
+		*ret = verdict.rule;
+	return r;
+}
+
+int listen_start(struct id *id, unsigned backlog)
+{
+	struct core *core = id->session->core;
+	const struct policy_rule *rule;
+	struct listener *listener;
+	unsigned max, waiting;
+	int r;
+
+	r = session_take_new(id->session, "listen");
+	if (r == 0)
+		r = wait_for_devices(id->session, "listen");
+	if (r != 0)
+		return r;
+	/* As the kernel does for an id that is not bound. */
+	if (id->state == ID_IDLE) {
+		r = bind_any(id);
+		if (r != 0)
+			return r;
+	}
+	if (id->state != ID_BOUND)
+		return id_refuse_state(id, "listen");
+	if (id->reuseaddr)
+		return failure_set(&id->session->failure, STATUS_BAD_STATE,
+				   "listen: id %u is bound with REUSEADDR, which is for connecting",
+				   id->handle);
+	r = decide_listen(id, &rule);
+	if (r != 0)
+		return r;
+
+	max = rule->settings.backlog > 0 ? (unsigned)rule->settings.backlog : INT32_MAX;
+	if (backlog == 0)
+		backlog = rule->settings.backlog > 0 ? max : (unsigned)core->settings.backlog;
+	if (backlog > max)
+		backlog = max;
+
+	/*
+	 * With librdmacm a small backlog only makes peers wait: the kernel drops the requests beyond it, and
+	 * the peers send them again. Here they would be rejected. So a client's backlog below the default
+	 * counts as the default here, unless the rule sets a backlog.
+	 */
+	waiting = backlog;
+	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
+		waiting = (unsigned)core->settings.backlog;
+	r = listener_new(&listener, id->session, waiting);
+	if (r == 0) {
+		r = fabric_id_listen(id->fabric, (int)backlog);
+		if (r < 0) {
+			listener_free(listener);
+			r = failure_set_bind(&id->session->failure, r, "listen", NULL);
+		}
+	}
+	if (r != 0) {
+		admitted_done(&id->admitted);
+		return r;
+	}
+	id->listener = listener;
+	settings_set_rule(id, rule);
+	id_set_state(id, ID_LISTENING);
+	return 0;
+}
+
+static void turn_away(const struct id *listening, struct fabric_id *request, enum refusal_code code,
+		      uint32_t retry_after_ms, const char *text)
+{
+	uint8_t data[REFUSAL_MAX];
+	size_t max = id_is_datagram(listening) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
+	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
+
+	/* If the reject cannot be sent, freeing the request rejects it without private data. */
+	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
+	fabric_id_free(request);
+}
+
+/*
+ * A datagram QP has no single peer: each send names its destination. So only the attributes for INIT are
+ * needed.
+ */
+int listen_fill_request(struct id *request, struct session_event *event)
+{
+	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init);
+
+	if (id_is_datagram(request))
+		return r;
+	if (r == 0)
+		r = id_qp_attr(request, IBV_QPS_RTR, &event->rtr);
+	if (r == 0)
+		r = id_qp_attr(request, IBV_QPS_RTS, &event->rts);
+	return r;
+}
+
+/* RULE allows the request. Beyond the listener's backlog it is refused as if a limit of RULE were reached. */
+static int check_backlog(const struct listener *listener, struct session *session,
+			 const struct wish *wish, const struct policy_rule *rule)
+{
+	struct tally *tally = admissions_find(session->core->admissions, rule);
+	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
+
+	if (listener->backlog->n_waiting < listener->backlog->max)
+		return 0;
+	snprintf(overflow.limit, sizeof(overflow.limit), "backlog %u", listener->backlog->max);
+	tally->n_busy++;
+	return decide_busy(session, wish, rule, tally, &overflow);
+}
+
+/* 0; or the peer was rejected: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative errno. */
+static int admit(struct id *listening, struct fabric_event *event,
+		 const struct policy_rule **ret_rule, struct admitted *ret)
+{
+	struct session *session = listening->session;
+	struct failure *failure = &session->failure;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+	int r;
+
+	r = session_take_new(session, "accept");
+	if (r != 0) {
+		turn_away(listening, event->request, REFUSAL_DRAINING, /* retry_after_ms= */ 0,
+			  "draining");
+		return r;
+	}
+	wish_to_accept(&wish, event->request, listening->ps, event);
+	wish.wish.id = listening;
+	decide(session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW) {
+		turn_away(listening, event->request,
+			  verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE, 0, verdict.reason);
+		return STATUS_DENIED;
+	}
+	r = check_backlog(listening->listener, session, &wish.wish, verdict.rule);
+	if (r == 0)
+		r = decide_admit(session, &wish.wish, verdict.rule,
+				 admissions_find(session->core->admissions, verdict.rule),
+				 /* pending= */ true, ret);
+	if (r != 0)
+		turn_away(listening, event->request, REFUSAL_BUSY,
+			  r > 0 ? failure->retry_after_ms : 1000, "busy");
+	*ret_rule = verdict.rule;
+	return r;
+}
+
+void listen_on_request(struct id *listening, struct fabric_event *event)
+{
+	struct session *session = listening->session;
+	struct session_event out = { .fabric = event, .type = event->type };
+	struct admitted admitted = { 0 };
+	const struct policy_rule *rule;
+	struct id *id;
+	int r;
+
+	if (admit(listening, event, &rule, &admitted) != 0)
+		return;
+
+	r = id_new_request(&id, session, event, listening->ps);
+	if (r != 0) {
+		log_limited(session_log_limit(session), LOG_WARNING,
+			    "Session %llu: a request is turned away: %s.",
+			    (unsigned long long)session->number,
+			    r < 0 ? "out of memory" : session->failure.text);
+		turn_away(listening, event->request, REFUSAL_BUSY, 1000, "too many ids");
+		admitted_done(&admitted);
+		return;
+	}
+
+	settings_set_rule(id, rule);
+	id->admitted = admitted;
+	listener_add(listening->listener, id);
+	id->tos_asked = listening->tos_asked;
+	r = settings_apply(id);
+	if (r == 0)
+		r = listen_fill_request(id, &out);
+	if (r != 0) {
+		/* The peer gave up in the meantime, or the device is being removed. */
+		id_free(id);
+		return;
+	}
+	out.request = id;
+	out.caps = settings_get_caps(id);
+	notify_event(listening, &out);
+}

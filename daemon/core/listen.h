@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The passive side: listening, and the connection requests that come; for the verbs' results see bind.h. */
+
+struct fabric_event;
+struct id;
+struct session_event;
+
+int listen_start(struct id *id, unsigned backlog);
+/* EVENT is a connection request to LISTENING. */
+void listen_on_request(struct id *listening, struct fabric_event *event);
+/* Adds to EVENT the QP attributes that the owner of REQUEST will need. */
+int listen_fill_request(struct id *request, struct session_event *event);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/id.h"
+#include "core/notify.h"
+#include "core/settings.h"
+#include "core/watch.h"
+
+void notify_event(struct id *id, struct session_event *event)
+{
+	event->id = id;
+	if (!event->quiet) {
+		if ((unsigned)event->type < METRICS_N_EVENTS)
+			id->session->core->metrics.events[event->type]++;
+		if (id->info_pending) {
+			event->with_info = true;
+			event->caps = settings_get_caps(id);
+			id->info_pending = false;
+		}
+		id->session->ops->event(id->session->userdata, event);
+	}
+	if (core_is_watched(id->session->core))
+		watch_cm(event);
+}
+
+void notify_failure(struct id *id, enum rdma_cm_event_type type, int r)
+{
+	struct session_event out = { .id = id, .type = type };
+	struct fabric_event none = { 0 };
+
+	out.fabric = &none;
+	out.status = r < 0 ? r : -id->session->failure.error;
+	out.failure = r < 0 ? NULL : &id->session->failure;
+	notify_event(id, &out);
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Options of ids; for the verbs' results see bind.h. */
+
+struct id;
+
+int option_set(struct id *id, int option, int value);
+int option_get(struct id *id, int option, int *ret);

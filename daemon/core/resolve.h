@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Address and route resolution, and the connect that may follow; for the verbs' results see bind.h. */
+
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/pool.h"
+
+struct id;
+
+/*
+ * A deferred connect: once its route is resolved, the id connects by itself. The client has created the QP
+ * already, for the device, port and P_Key that it expects the route to use.
+ */
+struct plan {
+	struct rdma_conn_param param; /* private_data points into the field below, or is NULL */
+	uint8_t private_data[56];
+	struct ibv_ece local_ece;
+	char device[64];
+	uint8_t port_num;
+	uint16_t pkey_index;
+	bool has_key; /* KEY is set: the pool may keep spares for this destination */
+	struct pool_key key;
+	void (*go_on)(struct id *id); /* repeats the connect, once the owner of its QP is known */
+};
+
+/* ROUTE: resolve the route as soon as the address is resolved. PLAN: the connect that follows; NULL: none. */
+int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		 unsigned timeout_ms, bool route, const struct plan *plan);
+int resolve_route(struct id *id, unsigned timeout_ms);
+
+/*
+ * Address resolution failed with STATUS. True: it was started again, because its deadline has not passed.
+ */
+bool resolve_again(struct id *id, int status);
+/* Starts the step that the client has requested to follow, if the id's state is the one for it. */
+void resolve_go_on(struct id *id);
+/*
+ * True: the route uses the device, port and P_Key (from INIT, the QP attributes) that the plan expects.
+ * False: there is no plan, or it did not match and was dropped.
+ */
+bool resolve_keeps_plan(struct id *id, const struct ibv_qp_attr *init);
