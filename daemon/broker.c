@@ -10,6 +10,7 @@
 
 #include "broker.h"
 #include "core/core.h"
+#include "core/enforce.h"
 #include "fabric/absence.h"
 #include "http.h"
 #include "names.h"
@@ -220,7 +221,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	log_info("Configuration and policy reloaded: %zu rules.",
 		 policy_n_rules(broker->core->policy));
 	if (broker->config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
-		core_enforce(broker->core);
+		enforce_start(broker->core);
 	return 0;
 }
 

@@ -57,7 +57,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect");
-	r = session_take_new(id->session, "connect");
+	r = decide_may_begin(id->session, "connect");
 	/* The look-up of a datagram id offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
 		r = check_qp(id, param->qp_num);
@@ -97,7 +97,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 
 	if (id->state != ID_REQUEST)
 		return id_refuse_state(id, "accept");
-	r = session_take_new(id->session, "accept");
+	r = decide_may_begin(id->session, "accept");
 	if (r != 0) {
 		/* Reject at once, so that the peer need not wait for the program to do so. */
 		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");

@@ -6,6 +6,8 @@
 #include "core/conn.h"
 #include "core/core.h"
 #include "core/dispatch.h"
+#include "core/enforce.h"
+#include "core/lease.h"
 #include "core/pool.h"
 #include "core/session.h"
 #include "core/timewait.h"
@@ -29,8 +31,8 @@ static void on_device_removed(void *userdata, struct fabric_device *device)
 
 	log_info("Device %s is gone.", fabric_device_name(device));
 	list_for_each(l, &core->sessions)
-		session_forget_device(container_of(l, struct session, link),
-				      fabric_device_name(device));
+		lease_forget_device(container_of(l, struct session, link),
+				    fabric_device_name(device));
 	pool_on_change(core->pool);
 }
 
@@ -69,13 +71,13 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	core->loop = sd_event_ref(loop);
 	core->on_event = dispatch_event;
 	list_init(&core->sessions);
-	list_init(&core->exports);
+	list_init(&core->tokens);
 	list_init(&core->watches);
 	timewaits_init(&core->timewaits, conn_resume);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
-	r = core_init_enforcing(core);
+	r = enforce_init(core);
 	if (r == 0)
 		r = waits_init(&core->waits, loop);
 	if (r == 0)
@@ -102,7 +104,7 @@ struct core *core_free(struct core *core)
 	if (!core)
 		return NULL;
 	assert(list_is_empty(&core->sessions));
-	assert(list_is_empty(&core->exports));
+	assert(list_is_empty(&core->tokens));
 	assert(list_is_empty(&core->watches));
 	sd_event_source_disable_unref(core->enforcer);
 	timewaits_done(&core->timewaits);
@@ -118,11 +120,6 @@ struct core *core_free(struct core *core)
 	sd_event_unref(core->loop);
 	free(core);
 	return NULL;
-}
-
-struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tally *tally)
-{
-	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
 }
 
 int core_set_policy(struct core *core, struct policy *policy)

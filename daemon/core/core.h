@@ -48,14 +48,14 @@ struct core {
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* enabled while there is one */
 	struct waits waits; /* requests that wait for the fabric */
-	struct list exports; /* export.link, see export.c */
+	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct pool *pool;
 	bool draining; /* nothing new may begin */
 	uint64_t last_session; /* the newest session's number */
 
-	/* Gauges, kept by session.c and id.c: */
+	/* Gauges, kept by session.c, id.c and id_state.c: */
 	unsigned n_sessions;
 	unsigned n_ids;
 	unsigned n_listeners;
@@ -72,23 +72,15 @@ struct core {
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
+/* POLICY decides from now on; what exists already is not changed. 0 or -ENOMEM: then nothing has changed. */
+int core_set_policy(struct core *core, struct policy *policy);
+
 /*
  * The rate limit for the next log line about UID and a decision of TALLY's rule, which may be of an earlier
  * policy. TALLY NULL: the line is not about a decision.
  */
-struct ratelimit *core_log_limit(struct core *core, uid_t uid, const struct tally *tally);
-
-/* POLICY decides from now on; what exists already is not changed. 0 or -ENOMEM: then nothing has changed. */
-int core_set_policy(struct core *core, struct policy *policy);
-/* enforce.c: ends what policy no longer allows, a limited number of ids in each turn of the loop. */
-int core_init_enforcing(struct core *core);
-void core_enforce(struct core *core);
-/*
- * The admin BY ends a session or one id of it, in the way that enforcing does; the journal reports who did
- * it. 0, or STATUS_NO_SUCH_ID, STATUS_BAD_STATE or STATUS_BAD_REQUEST (its own session), with BY's failure
- * set.
- */
-int core_kick_session(struct session *by, uint64_t number);
-int core_kick_id(struct session *by, uint64_t number, uint32_t handle);
-/* Begins or ends draining, during which nothing new may begin; the journal reports that BY did it. */
-void core_set_draining(struct session *by, bool draining);
+static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
+					       const struct tally *tally)
+{
+	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
+}

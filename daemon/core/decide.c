@@ -156,6 +156,14 @@ int decide_admit(struct session *session, const struct wish *wish, const struct 
 	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret);
 }
 
+int decide_may_begin(struct session *session, const char *verb)
+{
+	if (!session->core->draining)
+		return 0;
+	return failure_set(&session->failure, STATUS_DRAINING,
+			   "%s: the broker is draining: it takes nothing new", verb);
+}
+
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret)
 {

@@ -50,3 +50,8 @@ int decide_admit_within(struct session *session, const struct wish *wish,
  */
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret);
+/*
+ * Checks that something new may begin: 0, or STATUS_DRAINING while the broker is draining. VERB as in
+ * "listen".
+ */
+int decide_may_begin(struct session *session, const char *verb);

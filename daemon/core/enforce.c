@@ -4,11 +4,14 @@
 
 #include "core/conn.h"
 #include "core/decide.h"
+#include "core/enforce.h"
 #include "core/group.h"
 #include "core/id.h"
+#include "core/lease.h"
 #include "core/listener.h"
 #include "core/notify.h"
-#include "core/walk.h"
+#include "core/revoke.h"
+#include "core/table.h"
 #include "core/wish.h"
 
 /*
@@ -17,19 +20,6 @@
  */
 
 #define SLICE 256 /* ids and sessions per turn of the loop */
-
-static void tell_end(struct id *id, enum rdma_cm_event_type type)
-{
-	struct fabric_event none = { .type = type };
-	struct session_event out = {
-		.fabric = &none,
-		.type = type,
-		.status = -EACCES,
-		.failure = &id->session->failure,
-	};
-
-	notify_event(id, &out);
-}
 
 static bool is_allowed(struct id *id, struct id_wish *wish)
 {
@@ -45,49 +35,13 @@ static bool is_allowed(struct id *id, struct id_wish *wish)
 	return false;
 }
 
-/* Ends an id that has no connection. */
-static void take_away(struct id *id)
-{
-	/* A group or an import would use the fabric's id, which is freed below. */
-	group_leave_all(id);
-	export_free(id->export);
-	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
-	id->fabric = fabric_id_free(id->fabric);
-	id_set_state(id, ID_REVOKED);
-	tell_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
-}
-
-/* TEXT is sent to the peer if ID is a connection request. */
-static void end_connection(struct id *id, const char *text)
-{
-	switch (id->state) {
-	case ID_REQUEST:
-		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
-		break;
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_ACCEPTED:
-	case ID_ESTABLISHED:
-		/* Both sides are notified as of any other disconnect. */
-		if (id_is_datagram(id) || conn_disconnect(id) != 0)
-			break;
-		if (id->state == ID_DISCONNECTING)
-			return;
-		break;
-	default:
-		break;
-	}
-	id_set_state(id, ID_FAILED);
-	tell_end(id, RDMA_CM_EVENT_CONNECT_ERROR);
-}
-
 static void enforce_listener(struct id *id)
 {
 	struct id_wish wish;
 
 	wish_to_listen(&wish, id);
 	if (!is_allowed(id, &wish))
-		take_away(id);
+		revoke_id(id);
 }
 
 static void enforce_connection(struct id *id)
@@ -100,7 +54,7 @@ static void enforce_connection(struct id *id)
 		wish_to_connect(&wish, id);
 	wish.wish.id = id;
 	if (!is_allowed(id, &wish))
-		end_connection(id, "policy has changed");
+		revoke_connection(id, "policy has changed");
 }
 
 static void enforce_id(struct id *id)
@@ -155,7 +109,7 @@ static bool enforce_session(struct session *session)
 		return false;
 	}
 	if (was_client)
-		session_enforce_leases(session);
+		lease_enforce(session);
 	return was_client;
 }
 
@@ -169,7 +123,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 		return max;
 	}
 	while (max > 0) {
-		id = session_next_id(session, &session->walk);
+		id = table_next(session, &session->walk);
 		if (!id) {
 			list_remove(&session->enforcing);
 			break;
@@ -198,7 +152,7 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-int core_init_enforcing(struct core *core)
+int enforce_init(struct core *core)
 {
 	int r;
 
@@ -210,7 +164,7 @@ int core_init_enforcing(struct core *core)
 	return r < 0 ? r : 0;
 }
 
-void core_enforce(struct core *core)
+void enforce_start(struct core *core)
 {
 	struct list *l;
 
@@ -219,103 +173,9 @@ void core_enforce(struct core *core)
 
 		if (session->ending)
 			continue;
-		session->walk = (struct session_walk){ 0 };
+		session->walk = (struct table_walk){ 0 };
 		list_remove(&session->enforcing);
 		list_insert(&core->enforcing, &session->enforcing);
 	}
 	on_enforce(core->enforcer, 0, core);
-}
-
-/* Requests of an admin */
-
-int core_kick_session(struct session *by, uint64_t number)
-{
-	struct session *session = core_find_session(by->core, number);
-	char why[96];
-
-	if (session == by)
-		return failure_set(&by->failure, STATUS_BAD_REQUEST,
-				   "session %llu is the one that asks", (unsigned long long)number);
-	if (!session)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
-				   (unsigned long long)number);
-	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
-		 by->identity.pid);
-	/* Lines that a client causes are rate-limited; what an admin does is always logged. */
-	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
-		   (unsigned long long)number, session->identity.uid, session->identity.pid,
-		   by->identity.uid, by->identity.pid);
-	session->ops->end(session->userdata, why);
-	return 0;
-}
-
-static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret)
-{
-	struct session *session = core_find_session(by->core, number);
-	int r;
-
-	if (!session)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
-				   (unsigned long long)number);
-	r = session_get_id(session, handle, ret);
-	if (r != 0)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
-				   (unsigned long long)number, handle);
-	return 0;
-}
-
-int core_kick_id(struct session *by, uint64_t number, uint32_t handle)
-{
-	struct session *session;
-	struct id *id;
-	int r = find_id(by, number, handle, &id);
-
-	if (r != 0)
-		return r;
-	session = id->session;
-	switch (id->state) {
-	case ID_DISCONNECTING:
-	case ID_DISCONNECTED:
-	case ID_FAILED:
-	case ID_REMOVED:
-	case ID_MOVED:
-	case ID_REVOKED:
-		return failure_set(&by->failure, STATUS_BAD_STATE, "kick: id %u is %s already",
-				   handle, id_state_to_string(id->state));
-	default:
-		break;
-	}
-	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
-		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
-		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
-	failure_set(&session->failure, STATUS_DENIED, "an admin has ended it");
-	group_leave_all(id);
-	switch (id->state) {
-	case ID_IDLE:
-	case ID_BOUND:
-	case ID_LISTENING:
-	case ID_ADDR_QUERY:
-		take_away(id);
-		break;
-	default:
-		end_connection(id, "ended by an admin");
-		break;
-	}
-	return 0;
-}
-
-void core_set_draining(struct session *by, bool draining)
-{
-	struct core *core = by->core;
-
-	if (core->draining == draining)
-		return;
-	core->draining = draining;
-	if (draining)
-		log_notice(
-			"Draining: nothing new is taken, by uid %u, pid %d; %u connections are left.",
-			by->identity.uid, by->identity.pid, core->n_connections);
-	else
-		log_notice("Draining is taken back by uid %u, pid %d.", by->identity.uid,
-			   by->identity.pid);
 }

@@ -7,6 +7,7 @@
 #include "core/group.h"
 #include "core/id.h"
 #include "core/notify.h"
+#include "core/quota.h"
 #include "core/wish.h"
 #include "proto/addr.h"
 
@@ -83,14 +84,14 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	int r;
 
 	addr_to_string(addr, text);
-	if (id_is_empty(id) || id->state == ID_REMOVED || id->export)
+	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
 		return id_refuse_state(id, "join_multicast");
 	if (find_group(id, addr)) {
 		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
 		failure->error = EEXIST;
 		return STATUS_BAD_STATE;
 	}
-	r = session_take_new(id->session, "join_multicast");
+	r = decide_may_begin(id->session, "join_multicast");
 	if (r != 0)
 		return r;
 	group = calloc(1, sizeof(*group));
@@ -101,7 +102,7 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	memcpy(&group->addr, addr, addr_len(addr));
 	r = decide_join(id, addr, text, &group->admitted);
 	if (r == 0)
-		r = id_charge(id, &group->charge);
+		r = quota_charge_id(id->session, &group->charge);
 	if (r == 0) {
 		r = join_kernel(group, addr, join_flags);
 		if (r < 0)

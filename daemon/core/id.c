@@ -2,26 +2,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/decide.h"
 #include "core/group.h"
 #include "core/id.h"
 #include "core/listener.h"
+#include "core/quota.h"
 #include "core/resolve.h"
 #include "core/settings.h"
+#include "core/table.h"
 #include "core/timewait.h"
+#include "core/token.h"
 #include "core/wait.h"
 #include "util/clock.h"
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
 
-int id_charge(struct id *id, struct charge *charge)
-{
-	return session_charge(id->session, charge, ACCOUNT_IDS, 1, "ids and groups", "IdsPerUser=");
-}
-
-/* The id is charged and has a handle, but has no fabric id yet. */
-static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
-		    enum rdma_port_space ps, enum id_state state)
+int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+		 enum id_state state)
 {
 	struct id *id = calloc(1, sizeof(*id));
 	int r;
@@ -36,9 +34,9 @@ static int id_alloc(struct id **ret, struct session *session, uint32_t handle,
 	id->tos_asked = id->tos = id->route_tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
 	list_init(&id->events);
-	r = id_charge(id, &id->charge);
+	r = quota_charge_id(session, &id->charge);
 	if (r == 0)
-		r = session_add_id(session, id, handle, &id->handle);
+		r = table_add(session, id, handle, &id->handle);
 	if (r != 0) {
 		charge_done(&id->charge);
 		free(id);
@@ -81,10 +79,10 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 	_cleanup_(id_freep) struct id *id = NULL;
 	int r;
 
-	r = session_take_new(session, "create_id");
+	r = decide_may_begin(session, "create_id");
 	if (r != 0)
 		return r;
-	r = id_alloc(&id, session, handle, ps, ID_IDLE);
+	r = id_new_empty(&id, session, handle, ps, ID_IDLE);
 	if (r != 0)
 		return r;
 	if (!bare) {
@@ -104,7 +102,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 
 	if (!request)
 		return -ENOMEM;
-	r = id_alloc(ret, session, 0, ps, ID_REQUEST);
+	r = id_new_empty(ret, session, 0, ps, ID_REQUEST);
 	if (r != 0)
 		return r;
 	*request = *event;
@@ -113,59 +111,6 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	(*ret)->request = TAKE_PTR(request);
 	(*ret)->passive = true;
 	id_own_fabric(*ret, event->request);
-	return 0;
-}
-
-int id_new_moved(struct id **ret, struct session *session, struct id *from)
-{
-	_cleanup_(id_freep) struct id *id = NULL;
-	struct charge listening = { 0 };
-	int r;
-
-	r = id_alloc(&id, session, 0, from->ps, ID_IDLE);
-	if (r == 0 && from->listener)
-		r = listener_charge(session, &listening);
-	if (r != 0)
-		return r;
-
-	id_own_fabric(id, TAKE_PTR(from->fabric));
-	id->request = TAKE_PTR(from->request);
-	id->backlog = TAKE_PTR(from->backlog);
-	id->policy = TAKE_PTR(from->policy);
-	id->rule = TAKE_PTR(from->rule);
-	id->tally = TAKE_PTR(from->tally);
-	admitted_move(&from->admitted, &id->admitted, session->identity.uid);
-	id->passive = from->passive;
-	id->qpn = from->qpn;
-	id->qp_timeout = from->qp_timeout;
-	id->resolve_until_ms = from->resolve_until_ms;
-	id->route_timeout_ms = from->route_timeout_ms;
-	/* The plan is not moved: its QP belongs to the old owner's process. */
-	id->info_pending = from->info_pending;
-	timewait_move(from, id);
-	id->tos_asked = from->tos_asked;
-	id->tos = from->tos;
-	id->route_tos = from->route_tos;
-	id->reuseaddr_asked = from->reuseaddr_asked;
-	id->reuseaddr = from->reuseaddr;
-	id->afonly = from->afonly;
-	id->ack_timeout = from->ack_timeout;
-	if (from->listener)
-		listener_set_charge(from->listener, &listening);
-	id->listener = TAKE_PTR(from->listener);
-	id_set_state(id, from->state);
-	id->state_since_ns = from->state_since_ns;
-	id_set_state(from, ID_MOVED);
-	/*
-	 * A request of the old session may wait for the QP check. It is repeated, and fails because the id
-	 * has moved.
-	 */
-	if (from->qp_check.lookup)
-		from->session->ops->resume(from->session->userdata);
-	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
-	free(from->plan);
-	from->plan = NULL;
-	*ret = TAKE_PTR(id);
 	return 0;
 }
 
@@ -181,7 +126,7 @@ struct id *id_free(struct id *id)
 	fabric_lookup_cancel(id->qp_check.lookup);
 	if (!list_is_empty(&id->events))
 		id->session->ops->forget(id->session->userdata, id);
-	export_free(id->export);
+	token_free(id->token);
 	group_leave_all(id);
 	listener_free(id->listener);
 	timewait_forget(id);
@@ -192,7 +137,7 @@ struct id *id_free(struct id *id)
 	admitted_done(&id->admitted);
 	tally_unref(id->tally);
 	policy_unref(id->policy);
-	session_remove_id(id->session, id->handle);
+	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
 	charge_done(&id->charge);
 	free(id->plan);

@@ -5,7 +5,7 @@
  * An id is the broker's counterpart of an rdma_cm_id (rdma_cma.h). The client names it by a handle of its
  * session. Its states are in id_state.h. What it can do is in the headers of the verbs: option.h, bind.h
  * (local addresses), listen.h (the passive side), resolve.h (address and route resolution), conn.h
- * (connections), group.h (multicast) and export.c (passing ids on to other sessions). The fabric's events
+ * (connections), group.h (multicast) and handover.h (passing ids on to other sessions). The fabric's events
  * come to dispatch.c.
  */
 
@@ -28,10 +28,10 @@ struct backlog;
 #define ID_EVENTS_MAX 8
 
 struct entry;
-struct export;
 struct held;
 struct listener;
 struct plan;
+struct token;
 
 struct id {
 	struct session *session;
@@ -71,7 +71,7 @@ struct id {
 	struct list
 		events; /* waiting to be sent to the client, and covered by the id's charge; kept by rpc/ */
 	unsigned n_events;
-	struct export *export; /* NULL: not exported */
+	struct token *token; /* NULL: not exported */
 	struct fabric_event *request; /* the connection request, until it is answered; NULL: none */
 	struct backlog *backlog; /* likewise: of its listener, which counts it */
 };
@@ -96,20 +96,11 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 /* EVENT's connection request becomes an id of SESSION; on failure it stays the caller's. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps);
-/* Moves FROM to a new id of SESSION; FROM is left MOVED. On failure nothing has changed. */
-int id_new_moved(struct id **ret, struct session *session, struct id *from);
+/* An id that is charged and has a handle (HANDLE 0: one that is chosen here), but no fabric id yet. */
+int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+		 enum id_state state);
 struct id *id_free(struct id *id);
 
 int id_make(struct id *id); /* creates the fabric's id of a bare id */
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* takes over an existing one */
-int id_charge(struct id *id, struct charge *charge); /* 0, STATUS_QUOTA or a negative errno */
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
-
-/* The caller owns *RET_FD, which stands for the id. */
-int id_export(struct id *id, int *ret_fd);
-/*
- * SESSION takes over the id that FD stands for, if policy allows it. STATUS_NO_SUCH_ID: FD stands for no id.
- * On failure nothing has changed. FD stays the caller's.
- */
-int id_import(struct session *session, int fd, struct id **ret);
-struct export *export_free(struct export *export);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/decide.h"
+#include "core/lease.h"
 #include "core/session.h"
 #include "util/util.h"
 
@@ -185,7 +186,7 @@ static int find_device(struct session *session, const char *name, struct fabric_
 				   "this host has no RDMA device now");
 }
 
-int session_open_device(struct session *session, const char *name, struct fabric_device **ret)
+int lease_open(struct session *session, const char *name, struct fabric_device **ret)
 {
 	struct lease *waited = TAKE_PTR(session->opening), *lease = NULL;
 	int r;
@@ -206,7 +207,7 @@ int session_open_device(struct session *session, const char *name, struct fabric
 	return 0;
 }
 
-void session_enforce_leases(struct session *session)
+void lease_enforce(struct session *session)
 {
 	struct policy_verdict verdict;
 	struct list *l, *n;
@@ -224,7 +225,7 @@ void session_enforce_leases(struct session *session)
 	}
 }
 
-int session_close_device(struct session *session, const char *name)
+int lease_close(struct session *session, const char *name)
 {
 	struct lease *lease = find_lease(session, name);
 
@@ -234,12 +235,22 @@ int session_close_device(struct session *session, const char *name)
 	return 0;
 }
 
-void session_forget_device(struct session *session, const char *name)
+void lease_forget_device(struct session *session, const char *name)
 {
 	lease_free(find_lease(session, name));
 }
 
-void session_free_leases(struct session *session)
+unsigned lease_count(const struct session *session)
+{
+	struct list *l;
+	unsigned n = 0;
+
+	list_for_each(l, &session->leases)
+		n++;
+	return n;
+}
+
+void lease_free_all(struct session *session)
 {
 	struct list *l, *n;
 

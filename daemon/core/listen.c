@@ -52,7 +52,7 @@ int listen_start(struct id *id, unsigned backlog)
 	unsigned max, waiting;
 	int r;
 
-	r = session_take_new(id->session, "listen");
+	r = decide_may_begin(id->session, "listen");
 	if (r == 0)
 		r = wait_for_devices(id->session, "listen");
 	if (r != 0)
@@ -158,7 +158,7 @@ static int admit(struct id *listening, struct fabric_event *event,
 	struct id_wish wish;
 	int r;
 
-	r = session_take_new(session, "accept");
+	r = decide_may_begin(session, "accept");
 	if (r != 0) {
 		turn_away(listening, event->request, REFUSAL_DRAINING, /* retry_after_ms= */ 0,
 			  "draining");

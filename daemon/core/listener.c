@@ -4,6 +4,7 @@
 
 #include "core/id.h"
 #include "core/listener.h"
+#include "core/quota.h"
 #include "util/util.h"
 
 static int backlog_new(struct backlog **ret, unsigned max)
@@ -49,8 +50,8 @@ void listener_set_rule(struct listener *listener, const struct policy_rule *rule
 
 int listener_charge(struct session *session, struct charge *charge)
 {
-	return session_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
-			      "ListenersPerUser=");
+	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
+			    "ListenersPerUser=");
 }
 
 DEFINE_CLEANUP(struct listener *, listener_free)

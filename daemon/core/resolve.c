@@ -191,7 +191,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 
 	if (id->state != ID_IDLE && id->state != ID_BOUND)
 		return id_refuse_state(id, "resolve_addr");
-	r = session_take_new(id->session, "resolve_addr");
+	r = decide_may_begin(id->session, "resolve_addr");
 	if (r == 0)
 		r = wait_for_devices(id->session, "resolve_addr");
 	if (r == 0 && !id->fabric) {

@@ -7,7 +7,10 @@
 
 #include "core/decide.h"
 #include "core/id.h"
+#include "core/lease.h"
+#include "core/quota.h"
 #include "core/session.h"
+#include "core/table.h"
 #include "core/unit.h"
 #include "core/watch.h"
 #include "util/clock.h"
@@ -17,35 +20,17 @@ DEFINE_CLEANUP(struct session *, session_free)
 
 #define FDS_OF_A_SESSION 1 /* its pidfd; the caller charges its socket */
 
-int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
-		   uint64_t amount, const char *what, const char *key)
-{
-	struct account *account = &session->core->account;
-	uid_t uid = session->identity.uid;
-	int r = account_charge(account, charge, slot, amount, uid);
-
-	if (r == -EDQUOT)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "uid %u is at its limit of %llu %s (%s)", uid,
-				   (unsigned long long)account->limit_per_user[slot], what, key);
-	if (r == -EUSERS)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "the broker is at its limit of %llu %s",
-				   (unsigned long long)account->limit[slot], what);
-	return r;
-}
-
 static int charge_session(struct session *session)
 {
 	int r;
 
 	if (session->fds.account)
 		return 0;
-	r = session_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
-			   "SessionsPerUser=");
+	r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
+			 "SessionsPerUser=");
 	if (r == 0)
-		r = session_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
-				   "descriptors", "DescriptorsPerUser=");
+		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
+				 "descriptors", "DescriptorsPerUser=");
 	if (r > 0)
 		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
 			    session->failure.text);
@@ -81,31 +66,16 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	return 0;
 }
 
-static struct id *next_of(const struct handles *handles, uint32_t *last)
-{
-	uint32_t next = handles_next(handles, *last + 1);
-
-	*last = next > 0 ? next : (uint32_t)handles->n_allocated;
-	return handles_get(handles, next);
-}
-
-struct id *session_next_id(struct session *session, struct session_walk *walk)
-{
-	struct id *id = next_of(&session->requests, &walk->request);
-
-	return id ?: next_of(&session->ids, &walk->id);
-}
-
 bool session_end(struct session *session, unsigned max)
 {
 	struct id *id = NULL;
 
 	if (!session->ending) {
 		list_remove(&session->enforcing);
-		session->walk = (struct session_walk){ 0 };
+		session->walk = (struct table_walk){ 0 };
 	}
 	session->ending = true;
-	while (max-- > 0 && (id = session_next_id(session, &session->walk)))
+	while (max-- > 0 && (id = table_next(session, &session->walk)))
 		id_free(id);
 	return !id;
 }
@@ -140,11 +110,11 @@ struct session *session_free(struct session *session)
 			      session->end_reason[0] ? session->end_reason : NULL);
 	session_end(session, UINT32_MAX);
 	/* Free the ids that were added while it was ending. */
-	session->walk = (struct session_walk){ 0 };
+	session->walk = (struct table_walk){ 0 };
 	session_end(session, UINT32_MAX);
 	handles_done(&session->requests);
 	handles_done(&session->ids);
-	session_free_leases(session);
+	lease_free_all(session);
 	session->unit_lookup = unit_lookup_cancel(session->unit_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
@@ -277,64 +247,4 @@ int session_greet(struct session *session)
 void session_set_end_reason(struct session *session, const char *why)
 {
 	snprintf(session->end_reason, sizeof(session->end_reason), "%s", why);
-}
-
-struct ratelimit *session_log_limit(struct session *session)
-{
-	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
-}
-
-int session_take_new(struct session *session, const char *verb)
-{
-	if (!session->core->draining)
-		return 0;
-	return failure_set(&session->failure, STATUS_DRAINING,
-			   "%s: the broker is draining: it takes nothing new", verb);
-}
-
-int session_get_id(struct session *session, uint32_t handle, struct id **ret)
-{
-	struct id *id =
-		handle >= SESSION_FIRST_REQUEST ?
-			handles_get(&session->requests, handle - SESSION_FIRST_REQUEST + 1) :
-			handles_get(&session->ids, handle);
-
-	if (!id)
-		return failure_set(&session->failure, STATUS_NO_SUCH_ID,
-				   "this session has no id %u", handle);
-	*ret = id;
-	return 0;
-}
-
-int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret)
-{
-	unsigned max = session->core->settings.max_ids_per_session;
-	int r;
-
-	if (session->ids.n_used + session->requests.n_used >= max)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "the session has %u ids, the limit (IdsPerSession=)", max);
-	if (handle > max)
-		return failure_set(&session->failure, STATUS_BAD_REQUEST,
-				   "an id's number is at most %u, %u is not", max, handle);
-	if (handle > 0) {
-		r = handles_add_at(&session->ids, id, handle);
-	} else {
-		r = handles_add(&session->requests, id, &handle);
-		handle += SESSION_FIRST_REQUEST - 1;
-	}
-	if (r == -EEXIST)
-		return failure_set(&session->failure, STATUS_BAD_REQUEST, "id %u is in use",
-				   handle);
-	if (r == 0)
-		*ret = handle;
-	return r;
-}
-
-void session_remove_id(struct session *session, uint32_t handle)
-{
-	if (handle >= SESSION_FIRST_REQUEST)
-		handles_remove(&session->requests, handle - SESSION_FIRST_REQUEST + 1);
-	else
-		handles_remove(&session->ids, handle);
 }

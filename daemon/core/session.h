@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "core/failure.h"
 #include "core/identity.h"
+#include "core/table.h"
 #include "util/account.h"
 #include "util/handles.h"
 #include "util/list.h"
@@ -29,8 +30,6 @@ enum session_permit {
 	SESSION_PERMIT_ADMIN = 1 << 1,
 	SESSION_PERMIT_OBSERVE = 1 << 2, /* seeing others: policy operation "observe"; all admins */
 };
-
-#define SESSION_FIRST_REQUEST 0x80000000u
 
 struct qp_attr {
 	struct ibv_qp_attr attr;
@@ -73,11 +72,6 @@ struct session_ops {
 	void (*notice)(void *userdata, const struct notice *notice);
 };
 
-/* A walk over a session's ids that can be interrupted. All zero: at its beginning. */
-struct session_walk {
-	uint32_t request, id; /* the last ones visited */
-};
-
 struct session {
 	struct core *core;
 	struct list link; /* core.sessions */
@@ -110,7 +104,7 @@ struct session {
 	struct watch *watch; /* NULL: it does not watch */
 	char end_reason[96]; /* why it ends; empty: its client has gone */
 	bool ending; /* its ids are being freed */
-	struct session_walk walk; /* used by session_end() and by enforce.c */
+	struct table_walk walk; /* used by session_end() and by enforce.c */
 	struct list enforcing; /* core.enforcing, until policy has decided about all of it */
 };
 
@@ -143,43 +137,14 @@ int session_greet(struct session *session);
  * must always get in. COUNTS: the decision counts and is reported, as one that the client has asked for.
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
-struct ratelimit *session_log_limit(struct session *session);
 /*
  * Sets the reason that sessions which watch will see when this one is freed. Not called if the client has
  * just disconnected.
  */
 void session_set_end_reason(struct session *session, const char *why);
-/*
- * Charges AMOUNT of WHAT ("ids") to the session's user. 0, a negative errno, or STATUS_QUOTA with a text that
- * names KEY ("IdsPerUser=") if the limit per user is reached.
- */
-int session_charge(struct session *session, struct charge *charge, enum account_slot slot,
-		   uint64_t amount, const char *what, const char *key);
 
-/*
- * Checks that something new may begin: 0, or STATUS_DRAINING while the broker is draining. VERB as in
- * "listen".
- */
-int session_take_new(struct session *session, const char *verb);
-
-/* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
-struct id *session_next_id(struct session *session, struct session_walk *walk);
-/* STATUS_NO_SUCH_ID, or 0. */
-int session_get_id(struct session *session, uint32_t handle, struct id **ret);
-/*
- * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here.
- * STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0.
- */
-int session_add_id(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
-void session_remove_id(struct session *session, uint32_t handle);
-
-/*
- * Leases. Opens and closes of a device are counted. NAME empty: the first device. -EINPROGRESS until the
- * client's user can open the device node.
- */
-int session_open_device(struct session *session, const char *name, struct fabric_device **ret);
-int session_close_device(struct session *session, const char *name);
-void session_forget_device(struct session *session, const char *name); /* it was removed */
-/* Ends the leases of devices that policy no longer allows. */
-void session_enforce_leases(struct session *session);
-void session_free_leases(struct session *session);
+/* The rate limit for the next log line about the session's user. */
+static inline struct ratelimit *session_log_limit(struct session *session)
+{
+	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
+}

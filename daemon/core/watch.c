@@ -31,7 +31,7 @@ const char *notice_outcome_to_string(enum notice_outcome outcome)
 
 /* Creation and destruction */
 
-int session_watch(struct session *session, const struct watch_filter *filter)
+int watch_start(struct session *session, const struct watch_filter *filter)
 {
 	struct watch *watch = session->watch;
 

@@ -79,7 +79,7 @@ static inline bool core_is_watched(const struct core *core)
  * SESSION watches from now on; if it does already, FILTER replaces its filter. 0 or -ENOMEM: then nothing has
  * changed.
  */
-int session_watch(struct session *session, const struct watch_filter *filter);
+int watch_start(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);
 
 /* To be called only if core_is_watched(). OVERFLOW may be NULL. */

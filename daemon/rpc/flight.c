@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "core/quota.h"
 #include "rpc/flight.h"
 #include "util/util.h"
 
@@ -120,7 +121,7 @@ int flight_add(struct flight **ret, struct flights *flights, struct session *ses
 	flight = *ret;
 	if (flight->charge.account && has_arrived(flight))
 		arrive(flight);
-	r = session_charge(session, &one, ACCOUNT_FDS, 1, "descriptors", "DescriptorsPerUser=");
+	r = quota_charge(session, &one, ACCOUNT_FDS, 1, "descriptors", "DescriptorsPerUser=");
 	if (r != 0)
 		return r;
 	if (flight->charge.account) {

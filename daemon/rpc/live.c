@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/walk.h"
+#include "core/admin.h"
+#include "core/id.h"
+#include "core/lease.h"
 #include "core/watch.h"
 #include "proto/address.h"
 #include "rpc/call.h"
@@ -15,16 +17,6 @@ static void name_rule(char buf[TEXT_MAX / 2], const struct policy_rule *rule)
 	buf[0] = 0;
 	if (rule)
 		snprintf(buf, TEXT_MAX / 2, "%s:%u", rule->file, rule->line);
-}
-
-static uint32_t count_leases(const struct session *session)
-{
-	struct list *l;
-	uint32_t n = 0;
-
-	list_for_each(l, &session->leases)
-		n++;
-	return n;
 }
 
 static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
@@ -40,7 +32,7 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	out->unit = space->unit;
 	out->age_ms = clock_ms() - session->since_ms;
 	out->ids = (uint32_t)(session->ids.n_used + session->requests.n_used);
-	out->leases = count_leases(session);
+	out->leases = lease_count(session);
 	name_rule(space->rule, session->rule);
 	out->rule = space->rule;
 	return out;
@@ -71,7 +63,7 @@ int do_list(struct call *call)
 {
 	const struct core *core = call->session->core;
 	Rdmabroker__ListResult *result = &call->space.list;
-	struct walk walk = {
+	struct admin_cursor cursor = {
 		.session = call->request->list->session,
 		.id = call->request->list->id,
 	};
@@ -82,7 +74,7 @@ int do_list(struct call *call)
 	result->sessions = call->space.listed_sessions;
 	result->ids = call->space.listed_ids;
 	for (size_t n = 0; n < MAX_LISTED; n++) {
-		if (!walk_next(&walk, core, &session, &id))
+		if (!admin_next(&cursor, core, &session, &id))
 			break;
 		if (id)
 			result->ids[result->n_ids++] = out_id(&call->space.listed[n].id, id);
@@ -92,8 +84,8 @@ int do_list(struct call *call)
 	}
 	/* If the page ends with the very last object, the next page is empty. */
 	result->more = result->n_sessions + result->n_ids == MAX_LISTED;
-	result->next_session = walk.session;
-	result->next_id = walk.id;
+	result->next_session = cursor.session;
+	result->next_id = cursor.id;
 	REPLY(call, list, LIST, result);
 	return 0;
 }
@@ -102,13 +94,13 @@ int do_kick(struct call *call)
 {
 	const Rdmabroker__Kick *m = call->request->kick;
 
-	return m->id > 0 ? core_kick_id(call->session, m->session, m->id) :
-			   core_kick_session(call->session, m->session);
+	return m->id > 0 ? admin_kick_id(call->session, m->session, m->id) :
+			   admin_kick_session(call->session, m->session);
 }
 
 int do_drain(struct call *call)
 {
-	core_set_draining(call->session, !call->request->drain->cancel);
+	admin_set_draining(call->session, !call->request->drain->cancel);
 	return 0;
 }
 
@@ -171,5 +163,5 @@ int do_watch(struct call *call)
 		wrong = address_unpack(&filter.peer, m->peer);
 	if (wrong)
 		return bad_request(call, wrong);
-	return session_watch(call->session, &filter);
+	return watch_start(call->session, &filter);
 }

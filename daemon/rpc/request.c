@@ -5,11 +5,14 @@
 #include "core/bind.h"
 #include "core/conn.h"
 #include "core/group.h"
+#include "core/handover.h"
 #include "core/id.h"
+#include "core/lease.h"
 #include "core/listen.h"
 #include "core/option.h"
 #include "core/resolve.h"
 #include "core/settings.h"
+#include "core/table.h"
 #include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/call.h"
@@ -20,7 +23,7 @@
 
 static int get_id(struct call *call, uint32_t handle, struct id **ret)
 {
-	return session_get_id(call->session, handle, ret);
+	return table_find(call->session, handle, ret);
 }
 
 static void reply_id_info(struct call *call, struct id *id)
@@ -312,7 +315,7 @@ static int do_export_id(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->export_id->id, &id);
 
-	return r != 0 ? r : id_export(id, &call->reply_fd);
+	return r != 0 ? r : handover_export(id, &call->reply_fd);
 }
 
 static Rdmabroker__QpAttr *reply_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
@@ -332,7 +335,7 @@ static int do_import_id(struct call *call)
 
 	if (call->fd < 0)
 		return bad_request(call, "the descriptor is missing");
-	r = id_import(call->session, call->fd, &id);
+	r = handover_import(call->session, call->fd, &id);
 	if (r != 0)
 		return r;
 	rdmabroker__import_id_result__init(result);
@@ -391,7 +394,7 @@ static int do_open_device(struct call *call)
 
 	if (strlen(name) > 63)
 		return bad_request(call, "the device's name is longer than 63 bytes");
-	r = session_open_device(call->session, name, &device);
+	r = lease_open(call->session, name, &device);
 	if (r != 0)
 		return r;
 	rdmabroker__open_device_result__init(result);
@@ -403,7 +406,7 @@ static int do_open_device(struct call *call)
 
 static int do_close_device(struct call *call)
 {
-	return session_close_device(call->session, call->request->close_device->name);
+	return lease_close(call->session, call->request->close_device->name);
 }
 
 static int do_list_devices(struct call *call)
@@ -503,7 +506,7 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	if (r == 0 || r == -EINPROGRESS)
 		return r;
 	failure = call->session->failure;
-	if (session_get_id(call->session, first->id, &id) == 0)
+	if (table_find(call->session, first->id, &id) == 0)
 		id_free(id);
 	call->session->failure = failure;
 	return r;

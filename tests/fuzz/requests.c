@@ -79,7 +79,7 @@ static uint64_t reload(void *userdata)
 		policy_unref(policy);
 	}
 	if (r == 0 && w.enforce)
-		core_enforce(w.core);
+		enforce_start(w.core);
 	server_reloaded(w.server, ++ticket, r, diag);
 	return ticket;
 }
@@ -182,7 +182,7 @@ static void end(void)
 
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
-	must(list_is_empty(&w.core->exports));
+	must(list_is_empty(&w.core->tokens));
 	must(list_is_empty(&w.core->watches));
 	pool_flush(w.core->pool);
 	must(fake_n_ids(w.core->fabric) == 0);
@@ -316,7 +316,7 @@ static void make_event(struct input *input)
 	list_for_each(l, &w.core->sessions) {
 		struct session *session = container_of(l, struct session, link);
 
-		if (session_get_id(session, handle, &id) == 0 && id->fabric)
+		if (table_find(session, handle, &id) == 0 && id->fabric)
 			fake_send_event_to(w.core->fabric, id->fabric, type, status);
 	}
 }

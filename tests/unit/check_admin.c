@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/enforce.h"
 #include "core/session.h"
 #include "tests/unit/harness.h"
 #include "util/closer.h"
@@ -442,7 +443,7 @@ END_TEST
 static void do_enforce(void *arg)
 {
 	(void)arg;
-	core_enforce(harness.core);
+	enforce_start(harness.core);
 }
 
 /* The session that came last is another user's, who is no admin. */

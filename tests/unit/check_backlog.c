@@ -5,6 +5,7 @@
 
 #include "core/bind.h"
 #include "core/conn.h"
+#include "core/handover.h"
 #include "core/listen.h"
 #include "core/resolve.h"
 #include "core/watch.h"
@@ -44,8 +45,7 @@ static struct id *ask(void)
 	run_loop();
 	if (server.n > n) {
 		ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
-		ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request),
-				 0);
+		ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
 		return request;
 	}
 	pair_expect(&client, 0, RDMA_CM_EVENT_REJECTED, 28);
@@ -167,7 +167,7 @@ START_TEST(it_is_written_down)
 	requests[0] = ask();
 	ck_assert_ptr_nonnull(requests[0]);
 	server.session->ops = &ops;
-	ck_assert_int_eq(session_watch(server.session, &filter), 0);
+	ck_assert_int_eq(watch_start(server.session, &filter), 0);
 	ck_assert_ptr_null(ask());
 	ck_assert_ptr_eq(last.session, server.session);
 	ck_assert_str_eq(reason, "backlog 1");
@@ -184,8 +184,8 @@ static struct id *hand_over(struct id *id)
 	struct id *moved;
 	int fd;
 
-	ck_assert_int_eq(id_export(id, &fd), 0);
-	ck_assert_int_eq(id_import(client.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(id, &fd), 0);
+	ck_assert_int_eq(handover_import(client.session, fd, &moved), 0);
 	close(fd);
 	return moved;
 }
@@ -198,7 +198,7 @@ START_TEST(requests_that_a_worker_has)
 
 	listen_with(2);
 	fill(requests, 2);
-	ck_assert_int_eq(id_export(requests[0], &fd), 0);
+	ck_assert_int_eq(handover_export(requests[0], &fd), 0);
 	ck_assert_ptr_null(ask());
 	close(fd);
 	run_loop();
@@ -282,7 +282,7 @@ START_TEST(a_flood)
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	for (uint32_t i = 1; i <= N; i++) {
-		ck_assert_int_eq(session_get_id(client.session, i, &id), 0);
+		ck_assert_int_eq(table_find(client.session, i, &id), 0);
 		p.qp_num = i;
 		ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
 	}

@@ -8,6 +8,7 @@
 
 #include "core/bind.h"
 #include "core/conn.h"
+#include "core/lease.h"
 #include "core/listen.h"
 #include "core/option.h"
 #include "core/resolve.h"
@@ -115,7 +116,7 @@ START_TEST(a_rejects_words_reach_the_peer)
 	n = client.n;
 	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
-	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
 	ck_assert_int_eq(conn_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(request->state, ID_REQUEST);
 	ck_assert_int_eq(conn_reject(request, "go away", 7, false), 0);
@@ -351,7 +352,7 @@ START_TEST(a_strangers_qp)
 	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
 	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
-	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
 	p.qp_num = STRANGER;
 	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_NOT_OWNER);
 	ck_assert_int_eq(server.session->failure.error, EPERM);
@@ -403,18 +404,18 @@ START_TEST(leases_are_counted)
 {
 	struct fabric_device *device;
 
-	ck_assert_int_eq(session_open_device(client.session, "", &device), 0);
+	ck_assert_int_eq(lease_open(client.session, "", &device), 0);
 	ck_assert_str_eq(fabric_device_name(device), "fake0");
-	ck_assert_int_eq(session_open_device(client.session, "fake0", &device), 0);
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device), 0);
 	ck_assert_uint_eq(core->n_leases, 1);
-	ck_assert_int_eq(session_close_device(client.session, "fake0"), 0);
+	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 1);
-	ck_assert_int_eq(session_close_device(client.session, "fake0"), 0);
+	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
-	ck_assert_int_eq(session_close_device(client.session, "fake0"), 0);
-	ck_assert_int_eq(session_open_device(client.session, "fake1", &device), STATUS_NO_DEVICE);
+	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
+	ck_assert_int_eq(lease_open(client.session, "fake1", &device), STATUS_NO_DEVICE);
 	pair_set_policy("allow session\nreject device device fake* reason \"in repair\"\n");
-	ck_assert_int_eq(session_open_device(client.session, "fake0", &device), STATUS_DENIED);
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "in repair"));
 }
 END_TEST
@@ -425,13 +426,13 @@ START_TEST(a_device_goes_and_comes)
 	struct id *listener, *id;
 
 	listener = pair_start_listening(7471);
-	ck_assert_int_eq(session_open_device(server.session, "fake0", &device), 0);
+	ck_assert_int_eq(lease_open(server.session, "fake0", &device), 0);
 	fake_remove_device(core->fabric, "fake0");
 	pair_expect(&server, 0, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	ck_assert_int_eq(listener->state, ID_REMOVED);
 	ck_assert_uint_eq(core->n_leases, 0);
 	ck_assert_uint_eq(core->n_listeners, 0);
-	ck_assert_int_eq(session_open_device(server.session, "", &device), STATUS_NO_DEVICE);
+	ck_assert_int_eq(lease_open(server.session, "", &device), STATUS_NO_DEVICE);
 	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_NO_DEVICE);
 	ck_assert_int_eq(client.session->failure.error, ENODEV);
 
@@ -487,7 +488,7 @@ START_TEST(calls_that_fail)
 	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
 	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	run_loop();
-	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
 	fake_fail_next(core->fabric, FAKE_ACCEPT, -EIO);
 	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_FABRIC);
 	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);

@@ -5,6 +5,7 @@
 
 #include "core/bind.h"
 #include "core/conn.h"
+#include "core/handover.h"
 #include "core/listen.h"
 #include "core/resolve.h"
 #include "core/settings.h"
@@ -89,7 +90,7 @@ static struct id *reach(enum id_state state, bool passive)
 		return active;
 	n = (server.n - 1) % 64;
 	ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
-	ck_assert_int_eq(session_get_id(from, server.events[n].request, &request), 0);
+	ck_assert_int_eq(table_find(from, server.events[n].request, &request), 0);
 	if (state == ID_REQUEST)
 		return request;
 	p.qp_num = 1000 + handle;
@@ -111,8 +112,8 @@ static int hand_over(struct id *id, struct id **ret)
 {
 	int fd, r;
 
-	ck_assert_int_eq(id_export(id, &fd), 0);
-	r = id_import(to, fd, ret);
+	ck_assert_int_eq(handover_export(id, &fd), 0);
+	r = handover_import(to, fd, ret);
 	close(fd);
 	/* The last copy of the descriptor ends the export. */
 	run_loop();
@@ -213,14 +214,14 @@ START_TEST(a_refusal_leaves_the_export)
 	int fd;
 
 	pair_set_policy("allow session\nreject listen user 2000\nallow any\n");
-	ck_assert_int_eq(id_export(id, &fd), 0);
-	ck_assert_int_eq(id_import(to, fd, &moved), STATUS_DENIED);
+	ck_assert_int_eq(handover_export(id, &fd), 0);
+	ck_assert_int_eq(handover_import(to, fd, &moved), STATUS_DENIED);
 	ck_assert_str_eq(to->failure.rule, "test.rules:2");
 	ck_assert_uint_eq(core->n_ids, n_ids);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
 	/* Whoever may have it can still take it. */
 	become(to, 3000, 20, "to.service");
-	ck_assert_int_eq(id_import(to, fd, &moved), 0);
+	ck_assert_int_eq(handover_import(to, fd, &moved), 0);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	ck_assert_uint_eq(moved->rule->line, 3);
 	close(fd);
@@ -251,7 +252,7 @@ START_TEST(it_is_written_down)
 	uint64_t n = n_decided(POLICY_CONNECT);
 
 	from->ops = &ops;
-	ck_assert_int_eq(session_watch(from, &filter), 0);
+	ck_assert_int_eq(watch_start(from, &filter), 0);
 	pair_set_policy("allow session\nreject connect user 2000\n");
 	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
 	ck_assert_uint_eq(n_notices, 1);
@@ -347,7 +348,7 @@ START_TEST(a_rule_for_both_users)
 	ck_assert_ptr_nonnull(strstr(to->failure.text, "max-per-user 2"));
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
 	/* The exporter has his place back. */
-	ck_assert_int_eq(session_get_id(to, SESSION_FIRST_REQUEST, &moved), 0);
+	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved), 0);
 	id_free(moved);
 	reach(ID_LISTENING, false);
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
@@ -384,7 +385,7 @@ START_TEST(a_request_for_a_worker)
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(to->failure.text, "pending 1"));
-	ck_assert_int_eq(session_get_id(to, SESSION_FIRST_REQUEST, &moved), 0);
+	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved), 0);
 	ck_assert_int_eq(conn_accept(moved, &p, NULL), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 0);
 	ck_assert_int_eq(hand_over(request, &moved), 0);

@@ -475,7 +475,7 @@ static void do_connect_and_drain(void *arg)
 	struct id *id;
 
 	(void)arg;
-	ck_assert_int_eq(session_get_id(session, 1, &id), 0);
+	ck_assert_int_eq(table_find(session, 1, &id), 0);
 	ck_assert_int_eq(conn_connect(id, &param, NULL), 0);
 	harness.core->draining = true;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/conn.h"
+#include "core/handover.h"
 #include "core/pool.h"
 #include "core/resolve.h"
 #include "tests/unit/pair.h"
@@ -92,7 +93,7 @@ static void accept_last(void)
 
 	ck_assert_int_eq(server.events[server.n - 1].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	ck_assert_mem_eq(server.events[server.n - 1].data, "hi", 2);
-	ck_assert_int_eq(session_get_id(server.session, handle, &passive), 0);
+	ck_assert_int_eq(table_find(server.session, handle, &passive), 0);
 	ck_assert_int_eq(conn_accept(passive, &p, NULL), 0);
 }
 
@@ -403,8 +404,8 @@ START_TEST(a_plan_ends_when_its_id_moves)
 
 	fake_hold_events(core->fabric, true);
 	ck_assert_int_eq(connect_to(1, 7471, &id), 0);
-	ck_assert_int_eq(id_export(id, &fd), 0);
-	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(id, &fd), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved), 0);
 	close(fd);
 	ck_assert_ptr_null(id->plan);
 	ck_assert_ptr_null(moved->plan);

@@ -34,7 +34,7 @@ static struct id *request_of(struct id *active)
 
 	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
 	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
 	return request;
 }
 
@@ -416,8 +416,7 @@ START_TEST(an_accept_that_was_held_back)
 		n = server.n;
 		ck_assert_int_eq(conn_connect(asking, &p, NULL), 0);
 		pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-		ck_assert_int_eq(session_get_id(server.session, server.events[n].request, &request),
-				 0);
+		ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
 		n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
 		p = param("");
 		ck_assert_int_eq(conn_accept(request, &p, NULL), 0);

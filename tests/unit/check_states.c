@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/enforce.h"
 #include "proto/status.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
@@ -190,7 +191,7 @@ static struct wire_client *reach(unsigned state, uint32_t *ret)
 	case ID_REVOKED:
 		make_listener();
 		wire_set_policy("allow session\nallow device\nallow connect\n");
-		core_enforce(wire.core);
+		enforce_start(wire.core);
 		wire_set_policy("allow any\n");
 		run();
 		return &server;
@@ -210,7 +211,7 @@ static enum id_state state_of(struct wire_client *c, uint32_t handle)
 {
 	struct id *id;
 
-	ck_assert_int_eq(session_get_id(c->session, handle, &id), 0);
+	ck_assert_int_eq(table_find(c->session, handle, &id), 0);
 	return id->state;
 }
 
@@ -321,7 +322,7 @@ START_TEST(with_the_id_made_first)
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
 		/* Both or neither. */
-		ck_assert_int_eq(session_get_id(client.session, 1, &made) == 0,
+		ck_assert_int_eq(table_find(client.session, 1, &made) == 0,
 				 expected && op != OP(DESTROY_ID));
 		n_done += expected;
 		tear_down();
@@ -352,7 +353,7 @@ START_TEST(with_another_id_made_first)
 		expected = (allowed[op] & IN(ID_IDLE)) && !is_about_no_id(op);
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
-		ck_assert_int_eq(session_get_id(client.session, 2, &made) == 0, expected);
+		ck_assert_int_eq(table_find(client.session, 2, &made) == 0, expected);
 		if (expected) {
 			do_(&client, OP(SET_OPTION), 2);
 			bind_to(&client, 2, 7499);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/conn.h"
+#include "core/handover.h"
 #include "core/timewait.h"
 #include "tests/unit/pair.h"
 
@@ -81,8 +82,8 @@ START_TEST(time_wait_moves_with_its_id)
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	ck_assert_int_eq(id_export(next, &fd), 0);
-	ck_assert_int_eq(id_import(server.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(next, &fd), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved), 0);
 	close(fd);
 	ck_assert_int_eq(next->state, ID_MOVED);
 	id_free(next);

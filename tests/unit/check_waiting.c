@@ -85,7 +85,7 @@ static enum id_state state_of(struct wire_client *c, uint32_t handle)
 {
 	struct id *id;
 
-	ck_assert_int_eq(session_get_id(c->session, handle, &id), 0);
+	ck_assert_int_eq(table_find(c->session, handle, &id), 0);
 	return id->state;
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/enforce.h"
 #include "core/session.h"
 #include "core/watch.h"
 #include "tests/unit/program.h"
@@ -243,7 +244,7 @@ END_TEST
 static void do_enforce(void *arg)
 {
 	(void)arg;
-	core_enforce(harness.core);
+	enforce_start(harness.core);
 }
 
 START_TEST(what_is_enforced_is_told)

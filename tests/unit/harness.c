@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/enforce.h"
 #include "tests/unit/harness.h"
 #include "util/diag.h"
 
@@ -139,7 +140,7 @@ static uint64_t do_reload(void *userdata)
 		policy_unref(policy);
 	}
 	if (r == 0 && harness.enforce)
-		core_enforce(harness.core);
+		enforce_start(harness.core);
 	server_reloaded(harness.server, ++ticket, r, diag);
 	return ticket;
 }

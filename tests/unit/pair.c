@@ -179,7 +179,7 @@ void establish(struct id **ret_active, struct id **ret_passive)
 	ck_assert_mem_eq(server.events[0].data, "hello", 5);
 	ck_assert_uint_eq(server.events[0].id, 1);
 	ck_assert_uint_ge(server.events[0].request, SESSION_FIRST_REQUEST);
-	ck_assert_int_eq(session_get_id(server.session, server.events[0].request, ret_passive), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, ret_passive), 0);
 	ck_assert_int_eq(conn_accept(*ret_passive, &q, NULL), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_mem_eq(client.events[n].data, "welcome", 7);

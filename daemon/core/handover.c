@@ -2,115 +2,33 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "core/bind.h"
 #include "core/decide.h"
+#include "core/handover.h"
 #include "core/id.h"
 #include "core/listener.h"
 #include "core/settings.h"
+#include "core/timewait.h"
+#include "core/token.h"
 #include "core/wish.h"
 #include "util/util.h"
 
-/*
- * An exported id is represented by a descriptor: one end of a socket pair whose other end is kept here. On
- * import it is identified by the kernel's socket cookie, which is never reused and stays the same however the
- * descriptor was passed on. When the last copy of the descriptor is closed, our end gets a hang-up, and the
- * export ends.
- */
-struct export
+DEFINE_CLEANUP(struct id *, id_free)
+
+int handover_export(struct id *id, int *ret_fd)
 {
-	struct list link; /* core.exports */
-	struct id *id;
-	uint64_t cookie;
-	int sock;
-	sd_event_source *io;
-	struct charge charge;
-};
-
-/*
- * The only call that is made on a descriptor which a client sent for an import. It takes no lock that the
- * sender could hold, and calls nothing in the file if that is not a socket.
- */
-static int get_cookie(int fd, uint64_t *ret)
-{
-	socklen_t len = sizeof(*ret);
-
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, ret, &len) < 0 ? -errno : 0;
-}
-
-static int on_end(sd_event_source *source, int fd, uint32_t events, void *userdata)
-{
-	(void)source;
-	(void)fd;
-	(void)events;
-	export_free(userdata);
-	return 0;
-}
-
-struct export *export_free(struct export *export)
-{
-	if (!export)
-		return NULL;
-	export->id->export = NULL;
-	list_remove(&export->link);
-	sd_event_source_disable_unref(export->io);
-	closep(&export->sock);
-	charge_done(&export->charge);
-	free(export);
-	return NULL;
-}
-
-DEFINE_CLEANUP(struct export *, export_free)
-
-int id_export(struct id *id, int *ret_fd)
-{
-	_cleanup_(export_freep) struct export *export = NULL;
-	struct core *core = id->session->core;
-	_cleanup_close_ int theirs = -1;
-	int pair[2], r;
-
-	if (id_is_empty(id) || id->state == ID_REMOVED || id->export)
-		return id->export ? failure_set(&id->session->failure, STATUS_BAD_STATE,
-						"export: id %u is exported already", id->handle) :
-				    id_refuse_state(id, "export");
+	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
+		return id->token ? failure_set(&id->session->failure, STATUS_BAD_STATE,
+					       "export: id %u is exported already", id->handle) :
+				   id_refuse_state(id, "export");
 	if (!list_is_empty(&id->groups)) {
 		failure_set(&id->session->failure, STATUS_BAD_STATE,
 			    "export: id %u has joined multicast groups", id->handle);
 		id->session->failure.error = EBUSY;
 		return STATUS_BAD_STATE;
 	}
-	export = calloc(1, sizeof(*export));
-	if (!export)
-		return -ENOMEM;
-	list_init(&export->link);
-	export->id = id;
-	export->sock = -1;
-	r = session_charge(id->session, &export->charge, ACCOUNT_FDS, 1, "descriptors",
-			   "DescriptorsPerUser=");
-	if (r != 0)
-		return r;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
-	export->sock = pair[0];
-	theirs = pair[1];
-	/*
-	 * From now on nothing can be sent to our end, so closing it never waits for something that a client
-	 * has queued.
-	 */
-	if (shutdown(export->sock, SHUT_RD) < 0)
-		return -errno;
-	r = get_cookie(theirs, &export->cookie);
-	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed. */
-	if (r == 0)
-		r = sd_event_add_io(core->loop, &export->io, export->sock, 0, on_end, export);
-	if (r < 0)
-		return r;
-	list_insert(&core->exports, &export->link);
-	id->export = TAKE_PTR(export);
-	*ret_fd = TAKE_FD(theirs);
-	return 0;
+	return token_new(id, ret_fd);
 }
 
 /*
@@ -281,36 +199,81 @@ static void adopt(struct id *id, struct take_over *take_over)
 		settings_forget_rule(id);
 }
 
-int id_import(struct session *session, int fd, struct id **ret)
+/* Moves FROM to a new id of SESSION; FROM is left MOVED. On failure nothing has changed. */
+static int move_id(struct id **ret, struct session *session, struct id *from)
 {
-	struct take_over take_over = { 0 };
-	struct export *export = NULL;
-	uint64_t cookie;
-	struct list *l;
+	_cleanup_(id_freep) struct id *id = NULL;
+	struct charge listening = { 0 };
 	int r;
 
-	if (get_cookie(fd, &cookie) == 0)
-		list_for_each(l, &session->core->exports) {
-			struct export *e = container_of(l, struct export, link);
+	r = id_new_empty(&id, session, 0, from->ps, ID_IDLE);
+	if (r == 0 && from->listener)
+		r = listener_charge(session, &listening);
+	if (r != 0)
+		return r;
 
-			if (e->cookie == cookie)
-				export = e;
-		}
-	if (!export)
+	id_own_fabric(id, TAKE_PTR(from->fabric));
+	id->request = TAKE_PTR(from->request);
+	id->backlog = TAKE_PTR(from->backlog);
+	id->policy = TAKE_PTR(from->policy);
+	id->rule = TAKE_PTR(from->rule);
+	id->tally = TAKE_PTR(from->tally);
+	admitted_move(&from->admitted, &id->admitted, session->identity.uid);
+	id->passive = from->passive;
+	id->qpn = from->qpn;
+	id->qp_timeout = from->qp_timeout;
+	id->resolve_until_ms = from->resolve_until_ms;
+	id->route_timeout_ms = from->route_timeout_ms;
+	/* The plan is not moved: its QP belongs to the old owner's process. */
+	id->info_pending = from->info_pending;
+	timewait_move(from, id);
+	id->tos_asked = from->tos_asked;
+	id->tos = from->tos;
+	id->route_tos = from->route_tos;
+	id->reuseaddr_asked = from->reuseaddr_asked;
+	id->reuseaddr = from->reuseaddr;
+	id->afonly = from->afonly;
+	id->ack_timeout = from->ack_timeout;
+	if (from->listener)
+		listener_set_charge(from->listener, &listening);
+	id->listener = TAKE_PTR(from->listener);
+	id_set_state(id, from->state);
+	id->state_since_ns = from->state_since_ns;
+	id_set_state(from, ID_MOVED);
+	/*
+	 * A request of the old session may wait for the QP check. It is repeated, and fails because the id
+	 * has moved.
+	 */
+	if (from->qp_check.lookup)
+		from->session->ops->resume(from->session->userdata);
+	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
+	free(from->plan);
+	from->plan = NULL;
+	*ret = TAKE_PTR(id);
+	return 0;
+}
+
+int handover_import(struct session *session, int fd, struct id **ret)
+{
+	struct take_over take_over = { 0 };
+	struct id *from = token_find(session->core, fd);
+	int r;
+
+	if (!from)
 		return failure_set(
 			&session->failure, STATUS_NO_SUCH_ID,
 			"import: the descriptor does not stand for an id, or not any more");
-	if (has_to_ask(session, export->id)) {
-		r = decide_take_over(session, export->id, &take_over);
+	if (has_to_ask(session, from)) {
+		r = decide_take_over(session, from, &take_over);
 		if (r != 0)
 			return r;
 	}
-	r = id_new_moved(ret, session, export->id);
+	r = move_id(ret, session, from);
 	if (r != 0) {
 		admitted_done(&take_over.admitted);
 		return r;
 	}
 	adopt(*ret, &take_over);
-	export_free(export);
+	token_free(from->token);
 	return 0;
 }

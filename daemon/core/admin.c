@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+
+#include "core/admin.h"
+#include "core/group.h"
+#include "core/id.h"
+#include "core/revoke.h"
+#include "core/table.h"
+
+/* The first session whose number is NUMBER or more: the list is in order of the numbers. */
+static struct session *session_from(const struct core *core, uint64_t number)
+{
+	struct list *l;
+
+	list_for_each(l, &core->sessions) {
+		struct session *session = container_of(l, struct session, link);
+
+		if (session->number >= number)
+			return session;
+	}
+	return NULL;
+}
+
+/* The first id whose handle is HANDLE or more. FIRST is the handle of the table's first entry. */
+static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
+{
+	uint32_t i = handle > first ? handle - first : 0;
+
+	for (; i < ids->n_allocated; i++)
+		if (ids->objects[i])
+			return ids->objects[i];
+	return NULL;
+}
+
+bool admin_next(struct admin_cursor *cursor, const struct core *core, struct session **ret_session,
+		struct id **ret_id)
+{
+	struct session *session = session_from(core, cursor->session);
+	struct id *id = NULL;
+
+	for (; session; session = session_from(core, cursor->session)) {
+		/* The session that the cursor was in is gone. */
+		if (session->number != cursor->session)
+			*cursor = (struct admin_cursor){ .session = session->number };
+		if (cursor->id > 0) {
+			id = id_from(&session->ids, 1, cursor->id);
+			if (!id)
+				id = id_from(&session->requests, SESSION_FIRST_REQUEST, cursor->id);
+			if (!id) {
+				*cursor = (struct admin_cursor){ .session = session->number + 1 };
+				continue;
+			}
+		}
+		cursor->id = id ? id->handle + 1 : 1;
+		*ret_session = session;
+		*ret_id = id;
+		return true;
+	}
+	return false;
+}
+
+static struct session *find_session(const struct core *core, uint64_t number)
+{
+	struct session *session = session_from(core, number);
+
+	return session && session->number == number ? session : NULL;
+}
+
+int admin_kick_session(struct session *by, uint64_t number)
+{
+	struct session *session = find_session(by->core, number);
+	char why[96];
+
+	if (session == by)
+		return failure_set(&by->failure, STATUS_BAD_REQUEST,
+				   "session %llu is the one that asks", (unsigned long long)number);
+	if (!session)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+				   (unsigned long long)number);
+	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
+		 by->identity.pid);
+	/* Lines that a client causes are rate-limited; what an admin does is always logged. */
+	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
+		   (unsigned long long)number, session->identity.uid, session->identity.pid,
+		   by->identity.uid, by->identity.pid);
+	session->ops->end(session->userdata, why);
+	return 0;
+}
+
+static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret)
+{
+	struct session *session = find_session(by->core, number);
+	int r;
+
+	if (!session)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+				   (unsigned long long)number);
+	r = table_find(session, handle, ret);
+	if (r != 0)
+		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
+				   (unsigned long long)number, handle);
+	return 0;
+}
+
+int admin_kick_id(struct session *by, uint64_t number, uint32_t handle)
+{
+	struct session *session;
+	struct id *id;
+	int r = find_id(by, number, handle, &id);
+
+	if (r != 0)
+		return r;
+	session = id->session;
+	switch (id->state) {
+	case ID_DISCONNECTING:
+	case ID_DISCONNECTED:
+	case ID_FAILED:
+	case ID_REMOVED:
+	case ID_MOVED:
+	case ID_REVOKED:
+		return failure_set(&by->failure, STATUS_BAD_STATE, "kick: id %u is %s already",
+				   handle, id_state_to_string(id->state));
+	default:
+		break;
+	}
+	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
+		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
+		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
+	failure_set(&session->failure, STATUS_DENIED, "an admin has ended it");
+	group_leave_all(id);
+	switch (id->state) {
+	case ID_IDLE:
+	case ID_BOUND:
+	case ID_LISTENING:
+	case ID_ADDR_QUERY:
+		revoke_id(id);
+		break;
+	default:
+		revoke_connection(id, "ended by an admin");
+		break;
+	}
+	return 0;
+}
+
+void admin_set_draining(struct session *by, bool draining)
+{
+	struct core *core = by->core;
+
+	if (core->draining == draining)
+		return;
+	core->draining = draining;
+	if (draining)
+		log_notice(
+			"Draining: nothing new is taken, by uid %u, pid %d; %u connections are left.",
+			by->identity.uid, by->identity.pid, core->n_connections);
+	else
+		log_notice("Draining is taken back by uid %u, pid %d.", by->identity.uid,
+			   by->identity.pid);
+}

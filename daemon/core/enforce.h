@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* OnReload=enforce: ends what policy no longer allows, a limited number of ids in each turn of the loop. */
+
+struct core;
+
+int enforce_init(struct core *core);
+void enforce_start(struct core *core);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Leases: the devices that a session may open. Opens and closes of a device are counted.
+ */
+
+struct fabric_device;
+struct session;
+
+/* NAME empty: the first device. -EINPROGRESS until the client's user can open the device node. */
+int lease_open(struct session *session, const char *name, struct fabric_device **ret);
+int lease_close(struct session *session, const char *name);
+void lease_forget_device(struct session *session, const char *name); /* it was removed */
+/* Ends the leases of devices that policy no longer allows. */
+void lease_enforce(struct session *session);
+void lease_free_all(struct session *session);
+unsigned lease_count(const struct session *session);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/conn.h"
+#include "core/group.h"
+#include "core/id.h"
+#include "core/listener.h"
+#include "core/notify.h"
+#include "core/revoke.h"
+#include "core/token.h"
+
+static void notify_end(struct id *id, enum rdma_cm_event_type type)
+{
+	struct fabric_event none = { .type = type };
+	struct session_event out = {
+		.fabric = &none,
+		.type = type,
+		.status = -EACCES,
+		.failure = &id->session->failure,
+	};
+
+	notify_event(id, &out);
+}
+
+void revoke_id(struct id *id)
+{
+	/* A group or an import would use the fabric's id, which is freed below. */
+	group_leave_all(id);
+	token_free(id->token);
+	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
+	id->fabric = fabric_id_free(id->fabric);
+	id_set_state(id, ID_REVOKED);
+	notify_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+
+void revoke_connection(struct id *id, const char *text)
+{
+	switch (id->state) {
+	case ID_REQUEST:
+		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
+		break;
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+	case ID_ACCEPTED:
+	case ID_ESTABLISHED:
+		/* Both sides are notified as of any other disconnect. */
+		if (id_is_datagram(id) || conn_disconnect(id) != 0)
+			break;
+		if (id->state == ID_DISCONNECTING)
+			return;
+		break;
+	default:
+		break;
+	}
+	id_set_state(id, ID_FAILED);
+	notify_end(id, RDMA_CM_EVENT_CONNECT_ERROR);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The table of a session's ids, by their handles. */
+
+#include <stdint.h>
+
+struct id;
+struct session;
+
+#define SESSION_FIRST_REQUEST 0x80000000u /* handles from here on are chosen by the broker */
+
+/* A walk over a session's ids that can be interrupted. All zero: at its beginning. */
+struct table_walk {
+	uint32_t request, id; /* the last ones visited */
+};
+
+/* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
+struct id *table_next(struct session *session, struct table_walk *walk);
+/* STATUS_NO_SUCH_ID, or 0. */
+int table_find(struct session *session, uint32_t handle, struct id **ret);
+/*
+ * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here.
+ * STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0.
+ */
+int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
+void table_remove(struct session *session, uint32_t handle);
