@@ -66,16 +66,16 @@ static struct session *find_session(const struct core *core, uint64_t number)
 	return session && session->number == number ? session : NULL;
 }
 
-int admin_kick_session(struct session *by, uint64_t number)
+int admin_kick_session(struct session *by, uint64_t number, struct failure *failure)
 {
 	struct session *session = find_session(by->core, number);
 	char why[96];
 
 	if (session == by)
-		return failure_set(&by->failure, STATUS_BAD_REQUEST,
-				   "session %llu is the one that asks", (unsigned long long)number);
+		return failure_set(failure, STATUS_BAD_REQUEST, "session %llu is the one that asks",
+				   (unsigned long long)number);
 	if (!session)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
 				   (unsigned long long)number);
 	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
 		 by->identity.pid);
@@ -87,26 +87,28 @@ int admin_kick_session(struct session *by, uint64_t number)
 	return 0;
 }
 
-static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret)
+static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret,
+		   struct failure *failure)
 {
 	struct session *session = find_session(by->core, number);
 	int r;
 
 	if (!session)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
 				   (unsigned long long)number);
-	r = table_find(session, handle, ret);
+	r = table_find(session, handle, ret, failure);
 	if (r != 0)
-		return failure_set(&by->failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
+		return failure_set(failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
 				   (unsigned long long)number, handle);
 	return 0;
 }
 
-int admin_kick_id(struct session *by, uint64_t number, uint32_t handle)
+int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure)
 {
 	struct session *session;
+	struct failure why;
 	struct id *id;
-	int r = find_id(by, number, handle, &id);
+	int r = find_id(by, number, handle, &id, failure);
 
 	if (r != 0)
 		return r;
@@ -118,25 +120,25 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle)
 	case ID_REMOVED:
 	case ID_MOVED:
 	case ID_REVOKED:
-		return failure_set(&by->failure, STATUS_BAD_STATE, "kick: id %u is %s already",
-				   handle, id_state_to_string(id->state));
+		return failure_set(failure, STATUS_BAD_STATE, "kick: id %u is %s already", handle,
+				   id_state_to_string(id->state));
 	default:
 		break;
 	}
 	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
 		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
-	failure_set(&session->failure, STATUS_DENIED, "an admin has ended it");
+	failure_set(&why, STATUS_DENIED, "an admin has ended it");
 	group_leave_all(id);
 	switch (id->state) {
 	case ID_IDLE:
 	case ID_BOUND:
 	case ID_LISTENING:
 	case ID_ADDR_QUERY:
-		revoke_id(id);
+		revoke_id(id, &why);
 		break;
 	default:
-		revoke_connection(id, "ended by an admin");
+		revoke_connection(id, &why, "ended by an admin");
 		break;
 	}
 	return 0;

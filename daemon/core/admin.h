@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct core;
+struct failure;
 struct id;
 struct session;
 
@@ -28,10 +29,10 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 
 /*
  * The admin BY ends a session or one id of it, in the way that enforcing does; the journal reports who did
- * it. 0, or STATUS_NO_SUCH_ID, STATUS_BAD_STATE or STATUS_BAD_REQUEST (its own session), with BY's failure
- * set.
+ * it. 0, or STATUS_NO_SUCH_ID, STATUS_BAD_STATE or STATUS_BAD_REQUEST (its own session), explained
+ * by FAILURE.
  */
-int admin_kick_session(struct session *by, uint64_t number);
-int admin_kick_id(struct session *by, uint64_t number, uint32_t handle);
+int admin_kick_session(struct session *by, uint64_t number, struct failure *failure);
+int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure);
 /* Begins or ends draining, during which nothing new may begin; the journal reports that BY did it. */
 void admin_set_draining(struct session *by, bool draining);

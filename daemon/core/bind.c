@@ -19,7 +19,7 @@ struct purposes {
 };
 
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
-		    const char *verb)
+		    const char *verb, struct failure *failure)
 {
 	struct wish wish = {
 		.question = { .operation = POLICY_LISTEN,
@@ -45,7 +45,7 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 		verdict.reason = "a port below 1024 needs a rule that names it";
 	verdict.answer = POLICY_REJECT;
 	decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
-	return failure_set(&session->failure, STATUS_DENIED,
+	return failure_set(failure, STATUS_DENIED,
 			   "%s %s: a port below 1024 needs a rule that allows to listen and names "
 			   "the port",
 			   verb, addr_to_string(addr, text));
@@ -57,7 +57,7 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
  */
 static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
-			   struct purposes *ret)
+			   struct purposes *ret, struct failure *failure)
 {
 	struct wish wish = {
 		.question = { .operation = POLICY_CONNECT,
@@ -78,12 +78,13 @@ static int decide_purposes(struct session *session, const struct id *id,
 	if (ret->listen.answer != POLICY_REJECT || ret->connect.answer != POLICY_REJECT)
 		return 0;
 	decide_audit(session, &wish, &ret->listen, /* overflow= */ NULL);
-	return failure_set_denied(&session->failure, &ret->listen,
+	return failure_set_denied(failure, &ret->listen,
 				  "%s %s: uid %u may neither listen nor connect there", what, text,
 				  session->identity.uid);
 }
 
-int bind_decide_over(struct session *session, const struct id *id, const char *what)
+int bind_decide_over(struct session *session, const struct id *id, const char *what,
+		     struct failure *failure)
 {
 	struct fabric_id_info info;
 	struct purposes purposes;
@@ -91,11 +92,12 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 	int r;
 
 	fabric_id_get_info(id->fabric, &info);
-	r = bind_check_port(session, id->ps, (struct sockaddr *)&info.local, what);
+	r = bind_check_port(session, id->ps, (struct sockaddr *)&info.local, what, failure);
 	if (r != 0)
 		return r;
 	addr_to_string((struct sockaddr *)&info.local, text);
-	return decide_purposes(session, id, (struct sockaddr *)&info.local, what, text, &purposes);
+	return decide_purposes(session, id, (struct sockaddr *)&info.local, what, text, &purposes,
+			       failure);
 }
 
 /*
@@ -103,7 +105,7 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
  * the first rule that may match is used here, and settings_admit() applies that of the final rule.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
-			    const struct purposes *purposes, bool *ret)
+			    const struct purposes *purposes, bool *ret, struct failure *failure)
 {
 	const struct policy_rule *rule = purposes->connect.rule;
 	enum policy_reuseaddr mode = POLICY_REUSEADDR_NO;
@@ -121,14 +123,14 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	}
 	if (id->reuseaddr_asked && mode == POLICY_REUSEADDR_NO &&
 	    purposes->connect.answer != POLICY_DEFER)
-		return failure_set_denied(&id->session->failure, &purposes->connect,
+		return failure_set_denied(failure, &purposes->connect,
 					  "bind %s: policy does not allow REUSEADDR", text);
 	*ret = id->reuseaddr_asked;
 	return 0;
 }
 
 /* On an id that is bound, the kernel allows REUSEADDR to be set, but not to be cleared. */
-int bind_late_reuseaddr(struct id *id, bool reuseaddr)
+int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 {
 	struct fabric_id_info info;
 	struct purposes purposes;
@@ -137,19 +139,20 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr)
 	int r;
 
 	if (!reuseaddr)
-		return id_refuse_state(id, "set_option");
+		return id_refuse_state(id, "set_option", failure);
 	fabric_id_get_info(id->fabric, &info);
 	addr_to_string((struct sockaddr *)&info.local, text);
 	r = decide_purposes(id->session, id, (struct sockaddr *)&info.local, "bind", text,
-			    &purposes);
+			    &purposes, failure);
 	if (r != 0)
 		return r;
 	id->reuseaddr_asked = true;
-	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, text, &purposes, &allowed);
+	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, text, &purposes, &allowed,
+			     failure);
 	if (r == 0) {
 		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, 1);
 		if (r < 0)
-			r = failure_set_fabric(&id->session->failure, r, "set REUSEADDR");
+			r = failure_set_fabric(failure, r, "set REUSEADDR");
 	}
 	if (r == 0)
 		id->reuseaddr = true;
@@ -158,31 +161,30 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr)
 	return r;
 }
 
-int bind_any(struct id *id)
+int bind_any(struct id *id, struct failure *failure)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
 
-	return bind_addr(id, (struct sockaddr *)&any);
+	return bind_addr(id, (struct sockaddr *)&any, failure);
 }
 
-int bind_addr(struct id *id, const struct sockaddr *addr)
+int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure)
 {
-	struct failure *failure = &id->session->failure;
 	struct purposes purposes;
 	char text[ADDR_STRLEN];
 	bool reuseaddr = false;
 	int r;
 
 	if (id->state != ID_IDLE)
-		return id_refuse_state(id, "bind");
+		return id_refuse_state(id, "bind", failure);
 	addr_to_string(addr, text);
-	r = wait_for_devices(id->session, "bind");
+	r = wait_for_devices(id->session, "bind", failure);
 	if (r == 0)
-		r = bind_check_port(id->session, id->ps, addr, "bind");
+		r = bind_check_port(id->session, id->ps, addr, "bind", failure);
 	if (r == 0)
-		r = decide_purposes(id->session, id, addr, "bind", text, &purposes);
+		r = decide_purposes(id->session, id, addr, "bind", text, &purposes, failure);
 	if (r == 0)
-		r = decide_reuseaddr(id, addr, text, &purposes, &reuseaddr);
+		r = decide_reuseaddr(id, addr, text, &purposes, &reuseaddr, failure);
 	if (r != 0)
 		return r;
 

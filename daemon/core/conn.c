@@ -19,57 +19,56 @@
 
 /* Connections: the active side from policy's decision on, the passive side from the connection request on. */
 
-static int check_qp(struct id *id, uint32_t qpn)
+static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
 {
 	struct fabric_id_info info;
 
 	fabric_id_get_info(id->fabric, &info);
 	if (!info.device)
-		return failure_set(&id->session->failure, STATUS_NO_DEVICE, "id %u has no device",
-				   id->handle);
-	return qpcheck_run(id, info.device, qpn);
+		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+	return qpcheck_run(id, info.device, qpn, failure);
 }
 
-static int set_local_ece(struct id *id, const struct ibv_ece *ece)
+static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failure *failure)
 {
 	int r;
 
 	if (!ece || ece->vendor_id == 0)
 		return 0;
 	r = fabric_id_set_local_ece(id->fabric, ece);
-	return r < 0 ? failure_set_fabric(&id->session->failure, r, "set local ECE") : 0;
+	return r < 0 ? failure_set_fabric(failure, r, "set local ECE") : 0;
 }
 
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
-		 const struct ibv_ece *local_ece)
+		 const struct ibv_ece *local_ece, struct failure *failure)
 {
 	/* An id with a plan connects by itself. */
-	return id->plan ? id_refuse_state(id, "connect") :
-			  conn_connect_planned(id, param, local_ece);
+	return id->plan ? id_refuse_state(id, "connect", failure) :
+			  conn_connect_planned(id, param, local_ece, failure);
 }
 
 int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
-			 const struct ibv_ece *local_ece)
+			 const struct ibv_ece *local_ece, struct failure *failure)
 {
 	struct rdma_conn_param capped = *param;
 	struct id_wish wish;
 	int r;
 
 	if (id->state != ID_ROUTE_RESOLVED)
-		return id_refuse_state(id, "connect");
-	r = decide_may_begin(id->session, "connect");
+		return id_refuse_state(id, "connect", failure);
+	r = decide_may_begin(id->session, "connect", failure);
 	/* The look-up of a datagram id offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
-		r = check_qp(id, param->qp_num);
+		r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
-		r = set_local_ece(id, local_ece);
+		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
-		r = renew_for_connect(id);
+		r = renew_for_connect(id, failure);
 	if (r != 0)
 		return r;
 	wish_to_connect(&wish, id);
 	r = decide_admit(id->session, &wish.wish, id->rule, id->tally, /* pending= */ false,
-			 &id->admitted);
+			 &id->admitted, failure);
 	if (r != 0)
 		return r;
 	settings_cap_param(id, &capped);
@@ -78,7 +77,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 	if (r == 0) {
 		r = fabric_id_connect(id->fabric, &capped);
 		if (r < 0)
-			r = failure_set_fabric(&id->session->failure, r, "connect");
+			r = failure_set_fabric(failure, r, "connect");
 	} else if (r > 0) {
 		r = 0; /* held back, and sent later */
 	}
@@ -90,25 +89,26 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 	return 0;
 }
 
-int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece)
+int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
+		struct failure *failure)
 {
 	struct rdma_conn_param capped = *param;
 	int r;
 
 	if (id->state != ID_REQUEST)
-		return id_refuse_state(id, "accept");
-	r = decide_may_begin(id->session, "accept");
+		return id_refuse_state(id, "accept", failure);
+	r = decide_may_begin(id->session, "accept", failure);
 	if (r != 0) {
 		/* Reject at once, so that the peer need not wait for the program to do so. */
 		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
 		id_set_state(id, ID_FAILED);
 		return r;
 	}
-	r = check_qp(id, param->qp_num);
+	r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
-		r = set_local_ece(id, local_ece);
+		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
-		r = renew_for_accept(id);
+		r = renew_for_accept(id, failure);
 	if (r != 0)
 		return r;
 	settings_cap_param(id, &capped);
@@ -117,7 +117,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 	if (r == 0) {
 		r = fabric_id_accept(id->fabric, &capped);
 		if (r < 0)
-			return failure_set_fabric(&id->session->failure, r, "accept");
+			return failure_set_fabric(failure, r, "accept");
 	}
 	if (r < 0)
 		return r;
@@ -128,6 +128,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept)
 {
 	struct rdma_conn_param capped = *param;
+	struct failure failure;
 	int r;
 
 	/* The QP number may be in time wait after more than one connection. */
@@ -135,7 +136,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	if (r > 0)
 		return;
 	if (r == 0)
-		r = accept ? renew_for_accept(id) : renew_for_connect(id);
+		r = accept ? renew_for_accept(id, &failure) : renew_for_connect(id, &failure);
 	if (r == 0) {
 		settings_cap_param(id, &capped);
 		r = accept ? fabric_id_accept(id->fabric, &capped) :
@@ -146,53 +147,53 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	/* The client's request was answered with success, so the failure is reported as an event. */
 	if (r != 0) {
 		id_set_state(id, ID_FAILED);
-		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
 	}
 }
 
-int conn_notify(struct id *id, enum ibv_event_type event)
+int conn_notify(struct id *id, enum ibv_event_type event, struct failure *failure)
 {
 	int r;
 
 	if (id_is_empty(id))
-		return id_refuse_state(id, "notify");
+		return id_refuse_state(id, "notify", failure);
 	r = fabric_id_notify(id->fabric, event);
-	return r < 0 ? failure_set_fabric(&id->session->failure, r, "notify") : 0;
+	return r < 0 ? failure_set_fabric(failure, r, "notify") : 0;
 }
 
-int conn_establish(struct id *id)
+int conn_establish(struct id *id, struct failure *failure)
 {
 	int r;
 
 	if (id->state != ID_RESPONDED)
-		return id_refuse_state(id, "establish");
+		return id_refuse_state(id, "establish", failure);
 	r = fabric_id_establish(id->fabric);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "establish");
+		return failure_set_fabric(failure, r, "establish");
 	id_set_state(id, ID_ESTABLISHED);
 	return 0;
 }
 
-int conn_reject(struct id *id, const void *data, size_t len, bool ece)
+int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct failure *failure)
 {
 	int r;
 
 	/* The active side can reject the peer's response. */
 	if (id->state != ID_REQUEST && id->state != ID_RESPONDED)
-		return id_refuse_state(id, "reject");
+		return id_refuse_state(id, "reject", failure);
 	/* A program must not be able to imitate a rejection by its broker. */
 	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
-		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
+		return failure_set(failure, STATUS_BAD_REQUEST,
 				   "reject: private data that begins with \"" REFUSAL_MAGIC
 				   "\" is the broker's own");
 	r = fabric_id_reject(id->fabric, data, (uint8_t)len, ece);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "reject");
+		return failure_set_fabric(failure, r, "reject");
 	id_set_state(id, ID_FAILED);
 	return 0;
 }
 
-int conn_disconnect(struct id *id)
+int conn_disconnect(struct id *id, struct failure *failure)
 {
 	int r;
 
@@ -205,7 +206,7 @@ int conn_disconnect(struct id *id)
 	case ID_ROUTE_RESOLVED:
 	case ID_MOVED:
 	case ID_REVOKED:
-		return id_refuse_state(id, "disconnect");
+		return id_refuse_state(id, "disconnect", failure);
 	case ID_DISCONNECTED:
 		return 0; /* nothing is left to do */
 	default:
@@ -219,7 +220,7 @@ int conn_disconnect(struct id *id)
 	}
 	r = fabric_id_disconnect(id->fabric);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "disconnect");
+		return failure_set_fabric(failure, r, "disconnect");
 	if (id->state == ID_CONNECTING || id->state == ID_RESPONDED || id->state == ID_ACCEPTED ||
 	    id->state == ID_ESTABLISHED)
 		id_set_state(id, ID_DISCONNECTING);

@@ -127,7 +127,7 @@ void decide_audit(struct session *session, const struct wish *wish,
 }
 
 int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct tally *tally, const struct overflow *overflow)
+		const struct tally *tally, const struct overflow *overflow, struct failure *failure)
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
 	char buf[WISH_OBJECT_LEN];
@@ -135,37 +135,39 @@ int decide_busy(struct session *session, const struct wish *wish, const struct p
 
 	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
 	tell(session, wish, &verdict, tally, overflow);
-	return failure_set_busy(&session->failure, rule, overflow, "%s%s%s", wish->what,
-				*object ? " " : "", object);
+	return failure_set_busy(failure, rule, overflow, "%s%s%s", wish->what, *object ? " " : "",
+				object);
 }
 
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
-			struct tally *tally, bool pending, struct admitted *ret)
+			struct tally *tally, bool pending, struct admitted *ret,
+			struct failure *failure)
 {
 	struct overflow overflow;
 	int r = tally_admit(tally, settings, clock_ns(), session->identity.uid, wish->question.peer,
 			    pending, ret, &overflow);
 
-	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow) : r;
+	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow, failure) : r;
 }
 
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 struct tally *tally, bool pending, struct admitted *ret)
+		 struct tally *tally, bool pending, struct admitted *ret, struct failure *failure)
 {
-	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret);
+	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret,
+				   failure);
 }
 
-int decide_may_begin(struct session *session, const char *verb)
+int decide_may_begin(struct session *session, const char *verb, struct failure *failure)
 {
 	if (!session->core->draining)
 		return 0;
-	return failure_set(&session->failure, STATUS_DRAINING,
+	return failure_set(failure, STATUS_DRAINING,
 			   "%s: the broker is draining: it takes nothing new", verb);
 }
 
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
-		   const struct sockaddr *dst, struct policy_verdict *ret)
+		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure)
 {
 	struct policy_question *question;
 	char object[WISH_OBJECT_LEN];
@@ -183,8 +185,8 @@ int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 	}
 	decide(id->session, &wish.wish, ret);
 	if (ret->answer == POLICY_REJECT)
-		return failure_set_denied(&id->session->failure, ret,
-					  "uid %u may not connect to %s", id->session->identity.uid,
+		return failure_set_denied(failure, ret, "uid %u may not connect to %s",
+					  id->session->identity.uid,
 					  wish_object(&wish.wish, object));
 	return 0;
 }

@@ -27,31 +27,33 @@ void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*
  * Checks the limits of RULE, which allows the policy request, and counts it. PENDING as in tally_admit().
- * Returns 0, a negative errno, or STATUS_BUSY: then session.failure has the reason, and the time to retry.
+ * Returns 0, a negative errno, or STATUS_BUSY: then FAILURE has the reason, and the time to retry.
  */
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 struct tally *tally, bool pending, struct admitted *ret);
+		 struct tally *tally, bool pending, struct admitted *ret, struct failure *failure);
 /*
  * Refuses what RULE, whose tally is TALLY, allows, because the limit in OVERFLOW is reached. Returns
  * STATUS_BUSY.
  */
 int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct tally *tally, const struct overflow *overflow);
+		const struct tally *tally, const struct overflow *overflow,
+		struct failure *failure);
 /*
  * As decide_admit(), with the limits of SETTINGS instead of RULE's, for callers to which not all of those
  * apply.
  */
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
-			struct tally *tally, bool pending, struct admitted *ret);
+			struct tally *tally, bool pending, struct admitted *ret,
+			struct failure *failure);
 /*
  * Decides whether the id may connect. EARLY: before the address is resolved, when the known facts may not
  * suffice. SRC and DST, if not NULL, are addresses that the id does not have yet. Returns 0 or STATUS_DENIED.
  */
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
-		   const struct sockaddr *dst, struct policy_verdict *ret);
+		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure);
 /*
  * Checks that something new may begin: 0, or STATUS_DRAINING while the broker is draining. VERB as in
  * "listen".
  */
-int decide_may_begin(struct session *session, const char *verb);
+int decide_may_begin(struct session *session, const char *verb, struct failure *failure);

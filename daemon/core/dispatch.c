@@ -57,6 +57,7 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		.status = event->status,
 	};
 	struct policy_verdict verdict;
+	struct failure failure;
 	bool moved, asked;
 	int r = 0;
 
@@ -90,22 +91,22 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 
 	/* An event that did not change the state is only passed on. */
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
-		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict);
+		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
-			r = settings_admit(id, &verdict);
+			r = settings_admit(id, &verdict, &failure);
 		if (r == 0)
-			r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+			r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		out.caps = settings_get_caps(id);
 		out.with_info = true;
 		out.quiet = id->info_pending = r == 0 && resolve_keeps_plan(id, &out.init.attr);
 	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
 		out.quiet = id->plan != NULL;
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		r = id_qp_attr(id, IBV_QPS_INIT, &out.init);
+		r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		if (r == 0)
-			r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr);
+			r = id_qp_attr(id, IBV_QPS_RTR, &out.rtr, &failure);
 		if (r == 0)
-			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts);
+			r = id_qp_attr(id, IBV_QPS_RTS, &out.rts, &failure);
 	}
 
 	/*
@@ -117,8 +118,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 
 		id_set_state(id, resolving ? ID_BOUND : ID_FAILED);
 		out.type = resolving ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_CONNECT_ERROR;
-		out.status = r < 0 ? r : -id->session->failure.error;
-		out.failure = r < 0 ? NULL : &id->session->failure;
+		out.status = r < 0 ? r : -failure.error;
+		out.failure = r < 0 ? NULL : &failure;
 	}
 	notify_event(id, &out);
 	/*

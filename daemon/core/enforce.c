@@ -21,7 +21,7 @@
 
 #define SLICE 256 /* ids and sessions per turn of the loop */
 
-static bool is_allowed(struct id *id, struct id_wish *wish)
+static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
 {
 	struct policy_verdict verdict;
 	char object[WISH_OBJECT_LEN];
@@ -30,21 +30,21 @@ static bool is_allowed(struct id *id, struct id_wish *wish)
 	if (verdict.answer == POLICY_ALLOW)
 		return true;
 	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
-	failure_set_denied(&id->session->failure, &verdict, "%s %s is not allowed any more",
-			   wish->wish.what, wish_object(&wish->wish, object));
+	failure_set_denied(ret_why, &verdict, "%s %s is not allowed any more", wish->wish.what,
+			   wish_object(&wish->wish, object));
 	return false;
 }
 
-static void enforce_listener(struct id *id)
+static void enforce_listener(struct id *id, struct failure *why)
 {
 	struct id_wish wish;
 
 	wish_to_listen(&wish, id);
-	if (!is_allowed(id, &wish))
-		revoke_id(id);
+	if (!is_allowed(id, &wish, why))
+		revoke_id(id, why);
 }
 
-static void enforce_connection(struct id *id)
+static void enforce_connection(struct id *id, struct failure *why)
 {
 	struct id_wish wish;
 
@@ -53,15 +53,17 @@ static void enforce_connection(struct id *id)
 	else
 		wish_to_connect(&wish, id);
 	wish.wish.id = id;
-	if (!is_allowed(id, &wish))
-		revoke_connection(id, "policy has changed");
+	if (!is_allowed(id, &wish, why))
+		revoke_connection(id, why, "policy has changed");
 }
 
 static void enforce_id(struct id *id)
 {
+	struct failure why;
+
 	switch (id->state) {
 	case ID_LISTENING:
-		enforce_listener(id);
+		enforce_listener(id, &why);
 		break;
 	case ID_ADDR_RESOLVED:
 	case ID_ROUTE_QUERY:
@@ -71,7 +73,7 @@ static void enforce_id(struct id *id)
 	case ID_REQUEST:
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
-		enforce_connection(id);
+		enforce_connection(id, &why);
 		break;
 	default:
 		break; /* policy will decide at its next step, or it has ended */

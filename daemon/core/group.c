@@ -46,7 +46,7 @@ static void group_free(struct group *group)
 }
 
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
-		       struct admitted *ret)
+		       struct admitted *ret, struct failure *failure)
 {
 	struct core *core = id->session->core;
 	struct policy_verdict verdict;
@@ -54,15 +54,15 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 
 	wish_to_join(&wish, id, addr);
 	if (!wish.info.device)
-		return failure_set(&id->session->failure, STATUS_BAD_STATE,
+		return failure_set(failure, STATUS_BAD_STATE,
 				   "join %s: id %u is not bound to a device", text, id->handle);
 	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(&id->session->failure, &verdict, "uid %u may not join %s",
+		return failure_set_denied(failure, &verdict, "uid %u may not join %s",
 					  id->session->identity.uid, text);
 	return decide_admit(id->session, &wish.wish, verdict.rule,
 			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			    ret);
+			    ret, failure);
 }
 
 /* The client's flags are a bit mask, those of rdma_cma.h an enumeration. */
@@ -76,22 +76,22 @@ static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_
 	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
 }
 
-int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
+int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
+	       struct failure *failure)
 {
-	struct failure *failure = &id->session->failure;
 	char text[ADDR_STRLEN];
 	struct group *group;
 	int r;
 
 	addr_to_string(addr, text);
 	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
-		return id_refuse_state(id, "join_multicast");
+		return id_refuse_state(id, "join_multicast", failure);
 	if (find_group(id, addr)) {
 		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
 		failure->error = EEXIST;
 		return STATUS_BAD_STATE;
 	}
-	r = decide_may_begin(id->session, "join_multicast");
+	r = decide_may_begin(id->session, "join_multicast", failure);
 	if (r != 0)
 		return r;
 	group = calloc(1, sizeof(*group));
@@ -100,9 +100,9 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	list_init(&group->link);
 	group->id = id;
 	memcpy(&group->addr, addr, addr_len(addr));
-	r = decide_join(id, addr, text, &group->admitted);
+	r = decide_join(id, addr, text, &group->admitted, failure);
 	if (r == 0)
-		r = quota_charge_id(id->session, &group->charge);
+		r = quota_charge_id(id->session, &group->charge, failure);
 	if (r == 0) {
 		r = join_kernel(group, addr, join_flags);
 		if (r < 0)
@@ -118,15 +118,15 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags)
 	return 0;
 }
 
-int group_leave(struct id *id, const struct sockaddr *addr)
+int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure)
 {
 	struct group *group = find_group(id, addr);
 	char text[ADDR_STRLEN];
 
 	if (!group) {
-		failure_set(&id->session->failure, STATUS_BAD_STATE, "leave %s: not joined",
+		failure_set(failure, STATUS_BAD_STATE, "leave %s: not joined",
 			    addr_to_string(addr, text));
-		id->session->failure.error = EADDRNOTAVAIL;
+		failure->error = EADDRNOTAVAIL;
 		return STATUS_BAD_STATE;
 	}
 	group_free(group);

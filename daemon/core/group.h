@@ -7,10 +7,12 @@
 #include <sys/socket.h>
 
 struct fabric_join;
+struct failure;
 struct id;
 
-int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags);
-int group_leave(struct id *id, const struct sockaddr *addr);
+int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
+	       struct failure *failure);
+int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure);
 void group_leave_all(struct id *id);
 void group_enforce(struct id *id); /* leaves those that policy no longer allows */
 const struct sockaddr *group_addr(const struct fabric_join *join);

@@ -16,19 +16,19 @@
 
 DEFINE_CLEANUP(struct id *, id_free)
 
-int handover_export(struct id *id, int *ret_fd)
+int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 {
 	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
-		return id->token ? failure_set(&id->session->failure, STATUS_BAD_STATE,
+		return id->token ? failure_set(failure, STATUS_BAD_STATE,
 					       "export: id %u is exported already", id->handle) :
-				   id_refuse_state(id, "export");
+				   id_refuse_state(id, "export", failure);
 	if (!list_is_empty(&id->groups)) {
-		failure_set(&id->session->failure, STATUS_BAD_STATE,
-			    "export: id %u has joined multicast groups", id->handle);
-		id->session->failure.error = EBUSY;
+		failure_set(failure, STATUS_BAD_STATE, "export: id %u has joined multicast groups",
+			    id->handle);
+		failure->error = EBUSY;
 		return STATUS_BAD_STATE;
 	}
-	return token_new(id, ret_fd);
+	return token_new(id, ret_fd, failure);
 }
 
 /*
@@ -94,7 +94,7 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 
 /* The new owner will use the address that the id is bound to. */
 static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
-			 const struct policy_verdict *verdict)
+			 const struct policy_verdict *verdict, struct failure *failure)
 {
 	struct policy_verdict rejected = { .answer = POLICY_REJECT, .rule = verdict->rule };
 	char object[WISH_OBJECT_LEN];
@@ -105,17 +105,17 @@ static int check_binding(struct session *session, const struct id *id, const str
 	    verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO) {
 		rejected.reason = "it is bound with REUSEADDR, which the rule does not allow";
 		decide_audit(session, &wish->wish, &rejected, /* overflow= */ NULL);
-		return failure_set_denied(&session->failure, &rejected, "uid %u may not %s %s",
+		return failure_set_denied(failure, &rejected, "uid %u may not %s %s",
 					  session->identity.uid, wish->wish.what,
 					  wish_object(&wish->wish, object));
 	}
 	return bind_check_port(session, id->ps, (const struct sockaddr *)&wish->info.local,
-			       "take over");
+			       "take over", failure);
 }
 
 /* Rates do not apply: a take-over sends nothing new to the network. */
 static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
-			   struct take_over *take_over)
+			   struct take_over *take_over, struct failure *failure)
 {
 	const struct policy_rule *rule = take_over->verdict.rule;
 	struct tally *tally = admissions_find(session->core->admissions, rule);
@@ -132,10 +132,11 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 	}
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = none;
 	return decide_admit_within(session, wish, rule, &settings, tally, id->admitted.pending,
-				   &take_over->admitted);
+				   &take_over->admitted, failure);
 }
 
-static int decide_take_over(struct session *session, struct id *id, struct take_over *ret)
+static int decide_take_over(struct session *session, struct id *id, struct take_over *ret,
+			    struct failure *failure)
 {
 	struct policy_verdict verdict;
 	char object[WISH_OBJECT_LEN];
@@ -143,25 +144,25 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 	int r;
 
 	if (id->state == ID_BOUND)
-		return bind_decide_over(session, id, "take over");
+		return bind_decide_over(session, id, "take over", failure);
 	if (!wish_to_take_over(&wish, id))
 		return 0;
 	decide(session, &wish.wish, &verdict);
 	if (verdict.answer == POLICY_REJECT)
-		return failure_set_denied(&session->failure, &verdict, "uid %u may not %s %s",
+		return failure_set_denied(failure, &verdict, "uid %u may not %s %s",
 					  session->identity.uid, wish.wish.what,
 					  wish_object(&wish.wish, object));
 	/* The final decision follows once the address is resolved, and will be about this session. */
 	if (wish.wish.question.early)
 		return 0;
-	r = check_binding(session, id, &wish, &verdict);
+	r = check_binding(session, id, &wish, &verdict, failure);
 	if (r != 0)
 		return r;
 	ret->verdict = verdict;
-	return admit_take_over(session, id, &wish.wish, ret);
+	return admit_take_over(session, id, &wish.wish, ret, failure);
 }
 
-static void adopt(struct id *id, struct take_over *take_over)
+static void adopt(struct id *id, struct take_over *take_over, struct failure *failure)
 {
 	int r = 0;
 
@@ -175,7 +176,7 @@ static void adopt(struct id *id, struct take_over *take_over)
 	case ID_ADDR_RESOLVED:
 	case ID_ROUTE_QUERY:
 	case ID_ROUTE_RESOLVED:
-		r = settings_admit(id, &take_over->verdict);
+		r = settings_admit(id, &take_over->verdict, failure);
 		break;
 	case ID_REQUEST:
 		settings_set_rule(id, take_over->verdict.rule);
@@ -184,7 +185,7 @@ static void adopt(struct id *id, struct take_over *take_over)
 		 * rule set.
 		 */
 		id->tos = -1;
-		r = settings_apply(id);
+		r = settings_apply(id, failure);
 		break;
 	default:
 		settings_set_rule(id, take_over->verdict.rule);
@@ -200,15 +201,16 @@ static void adopt(struct id *id, struct take_over *take_over)
 }
 
 /* Moves FROM to a new id of SESSION; FROM is left MOVED. On failure nothing has changed. */
-static int move_id(struct id **ret, struct session *session, struct id *from)
+static int move_id(struct id **ret, struct session *session, struct id *from,
+		   struct failure *failure)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
 	struct charge listening = { 0 };
 	int r;
 
-	r = id_new_empty(&id, session, 0, from->ps, ID_IDLE);
+	r = id_new_empty(&id, session, 0, from->ps, ID_IDLE, failure);
 	if (r == 0 && from->listener)
-		r = listener_charge(session, &listening);
+		r = listener_charge(session, &listening, failure);
 	if (r != 0)
 		return r;
 
@@ -253,7 +255,7 @@ static int move_id(struct id **ret, struct session *session, struct id *from)
 	return 0;
 }
 
-int handover_import(struct session *session, int fd, struct id **ret)
+int handover_import(struct session *session, int fd, struct id **ret, struct failure *failure)
 {
 	struct take_over take_over = { 0 };
 	struct id *from = token_find(session->core, fd);
@@ -261,19 +263,19 @@ int handover_import(struct session *session, int fd, struct id **ret)
 
 	if (!from)
 		return failure_set(
-			&session->failure, STATUS_NO_SUCH_ID,
+			failure, STATUS_NO_SUCH_ID,
 			"import: the descriptor does not stand for an id, or not any more");
 	if (has_to_ask(session, from)) {
-		r = decide_take_over(session, from, &take_over);
+		r = decide_take_over(session, from, &take_over, failure);
 		if (r != 0)
 			return r;
 	}
-	r = move_id(ret, session, from);
+	r = move_id(ret, session, from, failure);
 	if (r != 0) {
 		admitted_done(&take_over.admitted);
 		return r;
 	}
-	adopt(*ret, &take_over);
+	adopt(*ret, &take_over, failure);
 	token_free(from->token);
 	return 0;
 }

@@ -19,7 +19,7 @@
 #define IN(state) (1u << (state))
 
 int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-		 enum id_state state)
+		 enum id_state state, struct failure *failure)
 {
 	struct id *id = calloc(1, sizeof(*id));
 	int r;
@@ -34,9 +34,9 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 	id->tos_asked = id->tos = id->route_tos = id->afonly = id->ack_timeout = -1;
 	list_init(&id->groups);
 	list_init(&id->events);
-	r = quota_charge_id(session, &id->charge);
+	r = quota_charge_id(session, &id->charge, failure);
 	if (r == 0)
-		r = table_add(session, id, handle, &id->handle);
+		r = table_add(session, id, handle, &id->handle, failure);
 	if (r != 0) {
 		charge_done(&id->charge);
 		free(id);
@@ -49,16 +49,15 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 
 DEFINE_CLEANUP(struct id *, id_free)
 
-int id_make(struct id *id)
+int id_make(struct id *id, struct failure *failure)
 {
-	struct failure *failure = &id->session->failure;
 	struct core *core = id->session->core;
 	uid_t uid = id->session->identity.uid;
 	int r;
 
 	r = fabric_id_new(&id->fabric, core->fabric, uid, id->ps, core->on_event, id);
 	if (r == -EINPROGRESS)
-		return wait_for_devices(id->session, "create_id");
+		return wait_for_devices(id->session, "create_id", failure);
 	if (r == -ENODEV)
 		return failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
 	if (r == -EDQUOT)
@@ -74,19 +73,19 @@ void id_own_fabric(struct id *id, struct fabric_id *fabric)
 }
 
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-	   bool bare)
+	   bool bare, struct failure *failure)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
 	int r;
 
-	r = decide_may_begin(session, "create_id");
+	r = decide_may_begin(session, "create_id", failure);
 	if (r != 0)
 		return r;
-	r = id_new_empty(&id, session, handle, ps, ID_IDLE);
+	r = id_new_empty(&id, session, handle, ps, ID_IDLE, failure);
 	if (r != 0)
 		return r;
 	if (!bare) {
-		r = id_make(id);
+		r = id_make(id, failure);
 		if (r != 0)
 			return r;
 	}
@@ -95,14 +94,14 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 }
 
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
-		   enum rdma_port_space ps)
+		   enum rdma_port_space ps, struct failure *failure)
 {
 	_cleanup_free_ struct fabric_event *request = malloc(sizeof(*request));
 	int r;
 
 	if (!request)
 		return -ENOMEM;
-	r = id_new_empty(ret, session, 0, ps, ID_REQUEST);
+	r = id_new_empty(ret, session, 0, ps, ID_REQUEST, failure);
 	if (r != 0)
 		return r;
 	*request = *event;
@@ -145,20 +144,19 @@ struct id *id_free(struct id *id)
 	return NULL;
 }
 
-int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret)
+int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, struct failure *failure)
 {
 	struct qp_attr qp = { .attr.qp_state = state };
 	int r;
 
 	if ((unsigned)state > IBV_QPS_ERR)
-		return failure_set(&id->session->failure, STATUS_BAD_REQUEST,
-				   "there is no QP state %d", (int)state);
+		return failure_set(failure, STATUS_BAD_REQUEST, "there is no QP state %d",
+				   (int)state);
 	if (id_is_empty(id))
-		return id_refuse_state(id, "init_qp_attr");
+		return id_refuse_state(id, "init_qp_attr", failure);
 	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r,
-					  "QP attributes for an id that is %s",
+		return failure_set_fabric(failure, r, "QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
 	 * On the passive side the kernel takes the address handle from the connection request, with the

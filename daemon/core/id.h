@@ -92,15 +92,16 @@ static inline bool id_is_datagram(const struct id *id)
  * bare id is resolve_addr(); if that is refused, the id must be freed.
  */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-	   bool bare);
+	   bool bare, struct failure *failure);
 /* EVENT's connection request becomes an id of SESSION; on failure it stays the caller's. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
-		   enum rdma_port_space ps);
+		   enum rdma_port_space ps, struct failure *failure);
 /* An id that is charged and has a handle (HANDLE 0: one that is chosen here), but no fabric id yet. */
 int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-		 enum id_state state);
+		 enum id_state state, struct failure *failure);
 struct id *id_free(struct id *id);
 
-int id_make(struct id *id); /* creates the fabric's id of a bare id */
+int id_make(struct id *id, struct failure *failure); /* creates the fabric's id of a bare id */
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* takes over an existing one */
-int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret);
+int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
+	       struct failure *failure);

@@ -133,8 +133,8 @@ void id_set_state(struct id *id, enum id_state state)
 		admitted_done(&id->admitted);
 }
 
-int id_refuse_state(struct id *id, const char *verb)
+int id_refuse_state(struct id *id, const char *verb, struct failure *failure)
 {
-	return failure_set(&id->session->failure, STATUS_BAD_STATE, "%s: id %u is %s", verb,
-			   id->handle, state_names[id->state]);
+	return failure_set(failure, STATUS_BAD_STATE, "%s: id %u is %s", verb, id->handle,
+			   state_names[id->state]);
 }

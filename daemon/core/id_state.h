@@ -36,6 +36,7 @@
 
 #include <rdma/rdma_cma.h>
 
+struct failure;
 struct id;
 
 enum id_state {
@@ -71,4 +72,4 @@ const char *id_event_to_word(enum rdma_cm_event_type type);
 /* Enters STATE, and gives up what an id in that state does not have, such as a connection request. */
 void id_set_state(struct id *id, enum id_state state);
 /* The state does not allow VERB, as in "listen". Returns STATUS_BAD_STATE. */
-int id_refuse_state(struct id *id, const char *verb);
+int id_refuse_state(struct id *id, const char *verb, struct failure *failure);

@@ -61,12 +61,12 @@ static struct lease *find_lease(struct session *session, const char *name)
 	return NULL;
 }
 
-static int refuse(struct session *session, const struct fabric_device *device, int r)
+static int refuse(struct session *session, const struct fabric_device *device, int r,
+		  struct failure *failure)
 {
 	log_limited(session_log_limit(session), LOG_ERR, "Cannot give uid %u access to %s: %s.",
 		    session->identity.uid, fabric_device_node(device), strerror(-r));
-	return failure_set_fabric(&session->failure, r, "give access to %s",
-				  fabric_device_node(device));
+	return failure_set_fabric(failure, r, "give access to %s", fabric_device_node(device));
 }
 
 static void on_answer(void *userdata, int answer)
@@ -79,7 +79,7 @@ static void on_answer(void *userdata, int answer)
 }
 
 static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
-		     struct admitted *admitted)
+		     struct admitted *admitted, struct failure *failure)
 {
 	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
 	int r;
@@ -92,7 +92,7 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 		return -ENOMEM;
 	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, on_answer, lease);
 	if (r < 0 && r != -EINPROGRESS)
-		return refuse(session, device, r);
+		return refuse(session, device, r, failure);
 	lease->waits = r == -EINPROGRESS;
 	lease->admitted = *admitted;
 	*admitted = (struct admitted){ 0 };
@@ -113,7 +113,7 @@ static void make_wish(struct wish *ret, const char *name)
 
 /* AGAIN: a decision that allows was counted and reported already. */
 static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
-			 struct policy_verdict *ret)
+			 struct policy_verdict *ret, struct failure *failure)
 {
 	make_wish(wish, name);
 	if (again)
@@ -121,12 +121,12 @@ static int decide_device(struct session *session, const char *name, bool again, 
 	if (!again || ret->answer != POLICY_ALLOW)
 		decide(session, wish, ret);
 	if (ret->answer != POLICY_ALLOW)
-		return failure_set_denied(&session->failure, ret, "uid %u may not use device %s",
+		return failure_set_denied(failure, ret, "uid %u may not use device %s",
 					  session->identity.uid, name);
 	return 0;
 }
 
-static int open_new(struct session *session, struct fabric_device *device)
+static int open_new(struct session *session, struct fabric_device *device, struct failure *failure)
 {
 	struct admitted admitted = { 0 };
 	struct policy_verdict verdict;
@@ -134,13 +134,14 @@ static int open_new(struct session *session, struct fabric_device *device)
 	struct wish wish;
 	int r;
 
-	r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish, &verdict);
+	r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish, &verdict,
+			  failure);
 	if (r == 0)
 		r = decide_admit(session, &wish, verdict.rule,
 				 admissions_find(session->core->admissions, verdict.rule),
-				 /* pending= */ false, &admitted);
+				 /* pending= */ false, &admitted, failure);
 	if (r == 0)
-		r = lease_new(&lease, session, device, &admitted);
+		r = lease_new(&lease, session, device, &admitted, failure);
 	admitted_done(&admitted);
 	if (r != 0)
 		return r;
@@ -153,7 +154,8 @@ static int open_new(struct session *session, struct fabric_device *device)
 }
 
 /* The request that LEASE was created for is repeated. */
-static int open_again(struct session *session, struct fabric_device *device, struct lease *lease)
+static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
+		      struct failure *failure)
 {
 	struct policy_verdict verdict;
 	struct wish wish;
@@ -163,9 +165,9 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		session->opening = lease;
 		return -EINPROGRESS;
 	}
-	r = lease->r < 0 ?
-		    refuse(session, device, lease->r) :
-		    decide_device(session, lease->device, /* again= */ true, &wish, &verdict);
+	r = lease->r < 0 ? refuse(session, device, lease->r, failure) :
+			   decide_device(session, lease->device, /* again= */ true, &wish, &verdict,
+					 failure);
 	if (r != 0)
 		lease_free(lease);
 	else
@@ -173,25 +175,25 @@ static int open_again(struct session *session, struct fabric_device *device, str
 	return r;
 }
 
-static int find_device(struct session *session, const char *name, struct fabric_device **ret)
+static int find_device(struct session *session, const char *name, struct fabric_device **ret,
+		       struct failure *failure)
 {
 	struct fabric *fabric = session->core->fabric;
 
 	*ret = *name ? fabric_find_device(fabric, name) : fabric_next_device(fabric, NULL);
 	if (*ret)
 		return 0;
-	return *name ? failure_set(&session->failure, STATUS_NO_DEVICE,
-				   "there is no RDMA device %s", name) :
-		       failure_set(&session->failure, STATUS_NO_DEVICE,
-				   "this host has no RDMA device now");
+	return *name ? failure_set(failure, STATUS_NO_DEVICE, "there is no RDMA device %s", name) :
+		       failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
 }
 
-int lease_open(struct session *session, const char *name, struct fabric_device **ret)
+int lease_open(struct session *session, const char *name, struct fabric_device **ret,
+	       struct failure *failure)
 {
 	struct lease *waited = TAKE_PTR(session->opening), *lease = NULL;
 	int r;
 
-	r = find_device(session, name, ret);
+	r = find_device(session, name, ret, failure);
 	if (r == 0)
 		lease = find_lease(session, fabric_device_name(*ret));
 	/* The first device is a different one now. */
@@ -200,9 +202,9 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	if (r != 0)
 		return r;
 	if (!lease)
-		return open_new(session, *ret);
+		return open_new(session, *ret, failure);
 	if (lease == waited)
-		return open_again(session, *ret, lease);
+		return open_again(session, *ret, lease, failure);
 	lease->n_opens++;
 	return 0;
 }

@@ -6,10 +6,12 @@
  */
 
 struct fabric_device;
+struct failure;
 struct session;
 
 /* NAME empty: the first device. -EINPROGRESS until the client's user can open the device node. */
-int lease_open(struct session *session, const char *name, struct fabric_device **ret);
+int lease_open(struct session *session, const char *name, struct fabric_device **ret,
+	       struct failure *failure);
 int lease_close(struct session *session, const char *name);
 void lease_forget_device(struct session *session, const char *name); /* it was removed */
 /* Ends the leases of devices that policy no longer allows. */

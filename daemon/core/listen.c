@@ -18,7 +18,7 @@
 /* An estimate: it is not known when the program will answer. */
 #define RETRY_BACKLOG_MS 100
 
-static int decide_listen(struct id *id, const struct policy_rule **ret)
+static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
 {
 	struct core *core = id->session->core;
 	struct policy_verdict verdict;
@@ -29,22 +29,22 @@ static int decide_listen(struct id *id, const struct policy_rule **ret)
 	wish_to_listen(&wish, id);
 	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(&id->session->failure, &verdict,
-					  "uid %u may not listen on %s", id->session->identity.uid,
+		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
+					  id->session->identity.uid,
 					  wish_object(&wish.wish, object));
 	/* The id may have been bound under an earlier policy. */
-	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on");
+	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
 	if (r != 0)
 		return r;
 	r = decide_admit(id->session, &wish.wish, verdict.rule,
 			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			 &id->admitted);
+			 &id->admitted, failure);
 	if (r == 0)
 		*ret = verdict.rule;
 	return r;
 }
 
-int listen_start(struct id *id, unsigned backlog)
+int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 {
 	struct core *core = id->session->core;
 	const struct policy_rule *rule;
@@ -52,24 +52,24 @@ int listen_start(struct id *id, unsigned backlog)
 	unsigned max, waiting;
 	int r;
 
-	r = decide_may_begin(id->session, "listen");
+	r = decide_may_begin(id->session, "listen", failure);
 	if (r == 0)
-		r = wait_for_devices(id->session, "listen");
+		r = wait_for_devices(id->session, "listen", failure);
 	if (r != 0)
 		return r;
 	/* As the kernel does for an id that is not bound. */
 	if (id->state == ID_IDLE) {
-		r = bind_any(id);
+		r = bind_any(id, failure);
 		if (r != 0)
 			return r;
 	}
 	if (id->state != ID_BOUND)
-		return id_refuse_state(id, "listen");
+		return id_refuse_state(id, "listen", failure);
 	if (id->reuseaddr)
-		return failure_set(&id->session->failure, STATUS_BAD_STATE,
+		return failure_set(failure, STATUS_BAD_STATE,
 				   "listen: id %u is bound with REUSEADDR, which is for connecting",
 				   id->handle);
-	r = decide_listen(id, &rule);
+	r = decide_listen(id, &rule, failure);
 	if (r != 0)
 		return r;
 
@@ -87,12 +87,12 @@ int listen_start(struct id *id, unsigned backlog)
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
 		waiting = (unsigned)core->settings.backlog;
-	r = listener_new(&listener, id->session, waiting);
+	r = listener_new(&listener, id->session, waiting, failure);
 	if (r == 0) {
 		r = fabric_id_listen(id->fabric, (int)backlog);
 		if (r < 0) {
 			listener_free(listener);
-			r = failure_set_bind(&id->session->failure, r, "listen", NULL);
+			r = failure_set_bind(failure, r, "listen", NULL);
 		}
 	}
 	if (r != 0) {
@@ -121,22 +121,23 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
  * A datagram QP has no single peer: each send names its destination. So only the attributes for INIT are
  * needed.
  */
-int listen_fill_request(struct id *request, struct session_event *event)
+int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure)
 {
-	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init);
+	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init, failure);
 
 	if (id_is_datagram(request))
 		return r;
 	if (r == 0)
-		r = id_qp_attr(request, IBV_QPS_RTR, &event->rtr);
+		r = id_qp_attr(request, IBV_QPS_RTR, &event->rtr, failure);
 	if (r == 0)
-		r = id_qp_attr(request, IBV_QPS_RTS, &event->rts);
+		r = id_qp_attr(request, IBV_QPS_RTS, &event->rts, failure);
 	return r;
 }
 
 /* RULE allows the request. Beyond the listener's backlog it is refused as if a limit of RULE were reached. */
 static int check_backlog(const struct listener *listener, struct session *session,
-			 const struct wish *wish, const struct policy_rule *rule)
+			 const struct wish *wish, const struct policy_rule *rule,
+			 struct failure *failure)
 {
 	struct tally *tally = admissions_find(session->core->admissions, rule);
 	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
@@ -145,20 +146,19 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 		return 0;
 	snprintf(overflow.limit, sizeof(overflow.limit), "backlog %u", listener->backlog->max);
 	tally->n_busy++;
-	return decide_busy(session, wish, rule, tally, &overflow);
+	return decide_busy(session, wish, rule, tally, &overflow, failure);
 }
 
 /* 0; or the peer was rejected: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative errno. */
 static int admit(struct id *listening, struct fabric_event *event,
-		 const struct policy_rule **ret_rule, struct admitted *ret)
+		 const struct policy_rule **ret_rule, struct admitted *ret, struct failure *failure)
 {
 	struct session *session = listening->session;
-	struct failure *failure = &session->failure;
 	struct policy_verdict verdict;
 	struct id_wish wish;
 	int r;
 
-	r = decide_may_begin(session, "accept");
+	r = decide_may_begin(session, "accept", failure);
 	if (r != 0) {
 		turn_away(listening, event->request, REFUSAL_DRAINING, /* retry_after_ms= */ 0,
 			  "draining");
@@ -172,11 +172,11 @@ static int admit(struct id *listening, struct fabric_event *event,
 			  verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE, 0, verdict.reason);
 		return STATUS_DENIED;
 	}
-	r = check_backlog(listening->listener, session, &wish.wish, verdict.rule);
+	r = check_backlog(listening->listener, session, &wish.wish, verdict.rule, failure);
 	if (r == 0)
 		r = decide_admit(session, &wish.wish, verdict.rule,
 				 admissions_find(session->core->admissions, verdict.rule),
-				 /* pending= */ true, ret);
+				 /* pending= */ true, ret, failure);
 	if (r != 0)
 		turn_away(listening, event->request, REFUSAL_BUSY,
 			  r > 0 ? failure->retry_after_ms : 1000, "busy");
@@ -190,18 +190,19 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	struct session_event out = { .fabric = event, .type = event->type };
 	struct admitted admitted = { 0 };
 	const struct policy_rule *rule;
+	struct failure failure;
 	struct id *id;
 	int r;
 
-	if (admit(listening, event, &rule, &admitted) != 0)
+	if (admit(listening, event, &rule, &admitted, &failure) != 0)
 		return;
 
-	r = id_new_request(&id, session, event, listening->ps);
+	r = id_new_request(&id, session, event, listening->ps, &failure);
 	if (r != 0) {
 		log_limited(session_log_limit(session), LOG_WARNING,
 			    "Session %llu: a request is turned away: %s.",
 			    (unsigned long long)session->number,
-			    r < 0 ? "out of memory" : session->failure.text);
+			    r < 0 ? "out of memory" : failure.text);
 		turn_away(listening, event->request, REFUSAL_BUSY, 1000, "too many ids");
 		admitted_done(&admitted);
 		return;
@@ -211,9 +212,9 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	id->admitted = admitted;
 	listener_add(listening->listener, id);
 	id->tos_asked = listening->tos_asked;
-	r = settings_apply(id);
+	r = settings_apply(id, &failure);
 	if (r == 0)
-		r = listen_fill_request(id, &out);
+		r = listen_fill_request(id, &out, &failure);
 	if (r != 0) {
 		/* The peer gave up in the meantime, or the device is being removed. */
 		id_free(id);

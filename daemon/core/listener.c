@@ -48,15 +48,16 @@ void listener_set_rule(struct listener *listener, const struct policy_rule *rule
 		listener->backlog->max = (unsigned)max;
 }
 
-int listener_charge(struct session *session, struct charge *charge)
+int listener_charge(struct session *session, struct charge *charge, struct failure *failure)
 {
 	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
-			    "ListenersPerUser=");
+			    "ListenersPerUser=", failure);
 }
 
 DEFINE_CLEANUP(struct listener *, listener_free)
 
-int listener_new(struct listener **ret, struct session *session, unsigned backlog)
+int listener_new(struct listener **ret, struct session *session, unsigned backlog,
+		 struct failure *failure)
 {
 	_cleanup_(listener_freep) struct listener *listener = calloc(1, sizeof(*listener));
 	int r;
@@ -65,7 +66,7 @@ int listener_new(struct listener **ret, struct session *session, unsigned backlo
 		return -ENOMEM;
 	r = backlog_new(&listener->backlog, backlog);
 	if (r == 0)
-		r = listener_charge(session, &listener->charge);
+		r = listener_charge(session, &listener->charge, failure);
 	if (r != 0)
 		return r;
 	*ret = TAKE_PTR(listener);

@@ -6,6 +6,7 @@
 #include "proto/status.h"
 #include "util/account.h"
 
+struct failure;
 struct id;
 struct policy_rule;
 struct session;
@@ -26,9 +27,10 @@ struct listener {
 	struct backlog *backlog;
 };
 
-int listener_new(struct listener **ret, struct session *session, unsigned backlog);
+int listener_new(struct listener **ret, struct session *session, unsigned backlog,
+		 struct failure *failure);
 struct listener *listener_free(struct listener *listener);
-int listener_charge(struct session *session, struct charge *charge);
+int listener_charge(struct session *session, struct charge *charge, struct failure *failure);
 /* CHARGE, on the new owner's user, replaces the old charge. */
 void listener_set_charge(struct listener *listener, struct charge *charge);
 /* RULE now applies to LISTENER: reduces its backlog to that of RULE. */

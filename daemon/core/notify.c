@@ -21,13 +21,14 @@ void notify_event(struct id *id, struct session_event *event)
 		watch_cm(event);
 }
 
-void notify_failure(struct id *id, enum rdma_cm_event_type type, int r)
+void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
+		    const struct failure *failure)
 {
 	struct session_event out = { .id = id, .type = type };
 	struct fabric_event none = { 0 };
 
 	out.fabric = &none;
-	out.status = r < 0 ? r : -id->session->failure.error;
-	out.failure = r < 0 ? NULL : &id->session->failure;
+	out.status = r < 0 ? r : -failure->error;
+	out.failure = r < 0 ? NULL : failure;
 	notify_event(id, &out);
 }

@@ -5,13 +5,15 @@
 
 #include <rdma/rdma_cma.h>
 
+struct failure;
 struct id;
 struct session_event;
 
 /* Sends EVENT, which is about ID, to the id's owner. */
 void notify_event(struct id *id, struct session_event *event);
 /*
- * Notifies the client that a step failed which the broker began for it. R is a status, with session.failure
- * set, or a negative errno.
+ * Notifies the client that a step failed which the broker began for it. R is a status that FAILURE
+ * explains, or a negative errno.
  */
-void notify_failure(struct id *id, enum rdma_cm_event_type type, int r);
+void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
+		    const struct failure *failure);

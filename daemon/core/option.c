@@ -26,69 +26,69 @@ static const struct option {
 	{ RDMA_OPTION_ID_ACK_TIMEOUT, "ACK_TIMEOUT", 255, ANY },
 };
 
-static int find(struct id *id, int option, const struct option **ret)
+static int find(int option, const struct option **ret, struct failure *failure)
 {
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].option == option) {
 			*ret = &options[i];
 			return 0;
 		}
-	failure_set(&id->session->failure, STATUS_BAD_REQUEST, "there is no option %d", option);
-	id->session->failure.error = ENOSYS;
+	failure_set(failure, STATUS_BAD_REQUEST, "there is no option %d", option);
+	failure->error = ENOSYS;
 	return STATUS_BAD_REQUEST;
 }
 
-static int set_in_kernel(struct id *id, const struct option *option, int value, int *in_force)
+static int set_in_kernel(struct id *id, const struct option *option, int value, int *in_force,
+			 struct failure *failure)
 {
 	int r = fabric_id_set_option(id->fabric, option->option, value);
 
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "set %s to %d", option->name,
-					  value);
+		return failure_set_fabric(failure, r, "set %s to %d", option->name, value);
 	*in_force = value;
 	return 0;
 }
 
-int option_set(struct id *id, int number, int value)
+int option_set(struct id *id, int number, int value, struct failure *failure)
 {
 	const struct option *option = NULL;
 	int r;
 
-	r = find(id, number, &option);
+	r = find(number, &option, failure);
 	if (r != 0)
 		return r;
 	if (option->max == 1)
 		value = value != 0;
 	if (value < 0 || value > option->max)
-		return failure_set(&id->session->failure, STATUS_BAD_REQUEST, "%s %d is not 0..%d",
-				   option->name, value, option->max);
+		return failure_set(failure, STATUS_BAD_REQUEST, "%s %d is not 0..%d", option->name,
+				   value, option->max);
 	if (!(IN(id->state) & option->states))
-		return id_refuse_state(id, "set_option");
+		return id_refuse_state(id, "set_option", failure);
 	switch (number) {
 	case RDMA_OPTION_ID_TOS:
 		id->tos_asked = value;
-		return settings_apply(id);
+		return settings_apply(id, failure);
 	case RDMA_OPTION_ID_REUSEADDR:
 		if (id->state != ID_IDLE)
-			return bind_late_reuseaddr(id, value);
+			return bind_late_reuseaddr(id, value, failure);
 		id->reuseaddr_asked = value;
 		return 0;
 	case RDMA_OPTION_ID_AFONLY:
-		return set_in_kernel(id, option, value, &id->afonly);
+		return set_in_kernel(id, option, value, &id->afonly, failure);
 	default:
 		/* A value that policy sets stays in force; the client's is ignored. */
 		if (id->rule && !id->listener && id->rule->settings.ack_timeout >= 0)
 			return 0;
-		return set_in_kernel(id, option, value, &id->ack_timeout);
+		return set_in_kernel(id, option, value, &id->ack_timeout, failure);
 	}
 }
 
-int option_get(struct id *id, int number, int *ret)
+int option_get(struct id *id, int number, int *ret, struct failure *failure)
 {
 	const struct option *option;
 	int r;
 
-	r = find(id, number, &option);
+	r = find(number, &option, failure);
 	if (r != 0)
 		return r;
 	switch (number) {

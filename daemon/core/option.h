@@ -3,7 +3,8 @@
 
 /* Options of ids; for the verbs' results see bind.h. */
 
+struct failure;
 struct id;
 
-int option_set(struct id *id, int option, int value);
-int option_get(struct id *id, int option, int *ret);
+int option_set(struct id *id, int option, int value, struct failure *failure);
+int option_get(struct id *id, int option, int *ret, struct failure *failure);

@@ -41,14 +41,14 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 				 session->identity.pid, session->identity.uid, on_qp_answer, id);
 }
 
-int qpcheck_run(struct id *id, const char *device, uint32_t qpn)
+int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure)
 {
 	struct session *session = id->session;
 	const char *doubt = identity_doubt(&session->identity);
 	int r;
 
 	if (doubt)
-		return failure_set(&session->failure, STATUS_NOT_OWNER,
+		return failure_set(failure, STATUS_NOT_OWNER,
 				   "QP number %u of %s: it is not known that process %d is the "
 				   "client: %s",
 				   qpn, device, session->identity.pid, doubt);
@@ -59,8 +59,8 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn)
 		log_limited(session_log_limit(session), LOG_ERR,
 			    "Session %llu: cannot find out whose QP %u of %s is: %s.",
 			    (unsigned long long)session->number, qpn, device, strerror(-r));
-		return failure_set_fabric(&session->failure, r,
-					  "find out whose QP number %u of %s is", qpn, device);
+		return failure_set_fabric(failure, r, "find out whose QP number %u of %s is", qpn,
+					  device);
 	}
 	if (r == 0 || !identity_is_alive(&session->identity)) {
 		log_limited(
@@ -69,7 +69,7 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn)
 			(unsigned long long)session->number, session->identity.uid,
 			session->identity.pid, qpn, device);
 		return failure_set(
-			&session->failure, STATUS_NOT_OWNER,
+			failure, STATUS_NOT_OWNER,
 			"QP number %u of %s does not belong to process %d, or is still in "
 			"RESET: move it to INIT first",
 			qpn, device, session->identity.pid);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct fabric_lookup;
+struct failure;
 struct id;
 
 struct qpcheck {
@@ -23,4 +24,4 @@ struct qpcheck {
  * 0: the client may offer QPN of DEVICE; STATUS_NOT_OWNER and others: it may not; -EINPROGRESS: not known
  * yet. Then what needs the result is repeated: the plan of an id that has one, else the client's request.
  */
-int qpcheck_run(struct id *id, const char *device, uint32_t qpn);
+int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);

@@ -5,24 +5,24 @@
 #include "core/quota.h"
 
 int quota_charge(struct session *session, struct charge *charge, enum account_slot slot,
-		 uint64_t amount, const char *what, const char *key)
+		 uint64_t amount, const char *what, const char *key, struct failure *failure)
 {
 	struct account *account = &session->core->account;
 	uid_t uid = session->identity.uid;
 	int r = account_charge(account, charge, slot, amount, uid);
 
 	if (r == -EDQUOT)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "uid %u is at its limit of %llu %s (%s)", uid,
-				   (unsigned long long)account->limit_per_user[slot], what, key);
+		return failure_set(failure, STATUS_QUOTA, "uid %u is at its limit of %llu %s (%s)",
+				   uid, (unsigned long long)account->limit_per_user[slot], what,
+				   key);
 	if (r == -EUSERS)
-		return failure_set(&session->failure, STATUS_QUOTA,
-				   "the broker is at its limit of %llu %s",
+		return failure_set(failure, STATUS_QUOTA, "the broker is at its limit of %llu %s",
 				   (unsigned long long)account->limit[slot], what);
 	return r;
 }
 
-int quota_charge_id(struct session *session, struct charge *charge)
+int quota_charge_id(struct session *session, struct charge *charge, struct failure *failure)
 {
-	return quota_charge(session, charge, ACCOUNT_IDS, 1, "ids and groups", "IdsPerUser=");
+	return quota_charge(session, charge, ACCOUNT_IDS, 1, "ids and groups",
+			    "IdsPerUser=", failure);
 }

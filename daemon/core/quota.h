@@ -5,6 +5,7 @@
 
 #include "util/account.h"
 
+struct failure;
 struct id;
 struct session;
 
@@ -13,6 +14,6 @@ struct session;
  * names KEY ("IdsPerUser=") if the limit per user is reached.
  */
 int quota_charge(struct session *session, struct charge *charge, enum account_slot slot,
-		 uint64_t amount, const char *what, const char *key);
+		 uint64_t amount, const char *what, const char *key, struct failure *failure);
 /* Likewise, for an id or one of its groups. */
-int quota_charge_id(struct session *session, struct charge *charge);
+int quota_charge_id(struct session *session, struct charge *charge, struct failure *failure);

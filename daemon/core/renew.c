@@ -28,7 +28,8 @@ static bool is_decided(const struct id *id)
  * Renews the admission, by RULE, of what another rule has admitted: a connection that is held back, or a
  * connection request.
  */
-static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule)
+static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
+		       struct failure *failure)
 {
 	struct core *core = id->session->core;
 	struct tally *tally = admissions_find(core->admissions, rule);
@@ -41,7 +42,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 	/* The request is being answered now, so it does not count as pending. */
 	settings.pending = 0;
 	r = decide_admit_within(id->session, wish, rule, &settings, tally, id->admitted.pending,
-				&admitted);
+				&admitted, failure);
 	if (r != 0)
 		return r;
 	admitted_done(&id->admitted);
@@ -60,7 +61,7 @@ static bool allows_tos(const struct id *id, const struct policy_rule *rule, int 
 	       tos == settings_choose_tos(id, rule);
 }
 
-int renew_rule(struct id *id)
+int renew_rule(struct id *id, struct failure *failure)
 {
 	struct policy_verdict verdict;
 	struct id_wish wish;
@@ -68,18 +69,17 @@ int renew_rule(struct id *id)
 
 	if (is_decided(id))
 		return 0;
-	r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict);
+	r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, failure);
 	if (r != 0)
 		return r;
 	wish_to_connect(&wish, id);
-	r = admit_again(id, &wish.wish, verdict.rule);
-	return r != 0 ? r : settings_admit(id, &verdict);
+	r = admit_again(id, &wish.wish, verdict.rule, failure);
+	return r != 0 ? r : settings_admit(id, &verdict, failure);
 }
 
-int renew_for_connect(struct id *id)
+int renew_for_connect(struct id *id, struct failure *failure)
 {
-	struct failure *failure = &id->session->failure;
-	int r = renew_rule(id);
+	int r = renew_rule(id, failure);
 
 	if (r != 0 || allows_tos(id, id->rule, id->route_tos))
 		return r;
@@ -119,9 +119,8 @@ static bool allows_what_was_told(const struct id *id, const struct policy_rule *
 	       allows_cap(told->rnr_retry_count, now->rnr_retry_count);
 }
 
-static int renew_accept(struct id *id)
+static int renew_accept(struct id *id, struct failure *failure)
 {
-	struct failure *failure = &id->session->failure;
 	struct policy_verdict verdict;
 	char object[WISH_OBJECT_LEN];
 	struct id_wish wish;
@@ -146,7 +145,7 @@ static int renew_accept(struct id *id)
 		failure->error = ESTALE;
 		return r;
 	}
-	r = admit_again(id, &wish.wish, verdict.rule);
+	r = admit_again(id, &wish.wish, verdict.rule, failure);
 	if (r != 0)
 		listener_turn_away(id, REFUSAL_BUSY, r > 0 ? failure->retry_after_ms : 1000,
 				   "busy");
@@ -155,9 +154,9 @@ static int renew_accept(struct id *id)
 	return r;
 }
 
-int renew_for_accept(struct id *id)
+int renew_for_accept(struct id *id, struct failure *failure)
 {
-	int r = is_decided(id) ? 0 : renew_accept(id);
+	int r = is_decided(id) ? 0 : renew_accept(id, failure);
 
 	if (r != 0)
 		id_set_state(id, ID_FAILED);

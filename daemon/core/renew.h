@@ -6,9 +6,11 @@
  * effect if the policy in force has decided already. All return 0, a status or a negative errno.
  */
 
+struct failure;
 struct id;
 
-int renew_rule(struct id *id); /* before its route is resolved */
-int renew_for_connect(struct id *id); /* the rule must also allow the route's TOS */
+int renew_rule(struct id *id, struct failure *failure); /* before its route is resolved */
+int renew_for_connect(struct id *id,
+		      struct failure *failure); /* the rule must also allow the route's TOS */
 /* For a connection request. Unless the result is 0, the peer was rejected and the id is FAILED. */
-int renew_for_accept(struct id *id);
+int renew_for_accept(struct id *id, struct failure *failure);

@@ -111,8 +111,9 @@ static bool suits_rule(const struct id *id, const struct policy_rule *rule, int 
 /* Connects as planned, and frees the plan. If the QP's owner must be looked up first, this is called again. */
 static void follow_plan(struct id *id)
 {
+	struct failure failure;
 	struct plan *plan = id->plan;
-	int r = conn_connect_planned(id, &plan->param, &plan->local_ece);
+	int r = conn_connect_planned(id, &plan->param, &plan->local_ece, &failure);
 
 	if (r == -EINPROGRESS)
 		return;
@@ -120,12 +121,13 @@ static void follow_plan(struct id *id)
 		pool_miss(id->session->core->pool, &plan->key, id->tos);
 	id->plan = free_plan(plan);
 	if (r != 0)
-		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r);
+		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
 }
 
 /* Decides as if the id had the spare already. The spare stays in the pool, also if it may not be used. */
 static int decide_over_spare(struct id *id, const struct spare *spare, const struct plan *plan,
-			     struct policy_verdict *ret_verdict, bool *ret_suits)
+			     struct policy_verdict *ret_verdict, bool *ret_suits,
+			     struct failure *failure)
 {
 	struct fabric_id_info info;
 	struct id_wish wish;
@@ -140,16 +142,16 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
 	/* The QP check comes first: it may take more than this turn, and then all of this is repeated. */
 	if (*ret_suits)
-		r = qpcheck_run(id, plan->device, plan->param.qp_num);
+		r = qpcheck_run(id, plan->device, plan->param.qp_num, failure);
 	if (*ret_suits && r == 0)
-		r = decide_connect(id, /* early= */ false, NULL, NULL, ret_verdict);
+		r = decide_connect(id, /* early= */ false, NULL, NULL, ret_verdict, failure);
 	id->fabric = NULL;
 	return r;
 }
 
 /* *RET true: a spare suits, and the returned value is the result of the request. */
 static int connect_spare(struct id *id, const struct pool_key *key, const struct plan *plan,
-			 bool *ret)
+			 bool *ret, struct failure *failure)
 {
 	struct pool *pool = id->session->core->pool;
 	struct spare *spare = pool_find(pool, key);
@@ -159,15 +161,15 @@ static int connect_spare(struct id *id, const struct pool_key *key, const struct
 	*ret = false;
 	if (!spare)
 		return 0;
-	r = decide_over_spare(id, spare, plan, &verdict, ret);
+	r = decide_over_spare(id, spare, plan, &verdict, ret, failure);
 	if (r != 0 || !*ret)
 		return r;
 	id->tos = id->route_tos = spare_get_tos(spare);
 	id_own_fabric(id, pool_take(pool, spare));
 	id_set_state(id, ID_ROUTE_RESOLVED);
 	id->info_pending = true;
-	r = settings_admit(id, &verdict);
-	return r != 0 ? r : conn_connect_planned(id, &plan->param, &plan->local_ece);
+	r = settings_admit(id, &verdict, failure);
+	return r != 0 ? r : conn_connect_planned(id, &plan->param, &plan->local_ece, failure);
 }
 
 static bool make_key(struct pool_key *ret, const struct id *id, const struct sockaddr *src,
@@ -181,7 +183,7 @@ static bool make_key(struct pool_key *ret, const struct id *id, const struct soc
 }
 
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, bool route, const struct plan *plan)
+		 unsigned timeout_ms, bool route, const struct plan *plan, struct failure *failure)
 {
 	struct policy_verdict verdict;
 	struct pool_key key;
@@ -190,27 +192,27 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	int r;
 
 	if (id->state != ID_IDLE && id->state != ID_BOUND)
-		return id_refuse_state(id, "resolve_addr");
-	r = decide_may_begin(id->session, "resolve_addr");
+		return id_refuse_state(id, "resolve_addr", failure);
+	r = decide_may_begin(id->session, "resolve_addr", failure);
 	if (r == 0)
-		r = wait_for_devices(id->session, "resolve_addr");
+		r = wait_for_devices(id->session, "resolve_addr", failure);
 	if (r == 0 && !id->fabric) {
 		has_key = plan && make_key(&key, id, src, dst);
 		if (has_key)
-			r = connect_spare(id, &key, plan, &done);
+			r = connect_spare(id, &key, plan, &done, failure);
 		if (r == 0 && !done)
-			r = id_make(id);
+			r = id_make(id, failure);
 	}
 	if (r != 0 || done)
 		return r;
 	/* As in the kernel, an id that is bound keeps its address. */
 	if (id->state == ID_BOUND)
 		src = NULL;
-	r = decide_connect(id, true, src, dst, &verdict);
+	r = decide_connect(id, true, src, dst, &verdict, failure);
 	if (r != 0)
 		return r;
 	if (src && addr_port(src) > 0) {
-		r = bind_addr(id, src);
+		r = bind_addr(id, src, failure);
 		if (r != 0)
 			return r;
 		src = NULL;
@@ -224,26 +226,25 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	r = resolve_slice(id, src, dst);
 	if (r < 0) {
 		id->plan = free_plan(id->plan);
-		return failure_set_fabric(&id->session->failure, r, "resolve %s",
-					  addr_to_string(dst, text));
+		return failure_set_fabric(failure, r, "resolve %s", addr_to_string(dst, text));
 	}
 	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
 	id_set_state(id, ID_ADDR_QUERY);
 	return 0;
 }
 
-int resolve_route(struct id *id, unsigned timeout_ms)
+int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 {
 	int r;
 
 	if (id->state != ID_ADDR_RESOLVED)
-		return id_refuse_state(id, "resolve_route");
-	r = renew_rule(id);
+		return id_refuse_state(id, "resolve_route", failure);
+	r = renew_rule(id, failure);
 	if (r != 0)
 		return r;
 	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "resolve the route");
+		return failure_set_fabric(failure, r, "resolve the route");
 	id->route_tos = id->tos;
 	id_set_state(id, ID_ROUTE_QUERY);
 	return 0;
@@ -252,16 +253,17 @@ int resolve_route(struct id *id, unsigned timeout_ms)
 void resolve_go_on(struct id *id)
 {
 	unsigned timeout_ms = id->route_timeout_ms;
+	struct failure failure;
 	int r;
 
 	if (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY)
 		return;
 	id->route_timeout_ms = 0;
 	if (id->state == ID_ADDR_RESOLVED && timeout_ms > 0) {
-		r = resolve_route(id, timeout_ms);
+		r = resolve_route(id, timeout_ms, &failure);
 		if (r == 0)
 			return;
-		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r);
+		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r, &failure);
 	}
 	if (id->state == ID_ROUTE_RESOLVED && id->plan)
 		follow_plan(id);

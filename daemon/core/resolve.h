@@ -9,6 +9,7 @@
 
 #include "core/pool.h"
 
+struct failure;
 struct id;
 
 /*
@@ -29,8 +30,8 @@ struct plan {
 
 /* ROUTE: resolve the route as soon as the address is resolved. PLAN: the connect that follows; NULL: none. */
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, bool route, const struct plan *plan);
-int resolve_route(struct id *id, unsigned timeout_ms);
+		 unsigned timeout_ms, bool route, const struct plan *plan, struct failure *failure);
+int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 
 /*
  * Address resolution failed with STATUS. True: it was started again, because its deadline has not passed.

@@ -9,20 +9,20 @@
 #include "core/revoke.h"
 #include "core/token.h"
 
-static void notify_end(struct id *id, enum rdma_cm_event_type type)
+static void notify_end(struct id *id, enum rdma_cm_event_type type, const struct failure *why)
 {
 	struct fabric_event none = { .type = type };
 	struct session_event out = {
 		.fabric = &none,
 		.type = type,
 		.status = -EACCES,
-		.failure = &id->session->failure,
+		.failure = why,
 	};
 
 	notify_event(id, &out);
 }
 
-void revoke_id(struct id *id)
+void revoke_id(struct id *id, const struct failure *why)
 {
 	/* A group or an import would use the fabric's id, which is freed below. */
 	group_leave_all(id);
@@ -30,11 +30,13 @@ void revoke_id(struct id *id)
 	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
 	id_set_state(id, ID_REVOKED);
-	notify_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	notify_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL, why);
 }
 
-void revoke_connection(struct id *id, const char *text)
+void revoke_connection(struct id *id, const struct failure *why, const char *text)
 {
+	struct failure ignored;
+
 	switch (id->state) {
 	case ID_REQUEST:
 		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
@@ -44,7 +46,7 @@ void revoke_connection(struct id *id, const char *text)
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
 		/* Both sides are notified as of any other disconnect. */
-		if (id_is_datagram(id) || conn_disconnect(id) != 0)
+		if (id_is_datagram(id) || conn_disconnect(id, &ignored) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)
 			return;
@@ -53,5 +55,5 @@ void revoke_connection(struct id *id, const char *text)
 		break;
 	}
 	id_set_state(id, ID_FAILED);
-	notify_end(id, RDMA_CM_EVENT_CONNECT_ERROR);
+	notify_end(id, RDMA_CM_EVENT_CONNECT_ERROR, why);
 }

@@ -20,20 +20,20 @@ DEFINE_CLEANUP(struct session *, session_free)
 
 #define FDS_OF_A_SESSION 1 /* its pidfd; the caller charges its socket */
 
-static int charge_session(struct session *session)
+static int charge_session(struct session *session, struct failure *failure)
 {
 	int r;
 
 	if (session->fds.account)
 		return 0;
 	r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
-			 "SessionsPerUser=");
+			 "SessionsPerUser=", failure);
 	if (r == 0)
 		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
-				 "descriptors", "DescriptorsPerUser=");
+				 "descriptors", "DescriptorsPerUser=", failure);
 	if (r > 0)
 		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
-			    session->failure.text);
+			    failure->text);
 	return r;
 }
 
@@ -157,7 +157,7 @@ unsigned session_permits_over_others(struct session *session, bool counts)
 	return may(session, POLICY_OBSERVE, "observation", counts) ? SESSION_PERMIT_OBSERVE : 0;
 }
 
-static int greet(struct session *session)
+static int greet(struct session *session, struct failure *failure)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
 			     .what = "session" };
@@ -173,11 +173,11 @@ static int greet(struct session *session)
 		return 0;
 	decide(session, &wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(&session->failure, &verdict,
-					  "uid %u may not use the broker", session->identity.uid);
+		return failure_set_denied(failure, &verdict, "uid %u may not use the broker",
+					  session->identity.uid);
 	r = decide_admit(session, &wish, verdict.rule,
 			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			 &session->admitted);
+			 &session->admitted, failure);
 	if (r == 0) {
 		session->permits |= SESSION_PERMIT_CLIENT;
 		session->policy = policy_ref(core->policy);
@@ -210,7 +210,7 @@ static void on_unit(void *userdata, int r, char *unit)
 	session->ops->resume(session->userdata);
 }
 
-int session_find_unit(struct session *session)
+int session_find_unit(struct session *session, struct failure *failure)
 {
 	const struct identity *identity = &session->identity;
 	int r;
@@ -220,7 +220,7 @@ int session_find_unit(struct session *session)
 	if (session->unit_asked || !identity->proven || identity->pid <= 0)
 		return 0;
 	/* A client that waits for the look-up uses a session already, so it is charged now. */
-	r = charge_session(session);
+	r = charge_session(session, failure);
 	if (r != 0)
 		return r;
 	session->unit_asked = true;
@@ -228,12 +228,12 @@ int session_find_unit(struct session *session)
 			       identity->uid, on_unit, session);
 }
 
-int session_greet(struct session *session)
+int session_greet(struct session *session, struct failure *failure)
 {
-	int r = greet(session);
+	int r = greet(session, failure);
 
 	if (r == 0) {
-		r = charge_session(session);
+		r = charge_session(session, failure);
 		if (r != 0)
 			session->permits = 0;
 	}

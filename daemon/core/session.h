@@ -98,7 +98,6 @@ struct session {
 	const struct policy_rule *rule;
 	struct charge fds; /* for its pidfd; the caller charges its socket */
 	struct admitted admitted;
-	struct failure failure; /* why the last request was refused */
 	uint64_t
 		last_request; /* number of the one that is being carried out, from 1; 0: none was */
 	struct watch *watch; /* NULL: it does not watch */
@@ -126,12 +125,12 @@ bool session_end(struct session *session, unsigned max);
  * Looks up the client's systemd unit, which rules can name, if its process is known. Returns 0; -EINPROGRESS,
  * then the session is charged to its user; STATUS_QUOTA; or another negative errno.
  */
-int session_find_unit(struct session *session);
+int session_find_unit(struct session *session, struct failure *failure);
 /*
  * Decides what the session may do, and charges it to its user. Returns 0; STATUS_DENIED, STATUS_BUSY or
  * STATUS_QUOTA: it may do nothing; or a negative errno.
  */
-int session_greet(struct session *session);
+int session_greet(struct session *session, struct failure *failure);
 /*
  * The permits ADMIN and OBSERVE, as far as policy gives them now. They need no rule for sessions: admins and observers
  * must always get in. COUNTS: the decision counts and is reported, as one that the client has asked for.

@@ -46,7 +46,7 @@ int settings_choose_tos(const struct id *id, const struct policy_rule *rule)
 	return id->tos_asked >= 0 ? id->tos_asked : id->session->core->settings.tos;
 }
 
-static int apply_tos(struct id *id)
+static int apply_tos(struct id *id, struct failure *failure)
 {
 	int tos = settings_choose_tos(id, id->rule), r;
 
@@ -55,12 +55,12 @@ static int apply_tos(struct id *id)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "set TOS %d", tos);
+		return failure_set_fabric(failure, r, "set TOS %d", tos);
 	id->tos = tos;
 	return 0;
 }
 
-static int apply_ack_timeout(struct id *id)
+static int apply_ack_timeout(struct id *id, struct failure *failure)
 {
 	int ack_timeout = id->rule->settings.ack_timeout, r;
 
@@ -69,35 +69,34 @@ static int apply_ack_timeout(struct id *id)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_ACK_TIMEOUT, ack_timeout);
 	if (r < 0)
-		return failure_set_fabric(&id->session->failure, r, "set ACK_TIMEOUT %d",
-					  ack_timeout);
+		return failure_set_fabric(failure, r, "set ACK_TIMEOUT %d", ack_timeout);
 	id->ack_timeout = ack_timeout;
 	return 0;
 }
 
-int settings_apply(struct id *id)
+int settings_apply(struct id *id, struct failure *failure)
 {
 	int r;
 
 	/* A listener's rule does not apply to connections: each connection request gets its own decision. */
 	if (!id->rule || id->listener)
 		return 0;
-	r = apply_tos(id);
-	return r != 0 ? r : apply_ack_timeout(id);
+	r = apply_tos(id, failure);
+	return r != 0 ? r : apply_ack_timeout(id, failure);
 }
 
-int settings_admit(struct id *id, const struct policy_verdict *verdict)
+int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure)
 {
 	int r;
 
 	if (id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO)
-		return failure_set(&id->session->failure, STATUS_DENIED,
+		return failure_set(failure, STATUS_DENIED,
 				   "id %u is bound with REUSEADDR, which %s:%u does not allow",
 				   id->handle, verdict->rule->file, verdict->rule->line);
 	if (!id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_YES) {
 		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, 1);
 		if (r < 0)
-			return failure_set_fabric(&id->session->failure, r, "set REUSEADDR");
+			return failure_set_fabric(failure, r, "set REUSEADDR");
 		id->reuseaddr = true;
 	}
 	settings_set_rule(id, verdict->rule);
@@ -105,7 +104,8 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict)
 	 * The traffic class becomes part of the path when the route is resolved, and cannot be changed after
 	 * that.
 	 */
-	return id->state == ID_ADDR_RESOLVED ? settings_apply(id) : apply_ack_timeout(id);
+	return id->state == ID_ADDR_RESOLVED ? settings_apply(id, failure) :
+					       apply_ack_timeout(id, failure);
 }
 
 /*

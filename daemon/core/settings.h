@@ -7,15 +7,16 @@
 
 #include "policy/policy.h"
 
+struct failure;
 struct id;
 struct qp_attr;
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule);
 void settings_forget_rule(struct id *id); /* so that policy decides again */
 /* VERDICT allows the id: sets its rule and applies the rule's settings, as far as they can still be changed. */
-int settings_admit(struct id *id, const struct policy_verdict *verdict);
+int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
 /* Applies the settings of the id's rule. No effect while no rule has decided. */
-int settings_apply(struct id *id);
+int settings_apply(struct id *id, struct failure *failure);
 /* The traffic class that RULE gives the id; -1: the kernel's. */
 int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 

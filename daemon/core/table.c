@@ -19,7 +19,7 @@ struct id *table_next(struct session *session, struct table_walk *walk)
 	return id ?: next_of(&session->ids, &walk->id);
 }
 
-int table_find(struct session *session, uint32_t handle, struct id **ret)
+int table_find(struct session *session, uint32_t handle, struct id **ret, struct failure *failure)
 {
 	struct id *id =
 		handle >= SESSION_FIRST_REQUEST ?
@@ -27,22 +27,22 @@ int table_find(struct session *session, uint32_t handle, struct id **ret)
 			handles_get(&session->ids, handle);
 
 	if (!id)
-		return failure_set(&session->failure, STATUS_NO_SUCH_ID,
-				   "this session has no id %u", handle);
+		return failure_set(failure, STATUS_NO_SUCH_ID, "this session has no id %u", handle);
 	*ret = id;
 	return 0;
 }
 
-int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret)
+int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
+	      struct failure *failure)
 {
 	unsigned max = session->core->settings.max_ids_per_session;
 	int r;
 
 	if (session->ids.n_used + session->requests.n_used >= max)
-		return failure_set(&session->failure, STATUS_QUOTA,
+		return failure_set(failure, STATUS_QUOTA,
 				   "the session has %u ids, the limit (IdsPerSession=)", max);
 	if (handle > max)
-		return failure_set(&session->failure, STATUS_BAD_REQUEST,
+		return failure_set(failure, STATUS_BAD_REQUEST,
 				   "an id's number is at most %u, %u is not", max, handle);
 	if (handle > 0) {
 		r = handles_add_at(&session->ids, id, handle);
@@ -51,8 +51,7 @@ int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t 
 		handle += SESSION_FIRST_REQUEST - 1;
 	}
 	if (r == -EEXIST)
-		return failure_set(&session->failure, STATUS_BAD_REQUEST, "id %u is in use",
-				   handle);
+		return failure_set(failure, STATUS_BAD_REQUEST, "id %u is in use", handle);
 	if (r == 0)
 		*ret = handle;
 	return r;

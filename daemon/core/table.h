@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+struct failure;
 struct id;
 struct session;
 
@@ -18,10 +19,11 @@ struct table_walk {
 /* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
 struct id *table_next(struct session *session, struct table_walk *walk);
 /* STATUS_NO_SUCH_ID, or 0. */
-int table_find(struct session *session, uint32_t handle, struct id **ret);
+int table_find(struct session *session, uint32_t handle, struct id **ret, struct failure *failure);
 /*
  * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here.
  * STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0.
  */
-int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret);
+int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
+	      struct failure *failure);
 void table_remove(struct session *session, uint32_t handle);

@@ -53,7 +53,7 @@ struct token *token_free(struct token *token)
 
 DEFINE_CLEANUP(struct token *, token_free)
 
-int token_new(struct id *id, int *ret_fd)
+int token_new(struct id *id, int *ret_fd, struct failure *failure)
 {
 	_cleanup_(token_freep) struct token *token = calloc(1, sizeof(*token));
 	struct core *core = id->session->core;
@@ -66,7 +66,7 @@ int token_new(struct id *id, int *ret_fd)
 	token->id = id;
 	token->sock = -1;
 	r = quota_charge(id->session, &token->charge, ACCOUNT_FDS, 1, "descriptors",
-			 "DescriptorsPerUser=");
+			 "DescriptorsPerUser=", failure);
 	if (r != 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)

@@ -9,11 +9,12 @@
  */
 
 struct core;
+struct failure;
 struct id;
 struct token;
 
 /* Sets ID.token. The caller owns *RET_FD. Returns 0, STATUS_QUOTA or a negative errno. */
-int token_new(struct id *id, int *ret_fd);
+int token_new(struct id *id, int *ret_fd, struct failure *failure);
 struct token *token_free(struct token *token);
 /* The id that FD stands for; NULL: FD stands for none. FD can be anything. */
 struct id *token_find(const struct core *core, int fd);

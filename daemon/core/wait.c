@@ -106,7 +106,7 @@ void waits_go_on(struct waits *waits, in_port_t port)
 	resume_if(waits, may_go_on, port);
 }
 
-int wait_for_devices(struct session *session, const char *what)
+int wait_for_devices(struct session *session, const char *what, struct failure *failure)
 {
 	int r;
 
@@ -114,6 +114,6 @@ int wait_for_devices(struct session *session, const char *what)
 		return 0;
 	r = wait_for_fabric(session, /* port= */ 0);
 	return r != 0 ? r :
-			failure_set_fabric(&session->failure, -ETIMEDOUT,
+			failure_set_fabric(failure, -ETIMEDOUT,
 					   "%s: the host's RDMA devices are being opened", what);
 }

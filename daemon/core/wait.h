@@ -14,6 +14,7 @@
 
 #include "util/list.h"
 
+struct failure;
 struct session;
 
 struct waits {
@@ -43,4 +44,4 @@ void waits_go_on(struct waits *waits, in_port_t port);
  * Makes the session's request wait if devices are being opened now. Returns -EINPROGRESS; STATUS_FABRIC if
  * its deadline has passed; 0: no device is being opened. WHAT as in "bind".
  */
-int wait_for_devices(struct session *session, const char *what);
+int wait_for_devices(struct session *session, const char *what, struct failure *failure);

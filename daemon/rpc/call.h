@@ -52,6 +52,7 @@ struct call {
 	bool again; /* the request is repeated, after it ended in -EINPROGRESS */
 	int fd; /* came with the request; -1: none */
 	Rdmabroker__Reply *reply;
+	struct failure failure; /* why it is refused, if its handler returns a status */
 	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */
 	/* What the reply may point to. */
 	union {
@@ -126,7 +127,7 @@ struct call {
 
 static inline int bad_request(struct call *call, const char *what)
 {
-	return failure_set(&call->session->failure, STATUS_BAD_REQUEST, "%s", what);
+	return failure_set(&call->failure, STATUS_BAD_REQUEST, "%s", what);
 }
 
 /* admin.c */

@@ -108,7 +108,8 @@ static int flight_new(struct flight **ret, struct flights *flights, int sock)
 	return 0;
 }
 
-int flight_add(struct flight **ret, struct flights *flights, struct session *session, int sock)
+int flight_add(struct flight **ret, struct flights *flights, struct session *session, int sock,
+	       struct failure *failure)
 {
 	struct charge one = { 0 };
 	struct flight *flight;
@@ -121,7 +122,8 @@ int flight_add(struct flight **ret, struct flights *flights, struct session *ses
 	flight = *ret;
 	if (flight->charge.account && has_arrived(flight))
 		arrive(flight);
-	r = quota_charge(session, &one, ACCOUNT_FDS, 1, "descriptors", "DescriptorsPerUser=");
+	r = quota_charge(session, &one, ACCOUNT_FDS, 1, "descriptors",
+			 "DescriptorsPerUser=", failure);
 	if (r != 0)
 		return r;
 	if (flight->charge.account) {

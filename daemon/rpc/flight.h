@@ -27,9 +27,10 @@ void flights_done(struct flights *flights); /* gives up those that are still in 
 
 /*
  * Charges one more descriptor, which is to be sent to SESSION over SOCK. Creates *FLIGHT if it is NULL.
- * Returns 0, STATUS_QUOTA with the session's failure set, or a negative errno.
+ * Returns 0, STATUS_QUOTA that FAILURE explains, or a negative errno.
  */
-int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock);
+int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock,
+	       struct failure *failure);
 /* HOLD: descriptors wait to be sent. They count as in flight although the socket does not have them yet. */
 void flight_hold(struct flight *flight, bool hold);
 /*

@@ -94,8 +94,8 @@ int do_kick(struct call *call)
 {
 	const Rdmabroker__Kick *m = call->request->kick;
 
-	return m->id > 0 ? admin_kick_id(call->session, m->session, m->id) :
-			   admin_kick_session(call->session, m->session);
+	return m->id > 0 ? admin_kick_id(call->session, m->session, m->id, &call->failure) :
+			   admin_kick_session(call->session, m->session, &call->failure);
 }
 
 int do_drain(struct call *call)
@@ -135,8 +135,8 @@ static const char *operation_name(int operation)
 
 static int no_such(struct call *call, const char *what, const char *word)
 {
-	return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
-			   "watch: there is no %s \"%s\"", what, word);
+	return failure_set(&call->failure, STATUS_BAD_REQUEST, "watch: there is no %s \"%s\"", what,
+			   word);
 }
 
 int do_watch(struct call *call)
@@ -157,7 +157,7 @@ int do_watch(struct call *call)
 	if (!find_word(m->outcome, outcome_name, _NOTICE_OUTCOME_MAX, &filter.outcome))
 		return no_such(call, "outcome", m->outcome);
 	if (m->port > UINT16_MAX)
-		return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+		return failure_set(&call->failure, STATUS_BAD_REQUEST,
 				   "watch: port %u is not 0..65535", m->port);
 	if (m->peer)
 		wrong = address_unpack(&filter.peer, m->peer);

@@ -265,7 +265,8 @@ static void let_in(struct peer *peer)
 /*
  * If the descriptor cannot be sent, returns the error, which becomes the reply. Other errors end the session.
  */
-static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
+static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
+		      struct failure *failure)
 {
 	struct peer *peer = userdata;
 	uint8_t buf[PACKET_MAX];
@@ -282,7 +283,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd)
 	}
 	if (fd >= 0) {
 		r = flight_add(&peer->flight, server_get_flights(peer->server), peer->session,
-			       peer->sock);
+			       peer->sock, failure);
 		if (r != 0)
 			return r;
 	}

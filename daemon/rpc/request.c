@@ -23,7 +23,7 @@
 
 static int get_id(struct call *call, uint32_t handle, struct id **ret)
 {
-	return table_find(call->session, handle, ret);
+	return table_find(call->session, handle, ret, &call->failure);
 }
 
 static void reply_id_info(struct call *call, struct id *id)
@@ -41,7 +41,7 @@ static int do_hello(struct call *call)
 	int r;
 
 	if (hello->version < 1)
-		return failure_set(&call->session->failure, STATUS_VERSION,
+		return failure_set(&call->failure, STATUS_VERSION,
 				   "protocol version %u is not spoken here; 1 is", hello->version);
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
@@ -55,9 +55,9 @@ static int do_hello(struct call *call)
 	}
 	if (!call->again)
 		identity_prove(identity, call->fd);
-	r = session_find_unit(call->session);
+	r = session_find_unit(call->session, &call->failure);
 	if (r == 0)
-		r = session_greet(call->session);
+		r = session_greet(call->session, &call->failure);
 	if (r != 0)
 		return r;
 	result->daemon_version = (char *)RDMABROKER_VERSION;
@@ -76,12 +76,13 @@ static int create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare
 	case RDMA_PS_IPOIB:
 		break;
 	default:
-		return failure_set(&call->session->failure, STATUS_BAD_REQUEST,
+		return failure_set(&call->failure, STATUS_BAD_REQUEST,
 				   "there is no port space 0x%x", m->port_space);
 	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
-	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, bare);
+	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, bare,
+		      &call->failure);
 }
 
 static int do_create_id(struct call *call)
@@ -105,7 +106,7 @@ static int do_set_option(struct call *call)
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r : option_set(id, (int)m->option, m->value);
+	return r != 0 ? r : option_set(id, (int)m->option, m->value, &call->failure);
 }
 
 static int do_bind_addr(struct call *call)
@@ -121,12 +122,13 @@ static int do_bind_addr(struct call *call)
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)
-		r = bind_addr(id, (struct sockaddr *)&addr);
+		r = bind_addr(id, (struct sockaddr *)&addr, &call->failure);
 	if (r != 0)
 		return r;
 	reply_id_info(call, id);
 	/* Without the attributes the client requests them when it needs them. */
-	if (call->space.id_info.from.device && id_qp_attr(id, IBV_QPS_INIT, &qp) == 0) {
+	if (call->space.id_info.from.device &&
+	    id_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
 		out_qp_attr(&call->space.bound_init, &qp);
 		call->reply->init = &call->space.bound_init.attr;
 	}
@@ -141,7 +143,7 @@ static int do_listen(struct call *call)
 
 	r = get_id(call, m->id, &id);
 	if (r == 0)
-		r = listen_start(id, m->backlog);
+		r = listen_start(id, m->backlog, &call->failure);
 	if (r == 0)
 		reply_id_info(call, id);
 	return r;
@@ -192,7 +194,7 @@ static int do_resolve_addr(struct call *call)
 	if (r == 0)
 		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
 				 (struct sockaddr *)&dst, m->timeout_ms, m->route,
-				 m->connect ? &plan : NULL);
+				 m->connect ? &plan : NULL, &call->failure);
 	return r;
 }
 
@@ -201,7 +203,8 @@ static int do_resolve_route(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->resolve_route->id, &id);
 
-	return r != 0 ? r : resolve_route(id, call->request->resolve_route->timeout_ms);
+	return r != 0 ? r :
+			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
 }
 
 static int do_connect(struct call *call)
@@ -217,7 +220,7 @@ static int do_connect(struct call *call)
 		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 180 : 56);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : conn_connect(id, &param, &ece);
+	return r != 0 ? r : conn_connect(id, &param, &ece, &call->failure);
 }
 
 static int do_accept(struct call *call)
@@ -233,7 +236,7 @@ static int do_accept(struct call *call)
 		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 136 : 196);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : conn_accept(id, &param, &ece);
+	return r != 0 ? r : conn_accept(id, &param, &ece, &call->failure);
 }
 
 static int do_establish(struct call *call)
@@ -241,7 +244,7 @@ static int do_establish(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->establish->id, &id);
 
-	return r != 0 ? r : conn_establish(id);
+	return r != 0 ? r : conn_establish(id, &call->failure);
 }
 
 static int do_reject(struct call *call)
@@ -252,7 +255,9 @@ static int do_reject(struct call *call)
 
 	if (r == 0 && m->private_data.len > (id_is_datagram(id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
 		r = bad_request(call, "too much private data for a reject");
-	return r != 0 ? r : conn_reject(id, m->private_data.data, m->private_data.len, m->ece);
+	return r != 0 ? r :
+			conn_reject(id, m->private_data.data, m->private_data.len, m->ece,
+				    &call->failure);
 }
 
 static int do_notify(struct call *call)
@@ -261,7 +266,7 @@ static int do_notify(struct call *call)
 	struct id *id;
 	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r : conn_notify(id, (enum ibv_event_type)m->event);
+	return r != 0 ? r : conn_notify(id, (enum ibv_event_type)m->event, &call->failure);
 }
 
 static int do_get_option(struct call *call)
@@ -273,7 +278,7 @@ static int do_get_option(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0)
-		r = option_get(id, (int)m->option, &value);
+		r = option_get(id, (int)m->option, &value, &call->failure);
 	if (r != 0)
 		return r;
 	rdmabroker__get_option_result__init(result);
@@ -294,7 +299,7 @@ static int do_join_multicast(struct call *call)
 		wrong = "the join flags are neither full member (1) nor send only (2)";
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : group_join(id, (struct sockaddr *)&addr, m->join_flags);
+	return r != 0 ? r : group_join(id, (struct sockaddr *)&addr, m->join_flags, &call->failure);
 }
 
 static int do_leave_multicast(struct call *call)
@@ -307,7 +312,7 @@ static int do_leave_multicast(struct call *call)
 
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
-	return r != 0 ? r : group_leave(id, (struct sockaddr *)&addr);
+	return r != 0 ? r : group_leave(id, (struct sockaddr *)&addr, &call->failure);
 }
 
 static int do_export_id(struct call *call)
@@ -315,7 +320,7 @@ static int do_export_id(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->export_id->id, &id);
 
-	return r != 0 ? r : handover_export(id, &call->reply_fd);
+	return r != 0 ? r : handover_export(id, &call->reply_fd, &call->failure);
 }
 
 static Rdmabroker__QpAttr *reply_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
@@ -335,7 +340,7 @@ static int do_import_id(struct call *call)
 
 	if (call->fd < 0)
 		return bad_request(call, "the descriptor is missing");
-	r = handover_import(call->session, call->fd, &id);
+	r = handover_import(call->session, call->fd, &id, &call->failure);
 	if (r != 0)
 		return r;
 	rdmabroker__import_id_result__init(result);
@@ -351,7 +356,7 @@ static int do_import_id(struct call *call)
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
 		/* Without the attributes the client requests them when it needs them. */
-		if (listen_fill_request(id, &event) == 0) {
+		if (listen_fill_request(id, &event, &call->failure) == 0) {
 			result->init = reply_qp_attr(&call->space.init, &event.init);
 			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
 			result->rts = reply_qp_attr(&call->space.rts, &event.rts);
@@ -366,7 +371,7 @@ static int do_disconnect(struct call *call)
 	struct id *id;
 	int r = get_id(call, call->request->disconnect->id, &id);
 
-	return r != 0 ? r : conn_disconnect(id);
+	return r != 0 ? r : conn_disconnect(id, &call->failure);
 }
 
 static int do_init_qp_attr(struct call *call)
@@ -377,7 +382,7 @@ static int do_init_qp_attr(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0)
-		r = id_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp);
+		r = id_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
 	if (r == 0) {
 		out_qp_attr(&call->space.qp_attr, &qp);
 		REPLY(call, qp_attr, QP_ATTR, &call->space.qp_attr.attr);
@@ -394,7 +399,7 @@ static int do_open_device(struct call *call)
 
 	if (strlen(name) > 63)
 		return bad_request(call, "the device's name is longer than 63 bytes");
-	r = lease_open(call->session, name, &device);
+	r = lease_open(call->session, name, &device, &call->failure);
 	if (r != 0)
 		return r;
 	rdmabroker__open_device_result__init(result);
@@ -492,7 +497,7 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	const Rdmabroker__CreateId *first = request->first;
 	bool bare = op->op == RDMABROKER__REQUEST__OP_RESOLVE_ADDR &&
 		    request->resolve_addr->id == first->id;
-	struct failure failure;
+	struct failure ignored;
 	struct id *id;
 	int r;
 
@@ -505,10 +510,8 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	r = op->handler(call);
 	if (r == 0 || r == -EINPROGRESS)
 		return r;
-	failure = call->session->failure;
-	if (table_find(call->session, first->id, &id) == 0)
+	if (table_find(call->session, first->id, &id, &ignored) == 0)
 		id_free(id);
-	call->session->failure = failure;
 	return r;
 }
 
@@ -525,7 +528,7 @@ static const char *why_not(unsigned permits)
 static int carry_out(struct call *call, bool *greeted)
 {
 	const struct operation *op = find_operation(call->request->op_case);
-	struct failure *failure = &call->session->failure;
+	struct failure *failure = &call->failure;
 	int r;
 
 	if (!op)
@@ -558,25 +561,28 @@ static void set_internal(struct failure *failure, int r)
 	failure->error = -r;
 }
 
-/* Turns R, which is not 0, into the reply. */
-static void refuse(struct session *session, int r, Rdmabroker__Reply *reply,
-		   Rdmabroker__Failure *failure)
+/* Turns R, which is not 0, into the reply. If it is a status, call.failure explains it. */
+static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 {
+	struct session *session = call->session;
+	struct failure *failure = &call->failure;
+	Rdmabroker__Reply *reply = call->reply;
+
 	if (r == -ETOOMANYREFS) {
 		failure_set(
-			&session->failure, STATUS_QUOTA,
+			failure, STATUS_QUOTA,
 			"the kernel sends no more descriptors now: too many wait to be received");
-		session->failure.error = -r;
+		failure->error = -r;
 		r = STATUS_QUOTA;
 	} else if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
 			    "Session %llu: a request failed here: %s.",
 			    (unsigned long long)session->number, strerror(-r));
-		set_internal(&session->failure, r);
+		set_internal(failure, r);
 	}
 	session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
-	out_failure(failure, &session->failure);
-	reply->failure = failure;
+	out_failure(ret, failure);
+	reply->failure = ret;
 	reply->result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
 	reply->init = NULL;
 }
@@ -602,7 +608,7 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
-						  int fd),
+						  int fd, struct failure *failure),
 				      void *userdata)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
@@ -630,15 +636,15 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	/* A Hello that is refused ends the client's connection; a reply that asks for a proof does not. */
 	outcome = r == 0 || *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
-		refuse(session, r, &reply, &failure);
+		refuse(&call, r, &failure);
 	else if (request->quiet && call.reply_fd < 0 && *greeted)
 		return REQUEST_GO_ON;
-	r = send(userdata, &frame, call.reply_fd);
+	r = send(userdata, &frame, call.reply_fd, &call.failure);
 	/* Our own descriptor. If it was not sent, nobody else has it, and closing it ends the export. */
 	closep(&call.reply_fd);
 	if (r != 0) {
-		refuse(session, r, &reply, &failure);
-		send(userdata, &frame, /* fd= */ -1);
+		refuse(&call, r, &failure);
+		send(userdata, &frame, /* fd= */ -1, &call.failure);
 	}
 	return outcome;
 }

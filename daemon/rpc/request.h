@@ -21,13 +21,12 @@ enum request_outcome {
  * Processes REQUEST for SESSION. *GREETED is whether the session was greeted, and is updated. FD came with
  * the request, or is -1; it stays the caller's. AGAIN: it was dispatched before, and ended in REQUEST_WAIT.
  * SEND gets the reply, and a descriptor that goes with it or -1; both are valid only during that call. It
- * returns 0, or why the descriptor cannot be sent: a status with the session's failure set, or a negative
- * errno. Then it is called again, with the refusal.
+ * returns 0, or why the descriptor cannot be sent: a status that FAILURE explains, or a negative errno. Then it is called again, with the refusal.
  */
 enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
-						  int fd),
+						  int fd, struct failure *failure),
 				      void *userdata);
 /* Whether REQUEST may carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);

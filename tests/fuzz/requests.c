@@ -307,6 +307,7 @@ static void make_event(struct input *input)
 	enum rdma_cm_event_type type = take_digit(input);
 	static const int statuses[] = { 0, -ETIMEDOUT, 28, 8, 10, -ENODEV };
 	int status = statuses[take_digit(input) % 6];
+	struct failure failure;
 	struct list *l;
 	struct id *id;
 
@@ -316,7 +317,7 @@ static void make_event(struct input *input)
 	list_for_each(l, &w.core->sessions) {
 		struct session *session = container_of(l, struct session, link);
 
-		if (table_find(session, handle, &id) == 0 && id->fabric)
+		if (table_find(session, handle, &id, &failure) == 0 && id->fabric)
 			fake_send_event_to(w.core->fabric, id->fabric, type, status);
 	}
 }

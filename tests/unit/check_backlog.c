@@ -21,8 +21,8 @@ static struct id *listen_with(unsigned backlog)
 
 	if (backlog > 0)
 		core->settings.backlog = 1;
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port)), 0);
-	ck_assert_int_eq(listen_start(id, backlog), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port), &why), 0);
+	ck_assert_int_eq(listen_start(id, backlog, &why), 0);
 	return id;
 }
 
@@ -41,11 +41,12 @@ static struct id *ask(void)
 	client.n = 0;
 	n = server.n = 0;
 	p.qp_num = next_handle;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
 	if (server.n > n) {
 		ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
-		ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
+		ck_assert_int_eq(
+			table_find(server.session, server.events[n].request, &request, &why), 0);
 		return request;
 	}
 	pair_expect(&client, 0, RDMA_CM_EVENT_REJECTED, 28);
@@ -70,7 +71,7 @@ static void accept_one(struct id *request)
 	struct rdma_conn_param p = param("");
 
 	p.qp_num = 10000 + next_handle;
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 }
 
 /* Programs listen with 1 and mean it for the kernel, which makes peers wait: they are not rejected for that. */
@@ -79,8 +80,8 @@ START_TEST(the_default_is_the_least)
 	struct id *id = make(&server, 1), *requests[4];
 
 	core->settings.backlog = 4;
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port)), 0);
-	ck_assert_int_eq(listen_start(id, 1), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", ++port), &why), 0);
+	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, port), 1);
 	fill(requests, 4);
 }
@@ -97,7 +98,7 @@ START_TEST(past_it_they_are_told_busy)
 	more = ask();
 	ck_assert_ptr_nonnull(more);
 	ck_assert_ptr_null(ask());
-	ck_assert_int_eq(conn_reject(more, NULL, 0, false), 0);
+	ck_assert_int_eq(conn_reject(more, NULL, 0, false, &why), 0);
 	ck_assert_ptr_nonnull(ask());
 	ck_assert_ptr_null(ask());
 	id_free(requests[1]);
@@ -184,8 +185,8 @@ static struct id *hand_over(struct id *id)
 	struct id *moved;
 	int fd;
 
-	ck_assert_int_eq(handover_export(id, &fd), 0);
-	ck_assert_int_eq(handover_import(client.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(client.session, fd, &moved, &why), 0);
 	close(fd);
 	return moved;
 }
@@ -198,7 +199,7 @@ START_TEST(requests_that_a_worker_has)
 
 	listen_with(2);
 	fill(requests, 2);
-	ck_assert_int_eq(handover_export(requests[0], &fd), 0);
+	ck_assert_int_eq(handover_export(requests[0], &fd, &why), 0);
 	ck_assert_ptr_null(ask());
 	close(fd);
 	run_loop();
@@ -254,7 +255,7 @@ START_TEST(a_listener_that_moves)
 		active = pair_resolve(next_handle++, port);
 		client.n = 0;
 		p.qp_num = next_handle;
-		ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+		ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 		pair_expect(&client, 0,
 			    i < 2 ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_CONNECT_REQUEST,
 			    i < 2 ? 28 : 0);
@@ -276,15 +277,16 @@ START_TEST(a_flood)
 	fake_hold_events(core->fabric, true);
 	for (uint32_t i = 1; i <= N; i++) {
 		id = make(&client, i);
-		ck_assert_int_eq(
-			resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, NULL), 0);
+		ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true,
+					      NULL, &why),
+				 0);
 	}
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	for (uint32_t i = 1; i <= N; i++) {
-		ck_assert_int_eq(table_find(client.session, i, &id), 0);
+		ck_assert_int_eq(table_find(client.session, i, &id, &why), 0);
 		p.qp_num = i;
-		ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+		ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	}
 	run_loop();
 	ck_assert_uint_eq(server.n, MAX);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/admin.h"
 #include "core/bind.h"
 #include "core/conn.h"
 #include "core/lease.h"
@@ -25,15 +26,15 @@ START_TEST(a_connection_from_end_to_end)
 	struct id *active, *passive;
 
 	establish(&active, &passive);
-	ck_assert_int_eq(conn_disconnect(active), 0);
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
 	/* What came was answered, whoever had asked. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
-	ck_assert_int_eq(conn_disconnect(passive), 0);
-	ck_assert_int_eq(conn_disconnect(active), 0);
+	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 }
 END_TEST
@@ -81,20 +82,20 @@ START_TEST(verbs_and_states)
 			if (table[v].states & (1u << state))
 				continue;
 			id_set_state(id, (enum id_state)state);
-			client.session->failure.error = 0;
-			r = v == 0 ? bind_addr(id, pair_addr("10.9.0.1", 5000)) :
-			    v == 1 ? listen_start(id, 1) :
+			why.error = 0;
+			r = v == 0 ? bind_addr(id, pair_addr("10.9.0.1", 5000), &why) :
+			    v == 1 ? listen_start(id, 1, &why) :
 			    v == 2 ? resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
-						  NULL) :
-			    v == 3 ? resolve_route(id, 1) :
-			    v == 4 ? conn_connect(id, &p, NULL) :
-			    v == 5 ? conn_accept(id, &p, NULL) :
-			    v == 6 ? conn_establish(id) :
-			    v == 7 ? conn_reject(id, NULL, 0, false) :
-				     conn_disconnect(id);
+						  NULL, &why) :
+			    v == 3 ? resolve_route(id, 1, &why) :
+			    v == 4 ? conn_connect(id, &p, NULL, &why) :
+			    v == 5 ? conn_accept(id, &p, NULL, &why) :
+			    v == 6 ? conn_establish(id, &why) :
+			    v == 7 ? conn_reject(id, NULL, 0, false, &why) :
+				     conn_disconnect(id, &why);
 			ck_assert_msg(r == STATUS_BAD_STATE, "%s while %s: %d", table[v].verb,
 				      id_state_to_string((enum id_state)state), r);
-			ck_assert_int_eq(client.session->failure.error, EINVAL);
+			ck_assert_int_eq(why.error, EINVAL);
 			ck_assert_int_eq((int)id->state, state);
 			n_refused++;
 		}
@@ -114,12 +115,12 @@ START_TEST(a_rejects_words_reach_the_peer)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
-	ck_assert_int_eq(conn_reject(request, "RDBK forged", 11, false), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request, &why), 0);
+	ck_assert_int_eq(conn_reject(request, "RDBK forged", 11, false, &why), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(request->state, ID_REQUEST);
-	ck_assert_int_eq(conn_reject(request, "go away", 7, false), 0);
+	ck_assert_int_eq(conn_reject(request, "go away", 7, false, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_mem_eq(client.events[n].data, "go away", 7);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -138,7 +139,7 @@ START_TEST(policy_rejects_a_request)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(server.n, 0);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
@@ -159,7 +160,7 @@ START_TEST(no_rule_is_a_reject_of_its_own)
 	pair_start_listening(7471);
 	active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
@@ -176,14 +177,15 @@ START_TEST(connect_is_decided_early_and_again)
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* Certain at once, before anything goes out: */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL),
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
 			 STATUS_DENIED);
-	ck_assert_int_eq(client.session->failure.error, EACCES);
-	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
+	ck_assert_int_eq(why.error, EACCES);
+	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* Only when the device is known: */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -199,14 +201,15 @@ START_TEST(tos_by_policy)
 			"allow accept dscp af31\n");
 	pair_start_listening(7471);
 	id = make(&client, 2);
-	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 256), STATUS_BAD_REQUEST);
-	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL), 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 256, &why), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200, &why), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
 	run_loop();
 	ck_assert_int_eq(id->tos, 32);
 	active = pair_resolve(1, 7471);
 	ck_assert_int_eq(active->tos, -1);
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_int_eq(server.events[0].traffic_class, 26 << 2);
 }
@@ -219,31 +222,31 @@ START_TEST(reuseaddr_by_policy)
 	pair_set_policy("allow session\nallow listen port 9000\nallow connect reuseaddr yes\n");
 	a = make(&client, 1);
 	b = make(&client, 2);
-	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000), &why), 0);
+	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000), &why), 0);
 	/* Not where the program may want to listen: */
 	c = make(&client, 3);
-	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000)), 0);
+	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
 	ck_assert(!c->reuseaddr);
-	ck_assert_int_eq(listen_start(c, 1), 0);
-	ck_assert_int_eq(listen_start(a, 1), STATUS_BAD_STATE);
-	ck_assert_int_eq(client.session->failure.error, EINVAL);
+	ck_assert_int_eq(listen_start(c, 1, &why), 0);
+	ck_assert_int_eq(listen_start(a, 1, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, EINVAL);
 
 	pair_set_policy("allow session\nallow listen\nallow connect reuseaddr client\n");
 	d = make(&client, 4);
-	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000)), STATUS_FABRIC);
-	ck_assert_int_eq(client.session->failure.error, EADDRINUSE);
-	ck_assert_int_eq(option_set(d, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(listen_start(d, 1), STATUS_BAD_STATE);
-	ck_assert_int_eq(client.session->failure.error, EINVAL);
+	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000), &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, EADDRINUSE);
+	ck_assert_int_eq(option_set(d, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
+	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000), &why), 0);
+	ck_assert_int_eq(listen_start(d, 1, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, EINVAL);
 
 	pair_set_policy("allow session\nallow listen\nallow connect\n");
 	a = make(&client, 5);
-	ck_assert_int_eq(option_set(a, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 6000)), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "REUSEADDR"));
-	ck_assert_str_eq(client.session->failure.rule, "test.rules:3");
+	ck_assert_int_eq(option_set(a, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
+	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 6000), &why), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
+	ck_assert_str_eq(why.rule, "test.rules:3");
 }
 END_TEST
 
@@ -256,12 +259,14 @@ START_TEST(reuseaddr_is_decided_again)
 			"allow connect peer 10.9.0.0/24 reuseaddr client\n"
 			"allow connect peer 10.8.0.0/24\n");
 	id = make(&client, 1);
-	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000), &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL, &why),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
@@ -272,18 +277,21 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
+			 0);
 	id->resolve_until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -294,11 +302,11 @@ START_TEST(privileged_ports_need_a_rule_that_names_them)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443)), STATUS_DENIED);
-	ck_assert_int_eq(client.session->failure.error, EACCES);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443), &why), STATUS_DENIED);
+	ck_assert_int_eq(why.error, EACCES);
 	pair_set_policy("allow session\nallow listen port 443\nallow any\n");
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 80)), STATUS_DENIED);
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443)), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 80), &why), STATUS_DENIED);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443), &why), 0);
 }
 END_TEST
 
@@ -307,7 +315,7 @@ START_TEST(binding_needs_a_purpose)
 	struct id *id = make(&client, 1);
 
 	pair_set_policy("allow session\nallow device\n");
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), STATUS_DENIED);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000), &why), STATUS_DENIED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_BIND), 0);
 }
 END_TEST
@@ -319,16 +327,16 @@ START_TEST(backlog)
 	pair_set_policy("allow session\nallow listen port 4421 backlog 2048\n"
 			"allow listen port 1-5000 backlog 16\nallow listen\n");
 	id = make(&server, 1);
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4420)), 0);
-	ck_assert_int_eq(listen_start(id, 512), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4420), &why), 0);
+	ck_assert_int_eq(listen_start(id, 512, &why), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4420), 16);
 	id = make(&server, 2);
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4421)), 0);
-	ck_assert_int_eq(listen_start(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 4421), &why), 0);
+	ck_assert_int_eq(listen_start(id, 0, &why), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 4421), 2048);
 	id = make(&server, 3);
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 6000)), 0);
-	ck_assert_int_eq(listen_start(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 6000), &why), 0);
+	ck_assert_int_eq(listen_start(id, 0, &why), 0);
 	ck_assert_int_eq(fake_get_backlog(core->fabric, 6000), 128);
 }
 END_TEST
@@ -342,22 +350,22 @@ START_TEST(a_strangers_qp)
 	active = pair_resolve(1, 7471);
 	fake_estrange_qp(core->fabric, STRANGER);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_NOT_OWNER);
-	ck_assert_int_eq(client.session->failure.error, EPERM);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_NOT_OWNER);
+	ck_assert_int_eq(why.error, EPERM);
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
 	/* If nobody can say whose it is, it is nobody's: */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
-	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_FABRIC);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request, &why), 0);
 	p.qp_num = STRANGER;
-	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_NOT_OWNER);
-	ck_assert_int_eq(server.session->failure.error, EPERM);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_NOT_OWNER);
+	ck_assert_int_eq(why.error, EPERM);
 	p.qp_num = QPN;
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 }
 END_TEST
 
@@ -368,15 +376,17 @@ START_TEST(ids_are_limited)
 	core->settings.max_ids_per_session = 2;
 	make(&client, 1);
 	make(&client, 2);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_QUOTA);
-	ck_assert_int_eq(client.session->failure.error, EDQUOT);
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
+	ck_assert_int_eq(why.error, EDQUOT);
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
 	core->settings.max_ids_per_session = 100;
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_BAD_REQUEST);
-	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP, false), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why),
+			 STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP, false, &why),
+			 STATUS_BAD_REQUEST);
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false), STATUS_QUOTA);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "IdsPerUser="));
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
+	ck_assert_ptr_nonnull(strstr(why.text, "IdsPerUser="));
 	ck_assert_uint_eq(core->n_ids, 2);
 }
 END_TEST
@@ -392,7 +402,7 @@ START_TEST(requests_past_the_limit_are_told_busy)
 	active = pair_resolve(1, 7471);
 	n = client.n;
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
@@ -404,19 +414,19 @@ START_TEST(leases_are_counted)
 {
 	struct fabric_device *device;
 
-	ck_assert_int_eq(lease_open(client.session, "", &device), 0);
+	ck_assert_int_eq(lease_open(client.session, "", &device, &why), 0);
 	ck_assert_str_eq(fabric_device_name(device), "fake0");
-	ck_assert_int_eq(lease_open(client.session, "fake0", &device), 0);
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
 	ck_assert_uint_eq(core->n_leases, 1);
 	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 1);
 	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
 	ck_assert_int_eq(lease_close(client.session, "fake0"), 0);
-	ck_assert_int_eq(lease_open(client.session, "fake1", &device), STATUS_NO_DEVICE);
+	ck_assert_int_eq(lease_open(client.session, "fake1", &device, &why), STATUS_NO_DEVICE);
 	pair_set_policy("allow session\nreject device device fake* reason \"in repair\"\n");
-	ck_assert_int_eq(lease_open(client.session, "fake0", &device), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "in repair"));
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(why.text, "in repair"));
 }
 END_TEST
 
@@ -426,15 +436,16 @@ START_TEST(a_device_goes_and_comes)
 	struct id *listener, *id;
 
 	listener = pair_start_listening(7471);
-	ck_assert_int_eq(lease_open(server.session, "fake0", &device), 0);
+	ck_assert_int_eq(lease_open(server.session, "fake0", &device, &why), 0);
 	fake_remove_device(core->fabric, "fake0");
 	pair_expect(&server, 0, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	ck_assert_int_eq(listener->state, ID_REMOVED);
 	ck_assert_uint_eq(core->n_leases, 0);
 	ck_assert_uint_eq(core->n_listeners, 0);
-	ck_assert_int_eq(lease_open(server.session, "", &device), STATUS_NO_DEVICE);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false), STATUS_NO_DEVICE);
-	ck_assert_int_eq(client.session->failure.error, ENODEV);
+	ck_assert_int_eq(lease_open(server.session, "", &device, &why), STATUS_NO_DEVICE);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why),
+			 STATUS_NO_DEVICE);
+	ck_assert_int_eq(why.error, ENODEV);
 
 	fake_add_device(core->fabric, "fake0");
 	run_loop();
@@ -451,47 +462,50 @@ START_TEST(calls_that_fail)
 	struct id *listener, *active, *request;
 
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -EDQUOT);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false, &why),
+			 STATUS_QUOTA);
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false), STATUS_FABRIC);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false, &why),
+			 STATUS_FABRIC);
 	ck_assert_uint_eq(core->n_ids, 0);
 	listener = make(&server, 1);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
-	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471)), STATUS_FABRIC);
-	ck_assert_int_eq(server.session->failure.error, EADDRNOTAVAIL);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "or the port is taken"));
+	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471), &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, EADDRNOTAVAIL);
+	ck_assert_ptr_nonnull(strstr(why.text, "or the port is taken"));
 	fake_fail_next(core->fabric, FAKE_BIND, -ENODEV);
-	ck_assert_int_eq(bind_addr(listener, pair_addr("127.0.0.1", 7471)), STATUS_FABRIC);
-	ck_assert_int_eq(server.session->failure.error, ENODEV);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "the loopback address"));
-	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471)), 0);
+	ck_assert_int_eq(bind_addr(listener, pair_addr("127.0.0.1", 7471), &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, ENODEV);
+	ck_assert_ptr_nonnull(strstr(why.text, "the loopback address"));
+	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471), &why), 0);
 	fake_fail_next(core->fabric, FAKE_LISTEN, -EADDRINUSE);
-	ck_assert_int_eq(listen_start(listener, 0), STATUS_FABRIC);
-	ck_assert_int_eq(listen_start(listener, 0), 0);
+	ck_assert_int_eq(listen_start(listener, 0, &why), STATUS_FABRIC);
+	ck_assert_int_eq(listen_start(listener, 0, &why), 0);
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL,
+				      &why),
 			 STATUS_FABRIC);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL, &why), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL, &why), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
-	ck_assert_int_eq(resolve_route(active, 1), STATUS_FABRIC);
-	ck_assert_int_eq(resolve_route(active, 1), 0);
+	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);
+	ck_assert_int_eq(resolve_route(active, 1, &why), 0);
 	pair_expect(&client, 2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_CONNECT, -EIO);
-	ck_assert_int_eq(conn_connect(active, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_FABRIC);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, &request, &why), 0);
 	fake_fail_next(core->fabric, FAKE_ACCEPT, -EIO);
-	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_FABRIC);
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_FABRIC);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 	ck_assert_int_eq(active->state, ID_FAILED);
@@ -503,7 +517,7 @@ START_TEST(events_out_of_place)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000)), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000), &why), 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ESTABLISHED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_CHANGE, 0);
@@ -512,7 +526,7 @@ START_TEST(events_out_of_place)
 	ck_assert_uint_eq(core->n_connections, 0);
 
 	/* Nothing is decided over a listener as if it wanted to connect. */
-	ck_assert_int_eq(listen_start(id, 1), 0);
+	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 	pair_set_policy("allow session\nallow listen\n");
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pair_expect(&client, 3, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -526,10 +540,25 @@ START_TEST(a_listener_goes_with_requests_under_way)
 	struct id *listener = pair_start_listening(7471), *active = pair_resolve(1, 7471);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	id_free(listener);
 	pair_expect(&client, n, RDMA_CM_EVENT_REJECTED, 28);
 	ck_assert_uint_eq(core->n_ids, 1);
+}
+END_TEST
+
+/* That the disconnect fails too is not what the client has to know. */
+START_TEST(an_admins_reason_reaches_the_client)
+{
+	struct id *active, *passive;
+	unsigned n;
+
+	establish(&active, &passive);
+	n = client.n;
+	fake_fail_next(core->fabric, FAKE_DISCONNECT, -EIO);
+	ck_assert_int_eq(admin_kick_id(server.session, client.session->number, 1, &why), 0);
+	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+	ck_assert_str_eq(client.events[n].text, "an admin has ended it");
 }
 END_TEST
 
@@ -541,4 +570,4 @@ UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  privileged_ports_need_a_rule_that_names_them, binding_needs_a_purpose, backlog,
 	  a_strangers_qp, ids_are_limited, requests_past_the_limit_are_told_busy,
 	  leases_are_counted, a_device_goes_and_comes, calls_that_fail, events_out_of_place,
-	  a_listener_goes_with_requests_under_way)
+	  a_listener_goes_with_requests_under_way, an_admins_reason_reaches_the_client)

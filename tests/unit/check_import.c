@@ -66,9 +66,9 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_IDLE)
 		return id;
 	if (state == ID_BOUND || state == ID_LISTENING || state >= ID_CONNECTING)
-		ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port)), 0);
+		ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port), &why), 0);
 	if (state == ID_LISTENING || state >= ID_CONNECTING)
-		ck_assert_int_eq(listen_start(id, 0), 0);
+		ck_assert_int_eq(listen_start(id, 0, &why), 0);
 	if (state == ID_BOUND || state == ID_LISTENING)
 		return id;
 
@@ -76,7 +76,8 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_ADDR_QUERY)
 		fake_hold_events(core->fabric, true);
 	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", port), 100,
-				      state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL),
+				      state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL,
+				      &why),
 			 0);
 	run_loop();
 	if (state <= ID_ROUTE_RESOLVED)
@@ -84,25 +85,25 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_CONNECTING && !passive)
 		fake_hold_events(core->fabric, true);
 	p.qp_num = handle; /* none of those that are in time wait */
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
 	if (state == ID_CONNECTING)
 		return active;
 	n = (server.n - 1) % 64;
 	ck_assert_int_eq(server.events[n].type, RDMA_CM_EVENT_CONNECT_REQUEST);
-	ck_assert_int_eq(table_find(from, server.events[n].request, &request), 0);
+	ck_assert_int_eq(table_find(from, server.events[n].request, &request, &why), 0);
 	if (state == ID_REQUEST)
 		return request;
 	p.qp_num = 1000 + handle;
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 	run_loop();
 	if (state == ID_ACCEPTED || state == ID_RESPONDED)
 		return passive ? request : active;
-	ck_assert_int_eq(conn_establish(active), 0);
+	ck_assert_int_eq(conn_establish(active, &why), 0);
 	run_loop();
 	ck_assert_int_eq(active->state, ID_ESTABLISHED);
 	if (state == ID_FAILED) {
-		ck_assert_int_eq(conn_disconnect(active), 0);
+		ck_assert_int_eq(conn_disconnect(active, &why), 0);
 		run_loop();
 	}
 	return passive ? request : active;
@@ -112,8 +113,8 @@ static int hand_over(struct id *id, struct id **ret)
 {
 	int fd, r;
 
-	ck_assert_int_eq(handover_export(id, &fd), 0);
-	r = handover_import(to, fd, ret);
+	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
+	r = handover_import(to, fd, ret, &why);
 	close(fd);
 	/* The last copy of the descriptor ends the export. */
 	run_loop();
@@ -170,8 +171,8 @@ START_TEST(each_state_asks_for_its_operation)
 			ck_assert_int_eq(state, table[i].state);
 			pair_set_policy(none);
 			ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
-			ck_assert_int_eq(to->failure.error, EACCES);
-			ck_assert_ptr_nonnull(strstr(to->failure.text, "not yours"));
+			ck_assert_int_eq(why.error, EACCES);
+			ck_assert_ptr_nonnull(strstr(why.text, "not yours"));
 			ck_assert_int_eq(id->state, state);
 			ck_assert_ptr_eq(id->session, from);
 			ck_assert_ptr_eq(id->rule, rule);
@@ -214,14 +215,14 @@ START_TEST(a_refusal_leaves_the_export)
 	int fd;
 
 	pair_set_policy("allow session\nreject listen user 2000\nallow any\n");
-	ck_assert_int_eq(handover_export(id, &fd), 0);
-	ck_assert_int_eq(handover_import(to, fd, &moved), STATUS_DENIED);
-	ck_assert_str_eq(to->failure.rule, "test.rules:2");
+	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(to, fd, &moved, &why), STATUS_DENIED);
+	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_uint_eq(core->n_ids, n_ids);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
 	/* Whoever may have it can still take it. */
 	become(to, 3000, 20, "to.service");
-	ck_assert_int_eq(handover_import(to, fd, &moved), 0);
+	ck_assert_int_eq(handover_import(to, fd, &moved, &why), 0);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	ck_assert_uint_eq(moved->rule->line, 3);
 	close(fd);
@@ -318,7 +319,7 @@ START_TEST(the_importers_rule_counts_it)
 	ck_assert_uint_eq(tally_of(0)->n_now, 2);
 	ck_assert_uint_eq(tally_of(2)->n_now, 2);
 	ck_assert_int_eq(hand_over(ids[2], &moved), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "max 2"));
+	ck_assert_ptr_nonnull(strstr(why.text, "max 2"));
 	ck_assert_int_eq(ids[2]->state, ID_LISTENING);
 	ck_assert_uint_eq(tally_of(0)->n_now, 2);
 	ck_assert_uint_eq(tally_of(2)->n_busy, 1);
@@ -345,10 +346,10 @@ START_TEST(a_rule_for_both_users)
 	ck_assert_int_eq(hand_over(ids[0], &moved), 0);
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
 	ck_assert_int_eq(hand_over(ids[1], &moved), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "max-per-user 2"));
+	ck_assert_ptr_nonnull(strstr(why.text, "max-per-user 2"));
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
 	/* The exporter has his place back. */
-	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved), 0);
+	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved, &why), 0);
 	id_free(moved);
 	reach(ID_LISTENING, false);
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
@@ -366,7 +367,7 @@ START_TEST(a_request_for_a_worker)
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(request->tos, 8);
 	ck_assert_int_eq(hand_over(request, &moved), 0);
-	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr), 0);
+	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 0);
 	id_free(moved);
 	run_loop();
@@ -378,18 +379,18 @@ START_TEST(a_request_for_a_worker)
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
 	ck_assert_int_eq(hand_over(request, &moved), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
-	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr), 0);
+	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
 	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
 	/* As many as may wait for him. */
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "pending 1"));
-	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved), 0);
-	ck_assert_int_eq(conn_accept(moved, &p, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(why.text, "pending 1"));
+	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved, &why), 0);
+	ck_assert_int_eq(conn_accept(moved, &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 0);
 	ck_assert_int_eq(hand_over(request, &moved), 0);
-	ck_assert_int_eq(conn_accept(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(moved, &p, NULL, &why), 0);
 	run_loop();
 }
 END_TEST
@@ -403,13 +404,13 @@ START_TEST(a_route_of_another_traffic_class)
 	id = reach(ID_ROUTE_RESOLVED, false);
 	pair_set_policy("allow any user 1000\nallow connect user 2000 tos 104\n");
 	ck_assert_int_eq(hand_over(id, &moved), 0);
-	ck_assert_int_eq(conn_connect(moved, &p, NULL), STATUS_BAD_STATE);
-	ck_assert_int_eq(to->failure.error, ESTALE);
+	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
 	ck_assert_int_eq(moved->tos, 104);
-	ck_assert_int_eq(resolve_route(moved, 100), 0);
+	ck_assert_int_eq(resolve_route(moved, 100, &why), 0);
 	run_loop();
-	ck_assert_int_eq(conn_connect(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
 	run_loop();
 	/* Where a setting cannot be set the next step finds that out, and nobody's rule is in force till then. */
 	resolved = reach(ID_ADDR_RESOLVED, false);
@@ -417,7 +418,7 @@ START_TEST(a_route_of_another_traffic_class)
 	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
 	ck_assert_ptr_null(moved->rule);
-	ck_assert_int_eq(resolve_route(moved, 100), 0);
+	ck_assert_int_eq(resolve_route(moved, 100, &why), 0);
 	ck_assert_int_eq(moved->ack_timeout, 14);
 	run_loop();
 }
@@ -429,24 +430,24 @@ START_TEST(what_it_is_bound_to)
 
 	/* Nobody has a port below 1024 by taking over what is bound to it, or listens there. */
 	pair_set_policy("allow any user 1000 port 1-1023\nallow any user 1000 reuseaddr yes\n");
-	ck_assert_int_eq(bind_addr(bound, pair_addr("10.9.0.1", 443)), 0);
+	ck_assert_int_eq(bind_addr(bound, pair_addr("10.9.0.1", 443), &why), 0);
 	pair_set_policy("allow listen user 1000 port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
-	ck_assert_int_eq(listen_start(bound, 0), 0);
+	ck_assert_ptr_nonnull(strstr(why.text, "below 1024"));
+	ck_assert_int_eq(listen_start(bound, 0, &why), 0);
 	ck_assert_int_eq(hand_over(bound, &moved), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "below 1024"));
+	ck_assert_ptr_nonnull(strstr(why.text, "below 1024"));
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), 0);
 
 	/* Nor shares a source port by it. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
-	ck_assert_int_eq(resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
 	run_loop();
 	ck_assert(shared->reuseaddr);
 	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(to->failure.text, "REUSEADDR"));
+	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
 }
 END_TEST
 

@@ -472,11 +472,12 @@ static void do_connect_and_drain(void *arg)
 {
 	const struct rdma_conn_param param = { .qp_num = ++last_qpn };
 	struct session *session = container_of(harness.core->sessions.prev, struct session, link);
+	struct failure why;
 	struct id *id;
 
 	(void)arg;
-	ck_assert_int_eq(table_find(session, 1, &id), 0);
-	ck_assert_int_eq(conn_connect(id, &param, NULL), 0);
+	ck_assert_int_eq(table_find(session, 1, &id, &why), 0);
+	ck_assert_int_eq(conn_connect(id, &param, NULL, &why), 0);
 	harness.core->draining = true;
 }
 

@@ -98,8 +98,8 @@ START_TEST(an_id_that_a_reload_overtakes)
 	b = pair_resolve(2, 7471);
 	gone = tally_ref(b->tally);
 	pair_set_policy("reject join\nallow connect rate 1/s burst 1\nallow any\n");
-	ck_assert_int_eq(conn_connect(a, &p, NULL), 0);
-	ck_assert_int_eq(conn_connect(b, &q, NULL), STATUS_BUSY);
+	ck_assert_int_eq(conn_connect(a, &p, NULL, &why), 0);
+	ck_assert_int_eq(conn_connect(b, &q, NULL, &why), STATUS_BUSY);
 	ck_assert_uint_eq(core_log_limit(core, uid, tally(1))->n, 1);
 	ck_assert_uint_eq(core_log_limit(core, uid, tally(0))->n, 0);
 	ck_assert_uint_eq(core_log_limit(core, uid, gone)->n, 0);

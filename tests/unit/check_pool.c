@@ -61,8 +61,9 @@ static int connect_with(const struct plan *plan, uint32_t handle, const struct s
 	struct id *id;
 	int r;
 
-	ck_assert_int_eq(id_new(&id, client.session, handle, RDMA_PS_TCP, /* bare= */ true), 0);
-	r = resolve_addr(id, src, dst, 100, /* route= */ true, plan);
+	ck_assert_int_eq(id_new(&id, client.session, handle, RDMA_PS_TCP, /* bare= */ true, &why),
+			 0);
+	r = resolve_addr(id, src, dst, 100, /* route= */ true, plan, &why);
 	if (r != 0)
 		id = id_free(id);
 	if (ret)
@@ -93,8 +94,8 @@ static void accept_last(void)
 
 	ck_assert_int_eq(server.events[server.n - 1].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	ck_assert_mem_eq(server.events[server.n - 1].data, "hi", 2);
-	ck_assert_int_eq(table_find(server.session, handle, &passive), 0);
-	ck_assert_int_eq(conn_accept(passive, &p, NULL), 0);
+	ck_assert_int_eq(table_find(server.session, handle, &passive, &why), 0);
+	ck_assert_int_eq(conn_accept(passive, &p, NULL, &why), 0);
 }
 
 START_TEST(the_first_resolves_the_second_does_not)
@@ -113,7 +114,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert(client.events[0].with_info);
-	ck_assert_int_eq(conn_establish(id), 0);
+	ck_assert_int_eq(conn_establish(id, &why), 0);
 	ck_assert_uint_eq(counts().n_missed, 1);
 	ck_assert_uint_eq(counts().n_ready, 1);
 
@@ -128,7 +129,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 	pair_expect(&client, 1, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 2);
 	ck_assert(client.events[1].with_info);
-	ck_assert_int_eq(conn_establish(id), 0);
+	ck_assert_int_eq(conn_establish(id, &why), 0);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ESTABLISHED);
 	ck_assert_uint_eq(core->n_connections, 4);
@@ -148,8 +149,8 @@ START_TEST(policy_decides_over_spares)
 	ck_assert_uint_eq(counts().n_ready, 1);
 	pair_set_policy("allow session\nreject connect device fake* reason \"closed\"\n");
 	ck_assert_int_eq(connect_to(2, 7471, NULL), STATUS_DENIED);
-	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "10.9.0.1:7471"));
+	ck_assert_str_eq(why.rule, "test.rules:2");
+	ck_assert_ptr_nonnull(strstr(why.text, "10.9.0.1:7471"));
 	ck_assert_uint_eq(core->metrics.decisions[POLICY_CONNECT][DECISION_REJECTED], rejected + 1);
 	/* Who may not have it does not cost anybody else the spare. */
 	ck_assert_uint_eq(counts().n_ready, 1);
@@ -159,7 +160,7 @@ START_TEST(policy_decides_over_spares)
 	ck_assert_int_eq(connect_to(2, 7471, NULL), 0);
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_int_eq(connect_to(3, 7471, NULL), STATUS_BUSY);
-	ck_assert_uint_gt(client.session->failure.retry_after_ms, 0);
+	ck_assert_uint_gt(why.retry_after_ms, 0);
 	ck_assert_uint_eq(core->n_ids, 2);
 }
 END_TEST
@@ -404,8 +405,8 @@ START_TEST(a_plan_ends_when_its_id_moves)
 
 	fake_hold_events(core->fabric, true);
 	ck_assert_int_eq(connect_to(1, 7471, &id), 0);
-	ck_assert_int_eq(handover_export(id, &fd), 0);
-	ck_assert_int_eq(handover_import(server.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
 	close(fd);
 	ck_assert_ptr_null(id->plan);
 	ck_assert_ptr_null(moved->plan);

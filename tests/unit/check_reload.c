@@ -32,9 +32,9 @@ static struct id *request_of(struct id *active)
 	unsigned n = server.n;
 	struct id *request;
 
-	ck_assert_int_eq(conn_connect(active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[n].request, &request, &why), 0);
 	return request;
 }
 
@@ -58,10 +58,10 @@ START_TEST(connect_is_decided_by_the_policy_in_force)
 	pair_start_listening(7471);
 	id = pair_resolve(1, 7471);
 	pair_set_policy("allow session\nreject connect peer 10.9.0.1 reason \"closed\"\n");
-	ck_assert_int_eq(conn_connect(id, &p, NULL), STATUS_DENIED);
-	ck_assert_int_eq(client.session->failure.error, EACCES);
-	ck_assert_str_eq(client.session->failure.rule, "test.rules:2");
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "closed"));
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_DENIED);
+	ck_assert_int_eq(why.error, EACCES);
+	ck_assert_str_eq(why.rule, "test.rules:2");
+	ck_assert_ptr_nonnull(strstr(why.text, "closed"));
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_REJECTED), n_rejected + 1);
@@ -70,7 +70,7 @@ START_TEST(connect_is_decided_by_the_policy_in_force)
 	/* Where it is allowed again, by the rule that does so now: its limits, and its count. */
 	pair_set_policy("allow session\nallow connect max 1\n");
 	n_allowed = n_decided(POLICY_CONNECT, DECISION_ALLOWED);
-	ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_ALLOWED), n_allowed + 1);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
 	ck_assert_uint_eq(id->rule->line, 2);
@@ -87,12 +87,12 @@ START_TEST(the_limits_are_those_of_the_rule_in_force)
 	for (uint32_t i = 0; i < 3; i++)
 		ids[i] = pair_resolve(i + 1, 7471);
 	pair_set_policy("allow session\nallow connect max 1\nallow any\n");
-	ck_assert_int_eq(conn_connect(ids[0], &p, NULL), 0);
-	ck_assert_int_eq(conn_connect(ids[1], &p, NULL), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "max 1"));
+	ck_assert_int_eq(conn_connect(ids[0], &p, NULL, &why), 0);
+	ck_assert_int_eq(conn_connect(ids[1], &p, NULL, &why), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(why.text, "max 1"));
 	pair_set_policy("allow session\nallow connect rate 1/s burst 1\nallow any\n");
-	ck_assert_int_eq(conn_connect(ids[1], &p, NULL), 0);
-	ck_assert_int_eq(conn_connect(ids[2], &p, NULL), STATUS_BUSY);
+	ck_assert_int_eq(conn_connect(ids[1], &p, NULL, &why), 0);
+	ck_assert_int_eq(conn_connect(ids[2], &p, NULL, &why), STATUS_BUSY);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 2);
 	run_loop();
 }
@@ -104,22 +104,23 @@ START_TEST(a_route_is_decided_over_too)
 	struct id *id = make(&client, 1);
 
 	pair_start_listening(7471);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pair_set_policy("allow session\n");
-	ck_assert_int_eq(resolve_route(id, 100), STATUS_DENIED);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_DENIED);
 	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 0);
 
 	/* Before the route is resolved all settings of the rule can still act. */
 	pair_set_policy("allow session\nallow connect tos 104 ack-timeout 14 reuseaddr yes\n"
 			"allow any\n");
-	ck_assert_int_eq(resolve_route(id, 100), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_TOS), 104);
 	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_ACK_TIMEOUT), 14);
 	ck_assert_int_eq(fake_get_option(core->fabric, 40001, RDMA_OPTION_ID_REUSEADDR), 1);
-	ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	run_loop();
 }
 END_TEST
@@ -133,31 +134,32 @@ START_TEST(the_traffic_class_of_a_route)
 	pair_start_listening(7471);
 	id = pair_resolve(1, 7471);
 	pair_set_policy("allow session\nallow connect tos 104\n");
-	ck_assert_int_eq(conn_connect(id, &p, NULL), STATUS_BAD_STATE);
-	ck_assert_int_eq(client.session->failure.error, ESTALE);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "test.rules:2"));
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, ESTALE);
+	ck_assert_ptr_nonnull(strstr(why.text, "test.rules:2"));
 	/* Nor by asking for it now, which comes too late. */
-	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 104), 0);
-	ck_assert_int_eq(conn_connect(id, &p, NULL), STATUS_BAD_STATE);
-	ck_assert_int_eq(client.session->failure.error, ESTALE);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 104, &why), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	/* Resolved again it has the right one. */
 	id = pair_resolve(2, 7471);
-	ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 
 	/* A cap is as good as a class that is forced, and what is below it stays. */
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
-	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL), 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL, &why),
+			 0);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	pair_set_policy("allow session\nallow connect tos-max 32\n");
-	ck_assert_int_eq(conn_connect(id, &p, NULL), STATUS_BAD_STATE);
-	ck_assert_int_eq(client.session->failure.error, ESTALE);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(why.error, ESTALE);
 	pair_set_policy("allow session\nallow connect tos-max 48\n");
-	ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	ck_assert_int_eq(id->tos, 40);
 	run_loop();
 }
@@ -174,8 +176,8 @@ START_TEST(caps_ack_timeout_and_reuseaddr_of_the_new_rule)
 	id = pair_resolve(1, 7471);
 	ck_assert(id->reuseaddr);
 	pair_set_policy("allow any\n");
-	ck_assert_int_eq(conn_connect(id, &p, NULL), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(client.session->failure.text, "REUSEADDR"));
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
 
 	id = pair_resolve(2, 7471);
 	p.initiator_depth = p.responder_resources = 16;
@@ -184,7 +186,7 @@ START_TEST(caps_ack_timeout_and_reuseaddr_of_the_new_rule)
 			"allow connect ack-timeout 14 initiator-depth 4 responder-resources 5 \\\n"
 			"	retry-count 3 rnr-retry-count 2 reuseaddr yes\nallow any\n");
 	n = server.n;
-	ck_assert_int_eq(conn_connect(id, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_uint_eq(server.events[n].conn.initiator_depth, 4);
 	ck_assert_uint_eq(server.events[n].conn.responder_resources, 5);
@@ -206,9 +208,9 @@ START_TEST(accept_is_decided_by_the_policy_in_force)
 	request = request_of(active);
 	pair_set_policy("allow session\nallow connect\n"
 			"reject accept peer 10.9.0.0/24 reason \"not a storage host\"\n");
-	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_DENIED);
-	ck_assert_int_eq(server.session->failure.error, EACCES);
-	ck_assert_str_eq(server.session->failure.rule, "test.rules:3");
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_DENIED);
+	ck_assert_int_eq(why.error, EACCES);
+	ck_assert_str_eq(why.rule, "test.rules:3");
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
 	ck_assert_int_eq(request->state, ID_FAILED);
 	refusal = last_refusal();
@@ -221,7 +223,7 @@ START_TEST(accept_is_decided_by_the_policy_in_force)
 	pair_set_policy("allow session\nallow connect\nallow accept\n");
 	request = request_of(pair_resolve(2, 7471));
 	pair_set_policy("allow session\nallow connect\n");
-	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_DENIED);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_DENIED);
 	refusal = last_refusal();
 	ck_assert_int_eq(refusal.code, REFUSAL_NO_RULE);
 	ck_assert_uint_eq(core->n_listeners, 1);
@@ -237,14 +239,14 @@ START_TEST(accept_is_decided_with_the_requests_data)
 	pair_start_listening(7471);
 	request = request_of(pair_resolve(1, 7471));
 	pair_set_policy("allow session\nallow accept data \"hello\" max 1\nallow connect\n");
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
 	ck_assert_uint_eq(tally_of(1)->n_pending, 0);
 	pair_set_policy("allow any\n");
 	run_loop();
 	request = request_of(pair_resolve(2, 7471));
 	pair_set_policy("allow session\nreject accept data \"hello\"\nallow any\n");
-	ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_DENIED);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_DENIED);
 }
 END_TEST
 
@@ -261,11 +263,11 @@ START_TEST(a_request_past_the_new_rules_limit)
 	pair_set_policy("allow session\nallow accept max 2 pending 1\nallow connect\n");
 	waiting = request_of(pair_resolve(4, 7471));
 	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
-	ck_assert_int_eq(conn_accept(requests[0], &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(requests[0], &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
 	run_loop();
-	ck_assert_int_eq(conn_accept(requests[1], &p, NULL), STATUS_BUSY);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "max 2"));
+	ck_assert_int_eq(conn_accept(requests[1], &p, NULL, &why), STATUS_BUSY);
+	ck_assert_ptr_nonnull(strstr(why.text, "max 2"));
 	ck_assert_int_eq(requests[1]->state, ID_FAILED);
 	refusal = last_refusal();
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
@@ -273,10 +275,10 @@ START_TEST(a_request_past_the_new_rules_limit)
 	/* A rule that has stayed the same goes on with what it has counted, and counts nothing twice. */
 	pair_set_policy("reject listen\nallow accept max 2 pending 1\nallow accept\n");
 	ck_assert_uint_eq(tally_of(1)->n_now, 2);
-	ck_assert_int_eq(conn_accept(waiting, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(waiting, &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(1)->n_now, 2);
 	pair_set_policy("allow session\nallow any max 4\n");
-	ck_assert_int_eq(conn_accept(requests[2], &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(requests[2], &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
 }
 END_TEST
@@ -292,7 +294,7 @@ START_TEST(a_rule_that_stays_counts_once)
 	request = request_of(active);
 	pair_set_policy("allow session\nallow accept max 1\n");
 	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
 	ck_assert_uint_eq(tally_of(1)->n_pending, 0);
 	id_free(request);
@@ -317,8 +319,8 @@ START_TEST(a_request_told_with_other_settings)
 		pair_set_policy("allow any\n");
 		request = request_of(pair_resolve(i + 1, 7471));
 		pair_set_policy(rules[i]);
-		ck_assert_int_eq(conn_accept(request, &p, NULL), STATUS_BAD_STATE);
-		ck_assert_int_eq(server.session->failure.error, ESTALE);
+		ck_assert_int_eq(conn_accept(request, &p, NULL, &why), STATUS_BAD_STATE);
+		ck_assert_int_eq(why.error, ESTALE);
 		ck_assert_int_eq(request->state, ID_FAILED);
 		refusal = last_refusal();
 		ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
@@ -330,7 +332,7 @@ START_TEST(a_request_told_with_other_settings)
 			"allow accept tos 104 ack-timeout 14 retry-count 3\n");
 	request = request_of(pair_resolve(20, 7471));
 	pair_set_policy("allow accept tos-max 104 ack-timeout 14 retry-count 4\n");
-	ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 }
 END_TEST
 
@@ -338,7 +340,7 @@ END_TEST
 static void rest(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
-	ck_assert_int_eq(conn_disconnect(*ret_active), 0);
+	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
 	run_loop();
 	(*ret_active)->qp_timeout = 31;
 }
@@ -359,7 +361,7 @@ START_TEST(a_connect_that_was_held_back)
 	rest(&active, &passive);
 	denied = pair_resolve(2, 7471);
 	n_connects = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(conn_connect(denied, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(denied, &p, NULL, &why), 0);
 	pair_set_policy("allow session\nreject connect reason \"closed\"\nallow any\n");
 	n = client.n;
 	end_rest(active, passive);
@@ -376,8 +378,8 @@ START_TEST(a_connect_that_was_held_back)
 	active->qp_timeout = 31;
 	allowed = pair_resolve(3, 7471);
 	moved = pair_resolve(4, 7472);
-	ck_assert_int_eq(conn_connect(allowed, &p, NULL), 0);
-	ck_assert_int_eq(conn_connect(moved, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(allowed, &p, NULL, &why), 0);
+	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
 	pair_set_policy("allow session\nallow connect port 7471 max 1\nallow connect tos 104\n"
 			"allow any\n");
 	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -414,12 +416,13 @@ START_TEST(an_accept_that_was_held_back)
 		p.private_data = "hello";
 		p.private_data_len = 5;
 		n = server.n;
-		ck_assert_int_eq(conn_connect(asking, &p, NULL), 0);
+		ck_assert_int_eq(conn_connect(asking, &p, NULL, &why), 0);
 		pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-		ck_assert_int_eq(table_find(server.session, server.events[n].request, &request), 0);
+		ck_assert_int_eq(
+			table_find(server.session, server.events[n].request, &request, &why), 0);
 		n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
 		p = param("");
-		ck_assert_int_eq(conn_accept(request, &p, NULL), 0);
+		ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 		ck_assert_ptr_nonnull(request->held);
 		ck_assert_ptr_null(request->request);
 		pair_set_policy(table[i].rules);
@@ -449,7 +452,8 @@ START_TEST(a_plan_that_a_reload_overtakes)
 
 	pair_start_listening(7471);
 	fake_hold_events(core->fabric, true);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &plan), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &plan, &why), 0);
 	fake_release_events(core->fabric, 1);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ROUTE_QUERY);
@@ -467,12 +471,12 @@ START_TEST(a_port_below_1024_that_was_bound_before)
 	struct id *id = make(&server, 1);
 
 	pair_set_policy("allow session\nallow listen port 443\n");
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443)), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 443), &why), 0);
 	pair_set_policy("allow session\nallow listen\n");
-	ck_assert_int_eq(listen_start(id, 0), STATUS_DENIED);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "below 1024"));
+	ck_assert_int_eq(listen_start(id, 0, &why), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(why.text, "below 1024"));
 	pair_set_policy("allow session\nallow listen port 1-1023\n");
-	ck_assert_int_eq(listen_start(id, 0), 0);
+	ck_assert_int_eq(listen_start(id, 0, &why), 0);
 }
 END_TEST
 

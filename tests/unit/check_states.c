@@ -209,9 +209,10 @@ static struct wire_client *reach(unsigned state, uint32_t *ret)
 
 static enum id_state state_of(struct wire_client *c, uint32_t handle)
 {
+	struct failure why;
 	struct id *id;
 
-	ck_assert_int_eq(table_find(c->session, handle, &id), 0);
+	ck_assert_int_eq(table_find(c->session, handle, &id, &why), 0);
 	return id->state;
 }
 
@@ -312,6 +313,7 @@ static bool is_about_no_id(int op)
 START_TEST(with_the_id_made_first)
 {
 	unsigned n_done = 0;
+	struct failure why;
 	struct id *made;
 
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {
@@ -322,7 +324,7 @@ START_TEST(with_the_id_made_first)
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
 		/* Both or neither. */
-		ck_assert_int_eq(table_find(client.session, 1, &made) == 0,
+		ck_assert_int_eq(table_find(client.session, 1, &made, &why) == 0,
 				 expected && op != OP(DESTROY_ID));
 		n_done += expected;
 		tear_down();
@@ -344,6 +346,7 @@ END_TEST
 START_TEST(with_another_id_made_first)
 {
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {
+		struct failure why;
 		struct id *made;
 		bool expected;
 
@@ -353,7 +356,7 @@ START_TEST(with_another_id_made_first)
 		expected = (allowed[op] & IN(ID_IDLE)) && !is_about_no_id(op);
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
-		ck_assert_int_eq(table_find(client.session, 2, &made) == 0, expected);
+		ck_assert_int_eq(table_find(client.session, 2, &made, &why) == 0, expected);
 		if (expected) {
 			do_(&client, OP(SET_OPTION), 2);
 			bind_to(&client, 2, 7499);

@@ -20,13 +20,13 @@ START_TEST(time_wait)
 	unsigned n;
 
 	establish(&active, &passive);
-	ck_assert_int_eq(conn_disconnect(active), 0);
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	/* The fabric's time wait for timeout 31 has no end here but by its event. */
 	((struct id *)active)->qp_timeout = 31;
 	next = pair_resolve(2, 7471);
 	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(conn_connect(next, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	run_loop();
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
@@ -55,14 +55,14 @@ START_TEST(time_wait_of_a_destroyed_id)
 	run_loop();
 	next = pair_resolve(2, 7471);
 	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(conn_connect(next, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	while (fake_count(core->fabric, FAKE_CONNECT) == n)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	run_loop();
 	/* Held back and given up: nothing goes out. */
-	ck_assert_int_eq(conn_disconnect(next), 0);
+	ck_assert_int_eq(conn_disconnect(next, &why), 0);
 }
 END_TEST
 
@@ -80,10 +80,10 @@ START_TEST(time_wait_moves_with_its_id)
 	run_loop();
 	next = pair_resolve(2, 7471);
 	n = fake_count(core->fabric, FAKE_CONNECT);
-	ck_assert_int_eq(conn_connect(next, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	ck_assert_int_eq(handover_export(next, &fd), 0);
-	ck_assert_int_eq(handover_import(server.session, fd, &moved), 0);
+	ck_assert_int_eq(handover_export(next, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
 	close(fd);
 	ck_assert_int_eq(next->state, ID_MOVED);
 	id_free(next);

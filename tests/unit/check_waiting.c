@@ -83,9 +83,10 @@ static void tear_down(void)
 
 static enum id_state state_of(struct wire_client *c, uint32_t handle)
 {
+	struct failure why;
 	struct id *id;
 
-	ck_assert_int_eq(table_find(c->session, handle, &id), 0);
+	ck_assert_int_eq(table_find(c->session, handle, &id, &why), 0);
 	return id->state;
 }
 
@@ -259,8 +260,6 @@ END_TEST
 /* It is tried once more when it has waited for long enough, and no longer. */
 START_TEST(a_port_that_is_never_freed)
 {
-	struct failure *failure = &client.session->failure;
-
 	wire.core->waits.max_ms = 0;
 	bind_to_a_port_that_is_being_freed();
 	while (fake_count(wire.core->fabric, FAKE_BIND) < 2)
@@ -269,8 +268,8 @@ START_TEST(a_port_that_is_never_freed)
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, STATUS_FABRIC);
-	ck_assert_int_eq(failure->error, EADDRINUSE);
-	ck_assert_ptr_nonnull(strstr(failure->text, "bind 10.9.0.1:7500"));
+	ck_assert_int_eq(client.error, EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(client.text, "bind 10.9.0.1:7500"));
 	ck_assert_int_eq(state_of(&client, 2), ID_IDLE);
 }
 END_TEST
@@ -310,8 +309,8 @@ START_TEST(devices_that_are_never_open)
 	wire.core->waits.max_ms = 0;
 	send_only(&server, OP(BIND_ADDR), 2);
 	ck_assert_uint_eq(server.n_answers, 1);
-	ck_assert_int_eq(server.session->failure.error, ETIMEDOUT);
-	ck_assert_ptr_nonnull(strstr(server.session->failure.text, "devices are being opened"));
+	ck_assert_int_eq(server.error, ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(server.text, "devices are being opened"));
 }
 END_TEST
 
@@ -393,7 +392,7 @@ START_TEST(a_lease_that_fails_late)
 	fake_hold_leases(wire.core->fabric, false);
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.session->failure.error, EROFS);
+	ck_assert_int_eq(client.error, EROFS);
 	ck_assert_uint_eq(wire.core->n_leases, 0);
 	ask(&client, OP(OPEN_DEVICE), 0);
 }

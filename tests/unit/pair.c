@@ -14,6 +14,7 @@
 sd_event *loop;
 struct core *core;
 struct record server, client;
+struct failure why;
 int sockets[2];
 
 static void on_event(void *userdata, const struct session_event *event)
@@ -85,8 +86,8 @@ void pair_set_up(void)
 	ck_assert_int_eq(session_new(&client.session, core, sockets[0], &session_ops, &client), 0);
 	/* A kernel without SO_PEERPIDFD would have it proven; that is check_identity's business. */
 	server.session->identity.proven = client.session->identity.proven = true;
-	ck_assert_int_eq(session_greet(server.session), 0);
-	ck_assert_int_eq(session_greet(client.session), 0);
+	ck_assert_int_eq(session_greet(server.session, &why), 0);
+	ck_assert_int_eq(session_greet(client.session, &why), 0);
 	run_loop();
 }
 
@@ -122,7 +123,7 @@ struct id *make(struct record *record, uint32_t handle)
 {
 	struct id *id;
 
-	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP, false), 0);
+	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP, false, &why), 0);
 	ck_assert_uint_eq(id->handle, handle);
 	return id;
 }
@@ -139,8 +140,8 @@ struct id *pair_start_listening(uint16_t port)
 {
 	struct id *id = make(&server, 1);
 
-	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port)), 0);
-	ck_assert_int_eq(listen_start(id, 0), 0);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", port), &why), 0);
+	ck_assert_int_eq(listen_start(id, 0, &why), 0);
 	ck_assert_int_eq(id->state, ID_LISTENING);
 	return id;
 }
@@ -150,9 +151,10 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	ck_assert_int_eq(resolve_route(id, 100), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return id;
 }
@@ -174,16 +176,17 @@ void establish(struct id **ret_active, struct id **ret_passive)
 	pair_start_listening(7471);
 	*ret_active = pair_resolve(1, 7471);
 	n = client.n;
-	ck_assert_int_eq(conn_connect(*ret_active, &p, NULL), 0);
+	ck_assert_int_eq(conn_connect(*ret_active, &p, NULL, &why), 0);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_mem_eq(server.events[0].data, "hello", 5);
 	ck_assert_uint_eq(server.events[0].id, 1);
 	ck_assert_uint_ge(server.events[0].request, SESSION_FIRST_REQUEST);
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, ret_passive), 0);
-	ck_assert_int_eq(conn_accept(*ret_passive, &q, NULL), 0);
+	ck_assert_int_eq(table_find(server.session, server.events[0].request, ret_passive, &why),
+			 0);
+	ck_assert_int_eq(conn_accept(*ret_passive, &q, NULL, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_mem_eq(client.events[n].data, "welcome", 7);
-	ck_assert_int_eq(conn_establish(*ret_active), 0);
+	ck_assert_int_eq(conn_establish(*ret_active, &why), 0);
 	pair_expect(&server, 1, RDMA_CM_EVENT_ESTABLISHED, 0);
 	ck_assert_uint_eq(core->n_connections, 2);
 }

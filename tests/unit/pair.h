@@ -34,6 +34,7 @@ struct record {
 extern sd_event *loop;
 extern struct core *core;
 extern struct record server, client;
+extern struct failure why; /* the last verb of a test returned a status */
 extern int sockets[2];
 
 struct policy *load(const char *rules);

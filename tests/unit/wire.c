@@ -139,6 +139,7 @@ static void read_frame(struct wire_client *client, const uint8_t *buf, size_t n)
 		client->n_answers += frame->reply->serial == client->serial;
 		client->status = failure ? (int)failure->status : 0;
 		client->error = failure ? failure->error : 0;
+		snprintf(client->text, sizeof(client->text), "%s", failure ? failure->text : "");
 		/* A refusal has an errno and words. */
 		ck_assert(!failure || (failure->status > 0 && failure->error > 0));
 		ck_assert(!failure || strlen(failure->text) > 0);

@@ -25,6 +25,7 @@ struct wire_client {
 	unsigned n_answers; /* to the request sent last */
 	int status; /* of its answer: enum status, 0 for yes */
 	int error; /* likewise: errno */
+	char text[256]; /* likewise */
 	uint32_t request; /* the id of the last CONNECT_REQUEST */
 };
 
