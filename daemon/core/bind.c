@@ -32,18 +32,12 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 	struct policy_verdict verdict;
 	char text[ADDR_STRLEN];
 
-	/*
-	 * Peers trust ports below 1024, and the kernel checks only the broker's right to them, not the
-	 * client's.
-	 */
-	if (wish.question.port == 0 || wish.question.port >= 1024)
+	if (!policy_port_needs_name(wish.question.port))
 		return 0;
 	decide_ask(session, &wish, &verdict);
-	if (verdict.answer == POLICY_ALLOW && verdict.rule->names_port)
-		return 0;
+	policy_check_port(&wish.question, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
-		verdict.reason = "a port below 1024 needs a rule that names it";
-	verdict.answer = POLICY_REJECT;
+		return 0;
 	decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
 	return failure_set(failure, STATUS_DENIED,
 			   "%s %s: a port below 1024 needs a rule that allows to listen and names "

@@ -19,7 +19,7 @@ int bind_any(struct id *id,
 	     struct failure *failure); /* to the IPv4 wildcard address and a free port */
 /* Sets REUSEADDR after the id was bound. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure);
-/* Checks that SESSION may use the port of ADDR, if that is below 1024. VERB as in "bind". */
+/* Checks that SESSION may use the port of ADDR, see policy_check_port(). VERB as in "bind". */
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb, struct failure *failure);
 /* Checks that SESSION may have ID, which is in state BOUND. WHAT as in "take over". */

@@ -107,3 +107,17 @@ void policy_decide_scan(const struct policy *policy, const struct policy_questio
 {
 	decide(policy, NULL, question, ret);
 }
+
+bool policy_port_needs_name(int port)
+{
+	return port > 0 && port < 1024;
+}
+
+void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict)
+{
+	if (verdict->answer != POLICY_ALLOW || question->operation != POLICY_LISTEN ||
+	    !policy_port_needs_name(question->port) || verdict->rule->names_port)
+		return;
+	verdict->answer = POLICY_REJECT;
+	verdict->reason = "a port below 1024 needs a rule that names it";
+}

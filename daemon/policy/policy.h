@@ -100,7 +100,7 @@ struct policy_rule {
 	bool log;
 	const char *reason; /* for a reject rule; NULL: none given */
 	struct policy_settings settings; /* for an allow rule */
-	bool names_port; /* has a port match; only such a rule can admit a port below 1024 */
+	bool names_port; /* has a port match; see policy_check_port() */
 };
 
 struct policy_question {
@@ -183,5 +183,13 @@ const struct policy_rule *policy_rule_at(const struct policy *policy, size_t i);
 /* Decide. Cannot fail, allocates nothing. */
 void policy_decide(const struct policy *policy, const struct policy_question *question,
 		   struct policy_verdict *ret);
+
+/*
+ * Peers trust ports below 1024, and the kernel checks only the broker's right to them, not the client's. So to
+ * listen on one, a rule that allows it is not enough: it has to name the port. The second function turns VERDICT,
+ * about listening, into a rejection if that is missing. It does nothing for other ports and operations.
+ */
+bool policy_port_needs_name(int port);
+void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict);
 
 const char *policy_operation_to_string(enum policy_operation operation);

@@ -337,12 +337,7 @@ int do_explain(struct call *call)
 	policy_decide(core->policy, &question, &verdict);
 	question.early = true;
 	policy_decide(core->policy, &question, &early);
-	/* As in bind_check_port(). */
-	if (verdict.answer == POLICY_ALLOW && question.operation == POLICY_LISTEN &&
-	    question.port > 0 && question.port < 1024 && !verdict.rule->names_port) {
-		verdict.answer = POLICY_REJECT;
-		verdict.reason = "a port below 1024 needs a rule that names it";
-	}
+	policy_check_port(&question, &verdict);
 
 	rdmabroker__explain_result__init(result);
 	result->effects = call->space.effect_pointers;
