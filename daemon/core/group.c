@@ -156,9 +156,7 @@ void group_enforce(struct id *id)
 
 	list_for_each_safe(l, n, &id->groups) {
 		struct group *group = container_of(l, struct group, link);
-		struct fabric_event none = { .type = RDMA_CM_EVENT_MULTICAST_ERROR };
 		struct session_event out = {
-			.fabric = &none,
 			.type = RDMA_CM_EVENT_MULTICAST_ERROR,
 			.status = -EACCES,
 			.group = (struct sockaddr *)&group->addr,

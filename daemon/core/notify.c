@@ -25,9 +25,7 @@ void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
 		    const struct failure *failure)
 {
 	struct session_event out = { .id = id, .type = type };
-	struct fabric_event none = { 0 };
 
-	out.fabric = &none;
 	out.status = r < 0 ? r : -failure->error;
 	out.failure = r < 0 ? NULL : failure;
 	notify_event(id, &out);

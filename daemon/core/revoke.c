@@ -11,9 +11,7 @@
 
 static void notify_end(struct id *id, enum rdma_cm_event_type type, const struct failure *why)
 {
-	struct fabric_event none = { .type = type };
 	struct session_event out = {
-		.fabric = &none,
 		.type = type,
 		.status = -EACCES,
 		.failure = why,

@@ -39,7 +39,7 @@ struct qp_attr {
 struct session_event {
 	struct id *id;
 	struct id *request; /* CONNECT_REQUEST: the new id */
-	const struct fabric_event *fabric;
+	const struct fabric_event *fabric; /* NULL: the event is the broker's own */
 	int status;
 	enum rdma_cm_event_type type;
 	struct qp_attr init, rtr, rts; /* for the client's next steps */

@@ -131,10 +131,13 @@ void watch_decision(const struct session *session, const struct wish *wish,
 /* The reason given by this broker, or by the peer's broker. */
 static const char *reason_of(const struct session_event *event, struct refusal *space)
 {
-	const struct rdma_conn_param *conn = &event->fabric->conn;
+	const struct rdma_conn_param *conn;
 
 	if (event->failure)
 		return event->failure->text;
+	if (!event->fabric)
+		return NULL;
+	conn = &event->fabric->conn;
 	if ((event->type == RDMA_CM_EVENT_REJECTED || event->type == RDMA_CM_EVENT_UNREACHABLE) &&
 	    refusal_unpack(space, conn->private_data, conn->private_data_len))
 		return space->text;

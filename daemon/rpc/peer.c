@@ -297,6 +297,8 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 
 static void on_session_event(void *userdata, const struct session_event *event)
 {
+	static const struct fabric_event nothing;
+	const struct fabric_event *fabric = event->fabric ?: &nothing;
 	struct peer *peer = userdata;
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;
@@ -319,18 +321,18 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	out.type = event->type;
 	out.status = event->status;
 	out.request_id = event->request ? event->request->handle : 0;
-	out_conn_param(&conn, &event->fabric->conn);
+	out_conn_param(&conn, &fabric->conn);
 	out.conn = &conn;
 	if (event->with_info || event->request) {
 		out_id_info(&info, event->request ? event->request : event->id);
 		out.info = &info.info;
 	}
-	out.remote_ece = out_ece(&ece, &event->fabric->remote_ece);
+	out.remote_ece = out_ece(&ece, &fabric->remote_ece);
 	if (event->group)
 		out.group = address_pack(&group, event->group);
 	if (event->type == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    (event->type == RDMA_CM_EVENT_ESTABLISHED && id_is_datagram(event->id))) {
-		out_ud_param(&ud, &event->fabric->ud);
+		out_ud_param(&ud, &fabric->ud);
 		out.ud = &ud.param;
 	}
 	if (event->init.mask) {

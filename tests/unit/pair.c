@@ -27,13 +27,15 @@ static void on_event(void *userdata, const struct session_event *event)
 		.status = event->status,
 		.id = event->id->handle,
 		.request = event->request ? event->request->handle : 0,
-		.conn = event->fabric->conn,
 		.with_info = event->with_info,
 		.traffic_class = event->rtr.mask & IBV_QP_AV ?
 					 event->rtr.attr.ah_attr.grh.traffic_class :
 					 -1,
 	};
-	memcpy(e->data, event->fabric->private_data, sizeof(e->data));
+	if (event->fabric) {
+		e->conn = event->fabric->conn;
+		memcpy(e->data, event->fabric->private_data, sizeof(e->data));
+	}
 	if (event->failure)
 		strcpy(e->text, event->failure->text);
 }
