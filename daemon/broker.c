@@ -13,7 +13,7 @@
 #include "core/enforce.h"
 #include "fabric/absence.h"
 #include "http.h"
-#include "names.h"
+#include "missing_names.h"
 #include "policy/policy.h"
 #include "proto/json.h"
 #include "proto/version.h"
@@ -32,7 +32,7 @@ struct broker {
 	struct config config;
 	sd_event *loop;
 	struct reloader *reloader;
-	struct names *names;
+	struct missing_names *names;
 	struct core *core;
 	struct server *server;
 	struct http *http; /* NULL: MetricsListen= is empty, or cannot be listened on */
@@ -217,7 +217,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	apply(broker);
 	serve_metrics(broker);
 	server_set_policy_error(broker->server, NULL);
-	names_watch(broker->names, broker->core->policy);
+	missing_names_watch(broker->names, broker->core->policy);
 	log_info("Configuration and policy reloaded: %zu rules.",
 		 policy_n_rules(broker->core->policy));
 	if (broker->config.on_reload == CONFIG_ON_RELOAD_ENFORCE)
@@ -257,7 +257,7 @@ static void on_names_found(void *userdata, struct policy *policy)
 		log_error("Out of memory: names that were looked up again are not used yet.");
 		return;
 	}
-	names_watch(broker->names, policy);
+	missing_names_watch(broker->names, policy);
 	if (policy_n_missing_names(policy, &first) > 0)
 		warn_of_missing_names(policy);
 	else
@@ -366,10 +366,10 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = reloader_new(&broker->reloader, broker->loop, &broker->options, on_reloaded, broker);
 	if (r < 0)
 		return r;
-	r = names_new(&broker->names, broker->loop, NAMES_MSEC, on_names_found, broker);
+	r = missing_names_new(&broker->names, broker->loop, NAMES_MSEC, on_names_found, broker);
 	if (r < 0)
 		return r;
-	names_watch(broker->names, policy);
+	missing_names_watch(broker->names, policy);
 	r = core_new(&broker->core, broker->loop, access, policy);
 	if (r < 0) {
 		log_error("Cannot set up the RDMA side: %s.", strerror(-r));
@@ -466,7 +466,7 @@ struct broker *broker_free(struct broker *broker)
 	if (!broker)
 		return NULL;
 	reloader_free(broker->reloader);
-	names_free(broker->names);
+	missing_names_free(broker->names);
 	http_free(broker->http);
 	server_free(broker->server);
 	core_free(broker->core);

@@ -3,7 +3,7 @@ DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
 	daemon/http.c \
-	daemon/names.c \
+	daemon/missing_names.c \
 	daemon/reload.c \
 	daemon/socket.c \
 	$(wildcard daemon/rpc/*.c) \

@@ -50,7 +50,7 @@ struct candidates {
 };
 
 /*
- * In filing.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for a
+ * In index_make.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for a
  * policy that needs no index. Returns 0 or -ENOMEM.
  */
 int policy_index_new(struct policy_index **ret, const struct policy *policy);

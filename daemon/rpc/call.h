@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * One request while it is processed. The handlers are in request.c; those for admins and observers are in
- * admin.c, live.c and metrics.c.
+ * One request while it is processed. The handlers are in the files do_*.c and in metrics.c.
  */
 
 #include "core/id.h"
@@ -130,12 +129,39 @@ static inline int bad_request(struct call *call, const char *what)
 	return failure_set(&call->failure, STATUS_BAD_REQUEST, "%s", what);
 }
 
-/* admin.c */
+/* do_client.c */
+int do_hello(struct call *call);
+int do_create_id(struct call *call);
+int do_destroy_id(struct call *call);
+int do_set_option(struct call *call);
+int do_bind_addr(struct call *call);
+int do_listen(struct call *call);
+int do_resolve_addr(struct call *call);
+int do_resolve_route(struct call *call);
+int do_connect(struct call *call);
+int do_accept(struct call *call);
+int do_establish(struct call *call);
+int do_reject(struct call *call);
+int do_notify(struct call *call);
+int do_get_option(struct call *call);
+int do_join_multicast(struct call *call);
+int do_leave_multicast(struct call *call);
+int do_export_id(struct call *call);
+int do_import_id(struct call *call);
+int do_disconnect(struct call *call);
+int do_init_qp_attr(struct call *call);
+int do_open_device(struct call *call);
+int do_close_device(struct call *call);
+int do_list_devices(struct call *call);
+/* M may be the first half of another request. BARE as in id_new(). */
+int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare);
+/* do_status.c */
 int do_get_status(struct call *call);
-int do_explain(struct call *call);
-int do_reload(struct call *call);
+/* do_policy.c */
 int do_list_rules(struct call *call);
-/* live.c */
+int do_reload(struct call *call);
+int do_explain(struct call *call);
+/* do_sessions.c */
 int do_list(struct call *call);
 int do_kick(struct call *call);
 int do_drain(struct call *call);

@@ -8,7 +8,7 @@
 
 #include "policy/index.h"
 #include "policy/key.h"
-#include "policy/lists.h"
+#include "policy/index_layout.h"
 #include "policy/rules.h"
 #include "policy/words.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The memory layout of an index, for filing.c, which makes it, and index.c, which searches it. */
+/* The memory layout of an index, for index_make.c, which makes it, and index.c, which searches it. */
 
 #include <stdbool.h>
 #include <stddef.h>

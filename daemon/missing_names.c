@@ -2,14 +2,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "names.h"
+#include "missing_names.h"
 #include "util/diag.h"
 #include "util/offload.h"
 #include "util/util.h"
 
 #define LONGEST_USEC (300 * 1000000ULL)
 
-struct names {
+struct missing_names {
 	void (*found)(void *userdata, struct policy *policy);
 	void *userdata;
 	sd_event_source *timer;
@@ -35,7 +35,7 @@ static size_t n_missing(const struct policy *policy)
 	return policy_n_missing_names(policy, &first);
 }
 
-static void set_timer(struct names *names)
+static void set_timer(struct missing_names *names)
 {
 	if (!names->policy) {
 		sd_event_source_set_enabled(names->timer, SD_EVENT_OFF);
@@ -51,7 +51,7 @@ static void set_timer(struct names *names)
 /* In the thread. */
 static void run(struct offload_job *job)
 {
-	struct names *names = container_of(job, struct names, job);
+	struct missing_names *names = container_of(job, struct missing_names, job);
 	struct diag *diag;
 
 	if (diag_new(&diag) < 0)
@@ -62,7 +62,7 @@ static void run(struct offload_job *job)
 
 static void on_done(struct offload_job *job)
 {
-	struct names *names = container_of(job, struct names, job);
+	struct missing_names *names = container_of(job, struct missing_names, job);
 	struct policy *from = names->from, *to = names->to;
 
 	names->runs = false;
@@ -78,7 +78,7 @@ static void on_done(struct offload_job *job)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct names *names = userdata;
+	struct missing_names *names = userdata;
 
 	(void)source;
 	(void)usec;
@@ -93,12 +93,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-DEFINE_CLEANUP(struct names *, names_free)
+DEFINE_CLEANUP(struct missing_names *, missing_names_free)
 
-int names_new(struct names **ret, sd_event *loop, unsigned first_msec,
-	      void (*found)(void *userdata, struct policy *policy), void *userdata)
+int missing_names_new(struct missing_names **ret, sd_event *loop, unsigned first_msec,
+		      void (*found)(void *userdata, struct policy *policy), void *userdata)
 {
-	_cleanup_(names_freep) struct names *names = calloc(1, sizeof(*names));
+	_cleanup_(missing_names_freep) struct missing_names *names = calloc(1, sizeof(*names));
 	int r;
 
 	if (!names)
@@ -121,7 +121,7 @@ int names_new(struct names **ret, sd_event *loop, unsigned first_msec,
 	return 0;
 }
 
-struct names *names_free(struct names *names)
+struct missing_names *missing_names_free(struct missing_names *names)
 {
 	if (!names)
 		return NULL;
@@ -137,7 +137,7 @@ struct names *names_free(struct names *names)
 	return NULL;
 }
 
-void names_watch(struct names *names, struct policy *policy)
+void missing_names_watch(struct missing_names *names, struct policy *policy)
 {
 	if (names->policy == policy)
 		return;

@@ -12,14 +12,14 @@
 
 #include "policy/policy.h"
 
-struct names;
+struct missing_names;
 
 /*
  * FOUND is called from the loop. POLICY is then the watched policy with fewer names missing; FOUND has to
  * take a reference to keep it. FIRST_MSEC: the time until the first look-up.
  */
-int names_new(struct names **ret, sd_event *loop, unsigned first_msec,
-	      void (*found)(void *userdata, struct policy *policy), void *userdata);
-struct names *names_free(struct names *names);
+int missing_names_new(struct missing_names **ret, sd_event *loop, unsigned first_msec,
+		      void (*found)(void *userdata, struct policy *policy), void *userdata);
+struct missing_names *missing_names_free(struct missing_names *names);
 /* POLICY is in force now. */
-void names_watch(struct names *names, struct policy *policy);
+void missing_names_watch(struct missing_names *names, struct policy *policy);

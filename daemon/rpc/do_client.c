@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/bind.h"
+#include "core/conn.h"
+#include "core/group.h"
+#include "core/handover.h"
+#include "core/id.h"
+#include "core/lease.h"
+#include "core/listen.h"
+#include "core/option.h"
+#include "core/resolve.h"
+#include "core/settings.h"
+#include "core/table.h"
+#include "proto/address.h"
+#include "proto/version.h"
+#include "rpc/call.h"
+#include "rpc/convert.h"
+
+/* Requests of clients: hello, ids and devices. */
+
+static int get_id(struct call *call, uint32_t handle, struct id **ret)
+{
+	return table_find(call->session, handle, ret, &call->failure);
+}
+
+static void reply_id_info(struct call *call, struct id *id)
+{
+	out_id_info(&call->space.id_info, id);
+	REPLY(call, id_info, ID_INFO, &call->space.id_info.info);
+}
+
+int do_hello(struct call *call)
+{
+	const Rdmabroker__Hello *hello = call->request->hello;
+	Rdmabroker__HelloResult *result = &call->space.hello;
+	struct identity *identity = &call->session->identity;
+	const char *question = NULL;
+	int r;
+
+	if (hello->version < 1)
+		return failure_set(&call->failure, STATUS_VERSION,
+				   "protocol version %u is not spoken here; 1 is", hello->version);
+	rdmabroker__hello_result__init(result);
+	result->version = 1;
+	REPLY(call, hello, HELLO, result);
+	/* The proof comes before any decision, because rules can depend on the unit. */
+	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
+		question = identity_ask(identity);
+	if (question) {
+		result->proof = (char *)question;
+		return 0;
+	}
+	if (!call->again)
+		identity_prove(identity, call->fd);
+	r = session_find_unit(call->session, &call->failure);
+	if (r == 0)
+		r = session_greet(call->session, &call->failure);
+	if (r != 0)
+		return r;
+	result->daemon_version = (char *)RDMABROKER_VERSION;
+	result->max_ids = call->session->core->settings.max_ids_per_session;
+	return 0;
+}
+
+int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare)
+{
+	struct id *id;
+
+	switch (m->port_space) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_UDP:
+	case RDMA_PS_IB:
+	case RDMA_PS_IPOIB:
+		break;
+	default:
+		return failure_set(&call->failure, STATUS_BAD_REQUEST,
+				   "there is no port space 0x%x", m->port_space);
+	}
+	if (m->id == 0)
+		return bad_request(call, "the id's number is missing");
+	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, bare,
+		      &call->failure);
+}
+
+int do_create_id(struct call *call)
+{
+	return do_client_create_id(call, call->request->create_id, /* bare= */ false);
+}
+
+int do_destroy_id(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->destroy_id->id, &id);
+
+	if (r == 0)
+		id_free(id);
+	return r;
+}
+
+int do_set_option(struct call *call)
+{
+	const Rdmabroker__SetOption *m = call->request->set_option;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	return r != 0 ? r : option_set(id, (int)m->option, m->value, &call->failure);
+}
+
+int do_bind_addr(struct call *call)
+{
+	const Rdmabroker__BindAddr *m = call->request->bind_addr;
+	struct sockaddr_storage addr;
+	const char *wrong = address_unpack(&addr, m->addr);
+	struct qp_attr qp;
+	struct id *id;
+	int r;
+
+	r = get_id(call, m->id, &id);
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	if (r == 0)
+		r = bind_addr(id, (struct sockaddr *)&addr, &call->failure);
+	if (r != 0)
+		return r;
+	reply_id_info(call, id);
+	/* Without the attributes the client requests them when it needs them. */
+	if (call->space.id_info.from.device &&
+	    id_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
+		out_qp_attr(&call->space.bound_init, &qp);
+		call->reply->init = &call->space.bound_init.attr;
+	}
+	return 0;
+}
+
+int do_listen(struct call *call)
+{
+	const Rdmabroker__Listen *m = call->request->listen;
+	struct id *id;
+	int r;
+
+	r = get_id(call, m->id, &id);
+	if (r == 0)
+		r = listen_start(id, m->backlog, &call->failure);
+	if (r == 0)
+		reply_id_info(call, id);
+	return r;
+}
+
+static const char *in_plan(struct plan *ret, const Rdmabroker__ResolveAddr *m)
+{
+	const char *wrong = in_ece(&ret->local_ece, m->connect->local_ece);
+
+	if (!wrong)
+		wrong = in_conn_param(&ret->param, m->connect->param, sizeof(ret->private_data));
+	if (wrong)
+		return wrong;
+	if (!m->route)
+		return "to connect at once needs the route";
+	if (strlen(m->device) >= sizeof(ret->device))
+		return "the device's name is longer than 63 bytes";
+	if (m->port_num > UINT8_MAX || m->pkey_index > UINT16_MAX)
+		return "there is no such port or pkey index";
+	strcpy(ret->device, m->device);
+	ret->port_num = (uint8_t)m->port_num;
+	ret->pkey_index = (uint16_t)m->pkey_index;
+	return NULL;
+}
+
+int do_resolve_addr(struct call *call)
+{
+	const Rdmabroker__ResolveAddr *m = call->request->resolve_addr;
+	struct sockaddr_storage src, dst;
+	const char *wrong = NULL;
+	struct plan plan;
+	struct id *id;
+	int r;
+
+	if (m->src)
+		wrong = address_unpack(&src, m->src);
+	if (!wrong)
+		wrong = address_unpack(&dst, m->dst);
+	if (!wrong && m->src && src.ss_family != dst.ss_family)
+		wrong = "source and destination are not of one address family";
+	if (!wrong && m->connect)
+		wrong = in_plan(&plan, m);
+	r = get_id(call, m->id, &id);
+	if (r == 0 && !wrong && m->connect && id_is_datagram(id))
+		wrong = "to connect at once is for connections, not for look-ups";
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	if (r == 0)
+		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
+				 (struct sockaddr *)&dst, m->timeout_ms, m->route,
+				 m->connect ? &plan : NULL, &call->failure);
+	return r;
+}
+
+int do_resolve_route(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->resolve_route->id, &id);
+
+	return r != 0 ? r :
+			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
+}
+
+int do_connect(struct call *call)
+{
+	const Rdmabroker__Connect *m = call->request->connect;
+	struct rdma_conn_param param;
+	struct ibv_ece ece;
+	const char *wrong = in_ece(&ece, m->local_ece);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && !wrong)
+		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 180 : 56);
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : conn_connect(id, &param, &ece, &call->failure);
+}
+
+int do_accept(struct call *call)
+{
+	const Rdmabroker__Accept *m = call->request->accept;
+	struct rdma_conn_param param;
+	struct ibv_ece ece;
+	const char *wrong = in_ece(&ece, m->local_ece);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && !wrong)
+		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 136 : 196);
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : conn_accept(id, &param, &ece, &call->failure);
+}
+
+int do_establish(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->establish->id, &id);
+
+	return r != 0 ? r : conn_establish(id, &call->failure);
+}
+
+int do_reject(struct call *call)
+{
+	const Rdmabroker__Reject *m = call->request->reject;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && m->private_data.len > (id_is_datagram(id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
+		r = bad_request(call, "too much private data for a reject");
+	return r != 0 ? r :
+			conn_reject(id, m->private_data.data, m->private_data.len, m->ece,
+				    &call->failure);
+}
+
+int do_notify(struct call *call)
+{
+	const Rdmabroker__Notify *m = call->request->notify;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	return r != 0 ? r : conn_notify(id, (enum ibv_event_type)m->event, &call->failure);
+}
+
+int do_get_option(struct call *call)
+{
+	const Rdmabroker__GetOption *m = call->request->get_option;
+	Rdmabroker__GetOptionResult *result = &call->space.get_option;
+	struct id *id;
+	int value;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0)
+		r = option_get(id, (int)m->option, &value, &call->failure);
+	if (r != 0)
+		return r;
+	rdmabroker__get_option_result__init(result);
+	result->value = value;
+	REPLY(call, get_option, GET_OPTION, result);
+	return 0;
+}
+
+int do_join_multicast(struct call *call)
+{
+	const Rdmabroker__JoinMulticast *m = call->request->join_multicast;
+	struct sockaddr_storage addr;
+	const char *wrong = address_unpack(&addr, m->addr);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (!wrong && (m->join_flags == 0 || m->join_flags > 3))
+		wrong = "the join flags are neither full member (1) nor send only (2)";
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : group_join(id, (struct sockaddr *)&addr, m->join_flags, &call->failure);
+}
+
+int do_leave_multicast(struct call *call)
+{
+	const Rdmabroker__LeaveMulticast *m = call->request->leave_multicast;
+	struct sockaddr_storage addr;
+	const char *wrong = address_unpack(&addr, m->addr);
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0 && wrong)
+		r = bad_request(call, wrong);
+	return r != 0 ? r : group_leave(id, (struct sockaddr *)&addr, &call->failure);
+}
+
+int do_export_id(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->export_id->id, &id);
+
+	return r != 0 ? r : handover_export(id, &call->reply_fd, &call->failure);
+}
+
+static Rdmabroker__QpAttr *reply_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
+{
+	if (!qp->mask)
+		return NULL;
+	out_qp_attr(space, qp);
+	return &space->attr;
+}
+
+int do_import_id(struct call *call)
+{
+	Rdmabroker__ImportIdResult *result = &call->space.import_id;
+	struct session_event event = { 0 };
+	struct id *id;
+	int r;
+
+	if (call->fd < 0)
+		return bad_request(call, "the descriptor is missing");
+	r = handover_import(call->session, call->fd, &id, &call->failure);
+	if (r != 0)
+		return r;
+	rdmabroker__import_id_result__init(result);
+	result->id = id->handle;
+	result->port_space = id->ps;
+	out_id_info(&call->space.info, id);
+	result->info = &call->space.info.info;
+	if (settings_get_caps(id))
+		result->caps = out_caps(&call->space.caps, settings_get_caps(id));
+	if (id->request) {
+		result->request = true;
+		out_conn_param(&call->space.conn, &id->request->conn);
+		result->conn = &call->space.conn;
+		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
+		/* Without the attributes the client requests them when it needs them. */
+		if (listen_fill_request(id, &event, &call->failure) == 0) {
+			result->init = reply_qp_attr(&call->space.init, &event.init);
+			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
+			result->rts = reply_qp_attr(&call->space.rts, &event.rts);
+		}
+	}
+	REPLY(call, import_id, IMPORT_ID, result);
+	return 0;
+}
+
+int do_disconnect(struct call *call)
+{
+	struct id *id;
+	int r = get_id(call, call->request->disconnect->id, &id);
+
+	return r != 0 ? r : conn_disconnect(id, &call->failure);
+}
+
+int do_init_qp_attr(struct call *call)
+{
+	const Rdmabroker__InitQpAttr *m = call->request->init_qp_attr;
+	struct qp_attr qp;
+	struct id *id;
+	int r = get_id(call, m->id, &id);
+
+	if (r == 0)
+		r = id_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
+	if (r == 0) {
+		out_qp_attr(&call->space.qp_attr, &qp);
+		REPLY(call, qp_attr, QP_ATTR, &call->space.qp_attr.attr);
+	}
+	return r;
+}
+
+int do_open_device(struct call *call)
+{
+	const char *name = call->request->open_device->name;
+	Rdmabroker__OpenDeviceResult *result = &call->space.open_device;
+	struct fabric_device *device;
+	int r;
+
+	if (strlen(name) > 63)
+		return bad_request(call, "the device's name is longer than 63 bytes");
+	r = lease_open(call->session, name, &device, &call->failure);
+	if (r != 0)
+		return r;
+	rdmabroker__open_device_result__init(result);
+	result->name = (char *)fabric_device_name(device);
+	result->node = (char *)fabric_device_node(device);
+	REPLY(call, open_device, OPEN_DEVICE, result);
+	return 0;
+}
+
+int do_close_device(struct call *call)
+{
+	return lease_close(call->session, call->request->close_device->name);
+}
+
+int do_list_devices(struct call *call)
+{
+	Rdmabroker__ListDevicesResult *result = &call->space.list_devices;
+	struct fabric_device *device = NULL;
+
+	rdmabroker__list_devices_result__init(result);
+	result->names = call->space.names;
+	while (result->n_names < MAX_DEVICES &&
+	       (device = fabric_next_device(call->session->core->fabric, device)))
+		result->names[result->n_names++] = (char *)fabric_device_name(device);
+	REPLY(call, list_devices, LIST_DEVICES, result);
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "fabric/absence.h"
+#include "proto/address.h"
+#include "proto/version.h"
+#include "rpc/call.h"
+#include "rpc/server.h"
+#include "util/clock.h"
+
+/* The status of the broker, for admins and observers. */
+
+static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
+					      const struct fabric_holder *holder)
+{
+	Rdmabroker__Status__Holder *out = &space->holder;
+
+	rdmabroker__status__holder__init(out);
+	out->pid = (uint32_t)holder->pid;
+	out->uid = holder->uid;
+	out->name = (char *)holder->name;
+	out->ids = holder->n_ids;
+	out->state = (char *)holder->state;
+	out->local = address_pack(&space->local, (const struct sockaddr *)&holder->local);
+	out->peer = address_pack(&space->peer, (const struct sockaddr *)&holder->peer);
+	return out;
+}
+
+/* FOUND NULL: not known yet. Of holders that do not fit into the reply, only the ids are counted. */
+static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
+						       Rdmabroker__Status__ForeignIds *out,
+						       const struct fabric_holders *found)
+{
+	if (!found)
+		return NULL;
+	rdmabroker__status__foreign_ids__init(out);
+	out->age_ms = clock_ms() - found->seen_ms;
+	out->more_ids = found->n_more_ids;
+	out->nameless_ids = found->n_nameless_ids;
+	out->holders = call->space.holder_pointers + call->space.n_holders;
+	for (size_t i = 0; i < found->n_holders; i++) {
+		size_t n = call->space.n_holders;
+
+		if (n == MAX_HOLDERS) {
+			out->more_ids += found->holders[i].n_ids;
+			continue;
+		}
+		out->holders[out->n_holders++] =
+			out_holder(&call->space.holders[n], &found->holders[i]);
+		call->space.n_holders++;
+	}
+	return out;
+}
+
+static void add_warning(struct call *call, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_warning(struct call *call, const char *fmt, ...)
+{
+	Rdmabroker__Status *status = &call->space.status;
+	char *text = call->space.warnings[status->n_warnings];
+	va_list ap;
+
+	if (status->n_warnings == MAX_WARNINGS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, TEXT_MAX, fmt, ap);
+	va_end(ap);
+	call->space.warning_pointers[status->n_warnings++] = text;
+}
+
+static void out_policy(struct call *call)
+{
+	const struct policy *policy = call->session->core->policy;
+	Rdmabroker__Status *status = &call->space.status;
+	const char *first;
+
+	status->policy_error = (char *)server_get_policy_error(call->server);
+	status->no_policy = policy_is_fallback(policy);
+	status->rules = status->no_policy ? 0 : (uint32_t)policy_n_rules(policy);
+	status->missing_names = (uint32_t)policy_n_missing_names(policy, &first);
+	if (first)
+		add_warning(call,
+			    "%u name%s of users or groups cannot be looked up: rules that allow "
+			    "them match nobody, rules that reject them everybody. The first: %s",
+			    status->missing_names, status->missing_names == 1 ? "" : "s", first);
+}
+
+static void out_absence(struct call *call)
+{
+	char text[TEXT_MAX - 64];
+
+	if (absence_explain("", text, sizeof(text)))
+		add_warning(call, "RDMA cannot be used, or not all of it: %s", text);
+}
+
+int do_get_status(struct call *call)
+{
+	const struct core *core = call->session->core;
+	Rdmabroker__Status *status = &call->space.status;
+	struct fabric_device *device = NULL;
+
+	rdmabroker__status__init(status);
+	status->version = (char *)RDMABROKER_VERSION;
+	status->warnings = call->space.warning_pointers;
+	out_policy(call);
+	status->sessions = core->n_sessions;
+	status->listeners = core->n_listeners;
+	status->connections = core->n_connections;
+	status->handshakes = core->n_handshakes;
+	status->draining = core->draining;
+	status->ids = core->n_ids;
+	status->leases = core->n_leases;
+	status->fds = server_count_fds();
+	out_absence(call);
+	fabric_look(core->fabric);
+	call->space.n_holders = 0;
+	status->devices = call->space.pointers;
+	while (status->n_devices < MAX_DEVICES &&
+	       (device = fabric_next_device(core->fabric, device))) {
+		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
+
+		rdmabroker__status__device__init(d);
+		d->name = (char *)fabric_device_name(device);
+		d->node = (char *)fabric_device_node(device);
+		d->leases = fabric_device_n_leases(device);
+		d->foreign_ids = out_foreign_ids(call, &call->space.foreign_ids[status->n_devices],
+						 fabric_device_holders(device));
+		call->space.pointers[status->n_devices++] = d;
+	}
+	REPLY(call, status, STATUS, status);
+	return 0;
+}
