@@ -73,7 +73,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 		return r;
 	settings_cap_param(id, &capped);
 	id->qpn = capped.qp_num;
-	r = timewait_hold(id, &capped, /* accept= */ false);
+	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ false));
 	if (r == 0) {
 		r = fabric_id_connect(id->fabric, &capped);
 		if (r < 0)
@@ -113,7 +113,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 		return r;
 	settings_cap_param(id, &capped);
 	id->qpn = capped.qp_num;
-	r = timewait_hold(id, &capped, /* accept= */ true);
+	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ true));
 	if (r == 0) {
 		r = fabric_id_accept(id->fabric, &capped);
 		if (r < 0)

@@ -148,7 +148,8 @@ int decide_admit_within(struct session *session, const struct wish *wish,
 	int r = tally_admit(tally, settings, clock_ns(), session->identity.uid, wish->question.peer,
 			    pending, ret, &overflow);
 
-	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow, failure) : r;
+	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow, failure) :
+			     failure_errno(failure, r);
 }
 
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,

@@ -7,6 +7,7 @@
  */
 
 #include "proto/status.h"
+#include "util/origin.h"
 
 struct overflow;
 struct policy_rule;
@@ -19,7 +20,11 @@ struct failure {
 	char text[256];
 	char rule[256]; /* "file:line", or empty */
 	uint32_t retry_after_ms; /* STATUS_BUSY only, else 0 */
+	struct origin origin; /* of a negative errno that was returned instead of a status */
 };
+
+/* Notes this line in FAILURE if R is a negative errno, for the journal. Returns R. */
+#define failure_errno(failure, r) origin_note(&(failure)->origin, (r))
 
 /* All return STATUS, so that a verb can end with `return failure_set(...)`. */
 int failure_set(struct failure *failure, enum status status, const char *fmt, ...)

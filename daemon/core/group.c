@@ -96,7 +96,7 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 		return r;
 	group = calloc(1, sizeof(*group));
 	if (!group)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	list_init(&group->link);
 	group->id = id;
 	memcpy(&group->addr, addr, addr_len(addr));

@@ -25,7 +25,7 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 	int r;
 
 	if (!id)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	id->session = session;
 	id->ps = ps;
 	id->state = state;
@@ -100,7 +100,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	int r;
 
 	if (!request)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	r = id_new_empty(ret, session, 0, ps, ID_REQUEST, failure);
 	if (r != 0)
 		return r;

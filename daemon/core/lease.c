@@ -85,11 +85,11 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 	int r;
 
 	if (!lease)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	lease->session = session;
 	lease->device = strdup(fabric_device_name(device));
 	if (!lease->device)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, on_answer, lease);
 	if (r < 0 && r != -EINPROGRESS)
 		return refuse(session, device, r, failure);

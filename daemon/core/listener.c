@@ -63,8 +63,8 @@ int listener_new(struct listener **ret, struct session *session, unsigned backlo
 	int r;
 
 	if (!listener)
-		return -ENOMEM;
-	r = backlog_new(&listener->backlog, backlog);
+		return failure_errno(failure, -ENOMEM);
+	r = failure_errno(failure, backlog_new(&listener->backlog, backlog));
 	if (r == 0)
 		r = listener_charge(session, &listener->charge, failure);
 	if (r != 0)

@@ -18,7 +18,7 @@ int quota_charge(struct session *session, struct charge *charge, enum account_sl
 	if (r == -EUSERS)
 		return failure_set(failure, STATUS_QUOTA, "the broker is at its limit of %llu %s",
 				   (unsigned long long)account->limit[slot], what);
-	return r;
+	return failure_errno(failure, r);
 }
 
 int quota_charge_id(struct session *session, struct charge *charge, struct failure *failure)

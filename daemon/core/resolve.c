@@ -218,7 +218,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 		src = NULL;
 	}
 	if (plan) {
-		r = make_plan(id, plan, has_key ? &key : NULL);
+		r = failure_errno(failure, make_plan(id, plan, has_key ? &key : NULL));
 		if (r < 0)
 			return r;
 	}

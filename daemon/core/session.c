@@ -224,8 +224,9 @@ int session_find_unit(struct session *session, struct failure *failure)
 	if (r != 0)
 		return r;
 	session->unit_asked = true;
-	return unit_lookup_new(&session->unit_lookup, session->core->units, identity->pid,
-			       identity->uid, on_unit, session);
+	return failure_errno(failure,
+			     unit_lookup_new(&session->unit_lookup, session->core->units,
+					     identity->pid, identity->uid, on_unit, session));
 }
 
 int session_greet(struct session *session, struct failure *failure)

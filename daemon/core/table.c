@@ -54,7 +54,7 @@ int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t 
 		return failure_set(failure, STATUS_BAD_REQUEST, "id %u is in use", handle);
 	if (r == 0)
 		*ret = handle;
-	return r;
+	return failure_errno(failure, r);
 }
 
 void table_remove(struct session *session, uint32_t handle)

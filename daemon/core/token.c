@@ -61,7 +61,7 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 	int pair[2], r;
 
 	if (!token)
-		return -ENOMEM;
+		return failure_errno(failure, -ENOMEM);
 	list_init(&token->link);
 	token->id = id;
 	token->sock = -1;
@@ -70,7 +70,7 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 	if (r != 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
+		return failure_errno(failure, -errno);
 	token->sock = pair[0];
 	theirs = pair[1];
 	/*
@@ -78,11 +78,12 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 	 * has queued.
 	 */
 	if (shutdown(token->sock, SHUT_RD) < 0)
-		return -errno;
-	r = get_cookie(theirs, &token->cookie);
+		return failure_errno(failure, -errno);
+	r = failure_errno(failure, get_cookie(theirs, &token->cookie));
 	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed. */
 	if (r == 0)
-		r = sd_event_add_io(core->loop, &token->io, token->sock, 0, on_end, token);
+		r = failure_errno(failure, sd_event_add_io(core->loop, &token->io, token->sock, 0,
+							   on_end, token));
 	if (r < 0)
 		return r;
 	list_insert(&core->tokens, &token->link);

@@ -63,7 +63,7 @@ int do_reload(struct call *call)
 
 	r = server_reload(call->server, call->session, call->again, &diag);
 	if (r < 0 && (!diag || diag_count(diag) == 0))
-		return r;
+		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
 	if (!policy_is_fallback(call->session->core->policy))

@@ -116,7 +116,7 @@ int flight_add(struct flight **ret, struct flights *flights, struct session *ses
 	int r = 0;
 
 	if (!*ret)
-		r = flight_new(ret, flights, sock);
+		r = failure_errno(failure, flight_new(ret, flights, sock));
 	if (r < 0)
 		return r;
 	flight = *ret;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/id.h"
@@ -143,6 +144,20 @@ static void set_internal(struct failure *failure, int r)
 	failure->error = -r;
 }
 
+static void log_failure(const struct call *call, int r)
+{
+	const struct operation *op = find_operation(call->request->op_case);
+	const struct origin *origin = &call->failure.origin;
+	char where[64] = "";
+
+	if (origin->file && origin->error == r)
+		snprintf(where, sizeof(where), " (%s:%d)", origin->file, origin->line);
+	log_limited(session_log_limit(call->session), LOG_ERR,
+		    "Session %llu: cannot carry out the request %s: %s%s.",
+		    (unsigned long long)call->session->number, op ? op->name : "", strerror(-r),
+		    where);
+}
+
 /* Turns R, which is not 0, into the reply. If it is a status, call.failure explains it. */
 static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 {
@@ -157,9 +172,7 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 		failure->error = -r;
 		r = STATUS_QUOTA;
 	} else if (r < 0) {
-		log_limited(session_log_limit(session), LOG_ERR,
-			    "Session %llu: a request failed here: %s.",
-			    (unsigned long long)session->number, strerror(-r));
+		log_failure(call, r);
 		set_internal(failure, r);
 	}
 	session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
@@ -207,6 +220,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	call.again = again;
 	call.fd = fd;
 	call.reply = &reply;
+	call.failure.origin.file = NULL;
 	call.reply_fd = -1;
 	reply.serial = request->serial;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <systemd/sd-login.h>
 
@@ -484,6 +485,28 @@ START_TEST(a_reload_that_takes_long)
 }
 END_TEST
 
+/* A failure of the daemon's own is logged with the line where it began. */
+START_TEST(where_a_failure_began)
+{
+	FILE *log = tmpfile();
+	char line[256] = "";
+
+	ck_assert_ptr_nonnull(log);
+	wire.holds_reloads = true;
+	send_only(&client, OP(RELOAD), 0);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	server_reloaded(wire.server, 1, -EIO, NULL);
+	run();
+	ck_assert_int_eq(client.error, EIO);
+	rewind(log);
+	ck_assert_uint_gt(fread(line, 1, sizeof(line) - 1, log), 0);
+	ck_assert_ptr_nonnull(strstr(line,
+				     "cannot carry out the request reload: Input/output error "
+				     "(daemon/rpc/do_policy.c:"));
+	fclose(log);
+}
+END_TEST
+
 /* A peer on the network asks and asks; the program that listens does not read. Its session does not end by that. */
 START_TEST(requests_that_are_not_read)
 {
@@ -556,5 +579,5 @@ UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
 	  a_port_that_is_being_freed, a_port_that_is_never_freed, devices_that_take_long_to_open,
 	  devices_that_are_never_open, units_that_take_long, a_lease_that_takes_long,
 	  a_lease_that_fails_late, a_lease_that_comes_too_late, the_first_device_goes_meanwhile,
-	  the_client_goes_before_its_lease, a_reload_that_takes_long, requests_that_are_not_read,
-	  the_end_of_a_large_session)
+	  the_client_goes_before_its_lease, a_reload_that_takes_long, where_a_failure_began,
+	  requests_that_are_not_read, the_end_of_a_large_session)
