@@ -84,3 +84,59 @@ static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
 {
 	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
 }
+
+/* For rpc/, which knows nothing of the members: */
+
+static inline struct fabric *core_get_fabric(const struct core *core)
+{
+	return core->fabric;
+}
+
+static inline struct policy *core_get_policy(const struct core *core)
+{
+	return core->policy;
+}
+
+/* RULE NULL: of what no rule matches. */
+static inline const struct tally *core_get_tally(const struct core *core,
+						 const struct policy_rule *rule)
+{
+	return admissions_find(core->admissions, rule);
+}
+
+static inline struct closer *core_get_closer(const struct core *core)
+{
+	return core->closer;
+}
+
+static inline struct account *core_get_account(struct core *core)
+{
+	return &core->account;
+}
+
+static inline const struct core_settings *core_get_settings(const struct core *core)
+{
+	return &core->settings;
+}
+
+/* What exists now. */
+struct core_counts {
+	unsigned n_sessions, n_ids, n_listeners, n_connections, n_handshakes, n_leases;
+};
+
+static inline struct core_counts core_get_counts(const struct core *core)
+{
+	return (struct core_counts){
+		.n_sessions = core->n_sessions,
+		.n_ids = core->n_ids,
+		.n_listeners = core->n_listeners,
+		.n_connections = core->n_connections,
+		.n_handshakes = core->n_handshakes,
+		.n_leases = core->n_leases,
+	};
+}
+
+static inline bool core_is_draining(const struct core *core)
+{
+	return core->draining;
+}

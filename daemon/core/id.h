@@ -70,7 +70,6 @@ struct id {
 	struct list groups; /* group.link: joined */
 	struct list
 		events; /* waiting to be sent to the client, and covered by the id's charge; kept by rpc/ */
-	unsigned n_events;
 	struct token *token; /* NULL: not exported */
 	struct fabric_event *request; /* the connection request, until it is answered; NULL: none */
 	struct backlog *backlog; /* likewise: of its listener, which counts it */
@@ -105,3 +104,68 @@ int id_make(struct id *id, struct failure *failure); /* creates the fabric's id 
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* takes over an existing one */
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 	       struct failure *failure);
+
+/* For rpc/, which knows nothing of the members: */
+
+static inline uint32_t id_get_handle(const struct id *id)
+{
+	return id->handle;
+}
+
+static inline struct session *id_get_session(const struct id *id)
+{
+	return id->session;
+}
+
+static inline enum rdma_port_space id_get_port_space(const struct id *id)
+{
+	return id->ps;
+}
+
+static inline enum id_state id_get_state(const struct id *id)
+{
+	return id->state;
+}
+
+/* CLOCK_MONOTONIC: when it was created, or taken over. */
+static inline uint64_t id_get_since_ms(const struct id *id)
+{
+	return id->since_ms;
+}
+
+static inline const struct policy_rule *id_get_rule(const struct id *id)
+{
+	return id->rule;
+}
+
+static inline uint32_t id_get_qpn(const struct id *id)
+{
+	return id->qpn;
+}
+
+/* In force; -1: the kernel's default. */
+static inline int id_get_tos(const struct id *id)
+{
+	return id->tos;
+}
+
+/* The connection request, until it is answered; NULL: none. */
+static inline const struct fabric_event *id_get_request(const struct id *id)
+{
+	return id->request;
+}
+
+/* False: only the handle is left, there is no fabric id. */
+static inline bool id_get_info(const struct id *id, struct fabric_id_info *ret)
+{
+	if (!id->fabric)
+		return false;
+	fabric_id_get_info(id->fabric, ret);
+	return true;
+}
+
+/* The events that wait to be sent to the owner: rpc's own list. */
+static inline struct list *id_get_events(struct id *id)
+{
+	return &id->events;
+}

@@ -80,6 +80,22 @@ bool session_end(struct session *session, unsigned max)
 	return !id;
 }
 
+void session_begin_request(struct session *session)
+{
+	session->last_request++;
+}
+
+void session_wait(struct session *session, struct list *waiting)
+{
+	list_remove(&session->waiting);
+	list_insert(waiting, &session->waiting);
+}
+
+void session_count_refusal(struct session *session, enum status status)
+{
+	session->core->metrics.refusals[status]++;
+}
+
 /* A session that begins to wait again meanwhile is not resumed a second time. */
 void session_resume_all(struct list *waiting)
 {

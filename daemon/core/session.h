@@ -88,8 +88,6 @@ struct session {
 	struct list
 		waiting; /* waits.sessions or server.reloading, while its request waits for that */
 	struct wait wait; /* of its last request that had to wait for the fabric */
-	uint64_t reload_ticket; /* of its reload request, see server_reload() */
-	bool makes_id; /* its request has to create its id first, and could not yet */
 	bool unit_asked;
 	struct unit_lookup *unit_lookup; /* NULL: none is under way */
 	struct charge charge;
@@ -107,6 +105,11 @@ struct session {
 	struct list enforcing; /* core.enforcing, until policy has decided about all of it */
 };
 
+/* A new request of the session begins. */
+void session_begin_request(struct session *session);
+/* Its request waits: it is resumed with all others on the list WAITING. */
+void session_wait(struct session *session, struct list *waiting);
+void session_count_refusal(struct session *session, enum status status);
 /* Resumes the requests of all sessions on the list WAITING, which links session.waiting. */
 void session_resume_all(struct list *waiting);
 
@@ -146,4 +149,65 @@ void session_set_end_reason(struct session *session, const char *why);
 static inline struct ratelimit *session_log_limit(struct session *session)
 {
 	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
+}
+
+/* For rpc/, which knows nothing of the members: */
+
+static inline struct core *session_get_core(const struct session *session)
+{
+	return session->core;
+}
+
+static inline uint64_t session_get_number(const struct session *session)
+{
+	return session->number;
+}
+
+static inline struct identity *session_get_identity(struct session *session)
+{
+	return &session->identity;
+}
+
+static inline uid_t session_get_uid(const struct session *session)
+{
+	return session->identity.uid;
+}
+
+static inline pid_t session_get_pid(const struct session *session)
+{
+	return session->identity.pid;
+}
+
+/* The name that its Hello has to prove, see identity_ask(). Empty: none requested. */
+static inline const char *session_get_question(const struct session *session)
+{
+	return session->identity.question;
+}
+
+/* Empty: in none, or not known. */
+static inline const char *session_get_unit(const struct session *session)
+{
+	return session->identity.unit ?: "";
+}
+
+static inline unsigned session_get_permits(const struct session *session)
+{
+	return session->permits;
+}
+
+/* CLOCK_MONOTONIC: when it began. */
+static inline uint64_t session_get_since_ms(const struct session *session)
+{
+	return session->since_ms;
+}
+
+/* The rule that has admitted it; NULL: none. */
+static inline const struct policy_rule *session_get_rule(const struct session *session)
+{
+	return session->rule;
+}
+
+static inline size_t session_count_ids(const struct session *session)
+{
+	return session->ids.n_used + session->requests.n_used;
 }

@@ -19,6 +19,7 @@
 #define MAX_LISTED 24 /* sessions and ids in a page: likewise */
 #define TEXT_MAX 512
 
+struct request_progress;
 struct server;
 
 struct out_rule {
@@ -47,6 +48,7 @@ struct out_holder {
 struct call {
 	struct server *server;
 	struct session *session;
+	struct request_progress *progress;
 	const Rdmabroker__Request *request;
 	bool again; /* the request is repeated, after it ended in -EINPROGRESS */
 	int fd; /* came with the request; -1: none */

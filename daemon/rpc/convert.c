@@ -50,7 +50,8 @@ void out_id_info(struct out_id_info *space, const struct id *id)
 {
 	struct fabric_id_info *from = &space->from;
 
-	fabric_id_get_info(id->fabric, from);
+	if (!id_get_info(id, from))
+		*from = (struct fabric_id_info){ 0 };
 	rdmabroker__id_info__init(&space->info);
 	space->info.local = address_pack(&space->local, (struct sockaddr *)&from->local);
 	space->info.peer = address_pack(&space->peer, (struct sockaddr *)&from->peer);
@@ -168,9 +169,9 @@ static void out_notice_id(Rdmabroker__Notice *ret, const struct notice *notice)
 {
 	const struct id *about = notice->request ?: notice->id;
 
-	ret->id = notice->id->handle;
-	ret->request_id = notice->request ? notice->request->handle : 0;
-	ret->qp_num = about->qpn;
+	ret->id = id_get_handle(notice->id);
+	ret->request_id = notice->request ? id_get_handle(notice->request) : 0;
+	ret->qp_num = id_get_qpn(about);
 }
 
 static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struct notice *notice)
@@ -187,17 +188,16 @@ static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struc
 
 void out_notice(struct out_notice *space, const struct notice *notice)
 {
-	const struct identity *identity = &notice->session->identity;
 	Rdmabroker__Notice *ret = &space->notice;
 
 	rdmabroker__notice__init(ret);
 	ret->time_ns = notice->time_ns;
 	ret->kind = (char *)notice_kind_to_string(notice->kind);
-	ret->session = notice->session->number;
-	ret->uid = identity->uid;
-	ret->pid = (uint32_t)identity->pid;
-	if (identity->unit) {
-		snprintf(space->unit, sizeof(space->unit), "%s", identity->unit);
+	ret->session = session_get_number(notice->session);
+	ret->uid = session_get_uid(notice->session);
+	ret->pid = (uint32_t)session_get_pid(notice->session);
+	if (session_get_unit(notice->session)[0]) {
+		snprintf(space->unit, sizeof(space->unit), "%s", session_get_unit(notice->session));
 		ret->unit = space->unit;
 	}
 	if (notice->kind == NOTICE_DECISION) {

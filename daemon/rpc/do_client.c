@@ -35,7 +35,7 @@ int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
 	Rdmabroker__HelloResult *result = &call->space.hello;
-	struct identity *identity = &call->session->identity;
+	struct identity *identity = session_get_identity(call->session);
 	const char *question = NULL;
 	int r;
 
@@ -60,7 +60,7 @@ int do_hello(struct call *call)
 	if (r != 0)
 		return r;
 	result->daemon_version = (char *)RDMABROKER_VERSION;
-	result->max_ids = call->session->core->settings.max_ids_per_session;
+	result->max_ids = core_get_settings(session_get_core(call->session))->max_ids_per_session;
 	return 0;
 }
 
@@ -343,17 +343,17 @@ int do_import_id(struct call *call)
 	if (r != 0)
 		return r;
 	rdmabroker__import_id_result__init(result);
-	result->id = id->handle;
-	result->port_space = id->ps;
+	result->id = id_get_handle(id);
+	result->port_space = id_get_port_space(id);
 	out_id_info(&call->space.info, id);
 	result->info = &call->space.info.info;
 	if (settings_get_caps(id))
 		result->caps = out_caps(&call->space.caps, settings_get_caps(id));
-	if (id->request) {
+	if (id_get_request(id)) {
 		result->request = true;
-		out_conn_param(&call->space.conn, &id->request->conn);
+		out_conn_param(&call->space.conn, &id_get_request(id)->conn);
 		result->conn = &call->space.conn;
-		result->remote_ece = out_ece(&call->space.ece, &id->request->remote_ece);
+		result->remote_ece = out_ece(&call->space.ece, &id_get_request(id)->remote_ece);
 		/* Without the attributes the client requests them when it needs them. */
 		if (listen_fill_request(id, &event, &call->failure) == 0) {
 			result->init = reply_qp_attr(&call->space.init, &event.init);
@@ -421,7 +421,8 @@ int do_list_devices(struct call *call)
 	rdmabroker__list_devices_result__init(result);
 	result->names = call->space.names;
 	while (result->n_names < MAX_DEVICES &&
-	       (device = fabric_next_device(call->session->core->fabric, device)))
+	       (device = fabric_next_device(core_get_fabric(session_get_core(call->session)),
+					    device)))
 		result->names[result->n_names++] = (char *)fabric_device_name(device);
 	REPLY(call, list_devices, LIST_DEVICES, result);
 	return 0;

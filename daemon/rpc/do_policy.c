@@ -6,6 +6,7 @@
 
 #include "proto/address.h"
 #include "rpc/call.h"
+#include "rpc/request.h"
 #include "rpc/server.h"
 #include "util/diag.h"
 
@@ -34,20 +35,19 @@ static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_ru
 
 int do_list_rules(struct call *call)
 {
-	const struct core *core = call->session->core;
+	const struct core *core = session_get_core(call->session);
 	Rdmabroker__ListRulesResult *result = &call->space.list_rules;
-	size_t total = policy_n_rules(core->policy) + 1;
+	size_t total = policy_n_rules(core_get_policy(core)) + 1;
 
 	rdmabroker__list_rules_result__init(result);
 	result->total = (uint32_t)total;
 	result->rules = call->space.rule_pointers;
 	for (size_t i = call->request->list_rules->first; i < total && result->n_rules < MAX_RULES;
 	     i++) {
-		const struct policy_rule *rule = policy_rule_at(core->policy, i);
+		const struct policy_rule *rule = policy_rule_at(core_get_policy(core), i);
 
-		call->space.rule_pointers[result->n_rules] =
-			out_rule(&call->space.rules[result->n_rules], rule,
-				 admissions_find(core->admissions, rule));
+		call->space.rule_pointers[result->n_rules] = out_rule(
+			&call->space.rules[result->n_rules], rule, core_get_tally(core, rule));
 		result->n_rules++;
 	}
 	REPLY(call, list_rules, LIST_RULES, result);
@@ -61,13 +61,15 @@ int do_reload(struct call *call)
 	const char *line;
 	int r;
 
-	r = server_reload(call->server, call->session, call->again, &diag);
+	r = server_reload(call->server, call->session, &call->progress->reload_ticket, call->again,
+			  &diag);
 	if (r < 0 && (!diag || diag_count(diag) == 0))
 		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
-	if (!policy_is_fallback(call->session->core->policy))
-		result->rules = (uint32_t)policy_n_rules(call->session->core->policy);
+	if (!policy_is_fallback(core_get_policy(session_get_core(call->session))))
+		result->rules =
+			(uint32_t)policy_n_rules(core_get_policy(session_get_core(call->session)));
 	result->complaints = call->space.complaint_pointers;
 	while (diag && result->n_complaints < MAX_COMPLAINTS &&
 	       (line = diag_at(diag, result->n_complaints))) {
@@ -199,7 +201,7 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 
 int do_explain(struct call *call)
 {
-	const struct core *core = call->session->core;
+	const struct core *core = session_get_core(call->session);
 	Rdmabroker__ExplainResult *result = &call->space.explain;
 	struct sockaddr_storage local, peer;
 	struct policy_verdict verdict, early;
@@ -208,9 +210,9 @@ int do_explain(struct call *call)
 
 	if (wrong)
 		return bad_request(call, wrong);
-	policy_decide(core->policy, &question, &verdict);
+	policy_decide(core_get_policy(core), &question, &verdict);
 	question.early = true;
-	policy_decide(core->policy, &question, &early);
+	policy_decide(core_get_policy(core), &question, &early);
 	policy_check_port(&question, &verdict);
 
 	rdmabroker__explain_result__init(result);
@@ -218,12 +220,12 @@ int do_explain(struct call *call)
 	result->allow = verdict.answer == POLICY_ALLOW;
 	if (verdict.rule)
 		result->rule = out_rule(&call->space.rule, verdict.rule,
-					admissions_find(core->admissions, verdict.rule));
+					core_get_tally(core, verdict.rule));
 	if (verdict.answer == POLICY_REJECT)
 		result->reason = (char *)verdict.reason;
 	if (early.answer == POLICY_DEFER)
 		result->depends = out_rule(&call->space.depends, early.rule,
-					   admissions_find(core->admissions, early.rule));
+					   core_get_tally(core, early.rule));
 	if (result->allow)
 		add_effects(call, question.operation, &verdict.rule->settings);
 	REPLY(call, explain, EXPLAIN, result);

@@ -25,15 +25,15 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	Rdmabroker__ListedSession *out = &space->session;
 
 	rdmabroker__listed_session__init(out);
-	out->number = session->number;
-	out->uid = session->identity.uid;
-	out->pid = (uint32_t)session->identity.pid;
-	snprintf(space->unit, sizeof(space->unit), "%s", session->identity.unit ?: "");
+	out->number = session_get_number(session);
+	out->uid = session_get_uid(session);
+	out->pid = (uint32_t)session_get_pid(session);
+	snprintf(space->unit, sizeof(space->unit), "%s", session_get_unit(session));
 	out->unit = space->unit;
-	out->age_ms = clock_ms() - session->since_ms;
-	out->ids = (uint32_t)(session->ids.n_used + session->requests.n_used);
+	out->age_ms = clock_ms() - session_get_since_ms(session);
+	out->ids = (uint32_t)session_count_ids(session);
 	out->leases = lease_count(session);
-	name_rule(space->rule, session->rule);
+	name_rule(space->rule, session_get_rule(session));
 	out->rule = space->rule;
 	return out;
 }
@@ -43,25 +43,25 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	Rdmabroker__ListedId *out = &space->id;
 
 	rdmabroker__listed_id__init(out);
-	out->session = id->session->number;
-	out->id = id->handle;
-	out->state = (char *)id_state_to_word(id->state);
-	out->age_ms = clock_ms() - id->since_ms;
-	if (id->fabric) {
+	out->session = session_get_number(id_get_session(id));
+	out->id = id_get_handle(id);
+	out->state = (char *)id_state_to_word(id_get_state(id));
+	out->age_ms = clock_ms() - id_get_since_ms(id);
+	if (!id_is_empty(id)) {
 		out_id_info(&space->info, id);
 		out->info = &space->info.info;
 	}
-	out->port_space = id->ps;
-	out->qp_num = id->qpn;
-	out->tos = id->tos;
-	name_rule(space->rule, id->rule);
+	out->port_space = id_get_port_space(id);
+	out->qp_num = id_get_qpn(id);
+	out->tos = id_get_tos(id);
+	name_rule(space->rule, id_get_rule(id));
 	out->rule = space->rule;
 	return out;
 }
 
 int do_list(struct call *call)
 {
-	const struct core *core = call->session->core;
+	const struct core *core = session_get_core(call->session);
 	Rdmabroker__ListResult *result = &call->space.list;
 	struct admin_cursor cursor = {
 		.session = call->request->list->session,

@@ -72,7 +72,7 @@ static void add_warning(struct call *call, const char *fmt, ...)
 
 static void out_policy(struct call *call)
 {
-	const struct policy *policy = call->session->core->policy;
+	const struct policy *policy = core_get_policy(session_get_core(call->session));
 	Rdmabroker__Status *status = &call->space.status;
 	const char *first;
 
@@ -97,7 +97,8 @@ static void out_absence(struct call *call)
 
 int do_get_status(struct call *call)
 {
-	const struct core *core = call->session->core;
+	const struct core *core = session_get_core(call->session);
+	const struct core_counts counts = core_get_counts(core);
 	Rdmabroker__Status *status = &call->space.status;
 	struct fabric_device *device = NULL;
 
@@ -105,20 +106,20 @@ int do_get_status(struct call *call)
 	status->version = (char *)RDMABROKER_VERSION;
 	status->warnings = call->space.warning_pointers;
 	out_policy(call);
-	status->sessions = core->n_sessions;
-	status->listeners = core->n_listeners;
-	status->connections = core->n_connections;
-	status->handshakes = core->n_handshakes;
-	status->draining = core->draining;
-	status->ids = core->n_ids;
-	status->leases = core->n_leases;
+	status->sessions = counts.n_sessions;
+	status->listeners = counts.n_listeners;
+	status->connections = counts.n_connections;
+	status->handshakes = counts.n_handshakes;
+	status->draining = core_is_draining(core);
+	status->ids = counts.n_ids;
+	status->leases = counts.n_leases;
 	status->fds = server_count_fds();
 	out_absence(call);
-	fabric_look(core->fabric);
+	fabric_look(core_get_fabric(core));
 	call->space.n_holders = 0;
 	status->devices = call->space.pointers;
 	while (status->n_devices < MAX_DEVICES &&
-	       (device = fabric_next_device(core->fabric, device))) {
+	       (device = fabric_next_device(core_get_fabric(core), device))) {
 		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
 
 		rdmabroker__status__device__init(d);

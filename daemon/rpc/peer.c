@@ -57,8 +57,8 @@ void peer_drop(struct peer *peer, const char *why)
 	if (!peer->ending) {
 		log_limited(session_log_limit(session), LOG_WARNING,
 			    "Session %llu, uid %u, pid %d is dropped: %s.",
-			    (unsigned long long)session->number, session->identity.uid,
-			    session->identity.pid, why);
+			    (unsigned long long)session_get_number(session),
+			    session_get_uid(session), session_get_pid(session), why);
 		session_set_end_reason(session, why);
 	}
 	peer_close(peer);
@@ -105,12 +105,22 @@ static int packet_new(struct packet **ret, const uint8_t *data, size_t len, int 
 	return 0;
 }
 
+static unsigned count_queued(struct id *id)
+{
+	struct list *l;
+	unsigned n = 0;
+
+	list_for_each(l, id_get_events(id))
+		n++;
+	return n;
+}
+
 /* Whether such an event of ID is already queued. */
-static bool is_queued(const struct id *id, enum rdma_cm_event_type type)
+static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 {
 	struct list *l;
 
-	list_for_each(l, &id->events)
+	list_for_each(l, id_get_events(id))
 		if (container_of(l, struct packet, of_id)->type == type)
 			return true;
 	return false;
@@ -128,7 +138,7 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 	struct packet *packet = NULL;
 	int r = 0;
 
-	if (id && id->n_events >= ID_EVENTS_MAX)
+	if (id && count_queued(id) >= ID_EVENTS_MAX)
 		id = NULL;
 	if (!id && peer->queued_bytes + len > peer->max_queued_bytes)
 		return -EXFULL;
@@ -136,8 +146,8 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 	if (r < 0)
 		return r;
 	if (!id)
-		r = account_charge(&session->core->account, &packet->charge, ACCOUNT_BYTES, len,
-				   session->identity.uid);
+		r = account_charge(core_get_account(session_get_core(session)), &packet->charge,
+				   ACCOUNT_BYTES, len, session_get_uid(session));
 	if (r < 0) {
 		closep(&packet->fd);
 		free(packet);
@@ -146,8 +156,7 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 	if (id) {
 		packet->id = id;
 		packet->type = event->type;
-		list_insert(&id->events, &packet->of_id);
-		id->n_events++;
+		list_insert(id_get_events(id), &packet->of_id);
 	} else {
 		peer->queued_bytes += len;
 	}
@@ -162,9 +171,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 {
 	list_remove(&packet->link);
 	list_remove(&packet->of_id);
-	if (packet->id)
-		packet->id->n_events--;
-	else
+	if (!packet->id)
 		peer->queued_bytes -= packet->len;
 	charge_done(&packet->charge);
 	if (packet->fd >= 0)
@@ -206,8 +213,8 @@ static int flush(struct peer *peer)
 /* Replies and events have precedence: notices may use only half of each limit. */
 static bool has_room_for_notice(const struct peer *peer, size_t len)
 {
-	const struct account *account = &peer->session->core->account;
-	uid_t uid = peer->session->identity.uid;
+	const struct account *account = core_get_account(session_get_core(peer->session));
+	uid_t uid = session_get_uid(peer->session);
 
 	return peer->queued_bytes + len <= peer->max_queued_bytes / 2 &&
 	       account_get_used(account, ACCOUNT_BYTES, uid) + len <=
@@ -257,9 +264,9 @@ static void let_in(struct peer *peer)
 	peer->is_in = true;
 	leave_lobby(peer);
 	/* Without memory it is closed as CLOSER_STRANGER. */
-	if (closing_bind(peer->closing, session->identity.uid, CLOSER_ADMITTED) == 0)
+	if (closing_bind(peer->closing, session_get_uid(session), CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
-	packet_pass_fds(peer->sock, session->permits & SESSION_PERMIT_CLIENT);
+	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
 
 /*
@@ -275,7 +282,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 	if (peer->ending)
 		return 0;
 	/* Before the client gets the reply, because its next packet may carry a descriptor. */
-	if (!peer->is_in && peer->greeted)
+	if (!peer->is_in && peer->progress.greeted)
 		let_in(peer);
 	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
 		peer_drop(peer, "a reply does not fit into a packet");
@@ -317,10 +324,10 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	/* ADDR_CHANGE can be repeated without limit, and always has the same content. */
 	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
 		return;
-	out.id = event->id->handle;
+	out.id = id_get_handle(event->id);
 	out.type = event->type;
 	out.status = event->status;
-	out.request_id = event->request ? event->request->handle : 0;
+	out.request_id = event->request ? id_get_handle(event->request) : 0;
 	out_conn_param(&conn, &fabric->conn);
 	out.conn = &conn;
 	if (event->with_info || event->request) {
@@ -424,7 +431,7 @@ static void on_session_forget(void *userdata, struct id *id)
 {
 	struct list *l;
 
-	while ((l = list_first(&id->events)))
+	while ((l = list_first(id_get_events(id))))
 		dequeue(userdata, container_of(l, struct packet, of_id));
 }
 
@@ -445,7 +452,7 @@ static void close_received(struct peer *peer)
 {
 	if (!peer->received || (peer->waiting && !peer->ending))
 		return;
-	closing_bind(peer->received, peer->session->identity.uid, peer->class);
+	closing_bind(peer->received, session_get_uid(peer->session), peer->class);
 	peer->received = closing_go(peer->received);
 }
 
@@ -479,8 +486,8 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_drop(peer, "it sent file descriptors that nobody asked for");
 		return;
 	}
-	switch (request_dispatch(peer->server, peer->session, &peer->greeted, frame->request, again,
-				 n_fds > 0 ? fds[0] : -1, send_reply, peer)) {
+	switch (request_dispatch(peer->server, peer->session, &peer->progress, frame->request,
+				 again, n_fds > 0 ? fds[0] : -1, send_reply, peer)) {
 	case REQUEST_WAIT:
 		leave_lobby(peer);
 		wait_for_more(peer, data, len);
@@ -490,7 +497,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		break;
 	case REQUEST_GO_ON:
 		/* A quiet Hello gets no reply, so send_reply() has not let the peer in. */
-		if (!peer->is_in && peer->greeted)
+		if (!peer->is_in && peer->progress.greeted)
 			let_in(peer);
 		break;
 	}
@@ -548,7 +555,7 @@ static void receive(struct peer *peer, struct closing *room)
 		server_put_room(peer->server, room);
 	} else {
 		peer->received = room;
-		closing_bind(room, peer->session->identity.uid, peer->class);
+		closing_bind(room, session_get_uid(peer->session), peer->class);
 	}
 	for (size_t i = 0; i < n_fds; i++)
 		closing_add(room, fds[i]);
@@ -569,7 +576,7 @@ static void receive(struct peer *peer, struct closing *room)
  * must be free, and nothing is received from a user with too many closes pending. What is left is closed by
  * the kernel with the socket.
  */
-static bool make_empty(struct peer *peer, const struct core *core, uid_t uid)
+static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
 {
 	for (unsigned i = 0; i < UNREAD_MAX; i++) {
 		struct closing *room = NULL;
@@ -577,8 +584,8 @@ static bool make_empty(struct peer *peer, const struct core *core, uid_t uid)
 		size_t n_fds;
 		int r;
 
-		if (!closer_is_behind(core->closer, uid) &&
-		    !account_is_full(&core->account, ACCOUNT_FDS))
+		if (!closer_is_behind(core_get_closer(core), uid) &&
+		    !account_is_full(core_get_account(core), ACCOUNT_FDS))
 			room = server_get_room(peer->server);
 		if (!room)
 			return false;
@@ -617,7 +624,8 @@ void peer_on_io(struct peer *peer, uint32_t events)
 			peer_close(peer);
 		return;
 	}
-	room = closer_is_behind(peer->session->core->closer, peer->session->identity.uid) ?
+	room = closer_is_behind(core_get_closer(session_get_core(peer->session)),
+				session_get_uid(peer->session)) ?
 		       NULL :
 		       server_get_room(peer->server);
 	if (room)
@@ -669,9 +677,9 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	r = session_new(&peer->session, core, sock, &session_ops, peer);
 	if (r < 0)
 		return r;
-	uid = peer->session->identity.uid;
+	uid = session_get_uid(peer->session);
 	/* Enable descriptors before the client can be asked for the proof, which is one. */
-	if (identity_doubt(&peer->session->identity))
+	if (identity_doubt(session_get_identity(peer->session)))
 		packet_pass_fds(sock, true);
 	r = closing_bind(closing, uid, CLOSER_STRANGER);
 	if (r < 0)
@@ -701,8 +709,8 @@ struct peer *peer_free(struct peer *peer)
 	sd_event_source_disable_unref(peer->deadline);
 	if (peer->session) {
 		close_received(peer);
-		core = peer->session->core;
-		uid = peer->session->identity.uid;
+		core = session_get_core(peer->session);
+		uid = session_get_uid(peer->session);
 	}
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))

@@ -22,6 +22,7 @@
 
 #include "core/core.h"
 #include "rpc/lobby.h"
+#include "rpc/request.h"
 #include "util/closer.h"
 #include "util/list.h"
 
@@ -40,7 +41,7 @@ struct peer {
 	bool paused; /* not read until the closer has caught up with its user */
 	sd_event_source *deadline; /* for Hello */
 	struct list reaping; /* server.reaping: it ends */
-	bool greeted;
+	struct request_progress progress;
 	bool is_in; /* let_in() was called */
 	enum closer_class class; /* of CLOSING */
 	struct closing *received; /* the descriptors of the request that waits; NULL: none */

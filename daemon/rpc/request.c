@@ -65,7 +65,7 @@ static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request)
 {
 	if (request->op_case == RDMABROKER__REQUEST__OP_HELLO)
-		return session->identity.question[0] && !session->permits;
+		return session_get_question(session)[0] && !session_get_permits(session);
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
@@ -84,9 +84,9 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	struct id *id;
 	int r;
 
-	if (!call->again || call->session->makes_id) {
+	if (!call->again || call->progress->makes_id) {
 		r = do_client_create_id(call, first, bare);
-		call->session->makes_id = r == -EINPROGRESS;
+		call->progress->makes_id = r == -EINPROGRESS;
 		if (r != 0)
 			return r;
 	}
@@ -108,7 +108,7 @@ static const char *why_not(unsigned permits)
 	return "no session rule allows this user to use RDMA";
 }
 
-static int carry_out(struct call *call, bool *greeted)
+static int carry_out(struct call *call)
 {
 	const struct operation *op = find_operation(call->request->op_case);
 	struct failure *failure = &call->failure;
@@ -118,17 +118,17 @@ static int carry_out(struct call *call, bool *greeted)
 		return failure_set(failure, STATUS_UNKNOWN_OPERATION,
 				   "the broker does not know this operation");
 	if (op->permits == 0) {
-		if (*greeted)
+		if (call->progress->greeted)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
 					   op->name);
 		r = op->handler(call);
 		/* Without permits, the reply asks for a proof. */
-		*greeted = call->session->permits != 0;
+		call->progress->greeted = session_get_permits(call->session) != 0;
 		return r;
 	}
-	if (!*greeted)
+	if (!call->progress->greeted)
 		return failure_set(failure, STATUS_BAD_STATE, "%s: hello comes first", op->name);
-	if (!(op->permits & call->session->permits))
+	if (!(op->permits & session_get_permits(call->session)))
 		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
 				   why_not(op->permits));
 	if (!call->request->first)
@@ -154,8 +154,8 @@ static void log_failure(const struct call *call, int r)
 		snprintf(where, sizeof(where), " (%s:%d)", origin->file, origin->line);
 	log_limited(session_log_limit(call->session), LOG_ERR,
 		    "Session %llu: cannot carry out the request %s: %s%s.",
-		    (unsigned long long)call->session->number, op ? op->name : "", strerror(-r),
-		    where);
+		    (unsigned long long)session_get_number(call->session), op ? op->name : "",
+		    strerror(-r), where);
 }
 
 /* Turns R, which is not 0, into the reply. If it is a status, call.failure explains it. */
@@ -175,7 +175,7 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 		log_failure(call, r);
 		set_internal(failure, r);
 	}
-	session->core->metrics.refusals[r < 0 ? STATUS_INTERNAL : r]++;
+	session_count_refusal(session, r < 0 ? STATUS_INTERNAL : (enum status)r);
 	out_failure(ret, failure);
 	reply->failure = ret;
 	reply->result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
@@ -200,7 +200,8 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 		       0;
 }
 
-enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
+enum request_outcome request_dispatch(struct server *server, struct session *session,
+				      struct request_progress *progress,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
@@ -216,6 +217,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 
 	call.server = server;
 	call.session = session;
+	call.progress = progress;
 	call.request = request;
 	call.again = again;
 	call.fd = fd;
@@ -225,15 +227,16 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	reply.serial = request->serial;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
-	session->last_request += !again;
-	r = carry_out(&call, greeted);
+	if (!again)
+		session_begin_request(session);
+	r = carry_out(&call);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
 	/* A Hello that is refused ends the client's connection; a reply that asks for a proof does not. */
-	outcome = r == 0 || *greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
+	outcome = r == 0 || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(&call, r, &failure);
-	else if (request->quiet && call.reply_fd < 0 && *greeted)
+	else if (request->quiet && call.reply_fd < 0 && progress->greeted)
 		return REQUEST_GO_ON;
 	r = send(userdata, &frame, call.reply_fd, &call.failure);
 	/* Our own descriptor. If it was not sent, nobody else has it, and closing it ends the export. */

@@ -11,6 +11,13 @@
 
 struct server;
 
+/* What is kept of the requests of a session, from one to the next. */
+struct request_progress {
+	bool greeted; /* Hello was answered with success */
+	bool makes_id; /* the request has to create its id first, and could not yet */
+	uint64_t reload_ticket; /* of its reload request, see server_reload() */
+};
+
 enum request_outcome {
 	REQUEST_GO_ON,
 	REQUEST_CLOSE, /* send the reply, then end the connection */
@@ -18,12 +25,12 @@ enum request_outcome {
 };
 
 /*
- * Processes REQUEST for SESSION. *GREETED is whether the session was greeted, and is updated. FD came with
- * the request, or is -1; it stays the caller's. AGAIN: it was dispatched before, and ended in REQUEST_WAIT.
+ * Processes REQUEST for SESSION. PROGRESS is updated. FD came with the request, or is -1; it stays the caller's. AGAIN: it was dispatched before, and ended in REQUEST_WAIT.
  * SEND gets the reply, and a descriptor that goes with it or -1; both are valid only during that call. It
  * returns 0, or why the descriptor cannot be sent: a status that FAILURE explains, or a negative errno. Then it is called again, with the refusal.
  */
-enum request_outcome request_dispatch(struct server *server, struct session *session, bool *greeted,
+enum request_outcome request_dispatch(struct server *server, struct session *session,
+				      struct request_progress *progress,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),

@@ -97,9 +97,9 @@ static int make_closings(struct server *server)
 	int r = 0;
 
 	if (!server->next)
-		r = closing_new(&server->next, server->core->closer, 1);
+		r = closing_new(&server->next, core_get_closer(server->core), 1);
 	if (r == 0 && !server->room)
-		r = closing_new(&server->room, server->core->closer, PACKET_ALL_FDS);
+		r = closing_new(&server->room, core_get_closer(server->core), PACKET_ALL_FDS);
 	return r;
 }
 
@@ -114,7 +114,7 @@ static int accept_client(struct server *server)
 	if (r < 0)
 		return r;
 	/* Enough descriptors are kept free to receive those of any packet. */
-	if (account_is_full(&server->core->account, ACCOUNT_FDS))
+	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
 		return -EMFILE;
 	sock = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	return sock < 0 ? -errno : sock;
@@ -287,12 +287,12 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	r = flights_init(&server->flights, loop);
 	if (r < 0)
 		return r;
-	r = closing_new(&server->refused, core->closer, 0);
+	r = closing_new(&server->refused, core_get_closer(core), 0);
 	if (r == 0)
 		r = closing_bind(server->refused, NOBODY, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
-	closer_set_caught_up(core->closer, resume_peers, server);
+	closer_set_caught_up(core_get_closer(core), resume_peers, server);
 	/* peer.c enables this for the socket of each client that may send descriptors. */
 	packet_pass_fds(fd, false);
 
@@ -331,7 +331,7 @@ struct server *server_free(struct server *server)
 
 	if (!server)
 		return NULL;
-	closer_set_caught_up(server->core->closer, NULL, NULL);
+	closer_set_caught_up(core_get_closer(server->core), NULL, NULL);
 	list_for_each_safe(l, n, &server->peers)
 		peer_free(container_of(l, struct peer, link));
 	flights_done(&server->flights);
@@ -415,14 +415,13 @@ void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag 
 	session_resume_all(&server->reloading);
 }
 
-int server_reload(struct server *server, struct session *session, bool again,
+int server_reload(struct server *server, struct session *session, uint64_t *ticket, bool again,
 		  const struct diag **ret_diag)
 {
 	if (!again)
-		session->reload_ticket = server->ops->reload(server->userdata);
-	if (server->reloaded_ticket < session->reload_ticket) {
-		list_remove(&session->waiting);
-		list_insert(&server->reloading, &session->waiting);
+		*ticket = server->ops->reload(server->userdata);
+	if (server->reloaded_ticket < *ticket) {
+		session_wait(session, &server->reloading);
 		return -EINPROGRESS;
 	}
 	*ret_diag = server->reloaded_diag;

@@ -38,11 +38,12 @@ const char *server_get_policy_error(const struct server *server); /* never NULL 
  */
 void server_reloaded(struct server *server, uint64_t ticket, int r, struct diag *diag);
 /*
- * Starts a reload for SESSION's request, unless AGAIN: then it was started before. -EINPROGRESS: it is not
+ * Starts a reload for SESSION's request, unless AGAIN: then it was started before,
+ * and *TICKET is as it was left. -EINPROGRESS: it is not
  * done yet, and the request is to be repeated. Otherwise R of server_reloaded(); *RET_DIAG stays the
  * server's, and may be NULL.
  */
-int server_reload(struct server *server, struct session *session, bool again,
+int server_reload(struct server *server, struct session *session, uint64_t *ticket, bool again,
 		  const struct diag **ret_diag);
 
 uint32_t server_count_fds(void); /* open in this process; 0: not known */
