@@ -18,6 +18,7 @@
 #include "proto/json.h"
 #include "proto/version.h"
 #include "reload.h"
+#include "rpc/control.h"
 #include "rpc/server.h"
 #include "socket.h"
 #include "util/diag.h"
@@ -132,7 +133,7 @@ static void serve_metrics(struct broker *broker)
 static void tell_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
-	const char *error = server_get_policy_error(broker->server);
+	const char *error = control_get_policy_error(server_get_control(broker->server));
 	bool has_device = fabric_next_device(core->fabric, NULL);
 	char missing[64] = "";
 	const char *first;
@@ -192,7 +193,8 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 {
 	if (diag)
 		log_diag(diag);
-	server_set_policy_error(broker->server, (diag ? diag_first(diag) : NULL) ?: strerror(-r));
+	control_set_policy_error(server_get_control(broker->server),
+				 (diag ? diag_first(diag) : NULL) ?: strerror(-r));
 	if (policy_is_fallback(broker->core->policy))
 		log_error("Nothing was reloaded; there still is no policy, and everything is "
 			  "rejected.");
@@ -216,7 +218,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	config_init(&reloaded->config);
 	apply(broker);
 	serve_metrics(broker);
-	server_set_policy_error(broker->server, NULL);
+	control_set_policy_error(server_get_control(broker->server), NULL);
 	missing_names_watch(broker->names, broker->core->policy);
 	log_info("Configuration and policy reloaded: %zu rules.",
 		 policy_n_rules(broker->core->policy));
@@ -230,7 +232,8 @@ static void on_reloaded(void *userdata, struct reloaded *reloaded)
 	struct broker *broker = userdata;
 
 	reloaded->r = take_over(broker, reloaded);
-	server_reloaded(broker->server, reloaded->ticket, reloaded->r, TAKE_PTR(reloaded->diag));
+	control_reloaded(server_get_control(broker->server), reloaded->ticket, reloaded->r,
+			 TAKE_PTR(reloaded->diag));
 	sd_notify(0, "READY=1");
 	tell_status(broker);
 }
@@ -456,7 +459,8 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	if (r != 0)
 		return r;
 	if (policy_is_fallback(policy))
-		server_set_policy_error(broker->server, diag_first(diag) ?: "it cannot be read");
+		control_set_policy_error(server_get_control(broker->server),
+					 diag_first(diag) ?: "it cannot be read");
 	*ret = TAKE_PTR(broker);
 	return 0;
 }

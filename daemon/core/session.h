@@ -86,7 +86,7 @@ struct session {
 	struct list leases; /* lease.link, see lease.c */
 	struct lease *opening; /* the lease that its request waits for; NULL: none */
 	struct list
-		waiting; /* waits.sessions or server.reloading, while its request waits for that */
+		waiting; /* waits.sessions or control.reloading, while its request waits for that */
 	struct wait wait; /* of its last request that had to wait for the fabric */
 	bool unit_asked;
 	struct unit_lookup *unit_lookup; /* NULL: none is under way */

@@ -19,8 +19,8 @@
 #define MAX_LISTED 24 /* sessions and ids in a page: likewise */
 #define TEXT_MAX 512
 
+struct control;
 struct request_progress;
-struct server;
 
 struct out_rule {
 	Rdmabroker__Rule rule;
@@ -46,7 +46,7 @@ struct out_holder {
 };
 
 struct call {
-	struct server *server;
+	struct control *control;
 	struct session *session;
 	struct request_progress *progress;
 	const Rdmabroker__Request *request;

@@ -7,7 +7,7 @@
 #include "proto/address.h"
 #include "rpc/call.h"
 #include "rpc/request.h"
-#include "rpc/server.h"
+#include "rpc/control.h"
 #include "util/diag.h"
 
 /* Requests of admins and observers about policy: its rules, loading it again, explaining a decision. */
@@ -61,8 +61,8 @@ int do_reload(struct call *call)
 	const char *line;
 	int r;
 
-	r = server_reload(call->server, call->session, &call->progress->reload_ticket, call->again,
-			  &diag);
+	r = control_reload(call->control, call->session, &call->progress->reload_ticket,
+			   call->again, &diag);
 	if (r < 0 && (!diag || diag_count(diag) == 0))
 		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);

@@ -6,7 +6,7 @@
 #include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/call.h"
-#include "rpc/server.h"
+#include "rpc/control.h"
 #include "util/clock.h"
 
 /* The status of the broker, for admins and observers. */
@@ -76,7 +76,7 @@ static void out_policy(struct call *call)
 	Rdmabroker__Status *status = &call->space.status;
 	const char *first;
 
-	status->policy_error = (char *)server_get_policy_error(call->server);
+	status->policy_error = (char *)control_get_policy_error(call->control);
 	status->no_policy = policy_is_fallback(policy);
 	status->rules = status->no_policy ? 0 : (uint32_t)policy_n_rules(policy);
 	status->missing_names = (uint32_t)policy_n_missing_names(policy, &first);
@@ -113,7 +113,7 @@ int do_get_status(struct call *call)
 	status->draining = core_is_draining(core);
 	status->ids = counts.n_ids;
 	status->leases = counts.n_leases;
-	status->fds = server_count_fds();
+	status->fds = control_count_fds();
 	out_absence(call);
 	fabric_look(core_get_fabric(core));
 	call->space.n_holders = 0;

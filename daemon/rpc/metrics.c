@@ -7,7 +7,7 @@
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/metrics.h"
-#include "rpc/server.h"
+#include "rpc/control.h"
 #include "util/util.h"
 
 static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
@@ -82,7 +82,7 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "connections", "Connections that are established.", core->n_connections },
 		{ "handshakes", "Connections that are being made.", core->n_handshakes },
 		{ "leases", "Devices lent to sessions.", core->n_leases },
-		{ "fds", "Open file descriptors of the daemon.", server_count_fds() },
+		{ "fds", "Open file descriptors of the daemon.", control_count_fds() },
 		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
 		  is_loaded },
 		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },

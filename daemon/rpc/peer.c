@@ -18,7 +18,7 @@
 #include "rpc/flight.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
-#include "rpc/server.h"
+#include "rpc/peers.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -44,10 +44,10 @@ static void peer_close(struct peer *peer)
 	if (peer->ending)
 		return;
 	peer->ending = true;
-	server_await(peer->server, peer, 0);
+	peers_await(peer->peers, peer, 0);
 	/* The client sees the end at once, even if freeing its ids and closing its socket take long. */
 	shutdown(peer->sock, SHUT_RDWR);
-	server_reap(peer->server, peer);
+	peers_reap(peer->peers, peer);
 }
 
 void peer_drop(struct peer *peer, const char *why)
@@ -76,7 +76,7 @@ static uint32_t events_wanted(const struct peer *peer)
 
 static void update_io(struct peer *peer)
 {
-	if (!peer->ending && server_await(peer->server, peer, events_wanted(peer)) < 0)
+	if (!peer->ending && peers_await(peer->peers, peer, events_wanted(peer)) < 0)
 		peer_close(peer);
 }
 
@@ -289,8 +289,8 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 		return 0;
 	}
 	if (fd >= 0) {
-		r = flight_add(&peer->flight, server_get_flights(peer->server), peer->session,
-			       peer->sock, failure);
+		r = flight_add(&peer->flight, &peer->peers->flights, peer->session, peer->sock,
+			       failure);
 		if (r != 0)
 			return r;
 	}
@@ -486,8 +486,9 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_drop(peer, "it sent file descriptors that nobody asked for");
 		return;
 	}
-	switch (request_dispatch(peer->server, peer->session, &peer->progress, frame->request,
-				 again, n_fds > 0 ? fds[0] : -1, send_reply, peer)) {
+	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
+				 frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
+				 peer)) {
 	case REQUEST_WAIT:
 		leave_lobby(peer);
 		wait_for_more(peer, data, len);
@@ -508,7 +509,7 @@ static void on_session_resume(void *userdata)
 	struct peer *peer = userdata;
 
 	if (peer->waiting && !peer->ending)
-		server_resume(peer->server, peer);
+		peers_resume(peer->peers, peer);
 }
 
 void peer_go_on(struct peer *peer)
@@ -552,7 +553,7 @@ static void receive(struct peer *peer, struct closing *room)
 	ssize_t n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
 
 	if (n_fds == 0) {
-		server_put_room(peer->server, room);
+		peers_put_room(peer->peers, room);
 	} else {
 		peer->received = room;
 		closing_bind(room, session_get_uid(peer->session), peer->class);
@@ -586,12 +587,12 @@ static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
 
 		if (!closer_is_behind(core_get_closer(core), uid) &&
 		    !account_is_full(core_get_account(core), ACCOUNT_FDS))
-			room = server_get_room(peer->server);
+			room = peers_get_room(peer->peers);
 		if (!room)
 			return false;
 		r = packet_discard(peer->sock, fds, &n_fds);
 		if (n_fds == 0) {
-			server_put_room(peer->server, room);
+			peers_put_room(peer->peers, room);
 		} else {
 			closing_bind(room, uid, peer->class);
 			for (size_t k = 0; k < n_fds; k++)
@@ -627,7 +628,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 	room = closer_is_behind(core_get_closer(session_get_core(peer->session)),
 				session_get_uid(peer->session)) ?
 		       NULL :
-		       server_get_room(peer->server);
+		       peers_get_room(peer->peers);
 	if (room)
 		receive(peer, room);
 	else
@@ -654,7 +655,7 @@ bool peer_reap(struct peer *peer, unsigned max)
 
 DEFINE_CLEANUP(struct peer *, peer_free)
 
-int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
+int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
@@ -662,10 +663,10 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	int r;
 
 	if (!peer) {
-		server_refuse(closing, sock);
+		peers_refuse(closing, sock);
 		return -ENOMEM;
 	}
-	peer->server = server;
+	peer->peers = peers;
 	peer->sock = sock;
 	peer->closing = closing;
 	peer->max_queued_bytes = max_queued_bytes;
@@ -685,9 +686,9 @@ int peer_new(struct server *server, sd_event *loop, struct core *core, struct cl
 	if (r < 0)
 		return r;
 	closing_add(closing, sock);
-	r = server_add_peer(server, peer, uid);
+	r = peers_add(peers, peer, uid);
 	if (r >= 0)
-		r = server_await(server, peer, EPOLLIN);
+		r = peers_await(peers, peer, EPOLLIN);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
@@ -715,8 +716,8 @@ struct peer *peer_free(struct peer *peer)
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
-	server_await(peer->server, peer, 0);
-	server_remove_peer(peer->server, peer);
+	peers_await(peer->peers, peer, 0);
+	peers_remove(peer->peers, peer);
 	list_remove(&peer->resumed);
 	list_remove(&peer->reaping);
 	free(peer->waiting);
@@ -727,7 +728,7 @@ struct peer *peer_free(struct peer *peer)
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);
 	} else {
-		server_refuse(peer->closing, peer->sock);
+		peers_refuse(peer->closing, peer->sock);
 	}
 	free(peer);
 	return NULL;

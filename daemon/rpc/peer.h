@@ -27,11 +27,11 @@
 #include "util/list.h"
 
 struct flight;
-struct server;
+struct peers;
 
 struct peer {
-	struct list link; /* server.peers */
-	struct server *server;
+	struct list link; /* peers.list */
+	struct peers *peers;
 	struct session *session;
 	int sock; /* CLOSING closes it */
 	struct closing *closing;
@@ -40,7 +40,7 @@ struct peer {
 	uint32_t events; /* the epoll events that are selected; 0: none */
 	bool paused; /* not read until the closer has caught up with its user */
 	sd_event_source *deadline; /* for Hello */
-	struct list reaping; /* server.reaping: it ends */
+	struct list reaping; /* peers.reaping: it ends */
 	struct request_progress progress;
 	bool is_in; /* let_in() was called */
 	enum closer_class class; /* of CLOSING */
@@ -50,7 +50,7 @@ struct peer {
 	/* The request that has to wait; nothing more is read before it is answered. */
 	uint8_t *waiting; /* its packet; NULL: there is none */
 	size_t waiting_len;
-	struct list resumed; /* server.resumed: its request can be repeated */
+	struct list resumed; /* peers.resumed: its request can be repeated */
 
 	struct list queue; /* packet.link: what the socket did not take yet */
 	size_t queued_bytes;
@@ -63,7 +63,7 @@ struct peer {
  * SOCK is taken over in any case: CLOSING, which is not bound yet, closes it. The loop frees a peer when its
  * client hangs up.
  */
-int peer_new(struct server *server, sd_event *loop, struct core *core, struct closing *closing,
+int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);
 void peer_drop(struct peer *peer, const char *why);
 /* Processes again the request that waits. */

@@ -8,7 +8,6 @@
 #include "rpc/call.h"
 #include "rpc/convert.h"
 #include "rpc/request.h"
-#include "rpc/server.h"
 #include "util/util.h"
 
 /* permits 0: allowed only before the session was greeted. */
@@ -200,7 +199,7 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 		       0;
 }
 
-enum request_outcome request_dispatch(struct server *server, struct session *session,
+enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
@@ -215,7 +214,7 @@ enum request_outcome request_dispatch(struct server *server, struct session *ses
 	enum request_outcome outcome;
 	int r;
 
-	call.server = server;
+	call.control = control;
 	call.session = session;
 	call.progress = progress;
 	call.request = request;

@@ -9,13 +9,13 @@
 #include "core/session.h"
 #include "proto/rdmabroker.pb-c.h"
 
-struct server;
+struct control;
 
 /* What is kept of the requests of a session, from one to the next. */
 struct request_progress {
 	bool greeted; /* Hello was answered with success */
 	bool makes_id; /* the request has to create its id first, and could not yet */
-	uint64_t reload_ticket; /* of its reload request, see server_reload() */
+	uint64_t reload_ticket; /* of its reload request, see control_reload() */
 };
 
 enum request_outcome {
@@ -29,7 +29,7 @@ enum request_outcome {
  * SEND gets the reply, and a descriptor that goes with it or -1; both are valid only during that call. It
  * returns 0, or why the descriptor cannot be sent: a status that FAILURE explains, or a negative errno. Then it is called again, with the refusal.
  */
-enum request_outcome request_dispatch(struct server *server, struct session *session,
+enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
 				      const Rdmabroker__Request *request, bool again, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,

@@ -8,6 +8,7 @@
 
 #include "core/id.h"
 #include "proto/packet.h"
+#include "rpc/control.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"
 #include "tests/fuzz/fuzz.h"
@@ -80,7 +81,7 @@ static uint64_t reload(void *userdata)
 	}
 	if (r == 0 && w.enforce)
 		enforce_start(w.core);
-	server_reloaded(w.server, ++ticket, r, diag);
+	control_reloaded(server_get_control(w.server), ++ticket, r, diag);
 	return ticket;
 }
 

@@ -141,7 +141,8 @@ static void do_set_fallback(void *arg)
 	ck_assert_int_eq(policy_new_fallback(&policy), 0);
 	ck_assert_int_eq(core_set_policy(harness.core, policy), 0);
 	policy_unref(policy);
-	server_set_policy_error(harness.server, "my.rules:7:1: unknown action");
+	control_set_policy_error(server_get_control(harness.server),
+				 "my.rules:7:1: unknown action");
 }
 
 START_TEST(no_policy)

@@ -141,7 +141,7 @@ static uint64_t do_reload(void *userdata)
 	}
 	if (r == 0 && harness.enforce)
 		enforce_start(harness.core);
-	server_reloaded(harness.server, ++ticket, r, diag);
+	control_reloaded(server_get_control(harness.server), ++ticket, r, diag);
 	return ticket;
 }
 

@@ -11,6 +11,7 @@
 
 #include "client/rdmabroker.h"
 #include "core/core.h"
+#include "rpc/control.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"
 #include "tests/unit/unit.h"

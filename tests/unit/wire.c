@@ -40,7 +40,7 @@ static uint64_t reload(void *userdata)
 	(void)userdata;
 	wire.n_reloads++;
 	if (!wire.holds_reloads)
-		server_reloaded(wire.server, wire.n_reloads, 0, NULL);
+		control_reloaded(server_get_control(wire.server), wire.n_reloads, 0, NULL);
 	return wire.n_reloads;
 }
 

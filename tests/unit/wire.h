@@ -12,6 +12,7 @@
 #include "core/id.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
+#include "rpc/control.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"
 #include "tests/wire/requests.h"
