@@ -27,7 +27,10 @@ fuzzers: fuzz-packages
 
 # FUZZ_TIME seconds each, and all seeds before that; what is new stays in $(O)/fuzz/corpus.
 fuzz: fuzzers
-	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) tests/fuzz/run $(FUZZERS)
+	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) FUZZ_NO_SEEDS=$(FUZZ_NO_SEEDS) \
+		tests/fuzz/run $(FUZZERS)
 
-check-fuzz: FUZZ_TIME = 10
+# SHARE=fast: the seeds; SHARE=long: what is new.
+check-fuzz: FUZZ_TIME = $(if $(filter fast,$(SHARE)),0,10)
+check-fuzz: FUZZ_NO_SEEDS = $(filter long,$(SHARE))
 check-fuzz: fuzz
