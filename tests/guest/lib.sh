@@ -256,19 +256,42 @@ run_case() {
 	fi
 }
 
-# run_cases [NAME...]: all cases, or those that are named, with or without case_.
+# The cases that `make check` leaves out: patterns of their names, without case_. A suite sets them at its head.
+long_cases=()
+
+# list_share fast|long: the cases that no pattern of long_cases matches, or the others.
+list_share() {
+	local name pattern share
+
+	list_cases | while read -r name; do
+		share=fast
+		for pattern in "${long_cases[@]}"; do
+			# shellcheck disable=SC2053
+			[[ ${name#case_} != $pattern ]] || share=long
+		done
+		[ $share != "$1" ] || echo "$name"
+	done
+}
+
+# run_cases [fast|long|NAME...]: all cases, a share of them, or those that are named, with or without case_.
+# With PROGRESS set, the name of a case is printed before it runs.
 run_cases() {
 	local name names=() number=0 passed=0 failed=0 start tenths took
 
-	for name in "$@"; do
-		declare -F "case_${name#case_}" > /dev/null || fail "no such case: $name"
-		names+=("case_${name#case_}")
-	done
-	[ $# -gt 0 ] || mapfile -t names < <(list_cases)
+	case $* in
+	'') mapfile -t names < <(list_cases) ;;
+	fast | long) mapfile -t names < <(list_share "$1") ;;
+	*)
+		for name in "$@"; do
+			declare -F "case_${name#case_}" > /dev/null || fail "no such case: $name"
+			names+=("case_${name#case_}")
+		done ;;
+	esac
 	! sanitized || names+=(case_sanitizers)
 
 	for name in "${names[@]}"; do
 		number=$((number + 1))
+		[ -z "${PROGRESS-}" ] || echo "# now ${name#case_}"
 		start=${EPOCHREALTIME/./}
 		run_case "$name"
 		tenths=$(((${EPOCHREALTIME/./} - start) / 100000))

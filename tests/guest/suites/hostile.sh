@@ -11,6 +11,10 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=900
+# shellcheck disable=SC2034
+long_cases=(every_field_at_its_limits descriptors_that_linger calls_that_take_long devices_that_take_long
+	a_device_that_goes_with_many_ids unread slow flood a_pid_that_is_used_again crowd_within_quotas
+	crowd_without_quotas killed_clients killed_servers killed_while_the_wire_is_cut)
 
 # What of the daemon's memory may come and go: of what it had to take for the same attack before, some is
 # given back and some is not, as the heap's holes have it: up to 400 kB were seen. A leak of 64 bytes a request
@@ -514,6 +518,11 @@ kills() {
 		"then $(rss_kb) kB; $resources" | show
 	stop server
 	await is_idle
+}
+
+case_fifty_killed_clients() {
+	users_policy
+	kills clients 50 800
 }
 
 case_killed_clients() {

@@ -12,6 +12,8 @@ PRODUCT=debs
 . "$(dirname "$0")/../broker.sh"
 
 case_seconds=900
+# shellcheck disable=SC2034
+long_cases=('*')
 PACKAGES="rdmabroker librdmabroker-rdmacm librdmabroker1"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 

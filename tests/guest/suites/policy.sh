@@ -10,6 +10,8 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=600
+# shellcheck disable=SC2034
+long_cases=(audit reloads_under_load overload explain metrics_over_http)
 
 # rule_field TEXT FIELD: a counter of the rule of that text.
 rule_field() {

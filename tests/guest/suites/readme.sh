@@ -10,6 +10,8 @@
 
 README=$share/README
 WHO=carol
+# shellcheck disable=SC2034
+long_cases=(first_policy)
 
 # block SECTION N: its Nth block of commands, which README sets in by six blanks.
 block() {
