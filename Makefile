@@ -153,14 +153,24 @@ demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
-# Tests. `check` does everything and closes with a line "N passed, N failed".
-.PHONY: check check-unit check-guest check-calls check-ctl check-layers check-headers check-abi \
-	check-man check-install check-skipped
-check: test-packages
-	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run
+# Tests. `check` is what is run before each commit, `check-rest` what it leaves out, `check-all` both; tests/steps
+# says which runs where. Each closes with a line "N passed, N failed".
+# SHARE=fast: what `check` runs of a step; SHARE=long: what `check-rest` does.
+SHARE ?=
+.PHONY: check check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
+	check-headers check-abi check-man check-install check-skipped
+check check-rest check-all: test-packages
+	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
+# The long share is one program, which asks ten times as many questions then.
 check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-ping)
-	$(Q)SRCDIR=. O=$(O) tests/unit/run $(UNIT)
+	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
+		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
+
+# In the tree of check-fault, whose objects have sanitizers.
+check-sanitizers:
+	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SHARE= SAN=address,undefined \
+		CFLAGS='-O1 -g -fno-sanitize-recover=all' check-unit
 
 check-calls:
 	$(Q)tests/calls
@@ -299,18 +309,21 @@ help:
 	@echo '  test-packages     install those that demo and check need besides; they do so themselves'
 	@echo 'make demo           show the main job, in an emulated guest with Soft-RoCE; on a host with RDMA'
 	@echo '                    devices it only says how to try it there, and GUEST=1 shows the guest'
-	@echo 'make check          all tests; installs the Debian packages that are missing'
+	@echo 'make check          the tests that are run before each commit; installs the Debian packages that are missing'
+	@echo 'make check-all      all tests; tests/steps lists what runs where, and how long each step takes'
+	@echo '  check-rest        what check leaves out: check and check-rest are check-all'
 	@echo '  check-unit        unit tests'
-	@echo '  check-guest       the guest suite; CASES="name ..." runs only these'
+	@echo '  check-sanitizers  unit tests with sanitizers'
+	@echo '  check-guest       the guest suite; CASES="name ..." runs only these, CASES=fast those of make check'
 	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
-	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check)'
+	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check-all)'
 	@echo '  check-guest-hostile     the guest: hostile clients, and clients that are killed'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
-	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check)'
+	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-layers      no floor includes one above it'
@@ -323,6 +336,7 @@ help:
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
+	@echo '                    SHARE=fast of check-unit, check-fuzz and check-fault is what make check runs of them'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'
 	@echo 'make analyze        gcc -fanalyzer, clang-tidy, cppcheck'
 	@echo 'make coverage       what the tests that need no guest run of the product'
