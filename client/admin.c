@@ -168,8 +168,8 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 	int r = out_question(&m, question, &local, &peer);
 
 	if (r == 0)
-		r = wire_call_for(session, "explain", &request, RDMABROKER__REPLY__RESULT_EXPLAIN,
-				  &frame);
+		r = wire_call_for(&session->wire, "explain", &request,
+				  RDMABROKER__REPLY__RESULT_EXPLAIN, &frame);
 	if (r < 0)
 		return r;
 	explanation = calloc(1, sizeof(*explanation));
@@ -221,7 +221,7 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 	const Rdmabroker__ReloadResult *in;
 	struct reload_result *result;
 	Rdmabroker__Frame *frame;
-	int r = wire_call_for(session, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD,
+	int r = wire_call_for(&session->wire, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD,
 			      &frame);
 
 	if (r < 0)

@@ -93,7 +93,7 @@ static int prepare(struct rdmabroker_id *id, const char *name,
 		   const struct rdmabroker_conn_param *param, size_t max_data,
 		   size_t max_lookup_data, struct rdmabroker_conn_param *ret)
 {
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	/* Before the QP is changed: in a child it belongs to the parent. */
 	if (r < 0)
@@ -181,11 +181,11 @@ static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 	m.param = &out;
 	m.local_ece = out_ece(&ece, &id->local_ece);
 	if (!call)
-		r = wire_do(id->session, "accept", id->handle, &request, true, NULL);
+		r = idcall_do(id, "accept", &request, true, NULL);
 	else if (id_is_datagram(id))
-		r = wire_call(id->session, "accept", id->handle, &request, timeout_ms, NULL);
+		r = idcall_wait(id, "accept", &request, timeout_ms, NULL);
 	else
-		r = wire_begin(id->session, call, "accept", id->handle, &request, timeout_ms);
+		r = idcall_begin(id, call, "accept", &request, timeout_ms);
 	if (r < 0 && !id_is_datagram(id))
 		qp_to_error(id);
 	return r;
@@ -204,7 +204,7 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 	if (id->qp)
 		return fail(EINVAL, "establish: the library does this for a QP that it knows");
 	m.id = id->handle;
-	return wire_do(id->session, "establish", id->handle, &request, false, NULL);
+	return idcall_do(id, "establish", &request, false, NULL);
 }
 
 /* Does not wait; a failure is reported as CONNECT_ERROR. */
@@ -220,7 +220,7 @@ int id_establish(struct rdmabroker_id *id)
 	};
 
 	m.id = id->handle;
-	return wire_post(id->session, &like, &request, id->session->call_timeout_ms);
+	return idcall_post(id, &like, &request, id->session->wire.call_timeout_ms);
 }
 
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
@@ -230,7 +230,7 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
 
 	m.id = id->handle;
 	m.event = event;
-	return wire_do(id->session, "notify", id->handle, &request, false, NULL);
+	return idcall_do(id, "notify", &request, false, NULL);
 }
 
 static int reject(struct rdmabroker_id *id, const char *name, const void *data, uint8_t len,
@@ -247,7 +247,7 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
 	m.ece = ece;
-	return wire_do(id->session, name, id->handle, &request, false, NULL);
+	return idcall_do(id, name, &request, false, NULL);
 }
 
 int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
@@ -284,9 +284,9 @@ static bool is_disconnected(struct rdmabroker_id *id)
 {
 	bool ret;
 
-	pthread_mutex_lock(&id->session->lock);
+	wire_lock(&id->session->wire);
 	ret = id->disconnected;
-	session_unlock(id->session);
+	wire_unlock(&id->session->wire);
 	return ret;
 }
 
@@ -295,7 +295,7 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
 	REQUEST(request, DISCONNECT, disconnect, &m);
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;
@@ -304,9 +304,8 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 	if (is_disconnected(id))
 		return 1;
 	m.id = id->handle;
-	return call ? wire_begin(id->session, call, "disconnect", id->handle, &request,
-				 timeout_ms) :
-		      wire_do(id->session, "disconnect", id->handle, &request, true, NULL);
+	return call ? idcall_begin(id, call, "disconnect", &request, timeout_ms) :
+		      idcall_do(id, "disconnect", &request, true, NULL);
 }
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)
@@ -407,7 +406,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct call call = { .name = "wait_disconnected" };
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;

@@ -26,8 +26,8 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 
 	if (r < 0)
 		return r;
-	return call ? wire_begin(id->session, call, "connect", id->handle, &request, timeout_ms) :
-		      wire_do(id->session, "connect", id->handle, &request, true, NULL);
+	return call ? idcall_begin(id, call, "connect", &request, timeout_ms) :
+		      idcall_do(id, "connect", &request, true, NULL);
 }
 
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
@@ -122,7 +122,7 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	m.device = id->device->name;
 	m.port_num = id->init.attr.port_num;
 	m.pkey_index = id->init.attr.pkey_index;
-	r = wire_begin(id->session, &call, "connect_to", id->handle, &request, left(deadline));
+	r = idcall_begin(id, &call, "connect_to", &request, left(deadline));
 	if (r == 0)
 		r = await_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR) | BIT(ROUTE_ERROR),
 				  deadline, &type);
@@ -195,7 +195,7 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 	int64_t deadline = now_ms() + timeout_ms;
 	struct way way = { .src = src, .dst = dst };
 	const char *device;
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;

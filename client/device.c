@@ -62,7 +62,7 @@ static void release(struct rdmabroker *session, const char *name)
 	m.name = (char *)name;
 	request.op_case = RDMABROKER__REQUEST__OP_CLOSE_DEVICE;
 	request.close_device = &m;
-	wire_post(session, &like, &request, session->call_timeout_ms);
+	wire_post(&session->wire, &like, &request, session->wire.call_timeout_ms);
 }
 
 static int lease(struct rdmabroker *session, const char *name, char **ret_name)
@@ -75,7 +75,8 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 	m.name = (char *)(name ? name : "");
 	request.op_case = RDMABROKER__REQUEST__OP_OPEN_DEVICE;
 	request.open_device = &m;
-	r = wire_call(session, "open_device", 0, &request, session->call_timeout_ms, &frame);
+	r = wire_call(&session->wire, "open_device", &request, session->wire.call_timeout_ms,
+		      &frame);
 	if (r < 0)
 		return r;
 	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_OPEN_DEVICE)
@@ -124,7 +125,7 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 int device_get(struct rdmabroker *session, const char *name, struct device **ret)
 {
 	struct device *device = NULL;
-	int r = wire_check_process(session);
+	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
@@ -215,7 +216,7 @@ void device_move(struct device *device, struct rdmabroker *from, struct rdmabrok
 /* The session ends: close the devices that the program has not closed. */
 void devices_free(struct rdmabroker *session)
 {
-	bool is_child = wire_check_process(session) < 0, is_used;
+	bool is_child = wire_check_process(&session->wire) < 0, is_used;
 	struct device *device;
 
 	while ((device = LIST_FIRST(&session->devices))) {
@@ -250,7 +251,7 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 {
 	struct device *device;
 
-	if (wire_check_process(session) < 0)
+	if (wire_check_process(&session->wire) < 0)
 		return;
 	pthread_mutex_lock(&lock);
 	LIST_FOREACH(device, &session->devices, link)
@@ -263,7 +264,7 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 
 int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
 {
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;
@@ -301,7 +302,8 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
 	REQUEST(request, LIST_DEVICES, list_devices, &m);
-	int r = wire_call(session, "get_devices", 0, &request, session->call_timeout_ms, ret);
+	int r = wire_call(&session->wire, "get_devices", &request, session->wire.call_timeout_ms,
+			  ret);
 
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
 		frame_free(*ret);
@@ -317,7 +319,7 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
 {
 	const Rdmabroker__ListDevicesResult *list;
-	int64_t deadline = now_ms() + (int64_t)ROUNDS_MAX * session->call_timeout_ms;
+	int64_t deadline = now_ms() + (int64_t)ROUNDS_MAX * session->wire.call_timeout_ms;
 	struct ibv_context **devices;
 	Rdmabroker__Frame *frame;
 	size_t n = 0;

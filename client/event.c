@@ -224,9 +224,9 @@ struct event *event_digest(struct raw_event *raw)
 			qp_to_error(e->id);
 		break;
 	case RDMABROKER_EVENT_DISCONNECTED:
-		pthread_mutex_lock(&e->id->session->lock);
+		wire_lock(&e->id->session->wire);
 		e->id->disconnected = true;
-		session_unlock(e->id->session);
+		wire_unlock(&e->id->session->wire);
 		break;
 	case RDMABROKER_EVENT_UNREACHABLE:
 		if (id_is_datagram(e->id))

@@ -15,7 +15,7 @@ static int export_id(struct rdmabroker_id *id, int *ret_fd)
 	struct call like = { .name = "export_id", .handle = id->handle, .ret_fd = &fd };
 
 	m.id = id->handle;
-	r = wire_call_like(id->session, &like, &request, id->session->call_timeout_ms, NULL);
+	r = idcall_wait_like(id, &like, &request, id->session->wire.call_timeout_ms, NULL);
 	if (r == 0 && fd < 0)
 		return fail(EPROTO, "export_id: the broker sent no descriptor");
 	if (r < 0 && fd >= 0)
@@ -72,7 +72,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 
 	if (fd < 0)
 		return fail(EBADF, "import_id: there is no descriptor");
-	r = wire_call_like(session, &like, &request, session->call_timeout_ms, &frame);
+	r = wire_call_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
 	id = like.imported;

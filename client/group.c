@@ -21,7 +21,7 @@ static struct join *find_join(struct rdmabroker_id *id, const struct sockaddr_st
 
 static void join_detach(struct rdmabroker_id *id, struct join *join)
 {
-	if (join->attached && id->qp && wire_check_process(id->session) == 0)
+	if (join->attached && id->qp && wire_check_process(&id->session->wire) == 0)
 		ibv_detach_mcast(id->qp, &join->mgid, join->mlid);
 	join->attached = false;
 }
@@ -89,9 +89,8 @@ static int join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned 
 	m.id = id->handle;
 	m.addr = &address;
 	m.join_flags = flags;
-	r = wait ? wire_call(id->session, "join_multicast", id->handle, &request, timeout_ms,
-			     NULL) :
-		   wire_do(id->session, "join_multicast", id->handle, &request, true, NULL);
+	r = wait ? idcall_wait(id, "join_multicast", &request, timeout_ms, NULL) :
+		   idcall_do(id, "join_multicast", &request, true, NULL);
 	if (r < 0 && r != -EEXIST)
 		join_free(id, join);
 	return r;
@@ -173,5 +172,5 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
 		join_free(id, join);
 	m.id = id->handle;
 	m.addr = &address;
-	return wire_do(id->session, "leave_multicast", id->handle, &request, false, NULL);
+	return idcall_do(id, "leave_multicast", &request, false, NULL);
 }

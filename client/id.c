@@ -17,33 +17,34 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 	REQUEST(request, LIST_DEVICES, list_devices, &m);
 	struct call like = { .name = "list_devices", .silent = true, .answered = true };
 
-	return wire_post(session, &like, &request, wait ? session->call_timeout_ms : 0);
+	return wire_post(&session->wire, &like, &request, wait ? session->wire.call_timeout_ms : 0);
 }
 
 /* If all numbers are in use, some perhaps by ids just destroyed, a reply from the broker frees the latter. */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
 	bool wait = !(session->flags & RDMABROKER_NONBLOCK), is_full;
-	int64_t deadline = now_ms() + (wait ? session->call_timeout_ms : 0);
-	int r = wire_check_process(session);
+	int64_t deadline = now_ms() + (wait ? session->wire.call_timeout_ms : 0);
+	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	r = ids_add(&session->ids, id, session->max_ids, &id->handle);
 	is_full = r == -EDQUOT && ids_have_dying(&session->ids);
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	if (!is_full)
 		return r;
 	r = ask_for_an_answer(session, wait);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	do
 		r = ids_add(&session->ids, id, session->max_ids, &id->handle);
-	while (r == -EDQUOT && ids_have_dying(&session->ids) && wire_pump(session, deadline) == 0 &&
+	while (r == -EDQUOT && ids_have_dying(&session->ids) &&
+	       wire_pump(&session->wire, deadline) == 0 &&
 	       !wire_is_past(deadline, /* looked= */ false));
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	return r;
 }
 
@@ -54,11 +55,11 @@ static void forget_events(struct rdmabroker_id *id)
 	struct rdmabroker_id *request;
 
 	while (id->n_digesting > 0)
-		session_wait(session);
+		wire_wait(&session->wire);
 	while ((request = session_forget_id(session, id))) {
-		session_unlock(session);
+		wire_unlock(&session->wire);
 		rdmabroker_destroy_id(request);
-		pthread_mutex_lock(&session->lock);
+		wire_lock(&session->wire);
 	}
 }
 
@@ -84,12 +85,12 @@ static int create_now(struct rdmabroker_id *id)
 
 	m.port_space = id->ps;
 	m.id = id->handle;
-	r = wire_do(session, "create_id", id->handle, &request, /* quiet= */ false, NULL);
+	r = idcall_do(id, "create_id", &request, /* quiet= */ false, NULL);
 	if (r < 0) {
-		pthread_mutex_lock(&session->lock);
+		wire_lock(&session->wire);
 		forget_events(id);
 		ids_free(session, id->handle);
-		session_unlock(session);
+		wire_unlock(&session->wire);
 		id->handle = 0;
 	}
 	return r;
@@ -154,7 +155,7 @@ int id_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_
 	id->handle = handle;
 	id->ps = ps;
 	in_caps(&id->caps, NULL);
-	wire_handle_is_free(session, handle);
+	wire_handle_is_free(&session->wire, handle);
 	r = handle < FIRST_REQUEST ? -EPROTO : ids_add(&session->requests, id, IDS_MAX, &n);
 	if (r < 0) {
 		free(id);
@@ -179,8 +180,8 @@ void id_give_up_handle(struct rdmabroker *session, uint32_t handle)
 
 	m.id = handle;
 	/* If it cannot be sent the session is given up, which ends the id too. */
-	if (wire_post(session, &like, &request, session->call_timeout_ms) == -ETIMEDOUT)
-		wire_lose(session, -ETIMEDOUT);
+	if (wire_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
+		wire_lose(&session->wire, -ETIMEDOUT);
 }
 
 int id_give_up(struct rdmabroker_id *id, int timeout_ms)
@@ -194,17 +195,17 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 
 	if (id->handle == 0)
 		return 0;
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	/* Reject connection requests that are still in the socket now, not when a thread reads them later. */
 	if (id->listening)
-		wire_drain(session);
+		wire_drain(&session->wire);
 	forget_events(id);
 	is_new = id->is_new;
 	if (is_new)
 		ids_free(session, id->handle);
 	else
 		*session_find_id(session, id->handle) = DYING;
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	if (is_new) {
 		id->handle = 0;
 		id->is_new = false;
@@ -214,12 +215,12 @@ int id_give_up(struct rdmabroker_id *id, int timeout_ms)
 	id->handle = 0;
 	/* Wait for the answer: otherwise connection requests that come before it would not be rejected. */
 	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
-		timeout_ms = session->call_timeout_ms;
+		timeout_ms = session->wire.call_timeout_ms;
 	if (timeout_ms == 0) {
 		id_give_up_handle(session, m.id);
 		return 0;
 	}
-	r = wire_call_like(session, &like, &request, timeout_ms, NULL);
+	r = wire_call_like(&session->wire, &like, &request, timeout_ms, NULL);
 	session_destroy_orphans(session);
 	return r;
 }
@@ -231,7 +232,7 @@ static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
 	if (!id)
 		return 0;
 	/* In a child the id belongs to the parent; the child's copy of its memory is left alone too. */
-	r = wire_check_process(id->session);
+	r = wire_check_process(&id->session->wire);
 	if (r < 0)
 		return r;
 	r = id_give_up(id, timeout_ms);
@@ -254,7 +255,7 @@ void id_free(struct rdmabroker_id *id)
 {
 	joins_free(id);
 	/* In a child the QP belongs to the parent. */
-	if (wire_check_process(id->session) == 0)
+	if (wire_check_process(&id->session->wire) == 0)
 		rdmabroker_destroy_qp(id);
 	if (id->device)
 		device_put(id->session, id->device);
@@ -326,7 +327,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.value = value;
 	/* The option may change the attributes that came with a connection request. */
 	id->rtr.mask = id->rts.mask = 0;
-	r = wire_do(id->session, "set_option", id->handle, &request, false, NULL);
+	r = idcall_do(id, "set_option", &request, false, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
 		id->options[option] = value;
 	return r;
@@ -341,8 +342,7 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 
 	m.id = id->handle;
 	m.option = option;
-	r = wire_call(id->session, "get_option", id->handle, &request, id->session->call_timeout_ms,
-		      &frame);
+	r = idcall_wait(id, "get_option", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
 	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_GET_OPTION)
@@ -353,11 +353,11 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	return r;
 }
 
-/* The reply says what the id is bound to. With RDMABROKER_NONBLOCK session_on_reply() stores that later. */
+/* The reply says what the id is bound to. With RDMABROKER_NONBLOCK on_outcome() stores that later. */
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
 	Rdmabroker__Frame *frame = NULL;
-	int r = wire_do(id->session, name, id->handle, request, /* quiet= */ false, &frame);
+	int r = idcall_do(id, name, request, /* quiet= */ false, &frame);
 
 	if (frame) {
 		if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
@@ -435,8 +435,8 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	if (r < 0)
 		return r;
 	m.route = route;
-	return call ? wire_begin(id->session, call, name, id->handle, &request, timeout_ms) :
-		      wire_do(id->session, name, id->handle, &request, true, NULL);
+	return call ? idcall_begin(id, call, name, &request, timeout_ms) :
+		      idcall_do(id, name, &request, true, NULL);
 }
 
 static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
@@ -448,9 +448,8 @@ static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *
 		return fail(EINVAL, "resolve_route: the timeout is not positive");
 	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
-	return call ? wire_begin(id->session, call, "resolve_route", id->handle, &request,
-				 timeout_ms) :
-		      wire_do(id->session, "resolve_route", id->handle, &request, true, NULL);
+	return call ? idcall_begin(id, call, "resolve_route", &request, timeout_ms) :
+		      idcall_do(id, "resolve_route", &request, true, NULL);
 }
 
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,

@@ -6,7 +6,7 @@
  * queues their events, id.c has the calls on ids, device.c and qp.c handle devices and QPs of this process.
  * The public header has no protobuf types.
  *
- * Locking: session.lock guards everything in the session, and its tables of ids. The members of an id
+ * Locking: wire.lock guards everything in the session, and its tables of ids. The members of an id
  * (addresses, attributes, QP) are written by the thread that calls on it or takes its events.
  */
 
@@ -19,6 +19,7 @@
 #include "client/failure.h"
 #include "client/frame.h"
 #include "client/rdmabroker.h"
+#include "client/wire.h"
 #include "proto/rdmabroker.pb-c.h"
 
 #define FIRST_REQUEST 0x80000000u /* the daemon numbers the ids of connection requests from here */
@@ -31,43 +32,7 @@
 #define EVENTS_BYTES_MAX (256 << 20) /* of events that the program does not take */
 #define NOTICES_BYTES_MAX (32 << 20) /* likewise; further notices are lost */
 #define PAGES_BYTES_MAX (256 << 20) /* of an answer that comes in pages */
-#define ROUNDS_MAX 6 /* a call with several requests may take this many times call_timeout_ms */
 #define DEVICES_MAX 64 /* in the list that the broker sends */
-/*
- * A wait goes on past its deadline as long as there are packets in the socket, for the one that it waits for
- * may be among them, but at most this long.
- */
-#define GRACE_MS 500
-
-struct call {
-	TAILQ_ENTRY(call) link; /* rdmabroker.calls */
-	uint32_t serial;
-	const char *name;
-	uint32_t handle; /* of the id that it is about; 0: none */
-	bool waited; /* a thread waits, and owns this struct; else the receiver frees it */
-	bool quiet; /* not waited: no DONE on success, because the outcome is another event */
-	bool silent; /* not waited: no event, neither on success nor on failure */
-	bool destroys; /* the answer frees HANDLE's number */
-	/*
-	 * The broker replies only on failure. Success is known from the answer to a call that was sent later,
-	 * or from an event.
-	 */
-	bool unanswered;
-	bool answered; /* not waited: the broker has to reply on success too */
-	bool refused; /* waited, and failed */
-	bool creates; /* the request also creates HANDLE's id, unless it fails */
-	bool listed; /* in rdmabroker.calls: no answer came yet */
-	uint64_t order; /* of sending; 0: not sent yet */
-	enum rdmabroker_event_type failure_type; /* not waited: the event that reports a failure */
-	bool done;
-	Rdmabroker__Frame *frame; /* the reply, once done */
-	const int *send_fd; /* sent with the request; NULL: none */
-	int *ret_fd; /* gets the descriptor that comes with the reply; NULL: none is expected */
-	bool imports; /* an id: its reply sets IMPORTED, or NO_IMPORT to the error */
-	struct rdmabroker_id *imported;
-	int no_import; /* negative errno */
-};
-
 /* An event as received. It changes its id and QP only when the program takes it. */
 struct raw_event {
 	TAILQ_ENTRY(raw_event) link; /* rdmabroker.events */
@@ -136,7 +101,7 @@ struct device {
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
-	bool is_new; /* not created in the broker yet: the next request does it; session.lock */
+	bool is_new; /* not created in the broker yet: the next request does it; wire.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
@@ -152,8 +117,8 @@ struct rdmabroker_id {
 	/* OPTIONS, BOUND and SRC are needed to create the id again, see renew.c. */
 	int options[4]; /* by enum rdmabroker_option; -1: not set */
 	bool listening;
-	bool disconnected; /* DISCONNECTED was taken: nothing more to send; session.lock */
-	unsigned n_digesting; /* threads that work on events of it; session.lock */
+	bool disconnected; /* DISCONNECTED was taken: nothing more to send; wire.lock */
+	unsigned n_digesting; /* threads that work on events of it; wire.lock */
 	bool bound; /* by the program, with bind_addr */
 	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
 	unsigned
@@ -179,28 +144,11 @@ struct ids {
 };
 
 struct rdmabroker {
-	pid_t pid; /* of the process that opened it */
+	struct wire wire;
 	unsigned flags;
-	int call_timeout_ms;
 	uint32_t max_ids;
-
-	pthread_mutex_t lock;
-	pthread_cond_t cond; /* something was received, or no thread reads the socket any more */
-	bool reading; /* a thread polls the socket, without the lock */
-	unsigned n_waiting; /* threads that wait for the answer to a call */
-
-	int sock;
-	int signal; /* eventfd: readable while events wait */
-	bool signalled;
-	int epoll; /* of SOCK and SIGNAL: the descriptor that programs get */
-	bool polled; /* a program has got EPOLL: until then SIGNAL is not kept up to date */
-	int dead; /* negative errno, why the connection is lost; 0: it is not */
 	bool lost_taken;
 
-	uint32_t serial;
-	uint64_t n_sent;
-	TAILQ_HEAD(, call) calls;
-	unsigned n_unanswered; /* of CALLS */
 	struct raw_events events;
 	size_t events_bytes;
 	unsigned n_orphans; /* of EVENTS: connection requests whose listener was destroyed */
@@ -236,66 +184,25 @@ Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker_
 	var.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
 	var.field = (message)
 
-/* wire.c: requests. REQUEST's serial is filled in. */
-
-/* Send, and wait for the answer, at most TIMEOUT_MS. RET may be NULL; the caller has to free *RET. */
-int wire_call(struct rdmabroker *session, const char *name, uint32_t handle,
-	      Rdmabroker__Request *request, int timeout_ms, Rdmabroker__Frame **ret);
-/* The same with the session's timeout, for an answer of kind RESULT; any other kind is -EPROTO. */
-int wire_call_for(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
-		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
-/* The same as wire_call_for(), within TIMEOUT_MS. */
-int wire_call_within(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
-		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret);
-/* wire_call() with further members of LIKE set by the caller. LIKE is used for the call itself. */
-int wire_call_like(struct rdmabroker *session, struct call *like, Rdmabroker__Request *request,
-		   int timeout_ms, Rdmabroker__Frame **ret);
+/*
+ * idcall.c: requests about an id. They know whether the id is new, and create it in the broker by their first request.
+ * Else they are as the functions of wire.h.
+ */
+int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
+		int timeout_ms, Rdmabroker__Frame **ret);
+int idcall_wait_like(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
+		     int timeout_ms, Rdmabroker__Frame **ret);
+/* The caller has to end CALL by wire_end(), unless this fails. */
+int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
+		 Rdmabroker__Request *request, int timeout_ms);
+int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
+		int timeout_ms);
 /* Wait for the answer or, with RDMABROKER_NONBLOCK, leave it to an event. QUIET as in struct call. */
-int wire_do(struct rdmabroker *session, const char *name, uint32_t handle,
-	    Rdmabroker__Request *request, bool quiet, Rdmabroker__Frame **ret);
-/* Send without waiting; the answer is handled as the members of LIKE say. TIMEOUT_MS is for room in the socket. */
-int wire_post(struct rdmabroker *session, const struct call *like, Rdmabroker__Request *request,
-	      int timeout_ms);
-/*
- * Send; the outcome is an event, or a failure that wire_end() returns. The caller owns CALL, which has to stay
- * valid until wire_end().
- */
-int wire_begin(struct rdmabroker *session, struct call *call, const char *name, uint32_t handle,
-	       Rdmabroker__Request *request, int timeout_ms);
-/* Lock held. 0: no failure has come. */
-int wire_end(struct rdmabroker *session, struct call *call);
-/* The broker uses HANDLE for a new id: so an unanswered destroy_id of the old one has succeeded. Lock held. */
-void wire_handle_is_free(struct rdmabroker *session, uint32_t handle);
-/* Receive the next packet, or wait for one until DEADLINE. Lock held. -ETIMEDOUT, or -ECONNRESET. */
-int wire_pump(struct rdmabroker *session, int64_t deadline);
-/* Whether a wait has to end without its result. LOOKED: the socket was found empty. */
-bool wire_is_past(int64_t deadline, bool looked);
-/* Receive the packets that the socket has already. Lock held. */
-void wire_drain(struct rdmabroker *session);
-/* The program polls the session's descriptor from now on. Lock held. */
-void wire_be_polled(struct rdmabroker *session);
-/* Give the session up because of R. Not under the lock. */
-void wire_lose(struct rdmabroker *session, int r);
-/* -ECONNRESET: the broker is gone; else 0. Lock held. */
-int wire_check(struct rdmabroker *session);
-/* -EPERM in a child of the process that opened the session. Call it before locking: the child's lock may be stuck. */
-int wire_check_process(const struct rdmabroker *session);
+int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request, bool quiet,
+	      Rdmabroker__Frame **ret);
 
-/*
- * session.c: called by wire.c, which hands FRAME over. Lock held. A negative errno: the session cannot go on,
- * because a thread may wait for what was lost, or because the other end does not follow the protocol.
- */
-int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
-int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame);
-/* For a call that no thread waits for, and that the broker did not answer because it succeeded. */
-void session_on_success(struct rdmabroker *session, struct call *call);
-/*
- * Use these instead of pthread's own: they keep the session's descriptor, once a program has it, readable
- * exactly while something waits to be taken.
- */
-void session_unlock(struct rdmabroker *session);
-void session_wait(struct rdmabroker *session);
-int session_wait_until(struct rdmabroker *session, const struct timespec *deadline);
+/* session.c: what is received. Lock held. */
+extern const struct wire_ops session_wire_ops;
 struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmabroker_id *id);
 /*
  * ID replaces MOVED, its just imported copy, in MOVED's session, and keeps its events. Returns the number that
@@ -306,7 +213,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved);
 void session_destroy_orphans(struct rdmabroker *session);
 /*
  * Not under the lock. Take the first event of ID that is in TYPES (bits), or any event if ID is NULL. Wait until
- * DEADLINE, or until CALL has failed. CALL was begun by wire_begin(), and is ended here (NULL: none).
+ * DEADLINE, or until CALL has failed. CALL was begun by idcall_begin(), and is ended here (NULL: none).
  */
 int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
 		 int64_t deadline, struct call *call, struct event **ret);

@@ -184,7 +184,7 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
 
 	m.session = number;
 	m.id = id;
-	return wire_call(session, "kick", 0, &request, session->call_timeout_ms, NULL);
+	return wire_call(&session->wire, "kick", &request, session->wire.call_timeout_ms, NULL);
 }
 
 int rdmabroker_drain(struct rdmabroker *session, int cancel)
@@ -193,7 +193,7 @@ int rdmabroker_drain(struct rdmabroker *session, int cancel)
 	REQUEST(request, DRAIN, drain, &m);
 
 	m.cancel = cancel != 0;
-	return wire_call(session, "drain", 0, &request, session->call_timeout_ms, NULL);
+	return wire_call(&session->wire, "drain", &request, session->wire.call_timeout_ms, NULL);
 }
 
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)

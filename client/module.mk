@@ -1,5 +1,5 @@
 # librdmabroker and the programs on it.
-LIB_SRC := $(addprefix client/,session.c event.c wire.c frame.c ids.c id.c conn.c connect.c admin.c live.c failure.c group.c \
+LIB_SRC := $(addprefix client/,session.c event.c wire.c frame.c ids.c idcall.c id.c conn.c connect.c admin.c live.c failure.c group.c \
 	export.c names.c renew.c device.c qp.c convert.c status.c watch.c pages.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1

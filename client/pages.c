@@ -8,7 +8,7 @@ void pages_init(struct pages *pages, struct rdmabroker *session, const char *nam
 {
 	*pages = (struct pages){
 		.name = name,
-		.deadline = now_ms() + (int64_t)ROUNDS_MAX * session->call_timeout_ms,
+		.deadline = now_ms() + (int64_t)ROUNDS_MAX * session->wire.call_timeout_ms,
 	};
 }
 
@@ -20,8 +20,9 @@ int pages_get(struct pages *pages, struct rdmabroker *session, Rdmabroker__Reque
 
 	if (left <= 0)
 		return fail(ETIMEDOUT, "%s: the broker's answer has no end in time", pages->name);
-	r = wire_call_within(session, pages->name, request, result,
-			     left < session->call_timeout_ms ? (int)left : session->call_timeout_ms,
+	r = wire_call_within(&session->wire, pages->name, request, result,
+			     left < session->wire.call_timeout_ms ? (int)left :
+								    session->wire.call_timeout_ms,
 			     ret);
 	if (r < 0)
 		return r;

@@ -15,8 +15,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	m.qp_state = state;
 	request.op_case = RDMABROKER__REQUEST__OP_INIT_QP_ATTR;
 	request.init_qp_attr = &m;
-	r = wire_call(id->session, "init_qp_attr", id->handle, &request,
-		      id->session->call_timeout_ms, &frame);
+	r = idcall_wait(id, "init_qp_attr", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
 	in_qp_attr(ret, frame->reply->result_case == RDMABROKER__REPLY__RESULT_QP_ATTR ?
@@ -43,7 +42,7 @@ static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp
 int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	struct qp_attr qp;
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r == 0)
 		r = get_attr(id, attr->qp_state, &qp);
@@ -181,7 +180,7 @@ static int make_ready(struct rdmabroker_id *id)
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_context *context;
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;
@@ -207,7 +206,7 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 
 int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 {
-	int r = wire_check_process(id->session);
+	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
 		return r;
@@ -227,7 +226,7 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 {
 	/* In a child the QP belongs to the parent. */
-	if (wire_check_process(id->session) < 0)
+	if (wire_check_process(&id->session->wire) < 0)
 		return;
 	/* A QP that is attached to a group cannot be destroyed. */
 	joins_detach(id);

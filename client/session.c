@@ -52,10 +52,10 @@ static int connect_to(struct rdmabroker *session, const char *path, int64_t dead
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return open_fail(ENAMETOOLONG, "the socket's path is too long: %s", path);
 	strcpy(addr.sun_path, path);
-	session->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (session->sock < 0)
+	session->wire.sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (session->wire.sock < 0)
 		return open_fail(errno, "no socket: %s", strerror(errno));
-	while (connect(session->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+	while (connect(session->wire.sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			return open_fail(errno, "no broker answers on %s: %s", path,
 					 strerror(errno));
@@ -70,11 +70,11 @@ static int make_fds(struct rdmabroker *session)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	session->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	session->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (session->signal < 0 || session->epoll < 0 ||
-	    epoll_ctl(session->epoll, EPOLL_CTL_ADD, session->sock, &event) < 0 ||
-	    epoll_ctl(session->epoll, EPOLL_CTL_ADD, session->signal, &event) < 0)
+	session->wire.signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->wire.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (session->wire.signal < 0 || session->wire.epoll < 0 ||
+	    epoll_ctl(session->wire.epoll, EPOLL_CTL_ADD, session->wire.sock, &event) < 0 ||
+	    epoll_ctl(session->wire.epoll, EPOLL_CTL_ADD, session->wire.signal, &event) < 0)
 		return open_fail(errno, "no descriptors: %s", strerror(errno));
 	return 0;
 }
@@ -115,7 +115,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 
 	m.version = 1;
 	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
-	r = wire_call_like(session, &call, &request, timeout_ms, ret);
+	r = wire_call_like(&session->wire, &call, &request, timeout_ms, ret);
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
 		frame_free(*ret);
 		return fail(EPROTO, "the broker speaks another version of the protocol");
@@ -192,20 +192,14 @@ int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *op
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return open_fail(ENOMEM, "out of memory");
-	session->pid = getpid();
 	session->flags = options ? options->flags : 0;
-	session->call_timeout_ms = options && options->call_timeout_ms > 0 ?
-					   options->call_timeout_ms :
-					   RDMABROKER_TIMEOUT_DEFAULT;
-	session->sock = session->signal = session->epoll = -1;
-	pthread_mutex_init(&session->lock, NULL);
-	pthread_cond_init(&session->cond, NULL);
-	TAILQ_INIT(&session->calls);
+	timeout_ms = options && options->call_timeout_ms > 0 ? options->call_timeout_ms :
+							       RDMABROKER_TIMEOUT_DEFAULT;
+	wire_init(&session->wire, &session_wire_ops, session, timeout_ms);
 	TAILQ_INIT(&session->events);
 	TAILQ_INIT(&session->notices);
 	LIST_INIT(&session->devices);
 
-	timeout_ms = session->call_timeout_ms;
 	r = connect_to(session, path ?: DEFAULT_SOCKET, now_ms() + timeout_ms);
 	if (r == 0)
 		r = make_fds(session);
@@ -238,13 +232,12 @@ static void free_ids(struct ids *ids)
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
 	struct raw_event *raw;
-	struct call *call;
 
 	if (!session)
 		return NULL;
 	/* Send nothing more: closing the socket makes the daemon destroy all that the session has. */
-	if (!session->dead)
-		session->dead = -ESHUTDOWN;
+	if (!session->wire.dead)
+		session->wire.dead = -ESHUTDOWN;
 	free_ids(&session->requests);
 	free_ids(&session->ids);
 	devices_free(session);
@@ -253,18 +246,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 		free_raw(raw); /* its request was freed with the table */
 	}
 	watch_drop_all(session);
-	while ((call = TAILQ_FIRST(&session->calls))) {
-		TAILQ_REMOVE(&session->calls, call, link);
-		free(call);
-	}
-	if (session->epoll >= 0)
-		close(session->epoll);
-	if (session->signal >= 0)
-		close(session->signal);
-	if (session->sock >= 0)
-		close(session->sock);
-	pthread_cond_destroy(&session->cond);
-	pthread_mutex_destroy(&session->lock);
+	wire_done(&session->wire);
 	free(session);
 	return NULL;
 }
@@ -273,52 +255,15 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 {
 	struct rdmabroker *s = (struct rdmabroker *)session;
 
-	if (wire_check_process(s) == 0) {
-		pthread_mutex_lock(&s->lock);
-		wire_be_polled(s);
-		session_unlock(s);
+	if (wire_check_process(&s->wire) == 0) {
+		wire_lock(&s->wire);
+		wire_be_polled(&s->wire);
+		wire_unlock(&s->wire);
 	}
-	return s->epoll;
+	return s->wire.epoll;
 }
 
 /* What was received. All with the lock held. */
-
-/*
- * Called before the lock is released: only then can other threads see the descriptor's state. An event that a
- * thread receives and takes under one lock costs no write to the eventfd.
- */
-static void settle_signal(struct rdmabroker *session)
-{
-	bool waits = !TAILQ_EMPTY(&session->events) || !TAILQ_EMPTY(&session->notices) ||
-		     session->n_lost_notices > 0 || session->dead;
-	uint64_t count = 1;
-
-	if (waits == session->signalled || !session->polled)
-		return;
-	session->signalled = waits;
-	/* The descriptor does not block, and its counter is 0 or 1. */
-	if ((waits ? write(session->signal, &count, sizeof(count)) :
-		     read(session->signal, &count, sizeof(count))) < 0)
-		return;
-}
-
-void session_unlock(struct rdmabroker *session)
-{
-	settle_signal(session);
-	pthread_mutex_unlock(&session->lock);
-}
-
-void session_wait(struct rdmabroker *session)
-{
-	settle_signal(session);
-	pthread_cond_wait(&session->cond, &session->lock);
-}
-
-int session_wait_until(struct rdmabroker *session, const struct timespec *deadline)
-{
-	settle_signal(session);
-	return -pthread_cond_clockwait(&session->cond, &session->lock, CLOCK_MONOTONIC, deadline);
-}
 
 static size_t raw_size(const struct raw_event *raw)
 {
@@ -358,8 +303,9 @@ static bool is_sound(const Rdmabroker__Event *event)
  * A connection request whose listener was destroyed here is queued without a listener, as an orphan. Its id is
  * created all the same, because session_destroy_orphans() destroys it, which makes the broker reject the request.
  */
-int session_on_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
+static int on_event(void *userdata, Rdmabroker__Frame *frame)
 {
+	struct rdmabroker *session = userdata;
 	const Rdmabroker__Event *event = frame->event;
 	struct raw_event *raw = is_sound(event) ? calloc(1, sizeof(*raw)) : NULL;
 	int r = 0;
@@ -404,21 +350,16 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 	return 0;
 }
 
-void session_on_success(struct rdmabroker *session, struct call *call)
+static int on_outcome(void *userdata, struct call *call, const Rdmabroker__Reply *reply)
 {
-	if (call->destroys)
-		ids_free(session, call->handle);
-	free(call);
-}
-
-int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__Frame *frame)
-{
-	const Rdmabroker__Reply *reply = frame->reply;
+	struct rdmabroker *session = userdata;
 	struct rdmabroker_id *id;
 	int r = 0;
 
 	if (call->destroys)
 		ids_free(session, call->handle);
+	if (!reply)
+		return 0;
 	id = call->destroys ? NULL : ids_find_living(session, call->handle);
 	if (id && call->creates && reply->failure)
 		id->is_new = true;
@@ -429,8 +370,6 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 				session, reply->import_id->id,
 				(enum rdmabroker_port_space)reply->import_id->port_space,
 				&call->imported);
-		call->frame = frame;
-		call->done = true;
 		/* Without memory only the import fails, not the session. */
 		return r == -EPROTO ? r : 0;
 	}
@@ -441,10 +380,28 @@ int session_on_reply(struct rdmabroker *session, struct call *call, Rdmabroker__
 		in_qp_attr(&id->init, reply->init);
 	if (id && !call->silent && (reply->failure || !call->quiet))
 		r = enqueue_outcome(session, id, call, reply->failure);
-	frame_free(frame);
-	free(call);
 	return r;
 }
+
+static void on_notice(void *userdata, Rdmabroker__Frame *frame)
+{
+	watch_on_notice(userdata, frame);
+}
+
+static bool has_news(void *userdata)
+{
+	struct rdmabroker *session = userdata;
+
+	return !TAILQ_EMPTY(&session->events) || !TAILQ_EMPTY(&session->notices) ||
+	       session->n_lost_notices > 0;
+}
+
+const struct wire_ops session_wire_ops = {
+	.on_event = on_event,
+	.on_notice = on_notice,
+	.on_outcome = on_outcome,
+	.has_news = has_news,
+};
 
 /*
  * Drops the events of ID that were not taken. Stops at a CONNECT_REQUEST and returns its id, which the caller has to
@@ -466,7 +423,7 @@ struct rdmabroker_id *session_forget_id(struct rdmabroker *session, struct rdmab
 		if (request)
 			return request;
 	}
-	TAILQ_FOREACH(call, &session->calls, link)
+	TAILQ_FOREACH(call, &session->wire.calls, link)
 		if (call->handle == id->handle)
 			call->silent = true;
 	return NULL;
@@ -499,17 +456,17 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	uint32_t handle = id->handle;
 	struct raw_event *raw;
 
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	while (id->n_digesting > 0)
-		session_wait(session);
+		wire_wait(&session->wire);
 	/* Events that are still in the socket have to move too. */
-	wire_drain(session);
+	wire_drain(&session->wire);
 	collect_events(id, &events);
 	*session_find_id(session, handle) = DYING;
-	session_unlock(session);
+	wire_unlock(&session->wire);
 
 	session = moved->session;
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	collect_events(moved, &events);
 	*session_find_id(session, moved->handle) = id;
 	id->session = session;
@@ -520,7 +477,7 @@ uint32_t session_adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 		raw->id = id;
 		enqueue(session, raw);
 	}
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	return handle;
 }
 
@@ -554,16 +511,16 @@ void session_destroy_orphans(struct rdmabroker *session)
 {
 	struct raw_event *raw;
 
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	while ((raw = find_orphan(session))) {
 		take_raw(session, raw);
 		session->n_orphans--;
-		session_unlock(session);
+		wire_unlock(&session->wire);
 		rdmabroker_destroy_id(raw->request);
 		free_raw(raw);
-		pthread_mutex_lock(&session->lock);
+		wire_lock(&session->wire);
 	}
-	session_unlock(session);
+	wire_unlock(&session->wire);
 }
 
 static int take_lost(struct rdmabroker *session, struct event **ret)
@@ -577,7 +534,7 @@ static int take_lost(struct rdmabroker *session, struct event **ret)
 		return fail(ENOMEM, "out of memory");
 	session->lost_taken = true;
 	event->public.type = RDMABROKER_EVENT_LOST;
-	event->public.status = session->dead;
+	event->public.status = session->wire.dead;
 	event_set_text(event, "the connection to the broker is lost");
 	*ret = event;
 	return 0;
@@ -588,12 +545,12 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 {
 	struct raw_event *raw;
 	bool looked = false;
-	int r = wire_check_process(session);
+	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
 	session_destroy_orphans(session);
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	for (;;) {
 		raw = find_raw(session, id, types);
 		if (raw) {
@@ -602,12 +559,12 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			break;
 		}
 		if (call && call->done) {
-			r = wire_end(session, call);
+			r = wire_end(&session->wire, call);
 			if (r < 0)
 				break;
 		}
-		if (session->dead) {
-			r = id ? wire_check(session) : take_lost(session, ret);
+		if (session->wire.dead) {
+			r = id ? wire_check(&session->wire) : take_lost(session, ret);
 			break;
 		}
 		/* Even with a timeout of 0 the socket is looked at once. */
@@ -615,26 +572,26 @@ int session_take(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t 
 			r = fail(EAGAIN, "no event");
 			break;
 		}
-		looked = wire_pump(session, deadline) == -ETIMEDOUT;
+		looked = wire_pump(&session->wire, deadline) == -ETIMEDOUT;
 		if (session->n_orphans > 0) {
-			session_unlock(session);
+			wire_unlock(&session->wire);
 			session_destroy_orphans(session);
-			pthread_mutex_lock(&session->lock);
+			wire_lock(&session->wire);
 		}
 	}
 	if (call)
-		wire_end(session, call);
-	session_unlock(session);
+		wire_end(&session->wire, call);
+	wire_unlock(&session->wire);
 	if (!raw)
 		return r;
 
 	*ret = event_digest(raw);
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	if (--raw->id->n_digesting == 0)
-		pthread_cond_broadcast(&session->cond);
+		wire_wake(&session->wire);
 	if (!*ret)
 		put_back(session, raw);
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	if (!*ret)
 		return fail(ENOMEM, "out of memory: the event waits for another try");
 	free_raw(raw);

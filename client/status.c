@@ -132,7 +132,8 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 
 	request.op_case = RDMABROKER__REQUEST__OP_GET_STATUS;
 	request.get_status = &m;
-	r = wire_call(session, "get_status", 0, &request, session->call_timeout_ms, &frame);
+	r = wire_call(&session->wire, "get_status", &request, session->wire.call_timeout_ms,
+		      &frame);
 	if (r < 0)
 		return r;
 	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_STATUS)

@@ -119,10 +119,10 @@ static bool set_watching(struct rdmabroker *session, bool watching)
 {
 	bool was;
 
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	was = session->watching;
 	session->watching = watching;
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	return was;
 }
 
@@ -132,14 +132,14 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 	REQUEST(request, WATCH, watch, &m);
 	Rdmabroker__Address peer;
 	bool was;
-	int r = wire_check_process(session);
+	int r = wire_check_process(&session->wire);
 
 	if (r == 0)
 		r = out_filter(&m, filter, &peer);
 	if (r < 0)
 		return r;
 	was = set_watching(session, true);
-	r = wire_call(session, "watch", 0, &request, session->call_timeout_ms, NULL);
+	r = wire_call(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
 	/* After a timeout the daemon may have accepted the request nevertheless. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		set_watching(session, false);
@@ -174,13 +174,13 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 	while (TAILQ_EMPTY(&session->notices)) {
 		if (session->n_lost_notices > 0)
 			return make_lost(session);
-		r = wire_check(session);
+		r = wire_check(&session->wire);
 		if (r < 0)
 			return r;
 		/* Even with a timeout of 0 the socket is looked at once. */
 		if (wire_is_past(deadline, looked))
 			return fail(EAGAIN, "get_notice: none");
-		looked = wire_pump(session, deadline) == -ETIMEDOUT;
+		looked = wire_pump(&session->wire, deadline) == -ETIMEDOUT;
 	}
 	return 0;
 }
@@ -199,15 +199,15 @@ static struct notice *take(struct rdmabroker *session)
 int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
 			  int timeout_ms)
 {
-	int r = wire_check_process(session);
+	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&session->lock);
+	wire_lock(&session->wire);
 	r = await_notice(session, now_ms() + timeout_ms);
 	if (r == 0)
 		*ret = &take(session)->public;
-	session_unlock(session);
+	wire_unlock(&session->wire);
 	return r;
 }
 
