@@ -1,6 +1,6 @@
 # librdmabroker and the programs on it.
-LIB_SRC := $(addprefix client/,session.c event.c wire.c frame.c ids.c idcall.c id.c conn.c connect.c admin.c live.c failure.c group.c \
-	export.c names.c renew.c device.c qp.c convert.c status.c watch.c pages.c)
+# The library's floors from the top down: open.c, admin | connect, event, id, wire.
+LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+#include "proto/address.h"
+
+/* The public status points into the message, which is freed with it. */
+struct status {
+	struct rdmabroker_status public;
+	Rdmabroker__Frame *frame;
+	struct rdmabroker_holder *holders; /* of all devices */
+	struct rdmabroker_foreign_ids *foreign_ids;
+	struct rdmabroker_device_status devices[];
+};
+
+static void status_free(struct status *status)
+{
+	if (!status)
+		return;
+	free(status->holders);
+	free(status->foreign_ids);
+	free(status);
+}
+
+static struct status *status_alloc(const Rdmabroker__Status *in)
+{
+	struct status *status =
+		calloc(1, sizeof(*status) + in->n_devices * sizeof(*status->devices));
+	size_t n_holders = 0;
+
+	if (!status)
+		return NULL;
+	for (size_t i = 0; i < in->n_devices; i++)
+		if (in->devices[i]->foreign_ids)
+			n_holders += in->devices[i]->foreign_ids->n_holders;
+	/* One more than needed, because calloc() of 0 may return NULL. */
+	status->holders = calloc(n_holders + 1, sizeof(*status->holders));
+	status->foreign_ids = calloc(in->n_devices + 1, sizeof(*status->foreign_ids));
+	if (!status->holders || !status->foreign_ids) {
+		status_free(status);
+		return NULL;
+	}
+	return status;
+}
+
+static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__Holder *in)
+{
+	*ret = (struct rdmabroker_holder){
+		.pid = (int)in->pid,
+		.uid = in->uid,
+		.name = in->name[0] ? in->name : NULL,
+		.n_ids = in->ids,
+		.state = in->state,
+	};
+	address_unpack(&ret->local, in->local);
+	address_unpack(&ret->peer, in->peer);
+}
+
+/* Stores the holders at SPACE. Returns the rest of SPACE. */
+static struct rdmabroker_holder *in_foreign_ids(struct rdmabroker_foreign_ids *ret,
+						const Rdmabroker__Status__Device *device,
+						struct rdmabroker_holder *space)
+{
+	const Rdmabroker__Status__ForeignIds *in = device->foreign_ids;
+
+	*ret = (struct rdmabroker_foreign_ids){
+		.device = device->name,
+		.age_ms = in->age_ms,
+		.n_holders = in->n_holders,
+		.holders = space,
+		.n_more = in->more_ids,
+		.n_nameless = in->nameless_ids,
+	};
+	for (size_t i = 0; i < in->n_holders; i++)
+		in_holder(space++, in->holders[i]);
+	return space;
+}
+
+static struct status *status_new(Rdmabroker__Frame *frame)
+{
+	const Rdmabroker__Status *in = frame->reply->status;
+	struct status *status = status_alloc(in);
+	struct rdmabroker_holder *space;
+
+	if (!status)
+		return NULL;
+	status->frame = frame;
+	status->public = (struct rdmabroker_status){
+		.version = in->version,
+		.policy_error = in->policy_error[0] ? in->policy_error : NULL,
+		.n_rules = in->rules,
+		.n_sessions = in->sessions,
+		.n_listeners = in->listeners,
+		.n_connections = in->connections,
+		.n_ids = in->ids,
+		.n_fds = in->fds,
+		.n_leases = in->leases,
+		.n_devices = (unsigned)in->n_devices,
+		.devices = status->devices,
+		.draining = in->draining,
+		.n_handshakes = in->handshakes,
+		.foreign_ids = status->foreign_ids,
+		.n_warnings = (unsigned)in->n_warnings,
+		.warnings = (const char *const *)in->warnings,
+		.no_policy = in->no_policy,
+		.n_missing_names = in->missing_names,
+	};
+	space = status->holders;
+	for (size_t i = 0; i < in->n_devices; i++) {
+		const Rdmabroker__Status__Device *device = in->devices[i];
+
+		status->devices[i] = (struct rdmabroker_device_status){
+			.name = device->name,
+			.node = device->node,
+			.n_leases = device->leases,
+		};
+		if (device->foreign_ids)
+			space = in_foreign_ids(&status->foreign_ids[status->public.n_foreign_ids++],
+					       device, space);
+	}
+	return status;
+}
+
+int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__GetStatus m = RDMABROKER__GET_STATUS__INIT;
+	Rdmabroker__Frame *frame;
+	struct status *status = NULL;
+	int r;
+
+	request.op_case = RDMABROKER__REQUEST__OP_GET_STATUS;
+	request.get_status = &m;
+	r = call_wait(&session->wire, "get_status", &request, session->wire.call_timeout_ms,
+		      &frame);
+	if (r < 0)
+		return r;
+	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_STATUS)
+		status = status_new(frame);
+	if (!status) {
+		frame_free(frame);
+		return fail(ENOMEM, "get_status: out of memory");
+	}
+	*ret = &status->public;
+	return 0;
+}
+
+struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *public)
+{
+	/* The public struct is the first member. */
+	struct status *status = (struct status *)public;
+
+	if (status) {
+		frame_free(status->frame);
+		status_free(status);
+	}
+	return NULL;
+}

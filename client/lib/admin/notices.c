@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/lib/admin/notices.h"
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pump.h"
+#include "client/lib/wire/sessionparts.h"
+#include "proto/address.h"
+
+/*
+ * Notices wait here if they were received while a call waited for something else, or faster than the program takes
+ * them. If the queue is full new ones are dropped, as the daemon does for a client that does not read.
+ */
+#define NOTICES_MAX 4096
+
+#define NOTICES_BYTES_MAX (32 << 20) /* likewise */
+
+struct notice {
+	struct rdmabroker_notice public;
+	TAILQ_ENTRY(notice) link; /* notices.list */
+	Rdmabroker__Frame *frame; /* PUBLIC points into it; NULL: made by the library */
+};
+
+static const char *text_or_null(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
+static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
+{
+	*ret = (struct rdmabroker_notice){
+		.n_lost = in->lost,
+		.time_ns = in->time_ns,
+		.kind = in->kind,
+		.session = in->session,
+		.uid = in->uid,
+		.pid = (int)in->pid,
+		.unit = text_or_null(in->unit),
+		.id = in->id,
+		.request_id = in->request_id,
+		.operation = text_or_null(in->operation),
+		.outcome = text_or_null(in->outcome),
+		.retry_after_ms = in->retry_after_ms,
+		.event = text_or_null(in->event),
+		.status = in->status,
+		.ps = (enum rdmabroker_port_space)in->port_space,
+		.qp_num = in->qp_num,
+		.rule = text_or_null(in->rule),
+		.rule_text = text_or_null(in->rule_text),
+		.reason = text_or_null(in->reason),
+	};
+	if (!in->info)
+		return;
+	ret->device = text_or_null(in->info->device);
+	address_unpack(&ret->local, in->info->local);
+	address_unpack(&ret->peer, in->info->peer);
+}
+
+void notices_init(struct notices *notices)
+{
+	TAILQ_INIT(&notices->list);
+}
+
+bool notices_has_any(const struct notices *notices)
+{
+	return !TAILQ_EMPTY(&notices->list) || notices->n_lost > 0;
+}
+
+void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
+{
+	struct notice *notice = NULL;
+	size_t size = frame_get_size(frame);
+
+	if (notices->watching && notices->n < NOTICES_MAX &&
+	    notices->n_bytes + size <= NOTICES_BYTES_MAX)
+		notice = calloc(1, sizeof(*notice));
+	if (!notice) {
+		/* This one, and those that the daemon dropped before. If the session does not watch, none is lost. */
+		if (notices->watching)
+			notices->n_lost += 1 + frame->notice->lost;
+		frame_free(frame);
+		return;
+	}
+	fill(&notice->public, frame->notice);
+	notice->public.n_lost += notices->n_lost;
+	notices->n_lost = 0;
+	notice->frame = frame;
+	TAILQ_INSERT_TAIL(&notices->list, notice, link);
+	notices->n++;
+	notices->n_bytes += size;
+}
+
+static void notice_free(struct notice *notice)
+{
+	if (notice->frame)
+		frame_free(notice->frame);
+	free(notice);
+}
+
+void notices_done(struct notices *notices)
+{
+	struct notice *notice;
+
+	while ((notice = TAILQ_FIRST(&notices->list))) {
+		TAILQ_REMOVE(&notices->list, notice, link);
+		notice_free(notice);
+	}
+}
+
+static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *filter,
+		      Rdmabroker__Address *peer)
+{
+	if (!filter)
+		return 0;
+	if (filter->size != sizeof(*filter))
+		return fail(EINVAL, "watch: filter.size is not sizeof(struct rdmabroker_filter)");
+	if (filter->kind)
+		m->kind = (char *)filter->kind;
+	if (filter->operation)
+		m->operation = (char *)filter->operation;
+	if (filter->outcome)
+		m->outcome = (char *)filter->outcome;
+	m->by_uid = filter->uid != NULL;
+	m->uid = filter->uid ? *filter->uid : 0;
+	m->session = filter->session;
+	m->port = filter->port;
+	if (!filter->peer)
+		return 0;
+	m->peer = peer;
+	return message_put_address(peer, filter->peer);
+}
+
+/* Set before the reply has come, because notices can be the packets right after it. */
+static bool set_watching(struct rdmabroker *session, bool watching)
+{
+	struct notices *notices = session->notices;
+	bool was;
+
+	wire_lock(&session->wire);
+	was = notices->watching;
+	notices->watching = watching;
+	wire_unlock(&session->wire);
+	return was;
+}
+
+int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter)
+{
+	Rdmabroker__Watch m = RDMABROKER__WATCH__INIT;
+	REQUEST(request, WATCH, watch, &m);
+	Rdmabroker__Address peer;
+	bool was;
+	int r = wire_check_process(&session->wire);
+
+	if (r == 0)
+		r = out_filter(&m, filter, &peer);
+	if (r < 0)
+		return r;
+	was = set_watching(session, true);
+	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
+	/* After a timeout the daemon may have accepted the request nevertheless. */
+	if (r < 0 && r != -ETIMEDOUT && !was)
+		set_watching(session, false);
+	return r;
+}
+
+/* A "lost" notice: no later notice has come that could report the loss. */
+static int make_lost(struct notices *notices)
+{
+	struct notice *notice = calloc(1, sizeof(*notice));
+	struct timespec now;
+
+	if (!notice)
+		return fail(ENOMEM, "get_notice: out of memory");
+	clock_gettime(CLOCK_REALTIME, &now);
+	notice->public.time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	notice->public.kind = "lost";
+	notice->public.n_lost = notices->n_lost;
+	notices->n_lost = 0;
+	TAILQ_INSERT_TAIL(&notices->list, notice, link);
+	notices->n++;
+	return 0;
+}
+
+static int await_notice(struct rdmabroker *session, int64_t deadline)
+{
+	struct notices *notices = session->notices;
+	bool looked = false;
+	int r;
+
+	if (!notices->watching)
+		return fail(EINVAL, "get_notice: watch comes first");
+	while (TAILQ_EMPTY(&notices->list)) {
+		if (notices->n_lost > 0)
+			return make_lost(notices);
+		r = wire_check(&session->wire);
+		if (r < 0)
+			return r;
+		/* Even with a timeout of 0 the socket is looked at once. */
+		if (pump_is_past(deadline, looked))
+			return fail(EAGAIN, "get_notice: none");
+		looked = pump_packet(&session->wire, deadline) == -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static struct notice *take(struct notices *notices)
+{
+	struct notice *notice = TAILQ_FIRST(&notices->list);
+
+	TAILQ_REMOVE(&notices->list, notice, link);
+	notices->n--;
+	if (notice->frame)
+		notices->n_bytes -= frame_get_size(notice->frame);
+	return notice;
+}
+
+int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
+			  int timeout_ms)
+{
+	int r = wire_check_process(&session->wire);
+
+	if (r < 0)
+		return r;
+	wire_lock(&session->wire);
+	r = await_notice(session, deadline_after(timeout_ms));
+	if (r == 0)
+		*ret = &take(session->notices)->public;
+	wire_unlock(&session->wire);
+	return r;
+}
+
+struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *public)
+{
+	/* The public struct is the first member. */
+	if (public)
+		notice_free((struct notice *)public);
+	return NULL;
+}

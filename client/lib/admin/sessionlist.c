@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pages.h"
+#include "client/lib/wire/sessionparts.h"
+#include "proto/address.h"
+
+/* For admins: list, kick and drain the sessions and ids of all users. */
+
+/* The public list points into the pages that brought it, which are freed with it. */
+struct list {
+	struct rdmabroker_list public;
+	Rdmabroker__Frame **pages;
+	size_t n_pages, n_sessions, n_ids;
+	struct rdmabroker_listed_session *sessions;
+	struct rdmabroker_listed_id *ids;
+};
+
+static void list_free(struct list *list)
+{
+	for (size_t i = 0; i < list->n_pages; i++)
+		frame_free(list->pages[i]);
+	free(list->pages);
+	free(list->sessions);
+	free(list->ids);
+	free(list);
+}
+
+/* Takes PAGE over, also on failure. */
+static int list_add(struct list *list, Rdmabroker__Frame *page)
+{
+	const Rdmabroker__ListResult *in = page->reply->list;
+	Rdmabroker__Frame **pages = pages_keep(list->pages, list->n_pages, page);
+
+	if (!pages)
+		return fail(ENOMEM, "get_list: out of memory");
+	list->pages = pages;
+	list->n_pages++;
+	list->n_sessions += in->n_sessions;
+	list->n_ids += in->n_ids;
+	return 0;
+}
+
+static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__ListedSession *in)
+{
+	*ret = (struct rdmabroker_listed_session){
+		.number = in->number,
+		.uid = in->uid,
+		.pid = (int)in->pid,
+		.unit = in->unit[0] ? in->unit : NULL,
+		.rule = in->rule[0] ? in->rule : NULL,
+		.age_ms = in->age_ms,
+		.n_ids = in->ids,
+		.n_leases = in->leases,
+	};
+}
+
+static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *in)
+{
+	*ret = (struct rdmabroker_listed_id){
+		.id = in->id,
+		.state = in->state,
+		.age_ms = in->age_ms,
+		.ps = (enum rdmabroker_port_space)in->port_space,
+		.qp_num = in->qp_num,
+		.tos = in->tos,
+		.rule = in->rule[0] ? in->rule : NULL,
+	};
+	if (!in->info)
+		return;
+	if (in->info->device[0])
+		ret->device = in->info->device;
+	address_unpack(&ret->local, in->info->local);
+	address_unpack(&ret->peer, in->info->peer);
+}
+
+/* An id's session precedes it, on the same page or an earlier one. False: the broker did not follow that. */
+static bool list_fill(struct list *list)
+{
+	struct rdmabroker_listed_session *session = list->sessions;
+	struct rdmabroker_listed_id *id = list->ids;
+
+	for (size_t i = 0; i < list->n_pages; i++) {
+		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+
+		for (size_t k = 0; k < in->n_sessions; k++)
+			in_session(session++, in->sessions[k]);
+	}
+	session = list->sessions;
+	for (size_t i = 0; i < list->n_pages; i++) {
+		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+
+		for (size_t k = 0; k < in->n_ids; k++) {
+			while (session < list->sessions + list->n_sessions &&
+			       session->number != in->ids[k]->session)
+				session++;
+			if (session == list->sessions + list->n_sessions)
+				return false;
+			in_id(id, in->ids[k]);
+			id++->session = session;
+		}
+	}
+	return true;
+}
+
+static int get_pages(struct rdmabroker *session, struct list *list)
+{
+	Rdmabroker__List m = RDMABROKER__LIST__INIT;
+	REQUEST(request, LIST, list, &m);
+	struct pages pages;
+	bool more, goes_on;
+	int r;
+
+	pages_init(&pages, &session->wire, "get_list");
+	do {
+		const Rdmabroker__ListResult *in;
+		Rdmabroker__Frame *page;
+
+		r = pages_get(&pages, &request, RDMABROKER__REPLY__RESULT_LIST, &page);
+		if (r < 0)
+			break;
+		in = page->reply->list;
+		more = in->more;
+		goes_on = in->n_sessions + in->n_ids > 0 &&
+			  pages_is_further(in->next_session, in->next_id, m.session, m.id);
+		m.session = in->next_session;
+		m.id = in->next_id;
+		r = list_add(list, page);
+		if (r == 0 && more && !goes_on)
+			r = pages_fail(&pages);
+	} while (r == 0 && more);
+	return r;
+}
+
+int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret)
+{
+	struct list *list = calloc(1, sizeof(*list));
+	int r;
+
+	if (!list)
+		return fail(ENOMEM, "get_list: out of memory");
+	r = get_pages(session, list);
+	if (r == 0) {
+		list->sessions = calloc(list->n_sessions + 1, sizeof(*list->sessions));
+		list->ids = calloc(list->n_ids + 1, sizeof(*list->ids));
+		if (!list->sessions || !list->ids)
+			r = fail(ENOMEM, "get_list: out of memory");
+		else if (!list_fill(list))
+			r = fail(EPROTO, "get_list: the broker lists an id of no session");
+	}
+	if (r < 0) {
+		list_free(list);
+		return r;
+	}
+	list->public = (struct rdmabroker_list){
+		.n_sessions = list->n_sessions,
+		.sessions = list->sessions,
+		.n_ids = list->n_ids,
+		.ids = list->ids,
+	};
+	*ret = &list->public;
+	return 0;
+}
+
+struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
+{
+	/* The public struct is the first member. */
+	if (public)
+		list_free((struct list *)public);
+	return NULL;
+}
+
+int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
+{
+	Rdmabroker__Kick m = RDMABROKER__KICK__INIT;
+	REQUEST(request, KICK, kick, &m);
+
+	m.session = number;
+	m.id = id;
+	return call_wait(&session->wire, "kick", &request, session->wire.call_timeout_ms, NULL);
+}
+
+int rdmabroker_drain(struct rdmabroker *session, int cancel)
+{
+	Rdmabroker__Drain m = RDMABROKER__DRAIN__INIT;
+	REQUEST(request, DRAIN, drain, &m);
+
+	m.cancel = cancel != 0;
+	return call_wait(&session->wire, "drain", &request, session->wire.call_timeout_ms, NULL);
+}

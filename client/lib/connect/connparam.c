@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "client/lib/connect/connparam.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/qpstate.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+
+static const struct rdmabroker_conn_param default_param = {
+	.responder_resources = 0xff,
+	.initiator_depth = 0xff,
+	.retry_count = 7,
+	.rnr_retry_count = 7,
+};
+
+static uint8_t at_most(int wanted, int max)
+{
+	return (uint8_t)(wanted < max ? wanted : max);
+}
+
+/*
+ * On accept 0xff stands for the lower of what the request offers and what the device supports. The library looks
+ * the device's limits up, not the broker, because the QP is in this process.
+ */
+int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	int max_resources, max_depth, r;
+
+	if (param->responder_resources != 0xff && param->initiator_depth != 0xff)
+		return 0;
+	r = qpstate_get_limits(id, &max_resources, &max_depth);
+	if (r < 0)
+		return r;
+	if (param->responder_resources == 0xff)
+		param->responder_resources =
+			at_most(id->request_responder_resources, max_resources);
+	if (param->initiator_depth == 0xff)
+		param->initiator_depth = at_most(id->request_initiator_depth, max_depth);
+	return 0;
+}
+
+/* Called before the QP is changed, so that a call that fails leaves it as it was. */
+static int check_limits(struct rdmabroker_id *id, const char *name,
+			const struct rdmabroker_conn_param *param)
+{
+	int max_resources, max_depth, r;
+
+	/* For a QP that the library does not know the broker checks the device's limits. */
+	if (!id->qp || idstate_is_datagram(id))
+		return 0;
+	r = qpstate_get_limits(id, &max_resources, &max_depth);
+	if (r < 0)
+		return r;
+	if (param->responder_resources != 0xff && param->responder_resources > max_resources)
+		return fail(EINVAL, "%s: %u responder resources, the device can have %d", name,
+			    param->responder_resources, max_resources);
+	if (param->initiator_depth != 0xff && param->initiator_depth > max_depth)
+		return fail(EINVAL, "%s: an initiator depth of %u, the device can have %d", name,
+			    param->initiator_depth, max_depth);
+	return 0;
+}
+
+static uint8_t capped(uint8_t wanted, int cap)
+{
+	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
+}
+
+/* The broker applies these caps too, but the QP has to be moved with the same values before. */
+static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	int max_resources = 0xff, max_depth = 0xff, r;
+	bool all = param->responder_resources == 0xff || param->initiator_depth == 0xff;
+
+	param->retry_count = capped(param->retry_count, id->caps.retry_count);
+	param->rnr_retry_count = capped(param->rnr_retry_count, id->caps.rnr_retry_count);
+	if (id->caps.responder_resources < 0 && id->caps.initiator_depth < 0)
+		return 0;
+	/* 0xff stands for the device's maximum, which may be lower than the cap. */
+	if (all && id->qp && !idstate_is_datagram(id)) {
+		r = qpstate_get_limits(id, &max_resources, &max_depth);
+		if (r < 0)
+			return r;
+	}
+	if (id->caps.responder_resources < max_resources)
+		param->responder_resources =
+			capped(param->responder_resources, id->caps.responder_resources);
+	if (id->caps.initiator_depth < max_depth)
+		param->initiator_depth = capped(param->initiator_depth, id->caps.initiator_depth);
+	return 0;
+}
+
+int connparam_prepare(struct rdmabroker_id *id, const char *name,
+		      const struct rdmabroker_conn_param *param, size_t max_data,
+		      size_t max_lookup_data, struct rdmabroker_conn_param *ret)
+{
+	int r = wire_check_process(&id->session->wire);
+
+	/* Before the QP is changed: in a child it belongs to the parent. */
+	if (r < 0)
+		return r;
+	if (idstate_is_datagram(id))
+		max_data = max_lookup_data;
+	if (!param && !id->qp && !idstate_is_datagram(id))
+		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
+	*ret = param ? *param : default_param;
+	if (ret->private_data && ret->private_data_len > max_data)
+		return fail(E2BIG, "%s: %u bytes of private data are more than %zu", name,
+			    ret->private_data_len, max_data);
+	if (id->qp) {
+		ret->qp_num = id->qp->qp_num;
+		ret->srq = id->qp->srq != NULL;
+	}
+	/* Like the kernel: the CM messages have three bits for each. */
+	ret->retry_count = at_most(ret->retry_count, 7);
+	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
+	r = apply_caps(id, ret);
+	return r < 0 ? r : check_limits(id, name, ret);
+}
+
+int connparam_connect_message(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			      struct connect_message *ret)
+{
+	struct rdmabroker_conn_param p;
+	int r = connparam_prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX,
+				  RDMABROKER_LOOKUP_DATA_MAX, &p);
+
+	if (r == 0 && id->qp && !idstate_is_datagram(id))
+		r = qpstate_query_ece(id, &id->local_ece);
+	if (r < 0)
+		return r;
+	rdmabroker__connect__init(&ret->connect);
+	message_put_conn_param(&ret->param, &p);
+	ret->connect.id = id->handle;
+	ret->connect.param = &ret->param;
+	ret->connect.local_ece = message_put_ece(&ret->ece, &id->local_ece);
+	return 0;
+}

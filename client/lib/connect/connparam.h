@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Connection parameters, within the limits of the device, the peer and the policy. */
+
+#include "client/rdmabroker.h"
+#include "proto/rdmabroker.pb-c.h"
+
+/*
+ * PARAM as it can be sent; NULL: the defaults. NAME is the program's call. MAX_DATA: of the private data in bytes, and
+ * MAX_LOOKUP_DATA for an id for datagrams.
+ */
+int connparam_prepare(struct rdmabroker_id *id, const char *name,
+		      const struct rdmabroker_conn_param *param, size_t max_data,
+		      size_t max_lookup_data, struct rdmabroker_conn_param *ret);
+/* PARAM, of an accept, within what the connection request offers. */
+int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param);
+
+/* The message of connect, with the parts that it points to. */
+struct connect_message {
+	Rdmabroker__Connect connect;
+	Rdmabroker__ConnParam param;
+	Rdmabroker__Ece ece;
+};
+int connparam_connect_message(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			      struct connect_message *ret);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <unistd.h>
+
+#include "client/lib/event/digest.h"
+#include "client/lib/event/lifetime.h"
+#include "client/lib/event/queue.h"
+#include "client/lib/id/idcall.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/idtable.h"
+#include "client/lib/id/opendevice.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pump.h"
+#include "client/lib/wire/sessionparts.h"
+
+/* Ids that change sessions: a descriptor stands for an id, and the session that presents it gets the id. */
+
+static int export_id(struct rdmabroker_id *id, int *ret_fd)
+{
+	Rdmabroker__ExportId m = RDMABROKER__EXPORT_ID__INIT;
+	REQUEST(request, EXPORT_ID, export_id, &m);
+	int fd = -1, r;
+	struct call like = { .name = "export_id", .ret_fd = &fd };
+
+	m.id = id->handle;
+	r = idcall_wait_like(id, &like, &request, id->session->wire.call_timeout_ms, NULL);
+	if (r == 0 && fd < 0)
+		return fail(EPROTO, "export_id: the broker sent no descriptor");
+	if (r < 0 && fd >= 0)
+		close(fd);
+	if (r == 0)
+		*ret_fd = fd;
+	return r;
+}
+
+int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
+{
+	/* The importer may be another process, which cannot use the QP. */
+	if (id->qp)
+		return fail(EINVAL, "export_id: the id has a QP");
+	return export_id(id, ret_fd);
+}
+
+/* The CONNECT_REQUEST event of an imported connection request. */
+static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
+					     const Rdmabroker__ImportIdResult *in)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	struct raw_event raw = {
+		.frame = &frame,
+		.id = id,
+		.type = RDMABROKER_EVENT_CONNECT_REQUEST,
+	};
+
+	event.info = in->info;
+	event.conn = in->conn;
+	event.init = in->init;
+	event.rtr = in->rtr;
+	event.rts = in->rts;
+	event.remote_ece = in->remote_ece;
+	event.caps = in->caps;
+	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
+	frame.event = &event;
+	return digest_event(&raw);
+}
+
+int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
+{
+	Rdmabroker__ImportId m = RDMABROKER__IMPORT_ID__INIT;
+	REQUEST(request, IMPORT_ID, import_id, &m);
+	struct call like = {
+		.name = "import_id",
+		.send_fd = &fd,
+		.imports = true,
+		.no_import = -EPROTO,
+	};
+	struct rdmabroker_id *id;
+	Rdmabroker__Frame *frame;
+	int r;
+
+	if (fd < 0)
+		return fail(EBADF, "import_id: there is no descriptor");
+	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
+	if (r < 0)
+		return r;
+	id = like.imported;
+	if (!id) {
+		frame_free(frame);
+		return fail(-like.no_import, "import_id: %s",
+			    like.no_import == -ENOMEM ?
+				    "out of memory" :
+				    "the broker's answer has no id that can be");
+	}
+	if (frame->reply->import_id->info)
+		idstate_set_info(id, frame->reply->import_id->info);
+	if (frame->reply->import_id->request) {
+		id->request = make_request(id, frame->reply->import_id);
+		if (!id->request)
+			r = fail(ENOMEM, "import_id: out of memory");
+		else
+			id->request_responder_resources = id->request->conn.responder_resources,
+			id->request_initiator_depth = id->request->conn.initiator_depth;
+	}
+	frame_free(frame);
+	if (r < 0)
+		rdmabroker_destroy_id(id);
+	else
+		*ret = id;
+	return r;
+}
+
+/*
+ * ID replaces MOVED, its just imported copy, in MOVED's session, and keeps its events. Returns the number that
+ * ID had in its old session; the caller has to destroy it in the broker.
+ */
+static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
+{
+	struct raw_events events = TAILQ_HEAD_INITIALIZER(events);
+	struct rdmabroker *session = id->session;
+	uint32_t handle = id->handle;
+	struct raw_event *raw;
+
+	wire_lock(&session->wire);
+	while (id->n_digesting > 0)
+		wire_wait(&session->wire);
+	/* Events that are still in the socket have to move too. */
+	pump_drain(&session->wire);
+	queue_collect(session->queue, id, &events);
+	idtable_set_dying(session->ids, handle);
+	wire_unlock(&session->wire);
+
+	session = moved->session;
+	wire_lock(&session->wire);
+	queue_collect(session->queue, moved, &events);
+	idtable_replace(session->ids, moved->handle, id);
+	id->session = session;
+	id->handle = moved->handle;
+	moved->handle = 0;
+	while ((raw = TAILQ_FIRST(&events))) {
+		TAILQ_REMOVE(&events, raw, link);
+		raw->id = id;
+		queue_add(session->queue, raw);
+	}
+	wire_unlock(&session->wire);
+	return handle;
+}
+
+/* The program's struct, with its QP, is kept; only the broker's id changes sessions. */
+int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
+{
+	struct rdmabroker *from = id->session;
+	struct rdmabroker_id *moved;
+	int fd, r;
+
+	r = export_id(id, &fd);
+	if (r < 0)
+		return r;
+	r = rdmabroker_import_id(session, fd, &moved);
+	close(fd);
+	if (r < 0)
+		return r;
+	lifetime_give_up_handle(from, adopt(id, moved));
+	lifetime_end_orphans(from);
+	if (id->device)
+		opendevice_move(id->device, from, session);
+	lifetime_free(moved);
+	return 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "client/lib/connect/connparam.h"
+#include "client/lib/connect/handshake.h"
+#include "client/lib/id/idcall.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/qpstate.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+
+/* The QP is moved to RTS before the accept, because the peer may send as soon as it has the answer. */
+static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+{
+	int r = connparam_fit_to_request(id, param);
+
+	if (r == 0 && id->remote_ece.vendor_id)
+		r = qpstate_set_ece(id, &id->remote_ece);
+	if (r == 0)
+		r = qpstate_to_rts(id, param->responder_resources, param->initiator_depth);
+	if (r == 0 && id->remote_ece.vendor_id)
+		r = qpstate_query_ece(id, &id->local_ece);
+	return r;
+}
+
+int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+		     struct call *call, int timeout_ms)
+{
+	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
+	REQUEST(request, ACCEPT, accept, &m);
+	struct rdmabroker_conn_param p;
+	Rdmabroker__ConnParam out;
+	Rdmabroker__Ece ece;
+	int r = connparam_prepare(id, "accept", param, RDMABROKER_ACCEPT_DATA_MAX,
+				  RDMABROKER_LOOKUP_ANSWER_DATA_MAX, &p);
+
+	if (r == 0 && id->qp && !idstate_is_datagram(id))
+		r = ready_to_accept(id, &p);
+	if (r < 0)
+		return r;
+	message_put_conn_param(&out, &p);
+	m.id = id->handle;
+	m.param = &out;
+	m.local_ece = message_put_ece(&ece, &id->local_ece);
+	if (!call)
+		r = idcall_do(id, "accept", &request, true, NULL);
+	else if (idstate_is_datagram(id))
+		r = idcall_wait(id, "accept", &request, timeout_ms, NULL);
+	else
+		r = idcall_begin(id, call, "accept", &request, timeout_ms);
+	if (r < 0 && !idstate_is_datagram(id))
+		qpstate_to_error(id);
+	return r;
+}
+
+int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
+{
+	return handshake_accept(id, param, NULL, 0);
+}
+
+int rdmabroker_establish(struct rdmabroker_id *id)
+{
+	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
+	REQUEST(request, ESTABLISH, establish, &m);
+
+	if (id->qp)
+		return fail(EINVAL, "establish: the library does this for a QP that it knows");
+	m.id = id->handle;
+	return idcall_do(id, "establish", &request, false, NULL);
+}
+
+int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
+{
+	Rdmabroker__Notify m = RDMABROKER__NOTIFY__INIT;
+	REQUEST(request, NOTIFY, notify, &m);
+
+	m.id = id->handle;
+	m.event = event;
+	return idcall_do(id, "notify", &request, false, NULL);
+}
+
+static int reject(struct rdmabroker_id *id, const char *name, const void *data, uint8_t len,
+		  bool ece)
+{
+	unsigned max = idstate_is_datagram(id) ? RDMABROKER_LOOKUP_ANSWER_DATA_MAX :
+						 RDMABROKER_REJECT_DATA_MAX;
+	Rdmabroker__Reject m = RDMABROKER__REJECT__INIT;
+	REQUEST(request, REJECT, reject, &m);
+
+	if (data && len > max)
+		return fail(E2BIG, "%s: %u bytes of private data are more than %u", name, len, max);
+	m.id = id->handle;
+	m.private_data.len = data ? len : 0;
+	m.private_data.data = (uint8_t *)data;
+	m.ece = ece;
+	return idcall_do(id, name, &request, false, NULL);
+}
+
+int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
+{
+	return reject(id, "reject", data, len, /* ece= */ false);
+}
+
+int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len)
+{
+	return reject(id, "reject_ece", data, len, /* ece= */ true);
+}
+
+int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret)
+{
+	if (id->qp)
+		return fail(EINVAL, "get_remote_ece: for a QP that the library knows it is the "
+				    "library's affair");
+	*ret = id->remote_ece;
+	return 0;
+}
+
+int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
+{
+	if (id->qp)
+		return fail(EINVAL,
+			    "set_local_ece: of a QP that the library knows it asks the device");
+	if (!ece->vendor_id || ece->comp_mask)
+		return fail(EINVAL, "set_local_ece: no vendor id, or unknown fields");
+	id->local_ece = *ece;
+	return 0;
+}
+
+bool handshake_has_ended(struct rdmabroker_id *id)
+{
+	bool ret;
+
+	wire_lock(&id->session->wire);
+	ret = id->disconnected;
+	wire_unlock(&id->session->wire);
+	return ret;
+}
+
+int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms)
+{
+	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
+	REQUEST(request, DISCONNECT, disconnect, &m);
+	int r = wire_check_process(&id->session->wire);
+
+	if (r < 0)
+		return r;
+	if (!idstate_is_datagram(id))
+		qpstate_to_error(id);
+	if (handshake_has_ended(id))
+		return 1;
+	m.id = id->handle;
+	return call ? idcall_begin(id, call, "disconnect", &request, timeout_ms) :
+		      idcall_do(id, "disconnect", &request, true, NULL);
+}
+
+int rdmabroker_disconnect(struct rdmabroker_id *id)
+{
+	int r = handshake_disconnect(id, NULL, 0);
+
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "client/lib/connect/retry.h"
+#include "client/lib/event/lifetime.h"
+#include "client/lib/event/rejected.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/opendevice.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+
+#define STALE_TRIES 5
+#define STALE_PAUSE_MS 10
+/* 12 days: with the jitter added it still fits an int. */
+#define RETRY_AFTER_MAX_MS (INT_MAX / 2)
+
+unsigned retry_get_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
+{
+	return (stale_tries < STALE_TRIES ? RETRY_STALE : 0) |
+	       (id->session->flags & RDMABROKER_RETRY_BUSY ? RETRY_BUSY : 0);
+}
+
+/* Adds a random delay, so that clients that were rejected at the same time do not retry at the same time. */
+static int with_jitter(unsigned ms)
+{
+	if (ms > RETRY_AFTER_MAX_MS)
+		ms = RETRY_AFTER_MAX_MS;
+	return (int)(ms + 1 + arc4random_uniform(ms / 4 + 2));
+}
+
+int retry_get_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries)
+{
+	struct rdmabroker_failure failure;
+
+	if (r == -EBUSY && id->retries & RETRY_BUSY) {
+		rdmabroker_get_failure(id->session, &failure);
+		return with_jitter(failure.retry_after_ms);
+	}
+	if (r != -ECONNREFUSED || !id->reject || !rejected_is_retried(id, id->reject))
+		return -1;
+	if (rejected_is_busy(id->reject))
+		return with_jitter(id->reject->retry_after_ms);
+	++*stale_tries;
+	return STALE_PAUSE_MS;
+}
+
+/*
+ * The kernel's id cannot be used again after its connection request was rejected. A retry needs a new one, with the
+ * same options and addresses; the program's id and its QP are kept.
+ */
+
+static int set_options(struct rdmabroker_id *id)
+{
+	int r = 0;
+
+	for (int i = 0; i < 4 && r == 0; i++)
+		if (id->options[i] >= 0)
+			r = rdmabroker_set_option(id, (enum rdmabroker_option)i, id->options[i]);
+	return r;
+}
+
+int retry_start_over(struct rdmabroker_id *id, int r)
+{
+	int again;
+
+	rdmabroker_destroy_qp(id);
+	lifetime_give_up(id, 0);
+	if (id->device)
+		opendevice_put(id->session, id->device);
+	id->device = NULL;
+	id->device_name[0] = 0;
+	id->local.ss_family = id->peer.ss_family = AF_UNSPEC;
+	id->init.mask = id->rtr.mask = id->rts.mask = 0;
+	id->bound = false;
+	message_get_caps(&id->caps, NULL);
+	id->local_ece = id->remote_ece = (struct ibv_ece){ 0 };
+	again = lifetime_create(id);
+	if (again == 0)
+		again = set_options(id);
+	return again < 0 ? again : r;
+}
+
+int retry_renew_id(struct rdmabroker_id *id, int64_t deadline)
+{
+	struct sockaddr_storage local = id->local, peer = id->peer, src = id->src;
+	int r;
+
+	lifetime_give_up(id, 0);
+	r = lifetime_create(id);
+	if (r == 0)
+		r = set_options(id);
+	if (r == 0 && id->bound)
+		r = rdmabroker_bind_addr(id, (struct sockaddr *)&local);
+	if (r == 0)
+		r = rdmabroker_resolve_wait(
+			id, src.ss_family && !id->bound ? (struct sockaddr *)&src : NULL,
+			(struct sockaddr *)&peer, deadline_timeout_ms(deadline));
+	return r;
+}

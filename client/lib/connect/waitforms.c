@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "client/lib/connect/await.h"
+#include "client/lib/connect/handshake.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/multicast.h"
+#include "client/lib/id/prepare.h"
+#include "client/lib/id/qpstate.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/sessionparts.h"
+
+/* The forms of calls that wait for the outcome. connect.c has those of connect. */
+
+int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+				 const struct sockaddr *dst, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = prepare_resolve_addr(id, src, dst, timeout_ms, /* route= */ false, &call);
+
+	return r < 0 ? r : await_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
+}
+
+int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = prepare_resolve_addr(id, src, dst, timeout_ms, /* route= */ true, &call);
+
+	if (r == 0)
+		r = await_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
+	if (r == 0)
+		r = await_outcome(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
+	return r;
+}
+
+int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = prepare_resolve_route(id, timeout_ms, &call);
+
+	return r < 0 ? r :
+		       await_outcome(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
+}
+
+int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			   int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = handshake_accept(id, param, &call, timeout_ms);
+
+	if (r < 0 || idstate_is_datagram(id))
+		return r;
+	r = await_outcome(id, &call, BIT(ESTABLISHED),
+			  BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(DISCONNECTED),
+			  deadline);
+	if (call.refused)
+		qpstate_to_error(id);
+	return r;
+}
+
+int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = handshake_disconnect(id, &call, timeout_ms);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return await_outcome(id, &call, BIT(DISCONNECTED), 0, deadline);
+}
+
+/* Sends nothing. Every event that means the end of the connection ends the wait. */
+int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
+{
+	struct call call = { .name = "wait_disconnected" };
+	int r = wire_check_process(&id->session->wire);
+
+	if (r < 0)
+		return r;
+	if (idstate_is_datagram(id))
+		return fail(EINVAL, "wait_disconnected: an id for datagrams has no connection");
+	if (handshake_has_ended(id))
+		return 0;
+	return await_outcome(id, &call, BIT(DISCONNECTED),
+			     BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE),
+			     deadline_after(timeout_ms));
+}
+
+int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)
+{
+	struct rdmabroker_event *event;
+	int r = take_event(listen->session, listen, BIT(CONNECT_REQUEST) | BIT(DEVICE_REMOVAL),
+			   deadline_after(timeout_ms), NULL, &event);
+
+	if (r == -EAGAIN)
+		return fail(ETIMEDOUT, "get_request: none in time");
+	if (r < 0)
+		return r;
+	if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL) {
+		rdmabroker_free_event(event);
+		return fail(ENODEV, "get_request: the device was removed");
+	}
+	*ret = event->id;
+	(*ret)->request = event;
+	return 0;
+}
+
+const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id)
+{
+	return id->request;
+}
+
+int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockaddr *addr,
+				   unsigned join_flags, struct rdmabroker_ud_param *ret,
+				   int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_event *event;
+	int r = multicast_join(id, addr, join_flags, NULL, /* wait= */ true, timeout_ms);
+
+	if (r < 0)
+		return r;
+	r = take_event(id->session, id,
+		       BIT(MULTICAST_JOIN) | BIT(MULTICAST_ERROR) | BIT(DEVICE_REMOVAL), deadline,
+		       NULL, &event);
+	if (r == -EAGAIN)
+		return fail(ETIMEDOUT, "join_multicast: no outcome in time");
+	if (r < 0)
+		return r;
+	if (event->type == RDMABROKER_EVENT_MULTICAST_JOIN)
+		*ret = event->ud;
+	else
+		r = fail(event->status < 0 ? -event->status : ENODEV, "join_multicast: %s",
+			 event->text ?: "it failed");
+	rdmabroker_free_event(event);
+	return r;
+}

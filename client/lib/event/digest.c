@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/event/digest.h"
+#include "client/lib/event/eventbuf.h"
+#include "client/lib/event/rejected.h"
+#include "client/lib/id/idcall.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/multicast.h"
+#include "client/lib/id/qpstate.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+
+static void fill_conn(struct eventbuf *event, const Rdmabroker__ConnParam *conn)
+{
+	struct rdmabroker_conn_param *p = &event->public.conn;
+	size_t n;
+
+	if (!conn)
+		return;
+	n = conn->private_data.len < sizeof(event->private_data) ? conn->private_data.len :
+								   sizeof(event->private_data) - 1;
+	if (n > 255)
+		n = 255;
+	if (n > 0) {
+		memcpy(event->private_data, conn->private_data.data, n);
+		p->private_data = event->private_data;
+	}
+	p->private_data_len = (uint8_t)n;
+	p->responder_resources = (uint8_t)conn->responder_resources;
+	p->initiator_depth = (uint8_t)conn->initiator_depth;
+	p->flow_control = (uint8_t)conn->flow_control;
+	p->retry_count = (uint8_t)conn->retry_count;
+	p->rnr_retry_count = (uint8_t)conn->rnr_retry_count;
+	p->srq = (uint8_t)conn->srq;
+	p->qp_num = conn->qp_num;
+}
+
+static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
+{
+	if (in->info) {
+		idstate_set_info(id, in->info);
+		message_get_caps(&id->caps, in->caps);
+	}
+	if (in->init)
+		message_get_qp_attr(&id->init, in->init);
+	if (in->rtr)
+		message_get_qp_attr(&id->rtr, in->rtr);
+	if (in->rts)
+		message_get_qp_attr(&id->rts, in->rts);
+	if (in->remote_ece) {
+		id->remote_ece.vendor_id = in->remote_ece->vendor_id;
+		id->remote_ece.options = in->remote_ece->options;
+	}
+}
+
+/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
+static int agree_on_ece(struct rdmabroker_id *id)
+{
+	struct ibv_ece ece = id->remote_ece;
+
+	if (!id->local_ece.vendor_id)
+		return 0;
+	if (ece.vendor_id && ece.vendor_id != id->local_ece.vendor_id)
+		return fail(EINVAL, "the peer's ECE options are another vendor's");
+	ece.vendor_id = id->local_ece.vendor_id;
+	return qpstate_set_ece(id, &ece);
+}
+
+/* Does not wait; a failure is reported as CONNECT_ERROR. */
+static int establish(struct rdmabroker_id *id)
+{
+	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
+	REQUEST(request, ESTABLISH, establish, &m);
+	struct call like = {
+		.name = "establish",
+		.quiet = true,
+		.failure_type = RDMABROKER_EVENT_CONNECT_ERROR,
+	};
+
+	m.id = id->handle;
+	return idcall_post(id, &like, &request, id->session->wire.call_timeout_ms);
+}
+
+/* The peer accepted: move a QP that the library knows, and confirm the connection. */
+static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
+{
+	struct rdmabroker_failure failure;
+	int r;
+
+	if (!id->qp)
+		return;
+	r = agree_on_ece(id);
+	if (r == 0)
+		r = qpstate_to_rts(id, -1, -1);
+	if (r == 0)
+		r = establish(id);
+	if (r == 0) {
+		event->public.type = RDMABROKER_EVENT_ESTABLISHED;
+		return;
+	}
+	qpstate_to_error(id);
+	rdmabroker_get_failure(id->session, &failure);
+	event->public.type = RDMABROKER_EVENT_CONNECT_ERROR;
+	event->public.status = r;
+	eventbuf_set_text(event, failure.text);
+}
+
+struct rdmabroker_event *digest_event(struct raw_event *raw)
+{
+	struct eventbuf *event = calloc(1, sizeof(*event));
+	struct rdmabroker_event *e;
+	int r;
+
+	if (!event)
+		return NULL;
+	e = &event->public;
+	e->type = raw->type;
+	e->id = raw->id;
+	if (!raw->frame) {
+		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
+		e->status = raw->status;
+		eventbuf_set_text(event, raw->text);
+		return e;
+	}
+
+	e->status = raw->frame->event->status;
+	fill_conn(event, raw->frame->event->conn);
+	if (raw->frame->event->failure) {
+		eventbuf_set_text(event, raw->frame->event->failure->text);
+		e->retry_after_ms = raw->frame->event->failure->retry_after_ms;
+	}
+	if (raw->request) {
+		raw->request->context = raw->id->context;
+		raw->request->ps = raw->id->ps;
+		raw->request->request_responder_resources = e->conn.responder_resources;
+		raw->request->request_initiator_depth = e->conn.initiator_depth;
+		e->id = raw->request;
+		e->listen_id = raw->id;
+	}
+	learn(e->id, raw->frame->event);
+	e->remote_ece = e->id->remote_ece;
+	if (raw->frame->event->ud) {
+		message_get_ah_attr(&e->ud.ah_attr, raw->frame->event->ud->ah);
+		e->ud.qp_num = raw->frame->event->ud->qp_num;
+		e->ud.qkey = raw->frame->event->ud->qkey;
+	}
+
+	switch (e->type) {
+	case RDMABROKER_EVENT_CONNECT_RESPONSE:
+		complete_connect(e->id, event);
+		break;
+	case RDMABROKER_EVENT_REJECTED:
+		rejected_explain(event);
+		if (!rejected_is_retried(e->id, e))
+			qpstate_to_error(e->id);
+		break;
+	case RDMABROKER_EVENT_DISCONNECTED:
+		wire_lock(&e->id->session->wire);
+		e->id->disconnected = true;
+		wire_unlock(&e->id->session->wire);
+		break;
+	case RDMABROKER_EVENT_UNREACHABLE:
+		if (idstate_is_datagram(e->id))
+			rejected_explain_lookup(event);
+		break;
+	case RDMABROKER_EVENT_MULTICAST_JOIN:
+	case RDMABROKER_EVENT_MULTICAST_ERROR:
+		r = multicast_on_event(e->id, raw->frame->event, e);
+		if (r == 0)
+			break;
+		e->type = RDMABROKER_EVENT_MULTICAST_ERROR;
+		e->status = -r;
+		eventbuf_set_text(event, "the QP could not be attached to the group");
+		break;
+	default:
+		break;
+	}
+	return e;
+}

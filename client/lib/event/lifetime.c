@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/event/lifetime.h"
+#include "client/lib/event/queue.h"
+#include "client/lib/id/idcall.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/idtable.h"
+#include "client/lib/id/multicast.h"
+#include "client/lib/id/opendevice.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/pump.h"
+#include "client/lib/wire/sessionparts.h"
+
+/* Any request would do here: its reply implies that all earlier requests were processed. */
+static int ask_for_an_answer(struct rdmabroker *session, bool wait)
+{
+	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	struct call like = { .name = "list_devices", .silent = true, .answered = true };
+
+	return call_post(&session->wire, &like, &request, wait ? session->wire.call_timeout_ms : 0);
+}
+
+/* If all numbers are in use, some perhaps by ids just destroyed, a reply from the broker frees the latter. */
+static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
+{
+	bool wait = !(session->flags & RDMABROKER_NONBLOCK), is_full;
+	int64_t deadline = deadline_after(wait ? session->wire.call_timeout_ms : 0);
+	int r = wire_check_process(&session->wire);
+
+	if (r < 0)
+		return r;
+	wire_lock(&session->wire);
+	r = idtable_add(session->ids, id, &id->handle);
+	is_full = r == -EDQUOT && idtable_has_dying(session->ids);
+	wire_unlock(&session->wire);
+	if (!is_full)
+		return r;
+	r = ask_for_an_answer(session, wait);
+	if (r < 0)
+		return r;
+	wire_lock(&session->wire);
+	do
+		r = idtable_add(session->ids, id, &id->handle);
+	while (r == -EDQUOT && idtable_has_dying(session->ids) &&
+	       pump_packet(&session->wire, deadline) == 0 &&
+	       !pump_is_past(deadline, /* looked= */ false));
+	wire_unlock(&session->wire);
+	return r;
+}
+
+/* Drop the events of ID that were not taken, and destroy the requests among them. Lock held, released meanwhile. */
+static void forget_events(struct rdmabroker_id *id)
+{
+	struct rdmabroker *session = id->session;
+	struct rdmabroker_id *request;
+
+	while (id->n_digesting > 0)
+		wire_wait(&session->wire);
+	while ((request = queue_forget(session->queue, id))) {
+		wire_unlock(&session->wire);
+		rdmabroker_destroy_id(request);
+		wire_lock(&session->wire);
+	}
+	pending_silence_handle(&session->wire, id->handle);
+}
+
+static bool is_port_space(enum rdmabroker_port_space ps)
+{
+	switch (ps) {
+	case RDMABROKER_PS_IPOIB:
+	case RDMABROKER_PS_TCP:
+	case RDMABROKER_PS_UDP:
+	case RDMABROKER_PS_IB:
+		return true;
+	}
+	return false;
+}
+
+/* For RDMABROKER_NONBLOCK: a DONE event brings the outcome, so the broker creates the id at once. */
+static int create_now(struct rdmabroker_id *id)
+{
+	struct rdmabroker *session = id->session;
+	Rdmabroker__CreateId m = RDMABROKER__CREATE_ID__INIT;
+	REQUEST(request, CREATE_ID, create_id, &m);
+	int r;
+
+	m.port_space = id->ps;
+	m.id = id->handle;
+	r = idcall_do(id, "create_id", &request, /* quiet= */ false, NULL);
+	if (r < 0) {
+		wire_lock(&session->wire);
+		forget_events(id);
+		idtable_free(session->ids, id->handle);
+		wire_unlock(&session->wire);
+		id->handle = 0;
+	}
+	return r;
+}
+
+int lifetime_create(struct rdmabroker_id *id)
+{
+	struct rdmabroker *session = id->session;
+	int r;
+
+	if (!is_port_space(id->ps))
+		return fail(EINVAL, "create_id: there is no port space 0x%x", id->ps);
+	id->handle = 0;
+	id->disconnected = false;
+	r = choose_handle(session, id);
+	if (r == -EDQUOT)
+		return fail(EDQUOT, "create_id: the session has %u ids, the limit",
+			    session->ids->max);
+	if (r < 0)
+		return fail(-r, "create_id: %s", strerror(-r));
+
+	id->is_new = true;
+	return 0;
+}
+
+int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
+			 enum rdmabroker_port_space ps)
+{
+	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return fail(ENOMEM, "create_id: out of memory");
+	id->session = session;
+	id->context = context;
+	id->ps = ps;
+	message_get_caps(&id->caps, NULL);
+	memset(id->options, -1, sizeof(id->options));
+	r = lifetime_create(id);
+	if (r == 0 && session->flags & RDMABROKER_NONBLOCK) {
+		id->is_new = false;
+		r = create_now(id);
+	}
+	if (r < 0)
+		free(id);
+	else
+		*ret = id;
+	return r;
+}
+
+void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
+{
+	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
+	REQUEST(request, DESTROY_ID, destroy_id, &m);
+	struct call like = {
+		.name = "destroy_id",
+		.handle = handle,
+		.silent = true,
+		.destroys = true,
+	};
+
+	m.id = handle;
+	/* If it cannot be sent the session is given up, which ends the id too. */
+	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
+		wire_lose(&session->wire, -ETIMEDOUT);
+}
+
+void lifetime_end_orphans(struct rdmabroker *session)
+{
+	struct raw_event *raw;
+
+	wire_lock(&session->wire);
+	while ((raw = queue_take_orphan(session->queue))) {
+		wire_unlock(&session->wire);
+		rdmabroker_destroy_id(raw->request);
+		queue_free_event(raw);
+		wire_lock(&session->wire);
+	}
+	wire_unlock(&session->wire);
+}
+
+int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
+{
+	struct rdmabroker *session = id->session;
+	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
+	REQUEST(request, DESTROY_ID, destroy_id, &m);
+	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
+	bool is_new;
+	int r;
+
+	if (id->handle == 0)
+		return 0;
+	wire_lock(&session->wire);
+	/* Reject connection requests that are still in the socket now, not when a thread reads them later. */
+	if (id->listening)
+		pump_drain(&session->wire);
+	forget_events(id);
+	is_new = id->is_new;
+	if (is_new)
+		idtable_free(session->ids, id->handle);
+	else
+		idtable_set_dying(session->ids, id->handle);
+	wire_unlock(&session->wire);
+	if (is_new) {
+		id->handle = 0;
+		id->is_new = false;
+		return 0;
+	}
+	m.id = like.handle = id->handle;
+	id->handle = 0;
+	/* Wait for the answer: otherwise connection requests that come before it would not be rejected. */
+	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
+		timeout_ms = session->wire.call_timeout_ms;
+	if (timeout_ms == 0) {
+		lifetime_give_up_handle(session, m.id);
+		return 0;
+	}
+	r = call_wait_like(&session->wire, &like, &request, timeout_ms, NULL);
+	lifetime_end_orphans(session);
+	return r;
+}
+
+void lifetime_free(struct rdmabroker_id *id)
+{
+	multicast_free_all(id);
+	/* In a child the QP belongs to the parent. */
+	if (wire_check_process(&id->session->wire) == 0)
+		rdmabroker_destroy_qp(id);
+	if (id->device)
+		opendevice_put(id->session, id->device);
+	rdmabroker_free_event(id->reject);
+	rdmabroker_free_event(id->response);
+	rdmabroker_free_event(id->request);
+	free(id);
+}
+
+void lifetime_free_all(struct rdmabroker *session)
+{
+	struct rdmabroker_id *id;
+	uint32_t pos = 0;
+
+	while ((id = idtable_next(session->ids, &pos)))
+		lifetime_free(id);
+}
+
+static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
+{
+	int r;
+
+	if (!id)
+		return 0;
+	/* In a child the id belongs to the parent; the child's copy of its memory is left alone too. */
+	r = wire_check_process(&id->session->wire);
+	if (r < 0)
+		return r;
+	r = lifetime_give_up(id, timeout_ms);
+	lifetime_free(id);
+	return r;
+}
+
+struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id)
+{
+	destroy_id(id, 0);
+	return NULL;
+}
+
+int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	return destroy_id(id, timeout_ms > 0 ? timeout_ms : 1);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The creation and the end of ids: with an id the events that wait for it end, and the connection requests among them. */
+
+#include <stdint.h>
+
+struct rdmabroker;
+struct rdmabroker_id;
+
+/* Choose a number for ID, which has none. The broker creates the id with the next request about it. */
+int lifetime_create(struct rdmabroker_id *id);
+/* Destroy the broker's id and free its number, but keep ours. TIMEOUT_MS 0: do not wait for the broker's answer. */
+int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms);
+/* The same for a number that no id of ours has any more. Does not wait for the answer. */
+void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle);
+/* Sends nothing to the broker about the id. */
+void lifetime_free(struct rdmabroker_id *id);
+/* All ids of a session that is closed. */
+void lifetime_free_all(struct rdmabroker *session);
+/* Not under the lock. Destroy connection requests whose listener is gone, so that the broker rejects them. */
+void lifetime_end_orphans(struct rdmabroker *session);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "client/lib/event/queue.h"
+#include "client/lib/wire/frame.h"
+
+/* Of events that the program does not take, even if the broker is hostile. */
+#define EVENTS_BYTES_MAX (256 << 20)
+
+void queue_init(struct queue *queue)
+{
+	TAILQ_INIT(&queue->events);
+}
+
+void queue_done(struct queue *queue)
+{
+	struct raw_event *raw;
+
+	while ((raw = TAILQ_FIRST(&queue->events))) {
+		TAILQ_REMOVE(&queue->events, raw, link);
+		queue_free_event(raw); /* its request was freed with the table of ids */
+	}
+}
+
+void queue_free_event(struct raw_event *raw)
+{
+	if (raw->frame)
+		frame_free(raw->frame);
+	free(raw->text);
+	free(raw);
+}
+
+static size_t raw_size(const struct raw_event *raw)
+{
+	return raw->frame ? frame_get_size(raw->frame) : 0;
+}
+
+bool queue_has_room(const struct queue *queue, const struct raw_event *raw)
+{
+	return queue->n_bytes + raw_size(raw) <= EVENTS_BYTES_MAX;
+}
+
+void queue_add(struct queue *queue, struct raw_event *raw)
+{
+	queue->n_orphans += !raw->id;
+	queue->n_bytes += raw_size(raw);
+	TAILQ_INSERT_TAIL(&queue->events, raw, link);
+}
+
+void queue_put_back(struct queue *queue, struct raw_event *raw)
+{
+	queue->n_bytes += raw_size(raw);
+	TAILQ_INSERT_HEAD(&queue->events, raw, link);
+}
+
+void queue_remove(struct queue *queue, struct raw_event *raw)
+{
+	queue->n_orphans -= !raw->id;
+	queue->n_bytes -= raw_size(raw);
+	TAILQ_REMOVE(&queue->events, raw, link);
+}
+
+struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id, uint64_t types)
+{
+	struct raw_event *raw;
+
+	TAILQ_FOREACH(raw, &queue->events, link)
+		if (raw->id &&
+		    (!id || (raw->id == id && raw->type < 64 && (types & (1ULL << raw->type)))))
+			return raw;
+	return NULL;
+}
+
+struct raw_event *queue_take_orphan(struct queue *queue)
+{
+	struct raw_event *raw;
+
+	if (queue->n_orphans == 0)
+		return NULL;
+	TAILQ_FOREACH(raw, &queue->events, link)
+		if (!raw->id)
+			break;
+	if (raw)
+		queue_remove(queue, raw);
+	return raw;
+}
+
+struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id)
+{
+	struct rdmabroker_id *request;
+	struct raw_event *raw, *next;
+
+	for (raw = TAILQ_FIRST(&queue->events); raw; raw = next) {
+		next = TAILQ_NEXT(raw, link);
+		if (raw->id != id)
+			continue;
+		request = raw->request;
+		queue_remove(queue, raw);
+		queue_free_event(raw);
+		if (request)
+			return request;
+	}
+	return NULL;
+}
+
+void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret)
+{
+	struct raw_event *raw, *next;
+
+	for (raw = TAILQ_FIRST(&queue->events); raw; raw = next) {
+		next = TAILQ_NEXT(raw, link);
+		if (raw->id != id)
+			continue;
+		if (raw->request) {
+			raw->id = NULL;
+			queue->n_orphans++;
+			continue;
+		}
+		queue_remove(queue, raw);
+		TAILQ_INSERT_TAIL(ret, raw, link);
+	}
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The queue of events that were received, and that the program has not taken. All with the session's lock held. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "client/rdmabroker.h"
+#include "proto/rdmabroker.pb-c.h"
+
+/* An event as received. It changes its id and QP only when the program takes it. */
+struct raw_event {
+	TAILQ_ENTRY(raw_event) link; /* queue.events */
+	Rdmabroker__Frame *frame; /* NULL: made by the library, from the fields below */
+	struct rdmabroker_id *id; /* NULL: the listener was destroyed, REQUEST is an orphan */
+	enum rdmabroker_event_type type;
+	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
+	const char *call; /* DONE */
+	int status; /* DONE */
+	char *text; /* DONE */
+};
+
+TAILQ_HEAD(raw_events, raw_event);
+
+struct queue {
+	struct raw_events events;
+	size_t n_bytes; /* of EVENTS */
+	unsigned n_orphans; /* of EVENTS: connection requests whose listener was destroyed */
+	bool lost_taken; /* the program has taken LOST, which is never in EVENTS */
+};
+
+void queue_init(struct queue *queue);
+void queue_done(struct queue *queue);
+bool queue_has_room(const struct queue *queue, const struct raw_event *raw);
+void queue_add(struct queue *queue, struct raw_event *raw);
+/* Make RAW the next event again. */
+void queue_put_back(struct queue *queue, struct raw_event *raw);
+void queue_remove(struct queue *queue, struct raw_event *raw);
+void queue_free_event(struct raw_event *raw);
+/* The first event of ID that is in TYPES (bits), or of any id if ID is NULL. It stays in the queue. */
+struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id, uint64_t types);
+/* Remove the first orphan. NULL: there is none. */
+struct raw_event *queue_take_orphan(struct queue *queue);
+/*
+ * Drop the events of ID. Stops at a CONNECT_REQUEST and returns its id, which the caller has to destroy; then the
+ * caller calls this again, until it returns NULL.
+ */
+struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id);
+/* Move the events of ID to RET, in their order. Connection requests stay, as orphans. */
+void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/event/queue.h"
+#include "client/lib/event/receive.h"
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/idtable.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/sessionparts.h"
+
+/*
+ * A CONNECT_REQUEST has a request_id, no other event has one. Types that only the library makes (DONE, LOST) are
+ * not valid here. A negative status is an errno.
+ */
+static bool is_sound(const Rdmabroker__Event *event)
+{
+	return event->type <= RDMABROKER_EVENT_TIMEWAIT_EXIT && event->status > -4096 &&
+	       (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) == (event->request_id != 0);
+}
+
+/*
+ * A connection request whose listener was destroyed here is queued without a listener, as an orphan. Its id is
+ * created all the same, because lifetime_end_orphans() destroys it, which makes the broker reject the request.
+ */
+int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
+{
+	const Rdmabroker__Event *event = frame->event;
+	struct raw_event *raw = is_sound(event) ? calloc(1, sizeof(*raw)) : NULL;
+	int r = 0;
+
+	if (!raw) {
+		r = is_sound(event) ? -ENOMEM : -EPROTO;
+		frame_free(frame);
+		return r;
+	}
+	raw->frame = frame;
+	if (!queue_has_room(session->queue, raw)) {
+		queue_free_event(raw);
+		return -ENOBUFS;
+	}
+	raw->type = (enum rdmabroker_event_type)event->type;
+	raw->id = idtable_find(session->ids, event->id);
+	if (event->request_id)
+		r = idstate_new_request(session, event->request_id,
+					raw->id ? raw->id->ps : RDMABROKER_PS_TCP, &raw->request);
+	if (r < 0 || (!raw->id && !raw->request)) {
+		queue_free_event(raw);
+		return r;
+	}
+	queue_add(session->queue, raw);
+	return 0;
+}
+
+static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
+			   const struct call *call, const Rdmabroker__Failure *failure)
+{
+	struct raw_event *raw = calloc(1, sizeof(*raw));
+
+	if (!raw)
+		return -ENOMEM;
+	raw->id = id;
+	raw->type = failure ? call->failure_type : RDMABROKER_EVENT_DONE;
+	raw->call = call->name;
+	raw->status = failure ? -(failure->error > 0 ? failure->error : EIO) : 0;
+	raw->text = failure ? strdup(failure->text) : NULL;
+	queue_add(session->queue, raw);
+	return 0;
+}
+
+int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabroker__Reply *reply)
+{
+	struct rdmabroker_id *id;
+	int r = 0;
+
+	if (call->destroys)
+		idtable_free(session->ids, call->handle);
+	if (!reply)
+		return 0;
+	id = call->destroys ? NULL : idtable_find(session->ids, call->handle);
+	if (id && call->creates && reply->failure)
+		id->is_new = true;
+	if (call->waited) {
+		/* Create the imported id now, because its events may be the next packets. */
+		if (call->imports && reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
+			r = call->no_import = idstate_new_request(
+				session, reply->import_id->id,
+				(enum rdmabroker_port_space)reply->import_id->port_space,
+				&call->imported);
+		/* Without memory only the import fails, not the session. */
+		return r == -EPROTO ? r : 0;
+	}
+	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
+		idstate_set_info(id, reply->id_info);
+	/* A listener has no QP. With RDMABROKER_NONBLOCK this reply to bind_addr may come after listen was called. */
+	if (id && reply->init && !id->listening)
+		message_get_qp_attr(&id->init, reply->init);
+	if (id && !call->silent && (reply->failure || !call->quiet))
+		r = enqueue_outcome(session, id, call, reply->failure);
+	return r;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+
+#include "client/lib/event/rejected.h"
+#include "client/lib/id/idstate.h"
+#include "proto/status.h"
+
+/* Reject reasons of the transport: the kernel's enum ib_cm_rej_reason. */
+enum {
+	REJ_TIMEOUT = 4,
+	REJ_NO_LISTENER = 8,
+	REJ_STALE = 10,
+	REJ_CONSUMER = 28,
+	REJ_VENDOR_OPTION = 35,
+};
+
+/* Answers to a look-up: the kernel's enum ib_cm_sidr_status. */
+enum {
+	SIDR_UNSUPPORTED = 1,
+	SIDR_REJECT = 2,
+};
+
+/* A reject by the peer's program or by its broker; a broker's private data is a struct refusal. */
+static void explain_listener(struct eventbuf *event)
+{
+	struct rdmabroker_event *e = &event->public;
+	struct refusal refusal;
+
+	if (!refusal_unpack(&refusal, e->conn.private_data, e->conn.private_data_len)) {
+		e->rejected_by = RDMABROKER_REJECTED_BY_PEER;
+		eventbuf_set_text(event, "by the peer's program");
+		return;
+	}
+	e->rejected_by = RDMABROKER_REJECTED_BY_POLICY;
+	e->reject_code = (enum rdmabroker_reject_code)refusal.code;
+	e->retry_after_ms = refusal.retry_after_ms;
+	eventbuf_set_text(event, refusal.text[0] ? refusal.text : "without a reason");
+}
+
+/* A look-up that is rejected is an UNREACHABLE event, as in librdmacm, with the answer's status. */
+void rejected_explain_lookup(struct eventbuf *event)
+{
+	struct rdmabroker_event *e = &event->public;
+
+	if (e->status == SIDR_REJECT) {
+		explain_listener(event);
+	} else if (e->status == SIDR_UNSUPPORTED) {
+		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
+		eventbuf_set_text(event, "nobody listens there");
+	}
+}
+
+void rejected_explain(struct eventbuf *event)
+{
+	struct rdmabroker_event *e = &event->public;
+
+	switch (e->status) {
+	case REJ_CONSUMER:
+		explain_listener(event);
+		return;
+	case REJ_VENDOR_OPTION:
+		e->rejected_by = RDMABROKER_REJECTED_ECE;
+		eventbuf_set_text(event, "by the peer's program, for want of common ECE options");
+		return;
+	case REJ_TIMEOUT:
+		e->rejected_by = RDMABROKER_REJECTED_TIMEOUT;
+		eventbuf_set_text(event,
+				  "the peer's connection manager waited in vain for an answer");
+		return;
+	case REJ_NO_LISTENER:
+		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
+		eventbuf_set_text(event, "nobody listens there");
+		return;
+	case REJ_STALE:
+		e->rejected_by = RDMABROKER_REJECTED_STALE;
+		eventbuf_set_text(event,
+				  "the peer still remembers an old connection of this QP number");
+		return;
+	default:
+		e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
+		snprintf(event->text, sizeof(event->text), "by the transport, reason %d",
+			 e->status);
+		e->text = event->text;
+	}
+}
+
+bool rejected_is_busy(const struct rdmabroker_event *event)
+{
+	return event->rejected_by == RDMABROKER_REJECTED_BY_POLICY &&
+	       event->reject_code == RDMABROKER_REJECT_BUSY;
+}
+
+bool rejected_is_retried(const struct rdmabroker_id *id, const struct rdmabroker_event *event)
+{
+	return (id->retries & RETRY_STALE && event->rejected_by == RDMABROKER_REJECTED_STALE) ||
+	       (id->retries & RETRY_BUSY && rejected_is_busy(event));
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Taking events. */
+
+#include <stdint.h>
+
+#include "client/lib/wire/calls.h"
+#include "client/rdmabroker.h"
+
+#define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
+
+/*
+ * Not under the lock. Take the first event of ID that is in TYPES (bits), or any event if ID is NULL. Wait until
+ * DEADLINE, or until CALL has failed. CALL was begun by idcall_begin(), and is ended here (NULL: none).
+ */
+int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
+	       int64_t deadline, struct call *call, struct rdmabroker_event **ret);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/idtable.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/sessionparts.h"
+#include "proto/addr.h"
+#include "proto/address.h"
+
+int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
+			struct rdmabroker_id **ret)
+{
+	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return -ENOMEM;
+	id->session = session;
+	id->handle = handle;
+	id->ps = ps;
+	message_get_caps(&id->caps, NULL);
+	pending_settle_handle(&session->wire, handle);
+	r = idtable_add_request(session->ids, id, handle);
+	if (r < 0) {
+		free(id);
+		/* The number is out of range, or in use. */
+		return r == -ENOMEM ? r : -EPROTO;
+	}
+	*ret = id;
+	return 0;
+}
+
+void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
+{
+	if (info->local)
+		address_unpack(&id->local, info->local);
+	if (info->peer)
+		address_unpack(&id->peer, info->peer);
+	snprintf(id->device_name, sizeof(id->device_name), "%s", info->device);
+}
+
+void *rdmabroker_id_get_context(const struct rdmabroker_id *id)
+{
+	return id->context;
+}
+
+void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context)
+{
+	id->context = context;
+}
+
+struct rdmabroker *rdmabroker_id_get_session(const struct rdmabroker_id *id)
+{
+	return id->session;
+}
+
+const struct sockaddr *rdmabroker_id_get_local_addr(const struct rdmabroker_id *id)
+{
+	return (const struct sockaddr *)&id->local;
+}
+
+const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *id)
+{
+	return (const struct sockaddr *)&id->peer;
+}
+
+uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id)
+{
+	return addr_port((const struct sockaddr *)&id->local);
+}
+
+uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id)
+{
+	return addr_port((const struct sockaddr *)&id->peer);
+}
+
+const char *rdmabroker_id_get_device(const struct rdmabroker_id *id)
+{
+	return id->device_name[0] ? id->device_name : NULL;
+}

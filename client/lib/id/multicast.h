@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Multicast groups: the broker joins the group; the library attaches the QP to it. */
+
+#include <stdbool.h>
+
+#include "client/rdmabroker.h"
+#include "proto/rdmabroker.pb-c.h"
+
+/* WAIT: for the broker's answer, at most TIMEOUT_MS; else as RDMABROKER_NONBLOCK says. */
+int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned join_flags,
+		   void *context, bool wait, int timeout_ms);
+/*
+ * Complete EVENT, which is the outcome of a join, and attach the QP. A positive errno: the QP could not be attached.
+ */
+int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
+		       struct rdmabroker_event *event);
+void multicast_detach_all(struct rdmabroker_id *id); /* the QP from its groups */
+void multicast_free_all(struct rdmabroker_id *id);

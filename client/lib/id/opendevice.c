@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/lib/id/idstate.h"
+#include "client/lib/id/opendevice.h"
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/sessionparts.h"
+
+#define DEVICES_MAX 64 /* in the list that the broker sends, even if it is hostile */
+
+/* Guards the devices of all sessions, because migrated ids use the devices of other sessions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * After a device was removed its context remains, but its node in /dev was unlinked. If the device is plugged in
+ * again it has the same name but is another device.
+ */
+static bool is_gone(const struct device *device)
+{
+	struct stat st;
+
+	return fstat(device->context->cmd_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+static struct device *find_device(struct rdmabroker *session, const char *name)
+{
+	struct device *device;
+
+	LIST_FOREACH(device, &session->devices->list, link)
+		if (strcmp(device->name, name) == 0 && !is_gone(device))
+			return device;
+	return NULL;
+}
+
+static int open_context(const char *name, struct ibv_context **ret)
+{
+	struct ibv_device **list;
+	struct ibv_context *context = NULL;
+	int error = ENODEV;
+
+	list = ibv_get_device_list(NULL);
+	if (!list)
+		return fail(errno, "the list of RDMA devices: %s", strerror(errno));
+	for (struct ibv_device **p = list; *p; p++)
+		if (strcmp(ibv_get_device_name(*p), name) == 0) {
+			context = ibv_open_device(*p);
+			error = errno ? errno : ENODEV;
+			break;
+		}
+	ibv_free_device_list(list);
+	if (!context)
+		return fail(error, "open device %s: %s", name, strerror(error));
+	*ret = context;
+	return 0;
+}
+
+static void release(struct rdmabroker *session, const char *name)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__CloseDevice m = RDMABROKER__CLOSE_DEVICE__INIT;
+	struct call like = { .name = "close_device", .silent = true };
+
+	m.name = (char *)name;
+	request.op_case = RDMABROKER__REQUEST__OP_CLOSE_DEVICE;
+	request.close_device = &m;
+	call_post(&session->wire, &like, &request, session->wire.call_timeout_ms);
+}
+
+static int lease(struct rdmabroker *session, const char *name, char **ret_name)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__OpenDevice m = RDMABROKER__OPEN_DEVICE__INIT;
+	Rdmabroker__Frame *frame;
+	int r;
+
+	m.name = (char *)(name ? name : "");
+	request.op_case = RDMABROKER__REQUEST__OP_OPEN_DEVICE;
+	request.open_device = &m;
+	r = call_wait(&session->wire, "open_device", &request, session->wire.call_timeout_ms,
+		      &frame);
+	if (r < 0)
+		return r;
+	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_OPEN_DEVICE)
+		*ret_name = strdup(frame->reply->open_device->name);
+	else
+		*ret_name = NULL;
+	frame_free(frame);
+	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
+}
+
+static void device_free(struct device *device)
+{
+	free(device->name);
+	free(device);
+}
+
+static int device_new(struct rdmabroker *session, const char *name, struct device **ret)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	int r;
+
+	if (!device)
+		return fail(ENOMEM, "open_device: out of memory");
+	r = lease(session, name, &device->name);
+	if (r < 0) {
+		device_free(device);
+		return r;
+	}
+	r = open_context(device->name, &device->context);
+	if (r < 0) {
+		release(session, device->name);
+		device_free(device);
+		return r;
+	}
+	device->session = session;
+	device->pid = getpid();
+	device->n_opens = 1;
+	device->max_responder_resources = device->max_initiator_depth = -1;
+	pthread_mutex_lock(&lock);
+	LIST_INSERT_HEAD(&session->devices->list, device, link);
+	pthread_mutex_unlock(&lock);
+	*ret = device;
+	return 0;
+}
+
+int opendevice_get(struct rdmabroker *session, const char *name, struct device **ret)
+{
+	struct device *device = NULL;
+	int r = wire_check_process(&session->wire);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&lock);
+	if (name)
+		device = find_device(session, name);
+	if (device)
+		device->n_opens++;
+	pthread_mutex_unlock(&lock);
+	if (device) {
+		*ret = device;
+		return 0;
+	}
+	return device_new(session, name, ret);
+}
+
+/* Called when it has no users any more. */
+static void device_close(struct device *device)
+{
+	bool gone = is_gone(device);
+
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
+	ibv_close_device(device->context);
+	/* The lease of a removed device has ended; a release by name could end that of a new device. */
+	if (!gone && device->session)
+		release(device->session, device->name);
+	device_free(device);
+}
+
+void opendevice_put(struct rdmabroker *session, struct device *device)
+{
+	bool last;
+
+	/* A child shares its parent's device: closing it here would destroy objects that the parent uses. */
+	if (device->pid != getpid())
+		return;
+	pthread_mutex_lock(&lock);
+	if (session == device->session)
+		device->n_opens--;
+	else
+		device->n_guests--;
+	last = device->n_opens + device->n_guests == 0;
+	if (last && device->session)
+		LIST_REMOVE(device, link);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		device_close(device);
+}
+
+void opendevice_learn_init(struct device *device, const struct qp_attr *init)
+{
+	pthread_mutex_lock(&lock);
+	device->init = *init;
+	pthread_mutex_unlock(&lock);
+}
+
+struct device *opendevice_get_learned(struct rdmabroker *session, const struct ibv_context *context,
+				      struct qp_attr *ret)
+{
+	struct device *device;
+
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(device, &session->devices->list, link)
+		if (device->context == context && device->init.mask && !is_gone(device))
+			break;
+	if (device) {
+		device->n_opens++;
+		*ret = device->init;
+	}
+	pthread_mutex_unlock(&lock);
+	return device;
+}
+
+void opendevice_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to)
+{
+	pthread_mutex_lock(&lock);
+	if (device->session == from) {
+		device->n_opens--;
+		device->n_guests++;
+	} else if (device->session == to) {
+		device->n_guests--;
+		device->n_opens++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void opendevice_free_all(struct rdmabroker *session)
+{
+	bool is_child = wire_check_process(&session->wire) < 0, is_used;
+	struct device *device;
+
+	while ((device = LIST_FIRST(&session->devices->list))) {
+		/* In a child the context belongs to the parent: it is not closed, nor its memory freed. */
+		if (is_child) {
+			LIST_REMOVE(device, link);
+			device_free(device);
+			continue;
+		}
+		pthread_mutex_lock(&lock);
+		LIST_REMOVE(device, link);
+		device->n_opens = 0;
+		is_used = device->n_guests > 0;
+		device->session = NULL;
+		pthread_mutex_unlock(&lock);
+		if (!is_used)
+			device_close(device);
+	}
+}
+
+int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
+{
+	struct device *device;
+	int r = opendevice_get(session, name, &device);
+
+	if (r == 0)
+		*ret = device->context;
+	return r;
+}
+
+void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context)
+{
+	struct device *device;
+
+	if (wire_check_process(&session->wire) < 0)
+		return;
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(device, &session->devices->list, link)
+		if (device->context == context)
+			break;
+	pthread_mutex_unlock(&lock);
+	if (device)
+		opendevice_put(session, device);
+}
+
+int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
+{
+	int r = wire_check_process(&id->session->wire);
+
+	if (r < 0)
+		return r;
+	if (!id->device_name[0])
+		return fail(ENODEV, "the id is not bound to a device");
+	if (!id->device) {
+		r = opendevice_get(id->session, id->device_name, &id->device);
+		if (r < 0)
+			return r;
+	}
+	*ret = id->device->context;
+	return 0;
+}
+
+int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
+{
+	struct ibv_context *context;
+	struct device *device;
+	int r = rdmabroker_get_verbs(id, &context);
+
+	if (r < 0)
+		return r;
+	device = id->device;
+	pthread_mutex_lock(&lock);
+	if (!device->pd)
+		device->pd = ibv_alloc_pd(context);
+	pthread_mutex_unlock(&lock);
+	if (!device->pd)
+		return fail(errno, "get_pd: %s", strerror(errno));
+	*ret = device->pd;
+	return 0;
+}
+
+static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
+{
+	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	int r = call_wait(&session->wire, "get_devices", &request, session->wire.call_timeout_ms,
+			  ret);
+
+	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
+		frame_free(*ret);
+		return fail(EPROTO, "get_devices: the broker's answer has no list");
+	}
+	if (r == 0 && (*ret)->reply->list_devices->n_names > DEVICES_MAX) {
+		frame_free(*ret);
+		return fail(EPROTO, "get_devices: the broker's list is too long");
+	}
+	return r;
+}
+
+int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
+{
+	const Rdmabroker__ListDevicesResult *list;
+	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
+	struct ibv_context **devices;
+	Rdmabroker__Frame *frame;
+	size_t n = 0;
+	int r = list_names(session, &frame);
+
+	if (r < 0)
+		return r;
+	list = frame->reply->list_devices;
+	devices = calloc(list->n_names + 1, sizeof(*devices));
+	if (!devices) {
+		frame_free(frame);
+		return fail(ENOMEM, "get_devices: out of memory");
+	}
+	/* Skip devices that policy rejects, or that are being removed. */
+	for (size_t i = 0; i < list->n_names && deadline_left(deadline) > 0; i++)
+		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
+			n++;
+	frame_free(frame);
+	if (n == 0) {
+		free(devices);
+		return fail(ENODEV, "get_devices: there is none that this user may have");
+	}
+	*ret = devices;
+	if (ret_n)
+		*ret_n = n;
+	return 0;
+}
+
+void rdmabroker_free_devices(struct rdmabroker *session, struct ibv_context **devices)
+{
+	for (struct ibv_context **p = devices; p && *p; p++)
+		rdmabroker_close_device(session, *p);
+	free(devices);
+}

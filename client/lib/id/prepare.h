@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Before the connection: options, addresses and the route. */
+
+#include "client/lib/wire/calls.h"
+
+struct rdmabroker_id;
+struct sockaddr;
+
+/* The addresses that a resolve message points to. */
+struct resolve_message {
+	Rdmabroker__Address src, dst;
+};
+/* M points into RET. */
+int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
+			    struct resolve_message *ret);
+
+/* CALL not NULL: it is begun by idcall_begin(), for a caller that waits. ROUTE: resolve it as well. */
+int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
+			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call);
+int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call);

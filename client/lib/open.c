@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/lib/admin/notices.h"
+#include "client/lib/event/lifetime.h"
+#include "client/lib/event/queue.h"
+#include "client/lib/event/receive.h"
+#include "client/lib/id/idtable.h"
+#include "client/lib/id/opendevice.h"
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/sessionparts.h"
+#include "proto/version.h"
+
+#define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
+#define FLAGS ((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY))
+
+static _Thread_local char open_error[512] = "no session was opened yet";
+
+/* All of a session in one block of memory. */
+struct parts {
+	struct rdmabroker public;
+	struct idtable ids;
+	struct opendevices devices;
+	struct queue queue;
+	struct notices notices;
+};
+
+const char *rdmabroker_open_error(void)
+{
+	return open_error;
+}
+
+const char *rdmabroker_version(void)
+{
+	return RDMABROKER_VERSION;
+}
+
+int rdmabroker_get_fork_status(void)
+{
+	return ibv_is_fork_initialized();
+}
+
+static int on_event(void *userdata, Rdmabroker__Frame *frame)
+{
+	return receive_event(userdata, frame);
+}
+
+static void on_notice(void *userdata, Rdmabroker__Frame *frame)
+{
+	struct rdmabroker *session = userdata;
+
+	notices_receive(session->notices, frame);
+}
+
+static int on_outcome(void *userdata, struct call *call, const Rdmabroker__Reply *reply)
+{
+	return receive_outcome(userdata, call, reply);
+}
+
+static bool has_news(void *userdata)
+{
+	struct rdmabroker *session = userdata;
+
+	return !TAILQ_EMPTY(&session->queue->events) || notices_has_any(session->notices);
+}
+
+static const struct wire_ops ops = {
+	.on_event = on_event,
+	.on_notice = on_notice,
+	.on_outcome = on_outcome,
+	.has_news = has_news,
+};
+
+static int open_fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int open_fail(int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(open_error, sizeof(open_error), fmt, ap);
+	va_end(ap);
+	return -error;
+}
+
+/* connect() cannot be polled for room in the listener's queue: if that is full, retry until the deadline. */
+static int connect_to(struct wire *wire, const char *path, int64_t deadline)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return open_fail(ENAMETOOLONG, "the socket's path is too long: %s", path);
+	strcpy(addr.sun_path, path);
+	wire->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (wire->sock < 0)
+		return open_fail(errno, "no socket: %s", strerror(errno));
+	while (connect(wire->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return open_fail(errno, "no broker answers on %s: %s", path,
+					 strerror(errno));
+		if (deadline_left(deadline) <= 0)
+			return open_fail(ETIMEDOUT, "the broker on %s accepts no clients", path);
+		poll(NULL, 0, 5);
+	}
+	return 0;
+}
+
+static int make_fds(struct wire *wire)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	wire->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wire->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (wire->signal < 0 || wire->epoll < 0 ||
+	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock, &event) < 0 ||
+	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->signal, &event) < 0)
+		return open_fail(errno, "no descriptors: %s", strerror(errno));
+	return 0;
+}
+
+/*
+ * Makes the socket by which the broker recognises this process, see HelloResult.proof. -1: it cannot be made. The
+ * session is opened nevertheless, and the broker restricts it.
+ */
+static int make_proof(const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	size_t n = strlen(name);
+	int sock;
+
+	if (n >= sizeof(addr.sun_path))
+		return -1;
+	memcpy(addr.sun_path + 1, name, n);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -1;
+	n += offsetof(struct sockaddr_un, sun_path) + 1;
+	/* Every process can see the name. After shutdown() none can connect and leave packets in the queue. */
+	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
+	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
+		return sock;
+	close(sock);
+	return -1;
+}
+
+/* PROOF: a descriptor to send with it; -1: none. */
+static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
+		      Rdmabroker__Frame **ret)
+{
+	struct call call = { .name = "hello", .send_fd = proof >= 0 ? &proof : NULL };
+	Rdmabroker__Hello m = RDMABROKER__HELLO__INIT;
+	REQUEST(request, HELLO, hello, &m);
+	int r;
+
+	m.version = 1;
+	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
+	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
+	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
+		frame_free(*ret);
+		return fail(EPROTO, "the broker speaks another version of the protocol");
+	}
+	return r;
+}
+
+static int say_hello(struct rdmabroker *session, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_failure failure;
+	Rdmabroker__Frame *frame;
+	uint32_t max_ids;
+	int r;
+
+	r = call_hello(session, -1, timeout_ms, &frame);
+	if (r == 0 && frame->reply->hello->proof[0]) {
+		int proof = make_proof(frame->reply->hello->proof);
+
+		frame_free(frame);
+		r = call_hello(session, proof, (int)deadline_left(deadline), &frame);
+		if (proof >= 0)
+			close(proof);
+	}
+	if (r < 0) {
+		rdmabroker_get_failure(session, &failure);
+		return open_fail(-r, "%s%s%s%s", failure.text, failure.rule ? " (rule " : "",
+				 failure.rule ?: "", failure.rule ? ")" : "");
+	}
+	if (frame->reply->hello->version != 1 || frame->reply->hello->proof[0]) {
+		r = open_fail(EPROTO, "the broker speaks another version of the protocol");
+	} else {
+		max_ids = frame->reply->hello->max_ids;
+		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
+	}
+	frame_free(frame);
+	return r;
+}
+
+static struct rdmabroker *new_session(int call_timeout_ms, unsigned flags)
+{
+	struct parts *parts = calloc(1, sizeof(*parts));
+
+	if (!parts)
+		return NULL;
+	parts->public = (struct rdmabroker){
+		.flags = flags,
+		.ids = &parts->ids,
+		.devices = &parts->devices,
+		.queue = &parts->queue,
+		.notices = &parts->notices,
+	};
+	wire_init(&parts->public.wire, &ops, &parts->public, call_timeout_ms);
+	LIST_INIT(&parts->devices.list);
+	queue_init(&parts->queue);
+	notices_init(&parts->notices);
+	return &parts->public;
+}
+
+/*
+ * Fork safety has to be set up before memory is registered, so before the first device is opened. If only the
+ * environment asks for it, a failure is not reported here: libibverbs warns of that itself.
+ */
+static bool want_fork_safe(const struct rdmabroker_options *options)
+{
+	return (options && (options->flags & RDMABROKER_FORK_SAFE)) || getenv("RDMAV_FORK_SAFE") ||
+	       getenv("IBV_FORK_SAFE");
+}
+
+int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options)
+{
+	const char *path = options && options->socket ? options->socket :
+							secure_getenv("RDMABROKER_SOCKET");
+	unsigned unknown = options ? options->flags & ~FLAGS : 0;
+	struct rdmabroker *session;
+	int timeout_ms, r;
+
+	if (options && options->size < sizeof(*options))
+		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
+	/* The program must notice that this library does not support what it asks for. */
+	if (unknown)
+		return open_fail(EINVAL, "options.flags has 0x%x, which this library does not know",
+				 unknown);
+	/* On kernels that copy registered pages at fork (IBV_FORK_UNNEEDED) there is nothing to do. */
+	if (want_fork_safe(options) && ibv_is_fork_initialized() == IBV_FORK_DISABLED &&
+	    ibv_fork_init() != 0 && options && (options->flags & RDMABROKER_FORK_SAFE))
+		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
+					 "the kernel does not support it");
+	timeout_ms = options && options->call_timeout_ms > 0 ? options->call_timeout_ms :
+							       RDMABROKER_TIMEOUT_DEFAULT;
+	session = new_session(timeout_ms, options ? options->flags : 0);
+	if (!session)
+		return open_fail(ENOMEM, "out of memory");
+	r = connect_to(&session->wire, path ?: DEFAULT_SOCKET, deadline_after(timeout_ms));
+	if (r == 0)
+		r = make_fds(&session->wire);
+	if (r == 0)
+		r = say_hello(session, timeout_ms);
+	if (r < 0) {
+		rdmabroker_close(session);
+		return r;
+	}
+	*ret = session;
+	return 0;
+}
+
+struct rdmabroker *rdmabroker_close(struct rdmabroker *public)
+{
+	/* The public struct is the first member. */
+	struct parts *parts = (struct parts *)public;
+
+	if (!parts)
+		return NULL;
+	/* Send nothing more: closing the socket makes the daemon destroy all that the session has. */
+	if (!public->wire.dead)
+	public->wire.dead = -ESHUTDOWN;
+	lifetime_free_all(public);
+	idtable_done(&parts->ids);
+	opendevice_free_all(public);
+	queue_done(&parts->queue);
+	notices_done(&parts->notices);
+	pending_free_all(&public->wire);
+	wire_done(&public->wire);
+	free(parts);
+	return NULL;
+}
+
+int rdmabroker_get_fd(const struct rdmabroker *session)
+{
+	struct rdmabroker *s = (struct rdmabroker *)session;
+
+	if (wire_check_process(&s->wire) == 0) {
+		wire_lock(&s->wire);
+		wire_be_polled(&s->wire);
+		wire_unlock(&s->wire);
+	}
+	return s->wire.epoll;
+}

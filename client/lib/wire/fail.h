@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The last failure of each thread, for rdmabroker_get_failure(). */
+
+/* All return -ERROR. */
+int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A failure that the broker reported. RULE may be empty; RETRY_AFTER_MS as in struct rdmabroker_failure. */
+int fail_remote(int error, const char *text, const char *rule, unsigned retry_after_ms);

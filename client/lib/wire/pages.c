@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/pages.h"
+#include "client/lib/wire/wire.h"
+
+/* Of an answer that comes in pages, even if the broker is hostile. */
+#define PAGES_BYTES_MAX (256 << 20)
+
+void pages_init(struct pages *pages, struct wire *wire, const char *name)
+{
+	*pages = (struct pages){
+		.wire = wire,
+		.name = name,
+		.deadline = deadline_after((int64_t)ROUNDS_MAX * wire->call_timeout_ms),
+	};
+}
+
+int pages_get(struct pages *pages, Rdmabroker__Request *request,
+	      Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
+{
+	struct wire *wire = pages->wire;
+	int64_t left = deadline_left(pages->deadline);
+	int r;
+
+	if (left <= 0)
+		return fail(ETIMEDOUT, "%s: the broker's answer has no end in time", pages->name);
+	r = call_wait_within(wire, pages->name, request, result,
+			     left < wire->call_timeout_ms ? (int)left : wire->call_timeout_ms, ret);
+	if (r < 0)
+		return r;
+	pages->n_bytes += frame_get_size(*ret);
+	if (pages->n_bytes <= PAGES_BYTES_MAX)
+		return 0;
+	frame_free(*ret);
+	return fail(EPROTO, "%s: the broker's answer takes more than %d MiB", pages->name,
+		    PAGES_BYTES_MAX >> 20);
+}
+
+int pages_fail(const struct pages *pages)
+{
+	return fail(EPROTO, "%s: the broker's answer does not go on", pages->name);
+}
+
+bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)
+{
+	return a > from_a || (a == from_a && b > from_b);
+}
+
+/* The array is full if N is 0 or a power of two, and is doubled then: N appends take time linear in N. */
+Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame)
+{
+	if ((n & (n - 1)) == 0)
+		frames = reallocarray(frames, n > 0 ? 2 * n : 1, sizeof(Rdmabroker__Frame *));
+	if (frames)
+		frames[n] = frame;
+	else
+		frame_free(frame);
+	return frames;
+}

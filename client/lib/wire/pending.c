@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/wire.h"
+
+void pending_add(struct wire *wire, struct call *call)
+{
+	TAILQ_INSERT_TAIL(&wire->calls, call, link);
+	call->listed = true;
+	wire->n_unanswered += call->unanswered;
+}
+
+void pending_remove(struct wire *wire, struct call *call)
+{
+	TAILQ_REMOVE(&wire->calls, call, link);
+	call->listed = false;
+	wire->n_unanswered -= call->unanswered;
+}
+
+struct call *pending_find(struct wire *wire, uint32_t serial)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &wire->calls, link)
+		/* Serial 0: the broker rejects the whole session; this answers the oldest call. */
+		if (call->serial == serial || serial == 0)
+			return call;
+	return NULL;
+}
+
+/* The broker processes requests in order: unanswered calls that were sent before ORDER have succeeded. */
+static void settle_before(struct wire *wire, uint64_t order)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&wire->calls); call && wire->n_unanswered > 0; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!call->unanswered || !call->order || call->order >= order)
+			continue;
+		pending_remove(wire, call);
+		if (call->waited)
+			continue;
+		wire->ops->on_outcome(wire->userdata, call, NULL);
+		free(call);
+	}
+}
+
+int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *frame)
+{
+	int r;
+
+	settle_before(wire, call->order);
+	pending_remove(wire, call);
+	r = wire->ops->on_outcome(wire->userdata, call, frame->reply);
+	if (call->waited) {
+		call->frame = frame;
+		call->done = true;
+	} else {
+		frame_free(frame);
+		free(call);
+	}
+	return r;
+}
+
+void pending_settle_handle(struct wire *wire, uint32_t handle)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &wire->calls, link)
+		if (call->unanswered && call->destroys && call->handle == handle) {
+			settle_before(wire, call->order + 1);
+			return;
+		}
+}
+
+void pending_silence_handle(struct wire *wire, uint32_t handle)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &wire->calls, link)
+		if (call->handle == handle)
+			call->silent = true;
+}
+
+void pending_free_all(struct wire *wire)
+{
+	struct call *call;
+
+	while ((call = TAILQ_FIRST(&wire->calls))) {
+		TAILQ_REMOVE(&wire->calls, call, link);
+		free(call);
+	}
+}

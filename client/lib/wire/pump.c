@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "client/lib/wire/deadline.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/pending.h"
+#include "client/lib/wire/pump.h"
+#include "client/lib/wire/wire.h"
+#include "proto/packet.h"
+
+/*
+ * A wait goes on past its deadline as long as there are packets in the socket, for the one that it waits for
+ * may be among them, but at most this long.
+ */
+#define GRACE_MS 500
+
+static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *fd)
+{
+	Rdmabroker__Frame *frame = frame_unpack(data, len);
+	struct call *call;
+	int r;
+
+	if (!frame) {
+		wire_die(wire, -EBADMSG);
+		return;
+	}
+	switch (frame->body_case) {
+	case RDMABROKER__FRAME__BODY_EVENT:
+		r = wire->ops->on_event(wire->userdata, frame);
+		if (r < 0)
+			wire_die(wire, r);
+		return;
+	case RDMABROKER__FRAME__BODY_NOTICE:
+		wire->ops->on_notice(wire->userdata, frame);
+		return;
+	case RDMABROKER__FRAME__BODY_REPLY:
+		call = pending_find(wire, frame->reply->serial);
+		if (call) {
+			if (call->ret_fd) {
+				*call->ret_fd = *fd;
+				*fd = -1;
+			}
+			r = pending_answer(wire, call, frame);
+			if (r < 0)
+				wire_die(wire, r);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	frame_free(frame);
+}
+
+/* Receives one packet. False: there is none now, or the session is dead. */
+static bool receive(struct wire *wire)
+{
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_MAX_FDS] = { -1 };
+	size_t n_fds = 0;
+	ssize_t n;
+
+	if (wire->dead)
+		return false;
+	n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
+	/* ECONNRESET is returned once, ahead of packets that are still queued; these may have the reason. */
+	if (n == -ECONNRESET)
+		n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
+	if (n == -EAGAIN)
+		return false;
+	if (n_fds == 0)
+		fds[0] = -1;
+	if (n < 0)
+		wire_die(wire, (int)n);
+	else
+		on_packet(wire, buf, (size_t)n, &fds[0]);
+	for (size_t i = 0; i < n_fds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return n >= 0;
+}
+
+bool pump_is_past(int64_t deadline, bool looked)
+{
+	int64_t left = deadline_left(deadline);
+
+	return left <= 0 && (looked || left <= -GRACE_MS);
+}
+
+void pump_drain(struct wire *wire)
+{
+	int64_t begin = deadline_after(0);
+
+	/* Another thread that polls without the lock does no harm: it receives what is left. */
+	while (receive(wire) && !pump_is_past(begin, /* looked= */ false))
+		;
+	wire_wake(wire);
+}
+
+/* One thread at a time polls and receives, for all threads; the others wait until it has received something. */
+int pump_poll(struct wire *wire, short events, int64_t deadline)
+{
+	struct pollfd p = { .fd = wire->sock, .events = events };
+	bool reader = true;
+	int64_t left;
+	int n, r;
+
+	if (wire->reading) {
+		if (!(events & POLLOUT))
+			return wire_wait_until(wire, deadline);
+		/* Every thread may wait for room in the socket, not only the reader. */
+		p.events = POLLOUT;
+		reader = false;
+	}
+
+	left = deadline_left(deadline);
+	wire->reading |= reader;
+	wire_unlock(wire);
+	n = poll(&p, 1, left > 0 ? (int)left : 0);
+	r = n == 0 || (n < 0 && errno != EINTR) ? -ETIMEDOUT : 0;
+	wire_lock(wire);
+	if (!reader)
+		return r;
+	wire->reading = false;
+	/* After a poll that failed REVENTS is not valid: try to receive. */
+	if ((n < 0 || (p.revents & ~POLLOUT)) && receive(wire))
+		r = 0;
+	wire_wake(wire);
+	return r;
+}
+
+int pump_packet(struct wire *wire, int64_t deadline)
+{
+	int r = wire_check(wire);
+
+	return r < 0 ? r : pump_poll(wire, POLLIN, deadline);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/wire.h"
+
+void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, int call_timeout_ms)
+{
+	*wire = (struct wire){
+		.ops = ops,
+		.userdata = userdata,
+		.pid = getpid(),
+		.call_timeout_ms = call_timeout_ms,
+		.sock = -1,
+		.signal = -1,
+		.epoll = -1,
+	};
+	pthread_mutex_init(&wire->lock, NULL);
+	pthread_cond_init(&wire->cond, NULL);
+	TAILQ_INIT(&wire->calls);
+}
+
+void wire_done(struct wire *wire)
+{
+	if (wire->epoll >= 0)
+		close(wire->epoll);
+	if (wire->signal >= 0)
+		close(wire->signal);
+	if (wire->sock >= 0)
+		close(wire->sock);
+	pthread_cond_destroy(&wire->cond);
+	pthread_mutex_destroy(&wire->lock);
+}
+
+/*
+ * Called before the lock is released: only then can other threads see the descriptor's state. An event that a
+ * thread receives and takes under one lock costs no write to the eventfd.
+ */
+static void settle_signal(struct wire *wire)
+{
+	uint64_t count = 1;
+	bool waits;
+
+	if (!wire->polled)
+		return;
+	waits = wire->dead || wire->ops->has_news(wire->userdata);
+	if (waits == wire->signalled)
+		return;
+	wire->signalled = waits;
+	/* The descriptor does not block, and its counter is 0 or 1. */
+	if ((waits ? write(wire->signal, &count, sizeof(count)) :
+		     read(wire->signal, &count, sizeof(count))) < 0)
+		return;
+}
+
+void wire_lock(struct wire *wire)
+{
+	pthread_mutex_lock(&wire->lock);
+}
+
+void wire_unlock(struct wire *wire)
+{
+	settle_signal(wire);
+	pthread_mutex_unlock(&wire->lock);
+}
+
+void wire_wait(struct wire *wire)
+{
+	settle_signal(wire);
+	pthread_cond_wait(&wire->cond, &wire->lock);
+}
+
+int wire_wait_until(struct wire *wire, int64_t deadline)
+{
+	struct timespec ts = {
+		.tv_sec = deadline / 1000,
+		.tv_nsec = deadline % 1000 * 1000000,
+	};
+
+	settle_signal(wire);
+	return pthread_cond_clockwait(&wire->cond, &wire->lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT ?
+		       -ETIMEDOUT :
+		       0;
+}
+
+void wire_wake(struct wire *wire)
+{
+	pthread_cond_broadcast(&wire->cond);
+}
+
+static void look_at_socket(struct wire *wire, bool look)
+{
+	struct epoll_event event = { .events = look ? EPOLLIN : 0 };
+
+	epoll_ctl(wire->epoll, EPOLL_CTL_MOD, wire->sock, &event);
+}
+
+/*
+ * While a call waits for its answer, its thread reads the socket, and makes the session's descriptor readable by the
+ * eventfd if it receives an event. Meanwhile the socket itself is not polled: its answers would wake a program that
+ * polls the descriptor, and that would find no event.
+ */
+void wire_count_waiting(struct wire *wire, int n)
+{
+	bool was = wire->n_waiting > 0, is;
+
+	wire->n_waiting += (unsigned)n;
+	is = wire->n_waiting > 0;
+	if (was != is && wire->polled)
+		look_at_socket(wire, !is);
+}
+
+void wire_be_polled(struct wire *wire)
+{
+	if (!wire->polled && wire->n_waiting > 0)
+		look_at_socket(wire, false);
+	wire->polled = true;
+}
+
+void wire_die(struct wire *wire, int r)
+{
+	if (wire->dead)
+		return;
+	/* Makes the session's descriptor readable, so that the program takes RDMABROKER_EVENT_LOST. */
+	wire->dead = r;
+	/* Nothing is read any more: make the broker end the session and its connections now. */
+	shutdown(wire->sock, SHUT_RDWR);
+}
+
+void wire_lose(struct wire *wire, int r)
+{
+	wire_lock(wire);
+	wire_die(wire, r);
+	wire_wake(wire);
+	wire_unlock(wire);
+}
+
+int wire_check(struct wire *wire)
+{
+	if (wire->dead)
+		return fail(ECONNRESET, "the connection to the broker is lost: %s",
+			    strerror(-wire->dead));
+	return 0;
+}
+
+int wire_check_process(const struct wire *wire)
+{
+	if (getpid() != wire->pid)
+		return fail(EPERM, "the session belongs to the process that opened it");
+	return 0;
+}
