@@ -38,7 +38,7 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 	if (r < 0)
 		return r;
 	return call ? idcall_begin(id, call, "connect", &request, timeout_ms) :
-		      idcall_do(id, "connect", &request, true, NULL);
+		      idcall_do(id, "connect", &request, ANSWER_FAILURE_AS_EVENT, NULL);
 }
 
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)

@@ -74,8 +74,8 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	struct call like = {
 		.name = "import_id",
 		.send_fd = &fd,
-		.imports = true,
-		.no_import = -EPROTO,
+		.effect = EFFECT_IMPORTS,
+		.import_error = -EPROTO,
 	};
 	struct rdmabroker_id *id;
 	Rdmabroker__Frame *frame;
@@ -89,8 +89,8 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	id = like.imported;
 	if (!id) {
 		frame_free(frame);
-		return fail(-like.no_import, "import_id: %s",
-			    like.no_import == -ENOMEM ?
+		return fail(-like.import_error, "import_id: %s",
+			    like.import_error == -ENOMEM ?
 				    "out of memory" :
 				    "the broker's answer has no id that can be");
 	}

@@ -44,7 +44,7 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 	m.param = &out;
 	m.local_ece = message_put_ece(&ece, &id->local_ece);
 	if (!call)
-		r = idcall_do(id, "accept", &request, true, NULL);
+		r = idcall_do(id, "accept", &request, ANSWER_FAILURE_AS_EVENT, NULL);
 	else if (idstate_is_datagram(id))
 		r = idcall_wait(id, "accept", &request, timeout_ms, NULL);
 	else
@@ -67,7 +67,7 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 	if (id->qp)
 		return fail(EINVAL, "establish: the library does this for a QP that it knows");
 	m.id = id->handle;
-	return idcall_do(id, "establish", &request, false, NULL);
+	return idcall_do(id, "establish", &request, ANSWER_AS_EVENT, NULL);
 }
 
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
@@ -77,7 +77,7 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
 
 	m.id = id->handle;
 	m.event = event;
-	return idcall_do(id, "notify", &request, false, NULL);
+	return idcall_do(id, "notify", &request, ANSWER_AS_EVENT, NULL);
 }
 
 static int reject(struct rdmabroker_id *id, const char *name, const void *data, uint8_t len,
@@ -94,7 +94,7 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
 	m.ece = ece;
-	return idcall_do(id, name, &request, false, NULL);
+	return idcall_do(id, name, &request, ANSWER_AS_EVENT, NULL);
 }
 
 int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
@@ -151,7 +151,7 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 		return 1;
 	m.id = id->handle;
 	return call ? idcall_begin(id, call, "disconnect", &request, timeout_ms) :
-		      idcall_do(id, "disconnect", &request, true, NULL);
+		      idcall_do(id, "disconnect", &request, ANSWER_FAILURE_AS_EVENT, NULL);
 }
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)

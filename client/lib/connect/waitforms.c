@@ -59,7 +59,7 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 	r = await_outcome(id, &call, BIT(ESTABLISHED),
 			  BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(DISCONNECTED),
 			  deadline);
-	if (call.refused)
+	if (call.state == CALL_REFUSED)
 		qpstate_to_error(id);
 	return r;
 }

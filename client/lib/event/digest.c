@@ -77,7 +77,7 @@ static int establish(struct rdmabroker_id *id)
 	REQUEST(request, ESTABLISH, establish, &m);
 	struct call like = {
 		.name = "establish",
-		.quiet = true,
+		.answer = ANSWER_FAILURE_AS_EVENT,
 		.failure_type = RDMABROKER_EVENT_CONNECT_ERROR,
 	};
 

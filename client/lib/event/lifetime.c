@@ -22,7 +22,11 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
 	REQUEST(request, LIST_DEVICES, list_devices, &m);
-	struct call like = { .name = "list_devices", .silent = true, .answered = true };
+	struct call like = {
+		.name = "list_devices",
+		.answer = ANSWER_DROPPED,
+		.must_reply = true,
+	};
 
 	return call_post(&session->wire, &like, &request, wait ? session->wire.call_timeout_ms : 0);
 }
@@ -93,7 +97,7 @@ static int create_now(struct rdmabroker_id *id)
 
 	m.port_space = id->ps;
 	m.id = id->handle;
-	r = idcall_do(id, "create_id", &request, /* quiet= */ false, NULL);
+	r = idcall_do(id, "create_id", &request, ANSWER_AS_EVENT, NULL);
 	if (r < 0) {
 		wire_lock(&session->wire);
 		forget_events(id);
@@ -156,8 +160,8 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	struct call like = {
 		.name = "destroy_id",
 		.handle = handle,
-		.silent = true,
-		.destroys = true,
+		.answer = ANSWER_DROPPED,
+		.effect = EFFECT_DESTROYS,
 	};
 
 	m.id = handle;
@@ -185,7 +189,7 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	struct rdmabroker *session = id->session;
 	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
 	REQUEST(request, DESTROY_ID, destroy_id, &m);
-	struct call like = { .name = "destroy_id", .silent = true, .destroys = true };
+	struct call like = { .name = "destroy_id", .effect = EFFECT_DESTROYS };
 	bool is_new;
 	int r;
 

@@ -76,29 +76,31 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 	struct rdmabroker_id *id;
 	int r = 0;
 
-	if (call->destroys)
+	if (call->effect == EFFECT_DESTROYS)
 		idtable_free(session->ids, call->handle);
 	if (!reply)
 		return 0;
-	id = call->destroys ? NULL : idtable_find(session->ids, call->handle);
-	if (id && call->creates && reply->failure)
-		id->is_new = true;
-	if (call->waited) {
-		/* Create the imported id now, because its events may be the next packets. */
-		if (call->imports && reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
-			r = call->no_import = idstate_new_request(
-				session, reply->import_id->id,
-				(enum rdmabroker_port_space)reply->import_id->port_space,
-				&call->imported);
+	/* Create the imported id now, because its events may be the next packets. */
+	if (call->effect == EFFECT_IMPORTS &&
+	    reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID) {
+		r = call->import_error = idstate_new_request(
+			session, reply->import_id->id,
+			(enum rdmabroker_port_space)reply->import_id->port_space, &call->imported);
 		/* Without memory only the import fails, not the session. */
 		return r == -EPROTO ? r : 0;
 	}
+	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);
+	if (id && call->effect == EFFECT_CREATES && reply->failure)
+		id->is_new = true;
+	if (pending_is_waited(call))
+		return 0;
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		idstate_set_info(id, reply->id_info);
 	/* A listener has no QP. With RDMABROKER_NONBLOCK this reply to bind_addr may come after listen was called. */
 	if (id && reply->init && !id->listening)
 		message_get_qp_attr(&id->init, reply->init);
-	if (id && !call->silent && (reply->failure || !call->quiet))
+	if (id && (call->answer == ANSWER_AS_EVENT ||
+		   (call->answer == ANSWER_FAILURE_AS_EVENT && reply->failure)))
 		r = enqueue_outcome(session, id, call, reply->failure);
 	return r;
 }

@@ -49,7 +49,7 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 			raw->id->n_digesting++;
 			break;
 		}
-		if (call && call->done) {
+		if (call && call->state == CALL_REPLIED) {
 			r = call_end(&session->wire, call);
 			if (r < 0)
 				break;

@@ -13,14 +13,14 @@ static void put_first(struct rdmabroker_id *id, struct call *call, Rdmabroker__R
 	first->id = id->handle;
 	first->port_space = id->ps;
 	request->first = first;
-	call->creates = true;
+	call->effect = EFFECT_CREATES;
 	id->is_new = false;
 }
 
 /* The request was not sent. Lock held. */
 static void take_first_back(struct rdmabroker_id *id, const struct call *call)
 {
-	if (call->creates)
+	if (call->effect == EFFECT_CREATES)
 		id->is_new = true;
 }
 
@@ -89,12 +89,12 @@ int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request
 	return r;
 }
 
-int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request, bool quiet,
-	      Rdmabroker__Frame **ret)
+int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
+	      enum call_answer answer, Rdmabroker__Frame **ret)
 {
 	struct call like = {
 		.name = name,
-		.quiet = quiet,
+		.answer = answer,
 		.failure_type = RDMABROKER_EVENT_DONE,
 	};
 

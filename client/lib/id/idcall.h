@@ -19,6 +19,6 @@ int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
 		 Rdmabroker__Request *request, int timeout_ms);
 int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		int timeout_ms);
-/* Wait for the answer or, with RDMABROKER_NONBLOCK, leave it to an event. QUIET as in struct call. */
-int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request, bool quiet,
-	      Rdmabroker__Frame **ret);
+/* Wait for the answer or, with RDMABROKER_NONBLOCK, leave it to an event as ANSWER says. */
+int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
+	      enum call_answer answer, Rdmabroker__Frame **ret);

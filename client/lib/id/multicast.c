@@ -104,7 +104,7 @@ int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsign
 	m.addr = &address;
 	m.join_flags = flags;
 	r = wait ? idcall_wait(id, "join_multicast", &request, timeout_ms, NULL) :
-		   idcall_do(id, "join_multicast", &request, true, NULL);
+		   idcall_do(id, "join_multicast", &request, ANSWER_FAILURE_AS_EVENT, NULL);
 	if (r < 0 && r != -EEXIST)
 		join_free(id, join);
 	return r;
@@ -155,5 +155,5 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
 		join_free(id, join);
 	m.id = id->handle;
 	m.addr = &address;
-	return idcall_do(id, "leave_multicast", &request, false, NULL);
+	return idcall_do(id, "leave_multicast", &request, ANSWER_AS_EVENT, NULL);
 }

@@ -66,7 +66,7 @@ static void release(struct rdmabroker *session, const char *name)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
 	Rdmabroker__CloseDevice m = RDMABROKER__CLOSE_DEVICE__INIT;
-	struct call like = { .name = "close_device", .silent = true };
+	struct call like = { .name = "close_device", .answer = ANSWER_DROPPED };
 
 	m.name = (char *)name;
 	request.op_case = RDMABROKER__REQUEST__OP_CLOSE_DEVICE;

@@ -21,7 +21,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.value = value;
 	/* The option may change the attributes that came with a connection request. */
 	id->rtr.mask = id->rts.mask = 0;
-	r = idcall_do(id, "set_option", &request, false, NULL);
+	r = idcall_do(id, "set_option", &request, ANSWER_AS_EVENT, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
 		id->options[option] = value;
 	return r;
@@ -51,7 +51,7 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
 	Rdmabroker__Frame *frame = NULL;
-	int r = idcall_do(id, name, request, /* quiet= */ false, &frame);
+	int r = idcall_do(id, name, request, ANSWER_AS_EVENT, &frame);
 
 	if (frame) {
 		if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
@@ -130,7 +130,7 @@ int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 		return r;
 	m.route = route;
 	return call ? idcall_begin(id, call, name, &request, timeout_ms) :
-		      idcall_do(id, name, &request, true, NULL);
+		      idcall_do(id, name, &request, ANSWER_FAILURE_AS_EVENT, NULL);
 }
 
 int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
@@ -143,7 +143,7 @@ int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call 
 	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
 	return call ? idcall_begin(id, call, "resolve_route", &request, timeout_ms) :
-		      idcall_do(id, "resolve_route", &request, true, NULL);
+		      idcall_do(id, "resolve_route", &request, ANSWER_FAILURE_AS_EVENT, NULL);
 }
 
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,

@@ -25,7 +25,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	if (++wire->serial == 0)
 		wire->serial = 1;
 	request->serial = call->serial = wire->serial;
-	request->quiet = call->unanswered;
+	request->quiet = call->only_failure;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
 	if (rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
@@ -66,11 +66,11 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 
 	if (r < 0)
 		return r;
-	call->waited = true;
+	call->answer = ANSWER_TO_THREAD;
 	pending_add(wire, call);
 	wire_count_waiting(wire, 1);
 	r = pack_and_send(wire, call, request, deadline);
-	while (r == 0 && !call->done) {
+	while (r == 0 && call->state != CALL_REPLIED) {
 		r = wire_check(wire);
 		if (r == 0 && deadline_left(deadline) <= 0)
 			r = fail(ETIMEDOUT, "%s: the broker did not answer in time", call->name);
@@ -78,9 +78,9 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 			pump_poll(wire, POLLIN, deadline);
 	}
 	wire_count_waiting(wire, -1);
-	if (call->listed)
+	if (call->state == CALL_PENDING)
 		pending_remove(wire, call);
-	return call->done ? 0 : r;
+	return call->state == CALL_REPLIED ? 0 : r;
 }
 
 /* FRAME has a failure; it is freed. */
@@ -106,14 +106,15 @@ int call_take_reply(struct call *call, Rdmabroker__Frame **ret)
 
 int call_end(struct wire *wire, struct call *call)
 {
-	if (call->listed)
+	if (call->state == CALL_PENDING)
 		pending_remove(wire, call);
-	if (!call->done)
+	if (call->state != CALL_REPLIED)
 		return 0;
-	call->done = false;
-	call->refused = call->frame->reply->failure != NULL;
-	if (call->refused)
+	if (call->frame->reply->failure) {
+		call->state = CALL_REFUSED;
 		return fail_by_reply(call->frame);
+	}
+	call->state = CALL_IDLE;
 	frame_free(call->frame);
 	return 0;
 }
@@ -124,7 +125,8 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 
 	if (r < 0)
 		return r;
-	call->waited = call->unanswered = true;
+	call->answer = ANSWER_FAILURE_TO_THREAD;
+	call->only_failure = true;
 	pending_add(wire, call);
 	r = pack_and_send(wire, call, request, deadline_after(timeout_ms));
 	if (r < 0)
@@ -143,9 +145,9 @@ int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *r
 	*call = *like;
 	r = wire_check(wire);
 	if (r == 0) {
-		/* Request an answer now and then, for it also tells that the calls before have succeeded. */
-		call->unanswered = (call->quiet || call->silent) && !call->answered &&
-				   wire->n_unanswered < UNANSWERED_MAX;
+		/* Request a reply now and then: it also implies that the calls before have succeeded. */
+		call->only_failure = call->answer != ANSWER_AS_EVENT && !call->must_reply &&
+				     wire->n_unanswered < UNANSWERED_MAX;
 		pending_add(wire, call);
 		r = pack_and_send(wire, call, request, timeout_ms ? deadline_after(timeout_ms) : 0);
 		if (r < 0)

@@ -8,15 +8,15 @@
 void pending_add(struct wire *wire, struct call *call)
 {
 	TAILQ_INSERT_TAIL(&wire->calls, call, link);
-	call->listed = true;
-	wire->n_unanswered += call->unanswered;
+	call->state = CALL_PENDING;
+	wire->n_unanswered += call->only_failure;
 }
 
 void pending_remove(struct wire *wire, struct call *call)
 {
 	TAILQ_REMOVE(&wire->calls, call, link);
-	call->listed = false;
-	wire->n_unanswered -= call->unanswered;
+	call->state = CALL_IDLE;
+	wire->n_unanswered -= call->only_failure;
 }
 
 struct call *pending_find(struct wire *wire, uint32_t serial)
@@ -30,17 +30,17 @@ struct call *pending_find(struct wire *wire, uint32_t serial)
 	return NULL;
 }
 
-/* The broker processes requests in order: unanswered calls that were sent before ORDER have succeeded. */
+/* The broker processes requests in order: calls without a reply that were sent before ORDER have succeeded. */
 static void settle_before(struct wire *wire, uint64_t order)
 {
 	struct call *call, *next;
 
 	for (call = TAILQ_FIRST(&wire->calls); call && wire->n_unanswered > 0; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (!call->unanswered || !call->order || call->order >= order)
+		if (!call->only_failure || !call->order || call->order >= order)
 			continue;
 		pending_remove(wire, call);
-		if (call->waited)
+		if (pending_is_waited(call))
 			continue;
 		wire->ops->on_outcome(wire->userdata, call, NULL);
 		free(call);
@@ -54,9 +54,9 @@ int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *fram
 	settle_before(wire, call->order);
 	pending_remove(wire, call);
 	r = wire->ops->on_outcome(wire->userdata, call, frame->reply);
-	if (call->waited) {
+	if (pending_is_waited(call)) {
 		call->frame = frame;
-		call->done = true;
+		call->state = CALL_REPLIED;
 	} else {
 		frame_free(frame);
 		free(call);
@@ -69,7 +69,8 @@ void pending_settle_handle(struct wire *wire, uint32_t handle)
 	struct call *call;
 
 	TAILQ_FOREACH(call, &wire->calls, link)
-		if (call->unanswered && call->destroys && call->handle == handle) {
+		if (call->only_failure && call->effect == EFFECT_DESTROYS &&
+		    call->handle == handle) {
 			settle_before(wire, call->order + 1);
 			return;
 		}
@@ -80,8 +81,8 @@ void pending_silence_handle(struct wire *wire, uint32_t handle)
 	struct call *call;
 
 	TAILQ_FOREACH(call, &wire->calls, link)
-		if (call->handle == handle)
-			call->silent = true;
+		if (call->handle == handle && !pending_is_waited(call))
+			call->answer = ANSWER_DROPPED;
 }
 
 void pending_free_all(struct wire *wire)

@@ -55,7 +55,7 @@ struct wire {
 	uint32_t serial;
 	uint64_t n_sent;
 	TAILQ_HEAD(, call) calls; /* see pending.h */
-	unsigned n_unanswered; /* of CALLS */
+	unsigned n_unanswered; /* of CALLS: the broker replies only if they fail */
 };
 
 /* Without descriptors yet. */
