@@ -259,6 +259,31 @@ START_TEST(no_room_among_them)
 }
 END_TEST
 
+/* Each answers the oldest call that waits for an answer. */
+static void flood_with_answers(void)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+
+	liar_say_yes(&request);
+}
+
+/* The library still sends the request, and has to keep its call. */
+START_TEST(an_answer_before_the_request)
+{
+	struct rdmabroker_id *id;
+
+	liar_open(RDMABROKER_NONBLOCK, 100);
+	id = liar_make_id();
+	liar.is_deaf = true;
+	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
+		;
+	liar_start_flood(flood_with_answers);
+	rdmabroker_destroy_id(id);
+	liar_expect_not_tired();
+	expect_lost(-ETIMEDOUT);
+}
+END_TEST
+
 START_TEST(no_number_among_them)
 {
 	struct rdmabroker_id *id;
@@ -386,4 +411,5 @@ UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_number_past_all_limi
 	  a_number_far_past_all_limits, a_number_that_is_taken, a_limit_that_was_raised,
 	  an_import_that_is_wrong, an_import_that_nobody_asked_for, events_without_end,
 	  notices_without_end, no_event_among_them, no_notice_among_them, no_room_among_them,
-	  no_number_among_them, what_is_there_is_seen, orphans_without_end, busy_for_ever)
+	  an_answer_before_the_request, no_number_among_them, what_is_there_is_seen,
+	  orphans_without_end, busy_for_ever)

@@ -23,10 +23,17 @@ struct call *pending_find(struct wire *wire, uint32_t serial)
 {
 	struct call *call;
 
-	TAILQ_FOREACH(call, &wire->calls, link)
+	TAILQ_FOREACH(call, &wire->calls, link) {
+		/*
+		 * A call that nobody waits for is freed with its answer, so it must not be answered while it is
+		 * still being sent. A correct broker does not.
+		 */
+		if (!call->order && !pending_is_waited(call))
+			continue;
 		/* Serial 0: the broker rejects the whole session; this answers the oldest call. */
 		if (call->serial == serial || serial == 0)
 			return call;
+	}
 	return NULL;
 }
 
