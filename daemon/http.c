@@ -5,8 +5,8 @@
 
 #include "http.h"
 #include "policy/policy.h"
+#include "proto/unixsock.h"
 #include "rpc/metrics.h"
-#include "socket.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -335,7 +335,7 @@ static int set_up(struct http *http)
 {
 	int r;
 
-	http->fd = is_unix(http) ? socket_listen_unix(http->listen.text, SOCK_STREAM, 0660) :
+	http->fd = is_unix(http) ? unixsock_listen(http->listen.text, SOCK_STREAM, 0660, BACKLOG) :
 				   listen_inet(&http->listen);
 	if (http->fd < 0)
 		return http->fd;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/unixsock.h"
+
+/* A file that is no socket refuses connections too, but must not be removed. */
+static int remove_stale(int fd, const struct sockaddr_un *addr)
+{
+	struct stat st;
+
+	if (lstat(addr->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno == ECONNREFUSED)
+		unlink(addr->sun_path);
+	return 0;
+}
+
+static int listen_at(int fd, const struct sockaddr_un *addr, mode_t mode, int backlog)
+{
+	int r = remove_stale(fd, addr);
+
+	if (r < 0)
+		return r;
+	/*
+	 * The node gets the descriptor's mode, less the umask, so at no time may more users connect than MODE
+	 * allows.
+	 */
+	if (fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
+		return -errno;
+	if (chmod(addr->sun_path, mode) == 0 && listen(fd, backlog) == 0)
+		return 0;
+	r = -errno;
+	unlink(addr->sun_path);
+	return r;
+}
+
+int unixsock_listen(const char *path, int type, mode_t mode, int backlog)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd, r;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(addr.sun_path, path);
+	fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	r = listen_at(fd, &addr, mode, backlog);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	return fd;
+}
