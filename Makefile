@@ -49,6 +49,7 @@ endif
 VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/version.h)
 OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
 	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
+	-DEXPORTER_CONFIG='"$(SYSCONFDIR)/rdmabroker/exporter.conf"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
@@ -163,7 +164,7 @@ check check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, which asks ten times as many questions then.
-check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-ping)
+check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
@@ -242,7 +243,7 @@ install: install-ready
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.1
@@ -251,9 +252,9 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
-	$(Q)$(INSTALL) -m 644 $(O)/systemd/rdmabrokerd.service systemd/rdmabrokerd.socket \
-		$(call to,$(UNITDIR))
-	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.sysusers $(call to,$(SYSUSERSDIR))/rdmabroker.conf
+	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) systemd/rdmabrokerd.socket $(call to,$(UNITDIR))
+	$(Q)for u in rdmabroker rdmabroker-exporter; do \
+		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf
@@ -263,7 +264,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
-	$(Q)for f in rdmabrokerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+	$(Q)for f in rdmabrokerd.conf exporter.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
@@ -285,11 +286,13 @@ install-ready:
 
 # What the admin wrote stays.
 uninstall:
-	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(BINDIR))/rdmabrokerctl \
+	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
+		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
+		$(call to,$(UNITDIR))/rdmabroker-exporter.service $(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \

@@ -4,7 +4,7 @@ LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.1
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/rdmacm/*.7)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -40,5 +40,13 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) pro
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl \
+# The exporter, which knows it likewise.
+EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
+
+$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr.c proto/unixsock.c) \
+		$(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
+
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl $(O)/rdmabroker-exporter \
 	$(DROPIN)

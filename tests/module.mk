@@ -11,7 +11,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 	$(Q)$(AR) rcs $@ $^
 
 # What several of them share.
-HARNESS := $(addprefix $(O)/obj/tests/unit/,harness.o http.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
+HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # These are about the real fabric, as far as it needs no RDMA.
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node routes routes_messages)

@@ -180,3 +180,28 @@ ping_once() {
 qp_number() {
 	sed -n 's/^QP number \([0-9]*\) .*/\1/p' "$1"
 }
+
+# fetch_metrics ADDRESS: what curl would do; ADDRESS is a port of this host or a path.
+fetch_metrics() {
+	python3 -c '
+import http.client, socket, sys
+connection = http.client.HTTPConnection("127.0.0.1", timeout=20)
+if sys.argv[1].startswith("/"):
+	connection.sock = socket.socket(socket.AF_UNIX)
+	connection.sock.connect(sys.argv[1])
+else:
+	connection.port = int(sys.argv[1])
+connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
+response = connection.getresponse()
+assert response.status == 200, response.status
+kind = response.getheader("Content-Type")
+assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind
+sys.stdout.buffer.write(response.read())' "$1"
+}
+
+# exporter_says LINE: a line of what it serves, in the older format. Python would take seconds to start here.
+exporter_says() (
+	exec 9<> /dev/tcp/127.0.0.1/9471
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&9
+	grep -qxF -- "$1" <&9
+)

@@ -14,7 +14,7 @@ PRODUCT=debs
 case_seconds=900
 # shellcheck disable=SC2034
 long_cases=('*')
-PACKAGES="rdmabroker librdmabroker-rdmacm librdmabroker1"
+PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker1"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # What is in the file system; the packages' user stays, and logs and caches are nobody's.
@@ -99,6 +99,17 @@ assert_active() {
 	done
 }
 
+exporter_is() {
+	assert_eq "the exporter is $(systemctl is-active rdmabroker-exporter || true)" "the exporter is $1"
+}
+
+# exporter_serves: what the exporter serves is about the broker.
+exporter_serves() {
+	await "exporter_says 'rdmabroker_up 1'"
+	fetch_metrics 9471 > metrics
+	assert openmetrics < metrics
+}
+
 assert_ours() {
 	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
 	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
@@ -117,12 +128,20 @@ case_life() {
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket rdmabrokerd.service)" "enabled"$'\n'"enabled"
 	assert_ours
 	assert_lacks "$(ldconfig -p)" rdmabroker-rdmacm
+	# The exporter opens a port, so it waits for the admin.
+	exporter_is inactive
+	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled
+	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
 	# Nothing is allowed until somebody allows it.
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
 	assert_eq "$(status_field "['policy']['rules']")" 0
 	users_policy
 	ping_works
 	program_works rdmabrokerctl run --
+	echo 'allow observe user rdmabroker-exporter' >> "$RULES"
+	reload "policy reloaded"
+	systemctl -q enable --now rdmabroker-exporter
+	exporter_serves
 
 	# What the admin changed and took away stays so.
 	echo '# mine' >> /etc/rdmabroker/rdmabrokerd.conf
@@ -136,6 +155,8 @@ case_life() {
 	assert_active active
 	assert test "$(daemon_pid)" != "$daemon"
 	assert_ours
+	exporter_is active
+	exporter_serves
 	assert_eq "$(tail -n 1 /etc/rdmabroker/rdmabrokerd.conf)" '# mine'
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	ping_works
@@ -145,6 +166,7 @@ case_life() {
 	dpkg_ --remove $PACKAGES
 	disconnected
 	assert_active inactive
+	exporter_is inactive
 	assert test ! -e /run/rdmabroker
 	# As before, everybody helps himself.
 	assert_eq "$(nodes)" "$nodes"
@@ -157,9 +179,10 @@ case_life() {
 	rm -rf next
 	files > after
 	diff before after
-	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*')" ""
+	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*')" ""
 	# A uid that comes again must not be another's.
 	assert_eq "$(id -un rdmabroker)" rdmabroker
+	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
 }
 
 case_removed_and_back() {
@@ -181,6 +204,7 @@ case_disabled_stays_so() {
 	systemctl -q disable --now rdmabrokerd.socket rdmabrokerd.service
 	dpkg_ -i next/*.deb
 	assert_active inactive
+	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabrokerd.socket || true)" disabled
 	assert_contains "$(systemctl is-enabled rdmabrokerd.service || true)" disabled
 }

@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034
 case_seconds=600
 # shellcheck disable=SC2034
-long_cases=(audit reloads_under_load overload explain metrics_over_http)
+long_cases=(audit reloads_under_load overload explain metrics_exporter)
 
 # rule_field TEXT FIELD: a counter of the rule of that text.
 rule_field() {
@@ -451,30 +451,19 @@ case_metrics() {
 	stop server
 }
 
-metrics_listen() {
-	printf '[Daemon]\nMetricsListen=%s\n' "$1" > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
+# scrape USER ADDRESS: into the file metrics.
+scrape() {
+	as "$1" bash -c "$(declare -f fetch_metrics); fetch_metrics $2" > metrics
+	assert openmetrics < metrics
 }
 
-# What curl would do: what is served at ADDRESS, a port of 127.0.0.1 or a path.
-fetch_metrics() {
-	python3 -c '
-import http.client, socket, sys
-connection = http.client.HTTPConnection("127.0.0.1", timeout=20)
-if sys.argv[1].startswith("/"):
-	connection.sock = socket.socket(socket.AF_UNIX)
-	connection.sock.connect(sys.argv[1])
-else:
-	connection.port = int(sys.argv[1])
-connection.request("GET", "/metrics")
-response = connection.getresponse()
-assert response.status == 200, response.status
-kind = response.getheader("Content-Type")
-assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind
-sys.stdout.buffer.write(response.read())' "$1"
+exporter_journal() {
+	journalctl -u rdmabroker-exporter -o cat --after-cursor="$journal_mark"
 }
 
-case_metrics_over_http() {
-	local path=/run/rdmabroker/metrics.sock dropin=/run/systemd/system/rdmabrokerd.service.d
+# The unit as it is installed, scraped by a user who has no right at all.
+case_metrics_exporter() {
+	local socket=/run/systemd/system/rdmabroker-exporter.socket
 
 	policy <<-END
 		allow session
@@ -483,54 +472,55 @@ case_metrics_over_http() {
 		allow accept
 		allow connect
 	END
-	metrics_listen 127.0.0.1:9471
-	# The unit has to allow IP sockets.
-	reload "sandbox has no IP sockets, see rdmabrokerd.conf(5)"
-	mkdir -p $dropin
-	printf '[Service]\nRestrictAddressFamilies=AF_INET AF_INET6\n' > $dropin/metrics.conf
-	systemctl daemon-reload
 	mark_journal
-	systemctl restart rdmabrokerd
-	await "journal | grep -qF 'Metrics are served on 127.0.0.1:9471/metrics.'"
+	systemctl start rdmabroker-exporter
+	assert_eq "$(stat -c %U "/proc/$(systemctl show --property=MainPID --value rdmabroker-exporter)")" \
+		rdmabroker-exporter
+	# It is permitted nothing but what a rule says, and the journal has the rule.
+	scrape carol 9471
+	assert grep -qx 'rdmabroker_up 0' metrics
+	await "exporter_journal | grep -qF 'the rule \"allow observe user rdmabroker-exporter\"'"
+	echo 'allow observe user rdmabroker-exporter' >> "$RULES"
+	reload "policy reloaded"
+	await "exporter_says 'rdmabroker_up 1'"
+	fails 1 as rdmabroker-exporter rdmabrokerctl drain
+
 	serve server alice $A 7471 -P
 	ping_once bob $A -p 7471
-	# Whoever is here may read it.
-	as carol bash -c "$(declare -f fetch_metrics); fetch_metrics 9471" > metrics
-	assert openmetrics < metrics
-	assert grep -qx 'rdmabroker_listeners 1' metrics
+	await "exporter_says 'rdmabroker_listeners 1'"
+	scrape carol 9471
 	assert grep -q '^rdmabroker_phase_seconds_count{phase="establish"} [1-9]' metrics
 	# With no address, user or program of those who connect.
 	fails 1 grep -E '10\.9\.0|alice|bob|ping' metrics
-
-	# From the start, within the unit's sandbox, and by systemd's own word.
-	metrics_listen $path
 	stop server
-	rm $dropin/metrics.conf
-	systemctl daemon-reload
-	systemctl restart rdmabrokerd
-	await "[ -S $path ]"
-	assert_eq "$(stat -c '%A %U %G' $path)" "srw-rw---- rdmabroker rdmabroker"
-	fetch_metrics $path > metrics
-	assert openmetrics < metrics
-	assert_contains "$(cat metrics)" 'rdmabroker_rules 5'
-	fails 1 as carol bash -c "$(declare -f fetch_metrics); fetch_metrics $path"
-	assert_contains "$(cat words)" "PermissionError"
 
-	# Killed, it leaves the socket behind, which the next one takes.
+	# It lives through the broker's absence, and through its restarts.
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	await "exporter_says 'rdmabroker_up 0'"
+	scrape carol 9471
+	systemctl start rdmabrokerd.socket rdmabrokerd.service
+	await "exporter_says 'rdmabroker_up 1'"
+	scrape carol 9471
+	assert_contains "$(cat metrics)" 'rdmabroker_rules 6'
 	kill -KILL "$(daemon_pid)"
-	await "fetch_metrics $path > metrics 2> /dev/null"
-	assert openmetrics < metrics
+	await "exporter_says 'rdmabroker_up 1'"
+	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-exporter)" 0
+	systemctl stop rdmabroker-exporter
+	assert_eq "$(systemctl is-failed rdmabroker-exporter || true)" inactive
+	# No IP socket is the broker's.
+	assert_eq "$(ss -Hnap | grep -w rdmabrokerd | grep -vE '^(u_|nl)' || true)" ""
 
-	# Nothing but loopback.
-	metrics_listen 0.0.0.0:9471
-	fails 1 rdmabrokerctl reload
-	assert_contains "$(cat words)" "50-test.conf:2:15: MetricsListen= takes only addresses of loopback"
-	fetch_metrics $path > metrics
-	assert openmetrics < metrics
-
-	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
-	reload "policy reloaded"
-	assert [ ! -e $path ]
+	# A socket of systemd's, for one group.
+	printf '[Socket]\nListenStream=/run/metrics-test.sock\nSocketGroup=bob\nSocketMode=0660\n' > $socket
+	systemctl daemon-reload
+	systemctl start rdmabroker-exporter.socket
+	scrape bob /run/metrics-test.sock
+	assert grep -qx 'rdmabroker_up 1' metrics
+	fails 1 as carol bash -c "$(declare -f fetch_metrics); fetch_metrics /run/metrics-test.sock"
+	assert_contains "$(cat words)" "PermissionError"
+	systemctl stop rdmabroker-exporter.socket rdmabroker-exporter.service
+	rm -f $socket /run/metrics-test.sock
+	systemctl daemon-reload
 }
 
 # What two programs of librdmacm's do, by the drop-in: it is not they who tell of it.

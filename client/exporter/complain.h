@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+#include <syslog.h>
+
+/* A line on stderr: with its priority (LOG_*) if that is the journal, else with the program's name. */
+__attribute__((format(printf, 2, 3))) void complain(int priority, const char *fmt, ...);

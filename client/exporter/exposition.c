@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exposition.h"
+#include "proto/version.h"
+
+#define END "# EOF\n"
+
+/* Negotiation */
+
+static bool has_prefix(const char *text, size_t len, const char *prefix)
+{
+	return len >= strlen(prefix) && strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The weight of an element of an Accept header, in thousandths: 1000 without "q=". */
+static unsigned weight_of(const char *element, size_t len)
+{
+	const char *end = element + len;
+
+	for (const char *p = element; (p = memchr(p, ';', (size_t)(end - p)));) {
+		unsigned weight = 0, unit = 1000;
+
+		for (p++; p < end && (*p == ' ' || *p == '\t'); p++)
+			;
+		if (!has_prefix(p, (size_t)(end - p), "q="))
+			continue;
+		for (p += 2; p < end && (isdigit((unsigned char)*p) || *p == '.') && unit > 0;
+		     p++) {
+			if (*p == '.')
+				continue;
+			weight += (unsigned)(*p - '0') * unit;
+			unit /= 10;
+		}
+		return weight;
+	}
+	return 1000;
+}
+
+enum exposition_format exposition_choose(const char *accept)
+{
+	unsigned openmetrics = 0, plain = 0;
+
+	for (const char *p = accept ?: ""; *p;) {
+		size_t skip = strspn(p, " \t,"), len = strcspn(p + skip, ",");
+		const char *element = p + skip;
+		unsigned weight = weight_of(element, len);
+
+		if (has_prefix(element, len, "application/openmetrics-text") &&
+		    weight > openmetrics)
+			openmetrics = weight;
+		if (has_prefix(element, len, "text/plain") && weight > plain)
+			plain = weight;
+		p = element + len;
+	}
+	return openmetrics > 0 && openmetrics >= plain ? EXPOSITION_OPENMETRICS :
+							 EXPOSITION_PROMETHEUS;
+}
+
+const char *exposition_content_type(enum exposition_format format)
+{
+	return format == EXPOSITION_OPENMETRICS ?
+		       "application/openmetrics-text; version=1.0.0; charset=utf-8" :
+		       "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* Text */
+
+static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
+{
+	fprintf(f,
+		"# TYPE rdmabroker_up gauge\n"
+		"# HELP rdmabroker_up 1 if the broker has answered, else 0.\n"
+		"rdmabroker_up %d\n"
+		"# TYPE rdmabroker_exporter_build info\n"
+		"# HELP rdmabroker_exporter_build The exporter.\n"
+		"rdmabroker_exporter_build_info{version=\"%s\"} 1\n"
+		"# TYPE rdmabroker_exporter_fetches counter\n"
+		"# HELP rdmabroker_exporter_fetches How often the exporter has asked the broker.\n"
+		"rdmabroker_exporter_fetches_total %" PRIu64 "\n",
+		is_up, RDMABROKER_VERSION, n_fetches);
+}
+
+/*
+ * In OpenMetrics TYPE and HELP name the family, in Prometheus' format the samples: the name of a counter has its suffix
+ * there. There is no type "info", and no UNIT.
+ */
+static void print_as_prometheus(FILE *f, const char *text)
+{
+	const char *suffix = "";
+
+	for (const char *line = text, *next; *line; line = next) {
+		int len = (int)strcspn(line, "\n");
+		char name[256], type[32];
+
+		next = line + len + (line[len] == '\n');
+		if (strncmp(line, "# ", 2) != 0) {
+			fprintf(f, "%.*s\n", len, line);
+		} else if (sscanf(line, "# TYPE %255s %31s", name, type) == 2) {
+			bool is_info = strcmp(type, "info") == 0;
+
+			suffix = is_info ? "_info" : strcmp(type, "counter") == 0 ? "_total" : "";
+			fprintf(f, "# TYPE %s%s %s\n", name, suffix, is_info ? "gauge" : type);
+		} else if (sscanf(line, "# HELP %255s", name) == 1) {
+			int skip = (int)(strlen("# HELP ") + strlen(name));
+
+			fprintf(f, "# HELP %s%s%.*s\n", name, suffix, len - skip, line + skip);
+		}
+	}
+}
+
+char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches)
+{
+	char *own = NULL, *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	bool failed;
+
+	if (!f)
+		return NULL;
+	if (format == EXPOSITION_OPENMETRICS) {
+		print_own(f, broker, n_fetches);
+		fputs(broker ?: END, f);
+	} else {
+		FILE *g = open_memstream(&own, &size);
+
+		if (g) {
+			print_own(g, broker, n_fetches);
+			fclose(g);
+		}
+		print_as_prometheus(f, own ?: "");
+		print_as_prometheus(f, broker ?: "");
+	}
+	failed = ferror(f) || (format == EXPOSITION_PROMETHEUS && !own);
+	if (fclose(f) != 0 || failed) {
+		free(text);
+		text = NULL;
+	}
+	free(own);
+	return text;
+}
+
+bool exposition_is_whole(const char *text)
+{
+	size_t len = strlen(text), n = strlen(END);
+
+	return len >= n && strcmp(text + len - n, END) == 0 &&
+	       (len == n || text[len - n - 1] == '\n');
+}

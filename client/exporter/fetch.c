@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <rdmabroker.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "exposition.h"
+#include "fetch.h"
+
+/* Of one request; the text of a large policy takes several, and the library ends them after six times as long. */
+#define CALL_MS 2000
+
+struct fetch {
+	const char *socket;
+	void (*done)(void *userdata, struct fetched *fetched);
+	void *userdata;
+	int notice; /* an eventfd: the thread has a result */
+	sd_event_source *source;
+	char user[64]; /* whom a rule has to allow */
+
+	struct rdmabroker *session; /* the thread's own; NULL: none is open */
+
+	pthread_t thread;
+	pthread_mutex_t lock; /* for what follows */
+	pthread_cond_t cond;
+	bool is_wanted; /* until its result was taken */
+	bool is_running;
+	bool is_ending;
+	struct fetched fetched;
+};
+
+/* In the thread */
+
+static void explain(const struct fetch *fetch, struct fetched *fetched, int r, const char *text)
+{
+	if (r == -EACCES || r == -EPERM)
+		snprintf(
+			fetched->reason, sizeof(fetched->reason),
+			"%s; the rule \"allow observe user %s\" in /etc/rdmabroker/policy.d allows it",
+			text, fetch->user);
+	else
+		snprintf(fetched->reason, sizeof(fetched->reason), "%s", text);
+}
+
+static int open_session(struct fetch *fetch, struct fetched *ret)
+{
+	const struct rdmabroker_options options = {
+		.size = sizeof(options),
+		.socket = fetch->socket,
+		.call_timeout_ms = CALL_MS,
+	};
+	int r = rdmabroker_open(&fetch->session, &options);
+
+	if (r < 0)
+		explain(fetch, ret, r, rdmabroker_open_error());
+	return r;
+}
+
+static int get_text(struct fetch *fetch, struct fetched *ret)
+{
+	struct rdmabroker_failure failure = {};
+	int r = rdmabroker_get_metrics(fetch->session, &ret->text);
+
+	if (r < 0) {
+		ret->text = NULL;
+		rdmabroker_get_failure(fetch->session, &failure);
+		explain(fetch, ret, r, failure.text ?: strerror(-r));
+	} else if (!exposition_is_whole(ret->text)) {
+		r = -EPROTO;
+		free(ret->text);
+		ret->text = NULL;
+		explain(fetch, ret, r, "the broker's text is not complete");
+	}
+	return r;
+}
+
+static void ask_broker(struct fetch *fetch, struct fetched *ret)
+{
+	bool is_old = fetch->session;
+	int r;
+
+	*ret = (struct fetched){};
+	do {
+		if (!fetch->session && open_session(fetch, ret) < 0)
+			return;
+		r = get_text(fetch, ret);
+		/* A later fetch begins anew: what the broker permits is decided when a session is opened. */
+		if (r < 0)
+			fetch->session = rdmabroker_close(fetch->session);
+		/* The broker was restarted since the last fetch. */
+	} while (r == -ECONNRESET && is_old && !(is_old = false));
+}
+
+static void *run(void *userdata)
+{
+	struct fetch *fetch = userdata;
+	struct fetched fetched;
+
+	pthread_mutex_lock(&fetch->lock);
+	for (;;) {
+		while (!fetch->is_ending && !fetch->is_running)
+			pthread_cond_wait(&fetch->cond, &fetch->lock);
+		if (fetch->is_ending)
+			break;
+		pthread_mutex_unlock(&fetch->lock);
+		ask_broker(fetch, &fetched);
+		pthread_mutex_lock(&fetch->lock);
+		fetch->fetched = fetched;
+		fetch->is_running = false;
+		eventfd_write(fetch->notice, 1);
+	}
+	pthread_mutex_unlock(&fetch->lock);
+	rdmabroker_close(fetch->session);
+	return NULL;
+}
+
+/* In the loop */
+
+static int on_notice(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct fetch *fetch = userdata;
+	struct fetched fetched;
+	eventfd_t n;
+
+	(void)source;
+	(void)events;
+	eventfd_read(fd, &n);
+	pthread_mutex_lock(&fetch->lock);
+	fetched = fetch->fetched;
+	fetch->is_wanted = false;
+	pthread_mutex_unlock(&fetch->lock);
+	fetch->done(fetch->userdata, &fetched);
+	return 0;
+}
+
+bool fetch_start(struct fetch *fetch)
+{
+	bool begins;
+
+	pthread_mutex_lock(&fetch->lock);
+	begins = !fetch->is_wanted;
+	if (begins) {
+		fetch->is_wanted = fetch->is_running = true;
+		pthread_cond_signal(&fetch->cond);
+	}
+	pthread_mutex_unlock(&fetch->lock);
+	return begins;
+}
+
+static void find_user(struct fetch *fetch)
+{
+	const struct passwd *user = getpwuid(geteuid());
+
+	if (user)
+		snprintf(fetch->user, sizeof(fetch->user), "%s", user->pw_name);
+	else
+		snprintf(fetch->user, sizeof(fetch->user), "%u", geteuid());
+}
+
+int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
+	      void (*done)(void *userdata, struct fetched *fetched), void *userdata)
+{
+	struct fetch *fetch = calloc(1, sizeof(*fetch));
+	int r;
+
+	if (!fetch)
+		return -ENOMEM;
+	fetch->socket = socket;
+	fetch->done = done;
+	fetch->userdata = userdata;
+	find_user(fetch);
+	pthread_mutex_init(&fetch->lock, NULL);
+	pthread_cond_init(&fetch->cond, NULL);
+	fetch->notice = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = fetch->notice < 0 ? -errno : 0;
+	if (r == 0)
+		r = sd_event_add_io(loop, &fetch->source, fetch->notice, EPOLLIN, on_notice, fetch);
+	if (r >= 0)
+		r = -pthread_create(&fetch->thread, NULL, run, fetch);
+	if (r < 0) {
+		sd_event_source_disable_unref(fetch->source);
+		if (fetch->notice >= 0)
+			close(fetch->notice);
+		free(fetch);
+		return r;
+	}
+	*ret = fetch;
+	return 0;
+}
+
+bool fetch_free(struct fetch *fetch)
+{
+	bool is_running;
+
+	if (!fetch)
+		return true;
+	sd_event_source_disable_unref(fetch->source);
+	pthread_mutex_lock(&fetch->lock);
+	is_running = fetch->is_running;
+	fetch->is_ending = true;
+	pthread_cond_signal(&fetch->cond);
+	pthread_mutex_unlock(&fetch->lock);
+	if (is_running)
+		return false;
+	pthread_join(fetch->thread, NULL);
+	/* A result that was not taken. */
+	if (fetch->is_wanted)
+		free(fetch->fetched.text);
+	close(fetch->notice);
+	pthread_cond_destroy(&fetch->cond);
+	pthread_mutex_destroy(&fetch->lock);
+	free(fetch);
+	return true;
+}

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "complain.h"
+#include "exposition.h"
+#include "fetch.h"
+#include "http.h"
+#include "proto/addr.h"
+
+#define MAX_CONNECTIONS 16
+#define MAX_PER_HOST 4 /* not for this host, whose programs all have one address */
+#define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its end */
+#define CONNECTION_MEMORY 16384 /* for the request's headers */
+#define PAUSE_USEC (1 * 1000000ULL) /* when there are no descriptors left */
+#define FETCH_USEC \
+	(5 * 1000000ULL) /* then the broker counts as away; Prometheus waits for ten seconds */
+#define FRESH_USEC (1 * 1000000ULL) /* as long as an answer serves for other requests */
+#define OLD_TEXTS_MAX (64 << 20) /* bytes of texts that slow readers may keep in memory */
+#define LOG_USEC (60 * 1000000ULL) /* at most one warning in this time */
+
+/* What the broker has answered, or that it has not, in the formats in which it was asked for. */
+struct answer {
+	char *text; /* the broker's; NULL: the broker is away */
+	uint64_t n_fetches;
+	uint64_t usec; /* when it came */
+	struct MHD_Response *responses[_EXPOSITION_MAX];
+};
+
+/* The bytes of one response. */
+struct body {
+	struct http *http;
+	char *text;
+	size_t len;
+};
+
+struct connection {
+	struct http *http;
+	struct connection *prev, *next; /* in http.connections */
+	struct MHD_Connection *mhd;
+	sd_event_source *deadline;
+	bool is_waiting; /* for the broker; suspended */
+	bool has_waited;
+};
+
+struct listener {
+	struct http *http;
+	int fd;
+	sd_event_source *accept;
+};
+
+struct http {
+	sd_event *loop;
+	struct MHD_Daemon *mhd;
+	struct listener listeners[SOCKETS_MAX];
+	unsigned n_listeners;
+	sd_event_source *resume; /* ends a pause of accepting */
+	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
+	sd_event_source *timer; /* when libmicrohttpd has to be run without an event */
+	struct connection *connections;
+	unsigned n_connections;
+	bool is_paused;
+	uint64_t logged_usec; /* the last warning that is limited */
+
+	struct fetch *fetch;
+	sd_event_source *late; /* ends the wait for the broker */
+	struct answer answer; /* the last */
+	uint64_t n_fetches;
+	size_t n_bytes; /* of all responses' texts */
+	bool was_asked; /* whether the broker was there is known */
+	char reason[512]; /* why the broker was not there the last time; empty: it was */
+};
+
+static uint64_t now_usec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void warn_limited(struct http *http, const char *what, int error)
+{
+	uint64_t now = now_usec();
+
+	if (http->logged_usec && now - http->logged_usec < LOG_USEC)
+		return;
+	http->logged_usec = now;
+	complain(LOG_WARNING, "%s: %s.", what, strerror(error));
+}
+
+/* Answers */
+
+static void drop_answer(struct http *http)
+{
+	struct answer *answer = &http->answer;
+
+	free(answer->text);
+	for (size_t i = 0; i < _EXPOSITION_MAX; i++)
+		if (answer->responses[i])
+			MHD_destroy_response(answer->responses[i]);
+	*answer = (struct answer){};
+}
+
+static void free_body(void *userdata)
+{
+	struct body *body = userdata;
+
+	body->http->n_bytes -= body->len;
+	free(body->text);
+	free(body);
+}
+
+/* All connections share it. NULL: out of memory. */
+static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
+{
+	struct body *body = calloc(1, sizeof(*body));
+	struct MHD_Response *response = NULL;
+
+	if (!body)
+		return NULL;
+	body->http = http;
+	body->text = exposition_new(format, http->answer.text, http->answer.n_fetches);
+	if (body->text) {
+		body->len = strlen(body->text);
+		response = MHD_create_response_from_buffer_with_free_callback_cls(
+			body->len, body->text, free_body, body);
+	}
+	if (!response) {
+		free(body->text);
+		free(body);
+		return NULL;
+	}
+	http->n_bytes += body->len;
+	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+				    exposition_content_type(format)) == MHD_YES &&
+	    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept") == MHD_YES &&
+	    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES)
+		return response;
+	MHD_destroy_response(response);
+	return NULL;
+}
+
+static bool is_fresh(const struct answer *answer)
+{
+	return answer->usec && now_usec() - answer->usec < FRESH_USEC;
+}
+
+/* Requests */
+
+static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned status,
+				    const char *type, const char *text)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
+	enum MHD_Result r = response ? MHD_YES : MHD_NO;
+
+	if (r == MHD_YES)
+		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	if (r == MHD_YES)
+		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	if (r == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		r = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (r == MHD_YES)
+		r = MHD_queue_response(connection, status, response);
+	if (response)
+		MHD_destroy_response(response);
+	return r;
+}
+
+static enum MHD_Result respond_plain(struct MHD_Connection *connection, unsigned status,
+				     const char *text)
+{
+	return respond_text(connection, status, "text/plain; charset=utf-8", text);
+}
+
+static enum MHD_Result respond_metrics(struct http *http, struct MHD_Connection *connection)
+{
+	const char *accept =
+		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+	enum exposition_format format = exposition_choose(accept);
+	struct MHD_Response **response = &http->answer.responses[format];
+
+	if (!*response)
+		*response = new_response(http, format);
+	if (!*response)
+		return respond_plain(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "Out of memory.\n");
+	return MHD_queue_response(connection, MHD_HTTP_OK, *response);
+}
+
+static void await_broker(struct http *http, struct connection *connection)
+{
+	int enabled = SD_EVENT_OFF;
+
+	sd_event_source_get_enabled(http->late, &enabled);
+	if (enabled == SD_EVENT_OFF) {
+		if (fetch_start(http->fetch))
+			http->n_fetches++;
+		sd_event_source_set_time_relative(http->late, FETCH_USEC);
+		sd_event_source_set_enabled(http->late, SD_EVENT_ONESHOT);
+	}
+	connection->is_waiting = true;
+	MHD_suspend_connection(connection->mhd);
+}
+
+static enum MHD_Result on_metrics(struct http *http, struct connection *connection)
+{
+	if (is_fresh(&http->answer) || connection->has_waited)
+		return respond_metrics(http, connection->mhd);
+	drop_answer(http);
+	if (http->n_bytes > OLD_TEXTS_MAX)
+		return respond_plain(connection->mhd, MHD_HTTP_SERVICE_UNAVAILABLE,
+				     "Other readers are slow, and keep too much text in memory.\n");
+	await_broker(http, connection);
+	return MHD_YES;
+}
+
+/* MHD_NO closes the connection. */
+static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, const char *url,
+				  const char *method, const char *version, const char *upload,
+				  size_t *upload_size, void **state)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	bool is_metrics = strcmp(url, "/metrics") == 0;
+
+	(void)version;
+	(void)upload;
+	(void)state;
+	if (!info || !info->socket_context)
+		return MHD_NO;
+	/* The body of a request that waited; nothing is done with it. */
+	if (*upload_size > 0) {
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	if (!is_metrics && strcmp(url, "/") != 0)
+		return respond_plain(mhd, MHD_HTTP_NOT_FOUND,
+				     "Not found. The metrics are at /metrics.\n");
+	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+		return respond_plain(mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
+				     "The metrics can be read, by GET or HEAD.\n");
+	if (is_metrics)
+		return on_metrics(userdata, info->socket_context);
+	return respond_text(
+		mhd, MHD_HTTP_OK, "text/html; charset=utf-8",
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><title>rdmabroker-exporter</title></head>\n"
+		"<body><h1>rdmabroker-exporter</h1>\n"
+		"<p>The metrics of rdmabrokerd are at <a href=\"/metrics\">/metrics</a>.</p>\n"
+		"</body></html>\n");
+}
+
+/* Connections */
+
+static void update_accepting(struct http *http)
+{
+	bool accepting = !http->is_paused && http->n_connections < MAX_CONNECTIONS;
+
+	for (unsigned i = 0; i < http->n_listeners; i++)
+		sd_event_source_set_enabled(http->listeners[i].accept,
+					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
+}
+
+/* A deadline of our own, because libmicrohttpd's timeout begins anew with every byte. */
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	const struct connection *connection = userdata;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	(void)source;
+	(void)usec;
+	/* libmicrohttpd is notified by its epoll descriptor, as if the client had closed the connection. */
+	shutdown(info->connect_fd, SHUT_RDWR);
+	return 0;
+}
+
+/* Without memory the connection has no context, and on_request() closes it. */
+static struct connection *connection_new(struct http *http, struct MHD_Connection *mhd)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (!connection)
+		return NULL;
+	connection->http = http;
+	connection->mhd = mhd;
+	if (sd_event_add_time_relative(http->loop, &connection->deadline, CLOCK_MONOTONIC,
+				       CONNECTION_USEC, 0, on_deadline, connection) < 0) {
+		free(connection);
+		return NULL;
+	}
+	connection->next = http->connections;
+	if (connection->next)
+		connection->next->prev = connection;
+	http->connections = connection;
+	return connection;
+}
+
+static void connection_free(struct connection *connection)
+{
+	if (!connection)
+		return;
+	if (connection->next)
+		connection->next->prev = connection->prev;
+	if (connection->prev)
+		connection->prev->next = connection->next;
+	else
+		connection->http->connections = connection->next;
+	sd_event_source_disable_unref(connection->deadline);
+	free(connection);
+}
+
+static void on_connection_change(void *userdata, struct MHD_Connection *mhd, void **state,
+				 enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = userdata;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		connection_free(*state);
+		*state = NULL;
+		http->n_connections--;
+		/* There is a free descriptor again. */
+		http->is_paused = false;
+	} else {
+		http->n_connections++;
+		*state = connection_new(http, mhd);
+		if (!*state)
+			shutdown(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
+					 ->connect_fd,
+				 SHUT_RDWR);
+	}
+	update_accepting(http);
+}
+
+static bool has_too_many(const struct http *http, const struct sockaddr *peer)
+{
+	unsigned n = 0;
+
+	if (peer->sa_family == AF_UNIX || addr_is_loopback(peer))
+		return false;
+	for (const struct connection *c = http->connections; c; c = c->next) {
+		const union MHD_ConnectionInfo *info =
+			MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+		if (info && info->client_addr && addr_is_same_host(info->client_addr, peer))
+			n++;
+	}
+	return n >= MAX_PER_HOST;
+}
+
+/* libmicrohttpd */
+
+/* To be called whenever libmicrohttpd's next timeout may have changed. */
+static void update_timer(struct http *http)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (MHD_get_timeout(http->mhd, &ms) == MHD_YES) {
+		sd_event_source_set_time_relative(http->timer, (uint64_t)ms * 1000);
+		sd_event_source_set_enabled(http->timer, SD_EVENT_ONESHOT);
+	} else {
+		sd_event_source_set_enabled(http->timer, SD_EVENT_OFF);
+	}
+}
+
+/* MHD_run() does one step for each connection that is ready. */
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct http *http = userdata;
+
+	(void)source;
+	(void)fd;
+	(void)events;
+	MHD_run(http->mhd);
+	update_timer(http);
+	return 0;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)usec;
+	return on_io(source, -1, 0, userdata);
+}
+
+static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct http *http = userdata;
+
+	(void)source;
+	(void)usec;
+	http->is_paused = false;
+	update_accepting(http);
+	return 0;
+}
+
+static void pause_accepting(struct http *http)
+{
+	http->is_paused = true;
+	update_accepting(http);
+	sd_event_source_set_time_relative(http->resume, PAUSE_USEC);
+	sd_event_source_set_enabled(http->resume, SD_EVENT_ONESHOT);
+}
+
+/* Accepting is not left to libmicrohttpd, which spins when descriptors run out. */
+static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct http *http = ((struct listener *)userdata)->http;
+	struct sockaddr_storage peer = {};
+	socklen_t len = sizeof(peer);
+	int sock;
+
+	(void)source;
+	(void)events;
+	sock = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (sock < 0) {
+		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+			return 0;
+		warn_limited(http, "Cannot accept a connection, trying again in a second", errno);
+		pause_accepting(http);
+		return 0;
+	}
+	if (has_too_many(http, (struct sockaddr *)&peer)) {
+		close(sock);
+		return 0;
+	}
+	/* libmicrohttpd owns the socket from here on, even if this fails. */
+	if (MHD_add_connection(http->mhd, sock, (struct sockaddr *)&peer, len) != MHD_YES)
+		warn_limited(http, "Cannot serve a connection", errno);
+	update_timer(http);
+	return 0;
+}
+
+/* The broker */
+
+static void notify_change(struct http *http, const char *reason)
+{
+	if (http->was_asked && strcmp(http->reason, reason) == 0)
+		return;
+	if (*reason) {
+		complain(LOG_WARNING, "The broker does not answer: %s.", reason);
+		sd_notifyf(0, "STATUS=The broker does not answer: %s", reason);
+	} else {
+		complain(LOG_INFO, "The broker answers.");
+		sd_notify(0, "STATUS=The broker answers");
+	}
+	http->was_asked = true;
+	snprintf(http->reason, sizeof(http->reason), "%s", reason);
+}
+
+/* TEXT may be NULL. */
+static void set_answer(struct http *http, char *text)
+{
+	drop_answer(http);
+	http->answer.text = text;
+	http->answer.n_fetches = http->n_fetches;
+	http->answer.usec = now_usec();
+}
+
+static void resume_waiting(struct http *http)
+{
+	for (struct connection *c = http->connections; c; c = c->next) {
+		if (!c->is_waiting)
+			continue;
+		c->is_waiting = false;
+		c->has_waited = true;
+		MHD_resume_connection(c->mhd);
+	}
+}
+
+static void on_fetched(void *userdata, struct fetched *fetched)
+{
+	struct http *http = userdata;
+
+	sd_event_source_set_enabled(http->late, SD_EVENT_OFF);
+	set_answer(http, fetched->text);
+	notify_change(http, fetched->text ? "" : fetched->reason);
+	resume_waiting(http);
+	MHD_run(http->mhd);
+	update_timer(http);
+}
+
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct http *http = userdata;
+
+	(void)source;
+	(void)usec;
+	set_answer(http, NULL);
+	notify_change(http, "it has not answered within five seconds");
+	resume_waiting(http);
+	MHD_run(http->mhd);
+	update_timer(http);
+	return 0;
+}
+
+/* Creation and destruction */
+
+/* Off until it is needed. sd-event takes an accuracy of 0 as 250 ms. */
+static int add_timer(struct http *http, sd_event_source **ret, sd_event_time_handler_t handler)
+{
+	int r = sd_event_add_time_relative(http->loop, ret, CLOCK_MONOTONIC, 0, 1, handler, http);
+
+	return r < 0 ? r : sd_event_source_set_enabled(*ret, SD_EVENT_OFF);
+}
+
+static int start_mhd(struct http *http)
+{
+	const unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
+	int fd;
+
+	/* SIGPIPE is ignored, by main.c. */
+	http->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http,
+				     MHD_OPTION_NOTIFY_CONNECTION, on_connection_change, http,
+				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+				     MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				     MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+	if (!http->mhd)
+		return -ENOMEM;
+	fd = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	return sd_event_add_io(http->loop, &http->io, fd, EPOLLIN, on_io, http);
+}
+
+static int add_listeners(struct http *http, const struct sockets *sockets)
+{
+	for (unsigned i = 0; i < sockets->n; i++) {
+		struct listener *listener = &http->listeners[i];
+		int r;
+
+		listener->http = http;
+		listener->fd = sockets->list[i].fd;
+		r = sd_event_add_io(http->loop, &listener->accept, listener->fd, EPOLLIN,
+				    on_connect, listener);
+		if (r < 0)
+			return r;
+		http->n_listeners++;
+	}
+	return 0;
+}
+
+static int set_up(struct http *http, const struct sockets *sockets, const char *broker)
+{
+	int r = start_mhd(http);
+
+	if (r >= 0)
+		r = add_timer(http, &http->timer, on_timer);
+	if (r >= 0)
+		r = add_timer(http, &http->resume, on_resume);
+	if (r >= 0)
+		r = add_timer(http, &http->late, on_late);
+	if (r >= 0)
+		r = fetch_new(&http->fetch, http->loop, broker, on_fetched, http);
+	if (r >= 0)
+		r = add_listeners(http, sockets);
+	return r < 0 ? r : 0;
+}
+
+int http_new(struct http **ret, sd_event *loop, const struct sockets *sockets, const char *broker)
+{
+	struct http *http = calloc(1, sizeof(*http));
+	int r;
+
+	if (!http)
+		return -ENOMEM;
+	http->loop = sd_event_ref(loop);
+	r = set_up(http, sockets, broker);
+	if (r < 0) {
+		http_free(http);
+		return r;
+	}
+	*ret = http;
+	return 0;
+}
+
+bool http_free(struct http *http)
+{
+	bool is_idle;
+
+	if (!http)
+		return true;
+	is_idle = fetch_free(http->fetch);
+	sd_event_source_disable_unref(http->io);
+	sd_event_source_disable_unref(http->timer);
+	if (http->mhd) {
+		/* A connection that waits is answered before its end; libmicrohttpd demands that none is suspended. */
+		drop_answer(http);
+		resume_waiting(http);
+		/* Ends the connections; calls on_connection_change() for each. */
+		MHD_stop_daemon(http->mhd);
+	}
+	drop_answer(http);
+	for (unsigned i = 0; i < http->n_listeners; i++)
+		sd_event_source_disable_unref(http->listeners[i].accept);
+	sd_event_source_disable_unref(http->resume);
+	sd_event_source_disable_unref(http->late);
+	sd_event_unref(http->loop);
+	free(http);
+	return is_idle;
+}

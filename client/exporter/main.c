@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+#include <unistd.h>
+
+#include "complain.h"
+#include "http.h"
+#include "proto/version.h"
+#include "settings.h"
+
+#ifndef EXPORTER_CONFIG
+#define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
+#endif
+
+/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= names it. */
+#define EXIT_MISCONFIGURED EX_CONFIG
+#define EXIT_USAGE 2
+
+enum {
+	OPT_CONFIG = 0x100,
+	OPT_LISTEN,
+	OPT_SOCKET,
+};
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "listen", required_argument, NULL, OPT_LISTEN },
+	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct arguments {
+	const char *config; /* NULL: the default, which need not exist */
+	const char *socket;
+	const char *listen[SOCKETS_MAX];
+	unsigned n_listen;
+};
+
+static void usage(void)
+{
+	fputs("rdmabroker-exporter [OPTION ...]\n"
+	      "\n"
+	      "Serves the metrics of rdmabrokerd to Prometheus by HTTP, at /metrics.\n"
+	      "\n"
+	      "  --listen ADDRESS  where to listen: HOST:PORT, [HOST]:PORT, :PORT or an absolute path;\n"
+	      "                    can be given several times (default " SETTINGS_LISTEN ")\n"
+	      "  --socket PATH     where rdmabrokerd listens\n"
+	      "  --config FILE     instead of " EXPORTER_CONFIG "\n"
+	      "  -h, --help        this text\n"
+	      "  -V, --version     the version\n"
+	      "\n"
+	      "Options override the configuration file. Sockets that systemd passes override both.\n"
+	      "Exit status: 0 stopped, 1 failed, 2 usage, 78 error in the configuration.\n"
+	      "See rdmabroker-exporter(8).\n",
+	      stdout);
+}
+
+/* Not the whole text of --help, which would scroll the error off the screen. */
+static int see_help(void)
+{
+	fputs("rdmabroker-exporter: see rdmabroker-exporter --help\n", stderr);
+	return EXIT_USAGE;
+}
+
+/* -1: go on, else the exit status. */
+static int read_arguments(struct arguments *arguments, int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
+		switch (c) {
+		case OPT_CONFIG:
+			arguments->config = optarg;
+			break;
+		case OPT_LISTEN:
+			if (arguments->n_listen == SOCKETS_MAX) {
+				fprintf(stderr,
+					"rdmabroker-exporter: --listen can be given at most %d times\n",
+					SOCKETS_MAX);
+				return see_help();
+			}
+			arguments->listen[arguments->n_listen++] = optarg;
+			break;
+		case OPT_SOCKET:
+			arguments->socket = optarg;
+			break;
+		case 'V':
+			puts("rdmabroker-exporter " RDMABROKER_VERSION);
+			return EXIT_SUCCESS;
+		case 'h':
+			usage();
+			return EXIT_SUCCESS;
+		default:
+			/* getopt_long() has printed the error. */
+			return see_help();
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "rdmabroker-exporter: '%s' is not expected here\n", argv[optind]);
+		return see_help();
+	}
+	return -1;
+}
+
+/* 0 or an exit status. */
+static int make_settings(struct settings *settings, const struct arguments *arguments)
+{
+	settings_init(settings);
+	if (settings_read(settings, arguments->config ?: EXPORTER_CONFIG, arguments->config) < 0)
+		return EXIT_MISCONFIGURED;
+	if (arguments->n_listen > 0)
+		settings->n_listen = 0;
+	for (unsigned i = 0; i < arguments->n_listen; i++)
+		if (!settings_add_listen(settings, "--listen", arguments->listen[i]))
+			return see_help();
+	if (arguments->socket && !settings_set_socket(settings, "--socket", arguments->socket))
+		return see_help();
+	return 0;
+}
+
+static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo *info,
+			  void *userdata)
+{
+	(void)info;
+	(void)userdata;
+	sd_notify(0, "STOPPING=1");
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+/* Before any thread is created, so that all of them have the signals blocked. */
+static int add_signals(sd_event *loop)
+{
+	sigset_t mask;
+	int r;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+		return -errno;
+	signal(SIGPIPE, SIG_IGN);
+	r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGINT, on_exit_signal, NULL);
+	return r < 0 ? r : 0;
+}
+
+static int open_sockets(struct sockets *sockets, const struct settings *settings)
+{
+	int n = sd_listen_fds(/* unset_environment= */ 1);
+
+	if (n < 0)
+		return n;
+	return n > 0 ? sockets_take(sockets, n) :
+		       sockets_open(sockets, settings->listen, settings->n_listen);
+}
+
+static int serve(sd_event *loop, const struct sockets *sockets)
+{
+	for (unsigned i = 0; i < sockets->n; i++)
+		complain(LOG_INFO, "Serving metrics on %s%s.", sockets->list[i].text,
+			 sockets->list[i].text[0] == '/' ? ", path /metrics" : "/metrics");
+	sd_notify(0, "READY=1\nSTATUS=Waiting for the first request");
+	return sd_event_loop(loop);
+}
+
+static int run(const struct settings *settings, struct sockets *sockets)
+{
+	sd_event *loop = NULL;
+	struct http *http = NULL;
+	bool is_idle;
+	int r;
+
+	r = sd_event_new(&loop);
+	if (r >= 0)
+		r = add_signals(loop);
+	if (r >= 0)
+		r = http_new(&http, loop, sockets, *settings->socket ? settings->socket : NULL);
+	if (r >= 0)
+		r = sd_event_set_watchdog(loop, true);
+	if (r >= 0)
+		r = serve(loop, sockets);
+	if (r < 0)
+		complain(LOG_ERR, "Cannot serve: %s.", strerror(-r));
+	is_idle = http_free(http);
+	sd_event_unref(loop);
+	sockets_close(sockets);
+	/* The thread that asks the broker goes on until then, and must find everything that it uses. */
+	if (!is_idle)
+		_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = {};
+	struct settings settings;
+	struct sockets sockets = {};
+	int status = read_arguments(&arguments, argc, argv);
+
+	if (status >= 0)
+		return status;
+	status = make_settings(&settings, &arguments);
+	if (status > 0)
+		return status;
+	if (open_sockets(&sockets, &settings) < 0) {
+		sockets_close(&sockets);
+		return EXIT_FAILURE;
+	}
+	return run(&settings, &sockets) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

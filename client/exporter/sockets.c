@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "complain.h"
+#include "proto/addr.h"
+#include "proto/unixsock.h"
+#include "sockets.h"
+
+#define BACKLOG 64
+/* For the owner and the group, as a TCP port cannot be: a directory or systemd's socket unit gives others access. */
+#define MODE 0660
+
+static bool parse_port(const char *text, in_port_t *ret)
+{
+	unsigned long port;
+	char *end;
+
+	/* strtoul() accepts blanks and signs too. */
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	port = strtoul(text, &end, 10);
+	if (errno || *end || port < 1 || port > 65535)
+		return false;
+	*ret = htons((in_port_t)port);
+	return true;
+}
+
+static bool parse_in6(struct sockets_address *address, const char *host, in_port_t port)
+{
+	address->len = sizeof(address->addr.in6);
+	address->addr.in6.sin6_family = AF_INET6;
+	address->addr.in6.sin6_port = port;
+	return inet_pton(AF_INET6, host, &address->addr.in6.sin6_addr) == 1;
+}
+
+static bool parse_in(struct sockets_address *address, const char *host, in_port_t port)
+{
+	address->len = sizeof(address->addr.in);
+	address->addr.in.sin_family = AF_INET;
+	address->addr.in.sin_port = port;
+	return inet_pton(AF_INET, host, &address->addr.in.sin_addr) == 1;
+}
+
+bool sockets_parse(struct sockets_address *ret, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2];
+	size_t len;
+	in_port_t port;
+
+	*ret = (struct sockets_address){};
+	if (strlen(text) >= sizeof(ret->text))
+		return false;
+	strcpy(ret->text, text);
+	if (text[0] == '/') {
+		if (strlen(text) >= sizeof(ret->addr.un.sun_path))
+			return false;
+		ret->len = sizeof(ret->addr.un);
+		ret->addr.un.sun_family = AF_UNIX;
+		strcpy(ret->addr.un.sun_path, text);
+		return true;
+	}
+	if (!colon || !parse_port(colon + 1, &port))
+		return false;
+	len = (size_t)(colon - text);
+	if (len == 0)
+		return parse_in6(ret, "::", port);
+	if (len >= sizeof(host))
+		return false;
+	memcpy(host, text, len);
+	host[len] = 0;
+	if (host[0] != '[')
+		return parse_in(ret, host, port);
+	if (host[len - 1] != ']')
+		return false;
+	host[len - 1] = 0;
+	return parse_in6(ret, host + 1, port);
+}
+
+static int listen_inet(const struct sockets_address *address)
+{
+	/* ":PORT" is for IPv4 too. */
+	const int on = 1, only6 = address->text[0] != ':';
+	int fd = socket(address->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool done;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	/* Connections that are left from before a restart must not prevent bind(). */
+	done = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	       (address->addr.sa.sa_family != AF_INET6 ||
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)) == 0) &&
+	       bind(fd, &address->addr.sa, address->len) == 0 && listen(fd, BACKLOG) == 0;
+	if (done)
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
+}
+
+/* A host without IPv6 has all its addresses in IPv4. */
+static int listen_everywhere(const struct sockets_address *address)
+{
+	struct sockets_address v4;
+	int fd = listen_inet(address);
+
+	if (fd != -EAFNOSUPPORT)
+		return fd;
+	v4 = *address;
+	parse_in(&v4, "0.0.0.0", address->addr.in6.sin6_port);
+	return listen_inet(&v4);
+}
+
+static const char *advice(int r)
+{
+	switch (r) {
+	case -EADDRINUSE:
+		return " Another program listens there.";
+	case -EADDRNOTAVAIL:
+		return " This host does not have the address.";
+	case -EACCES:
+		return " Ports below 1024 and foreign directories are not for this user: let systemd make the "
+		       "socket, see rdmabroker-exporter(8).";
+	default:
+		return "";
+	}
+}
+
+int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct sockets_address *address = &addresses[i];
+		struct sockets_entry *entry = &sockets->list[sockets->n];
+		bool is_unix = address->addr.sa.sa_family == AF_UNIX;
+		int fd = is_unix ? unixsock_listen(address->text, SOCK_STREAM, MODE, BACKLOG) :
+			 address->text[0] == ':' ? listen_everywhere(address) :
+						   listen_inet(address);
+
+		if (fd < 0) {
+			complain(LOG_ERR, "Cannot listen on %s: %s.%s", address->text,
+				 strerror(-fd), advice(fd));
+			return fd;
+		}
+		entry->fd = fd;
+		entry->is_ours = is_unix;
+		strcpy(entry->text, address->text);
+		sockets->n++;
+	}
+	return 0;
+}
+
+int sockets_take(struct sockets *sockets, int n)
+{
+	if (n > SOCKETS_MAX) {
+		complain(LOG_ERR, "systemd has passed %d sockets: there can be at most %d.", n,
+			 SOCKETS_MAX);
+		return -E2BIG;
+	}
+	for (int i = 0; i < n; i++) {
+		struct sockets_entry *entry = &sockets->list[sockets->n];
+		struct sockaddr_storage addr = {};
+		socklen_t len = sizeof(addr);
+		int fd = SD_LISTEN_FDS_START + i;
+
+		if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0 ||
+		    getsockname(fd, (struct sockaddr *)&addr, &len) < 0 ||
+		    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) {
+			complain(
+				LOG_ERR,
+				"systemd has passed something that is not a listening stream socket: "
+				"use ListenStream= with Accept=no in the socket unit.");
+			return -EINVAL;
+		}
+		entry->fd = fd;
+		if (addr.ss_family == AF_UNIX)
+			snprintf(entry->text, sizeof(entry->text), "%.*s",
+				 (int)sizeof(((struct sockaddr_un *)NULL)->sun_path),
+				 ((struct sockaddr_un *)&addr)->sun_path);
+		else
+			addr_to_string((struct sockaddr *)&addr, entry->text);
+		sockets->n++;
+	}
+	return 0;
+}
+
+void sockets_close(struct sockets *sockets)
+{
+	for (unsigned i = 0; i < sockets->n; i++) {
+		close(sockets->list[i].fd);
+		if (sockets->list[i].is_ours)
+			unlink(sockets->list[i].text);
+	}
+	sockets->n = 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Where the exporter listens: TCP addresses, Unix sockets, or what systemd has passed. */
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/un.h>
+
+#define SOCKETS_MAX 8
+
+struct sockets_address {
+	char text[128]; /* as it was written */
+	socklen_t len;
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	} addr;
+};
+
+struct sockets {
+	unsigned n;
+	struct sockets_entry {
+		int fd;
+		char text[128];
+		bool is_ours; /* a Unix socket, to be unlinked at the end */
+	} list[SOCKETS_MAX];
+};
+
+#define SOCKETS_FORMS \
+	"HOST:PORT, [HOST]:PORT, :PORT (every address of this host), or an absolute path"
+
+/* HOST is a numeric address. False: TEXT is none of SOCKETS_FORMS. */
+bool sockets_parse(struct sockets_address *ret, const char *text);
+
+/* Each returns 0 or a negative errno, which was reported; then what was opened is closed by sockets_close(). */
+int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
+/* Takes the N sockets that systemd has passed. */
+int sockets_take(struct sockets *sockets, int n);
+void sockets_close(struct sockets *sockets);

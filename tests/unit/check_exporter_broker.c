@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/exporter.h"
+
+/* rdmabroker-exporter: a broker that is away, comes again, is slow, or does not permit it. */
+
+START_TEST(a_broker_that_is_not_there)
+{
+	start_exporter(service.metrics);
+	/* The scrape succeeds: that the broker is away is what it reports. */
+	ask(service.metrics, GET_1_1);
+	assert_metrics();
+	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
+	assert_has(answer.body, "\nrdmabroker_exporter_build_info{version=");
+	assert_lacks(answer.body, "rdmabroker_sessions");
+	ask(service.metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	assert_prometheus();
+	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
+	assert_logged("The broker does not answer: no broker answers on ");
+
+	start_broker();
+	await_up(1);
+	ck_assert_uint_eq(value_of("rdmabroker_sessions"), 1);
+	assert_logged("The broker answers.");
+	stop();
+}
+END_TEST
+
+/* The journal is not filled while the broker is away. */
+START_TEST(a_change_is_reported_once)
+{
+	start(service.metrics);
+	await_up(1);
+	stop_broker();
+	await_up(0);
+	await_stale();
+	await_up(0);
+	await_stale();
+	await_up(0);
+	start_broker();
+	await_up(1);
+	ck_assert_uint_eq(n_logged("The broker does not answer: "), 1);
+	ck_assert_uint_eq(n_logged("The broker answers."), 2);
+	stop();
+}
+END_TEST
+
+/* The session of the old broker is gone, and the first request after the restart is answered all the same. */
+START_TEST(a_broker_that_was_restarted)
+{
+	start(service.metrics);
+	await_up(1);
+	for (int i = 0; i < 3; i++) {
+		stop_broker();
+		start_broker();
+		await_stale();
+		assert_served_on(service.metrics);
+		ck_assert_uint_eq(value_of("rdmabroker_sessions"), 1);
+	}
+	/* Also one that was killed. */
+	kill(service.broker, SIGKILL);
+	waitpid(service.broker, NULL, 0);
+	start_broker();
+	await_stale();
+	assert_served_on(service.metrics);
+	ck_assert_uint_eq(n_logged("does not answer"), 0);
+	stop();
+}
+END_TEST
+
+/* Requests are answered within five seconds, pages that need no broker at once. */
+START_TEST(a_broker_that_hangs)
+{
+	struct timespec begin;
+	int fd;
+
+	start(service.metrics);
+	await_up(1);
+	await_stale();
+	kill(service.broker, SIGSTOP);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	fd = dialled(service.metrics);
+	send_text(fd, GET_1_1);
+	ask(service.metrics, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	ck_assert_uint_eq(answer.status, 200);
+	ck_assert_uint_lt(elapsed_ms(&begin), 1500);
+	read_answer(fd, 2 * T);
+	assert_metrics();
+	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
+	ck_assert_uint_lt(elapsed_ms(&begin), 2 * T);
+	kill(service.broker, SIGCONT);
+	await_up(1);
+	stop();
+}
+END_TEST
+
+/* SIGTERM does not wait for it. */
+START_TEST(the_end_waits_for_no_broker)
+{
+	struct timespec begin;
+	unsigned n_sockets;
+	int fd;
+
+	start(service.metrics);
+	n_sockets = idle_sockets();
+	await_stale();
+	kill(service.broker, SIGSTOP);
+	fd = dialled(service.metrics);
+	send_text(fd, GET_1_1);
+	await_sockets(n_sockets + 1);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	stop_exporter();
+	ck_assert_uint_lt(elapsed_ms(&begin), 1500);
+	read_answer(fd, T);
+	kill(service.broker, SIGCONT);
+	stop_broker();
+}
+END_TEST
+
+static void copy_program(void)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "cp %s/rdmabroker-exporter %s/librdmabroker.so.1 %s",
+		 service.folder, service.folder, harness.dir);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(service.folder, sizeof(service.folder), "%s", harness.dir);
+}
+
+/* It has the one permit to observe, and the journal has the rule to copy. */
+START_TEST(the_policy_has_to_permit_it)
+{
+	char address[64];
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: not root, who alone can be somebody else\n");
+		return;
+	}
+	strcpy(address, free_address("127.0.0.1"));
+	copy_program();
+	run_as = 65534;
+	write_text(service.log, "");
+	ck_assert_int_eq(chmod(service.log, 0666), 0);
+	write_rules("1.rules", "allow any\n");
+	start(address);
+	ask(address, GET_1_1);
+	assert_metrics();
+	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
+	assert_logged("the rule \"allow observe user nobody\" in /etc/rdmabroker/policy.d allows "
+		      "it");
+
+	/* What the admin adds then, and nothing else: not even a session of its own kind. */
+	write_rules("1.rules", "allow observe user nobody\n");
+	reload_broker();
+	await_stale();
+	assert_served_on(address);
+	stop();
+}
+END_TEST
+
+UNIT_MAIN("exporter_broker", set_up_service, tear_down_service, a_broker_that_is_not_there,
+	  a_change_is_reported_once, a_broker_that_was_restarted, a_broker_that_hangs,
+	  the_end_waits_for_no_broker, the_policy_has_to_permit_it)
