@@ -12,7 +12,6 @@
 #include "core/core.h"
 #include "core/enforce.h"
 #include "fabric/absence.h"
-#include "http.h"
 #include "missing_names.h"
 #include "policy/policy.h"
 #include "proto/json.h"
@@ -36,7 +35,6 @@ struct broker {
 	struct missing_names *names;
 	struct core *core;
 	struct server *server;
-	struct http *http; /* NULL: MetricsListen= is empty, or cannot be listened on */
 	char *own_socket; /* to be unlinked at the end; NULL: it is systemd's */
 
 	sd_event_source *status_timer;
@@ -116,16 +114,11 @@ static void apply(struct broker *broker)
 	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
 }
 
-/* If metrics cannot be served, the daemon goes on without, because connection set-up matters more. */
-static void serve_metrics(struct broker *broker)
+/* A setting of an earlier version does not keep the daemon from starting, but the admin has to know that it is gone. */
+static void warn_of_config(const struct config *config)
 {
-	const struct config_listen *listen = &broker->config.metrics_listen;
-
-	if (broker->http && strcmp(http_get_address(broker->http), listen->text) == 0)
-		return;
-	broker->http = http_free(broker->http);
-	if (listen->len > 0)
-		http_new(&broker->http, broker->loop, broker->core, listen);
+	if (config->warning)
+		log_warning("%s.", config->warning);
 }
 
 /* Status line */
@@ -137,7 +130,6 @@ static void tell_status(struct broker *broker)
 	bool has_device = fabric_next_device(core->fabric, NULL);
 	char missing[64] = "";
 	const char *first;
-	bool no_metrics = broker->config.metrics_listen.len > 0 && !broker->http;
 
 	broker->told.n_sessions = core->n_sessions;
 	broker->told.n_listeners = core->n_listeners;
@@ -152,11 +144,10 @@ static void tell_status(struct broker *broker)
 	if (policy_n_missing_names(core->policy, &first) > 0)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
-	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s%s",
+	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
 		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
-		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status",
-		   no_metrics ? "; metrics are not served, see the journal" : "", missing,
+		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
 		   *error ? "; the last reload was refused: " : "", error);
 }
 
@@ -217,7 +208,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	broker->config = reloaded->config;
 	config_init(&reloaded->config);
 	apply(broker);
-	serve_metrics(broker);
+	warn_of_config(&broker->config);
 	control_set_policy_error(server_get_control(broker->server), NULL);
 	missing_names_watch(broker->names, broker->core->policy);
 	log_info("Configuration and policy reloaded: %zu rules.",
@@ -389,7 +380,6 @@ static int set_up(struct broker *broker, struct policy *policy)
 		       &server_ops, broker);
 	if (r < 0)
 		return r;
-	serve_metrics(broker);
 	r = add_status(broker);
 	if (r < 0)
 		return r;
@@ -452,6 +442,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 			"that \"rdmabrokerd --check\" finds no error, then start it again.");
 		return BROKER_MISCONFIGURED;
 	}
+	warn_of_config(&broker->config);
 	r = read_policy(broker, &policy, diag);
 	if (r < 0)
 		return r;
@@ -471,7 +462,6 @@ struct broker *broker_free(struct broker *broker)
 		return NULL;
 	reloader_free(broker->reloader);
 	missing_names_free(broker->names);
-	http_free(broker->http);
 	server_free(broker->server);
 	core_free(broker->core);
 	sd_event_source_disable_unref(broker->status_timer);
@@ -531,6 +521,12 @@ static bool is_config(const char *file)
 	return n > 5 && strcmp(file + n - 5, ".conf") == 0;
 }
 
+static void print_warning(const struct config *config)
+{
+	if (config->warning)
+		fprintf(stderr, "%s\n", config->warning);
+}
+
 static int check_files(char **files, size_t n_files, size_t *ret_rules, struct diag *diag)
 {
 	_cleanup_(policy_unrefp) struct policy *policy = NULL;
@@ -556,6 +552,7 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 		} else {
 			k = config_load(&config, files[i], diag);
 		}
+		print_warning(&config);
 		config_done(&config);
 		r = r ?: k;
 	}
@@ -576,6 +573,7 @@ static int check_all(const struct broker_options *options, size_t *ret_rules, st
 
 	config_init(&config);
 	r = reload_read(options, &config, &policy, diag);
+	print_warning(&config);
 	config_done(&config);
 	*ret_rules = policy ? policy_n_rules(policy) : 0;
 	return r;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ini.h>
 #include <limits.h>
@@ -35,10 +34,7 @@ struct reading {
 struct key {
 	const char *section;
 	const char *name;
-	/*
-	 * Writes VALUE to FIELD. Returns 0, -ENOMEM, -EBADMSG: not valid, or -EADDRNOTAVAIL: no loopback
-	 * address.
-	 */
+	/* Writes VALUE to FIELD. Returns 0, -ENOMEM, or -EBADMSG: not valid. */
 	int (*parse)(const struct key *key, const char *value, void *field);
 	size_t offset; /* of the field in struct config */
 	const char *def;
@@ -52,7 +48,6 @@ static int parse_tos(const struct key *key, const char *value, void *field);
 static int parse_log_level(const struct key *key, const char *value, void *field);
 static int parse_access(const struct key *key, const char *value, void *field);
 static int parse_on_reload(const struct key *key, const char *value, void *field);
-static int parse_listen(const struct key *key, const char *value, void *field);
 
 #define FIELD(name) offsetof(struct config, name)
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
@@ -67,9 +62,6 @@ static const struct key keys[] = {
 	  "info", 0, 0, "error, warning, notice, info or debug" },
 	{ "Daemon", "OnReload", parse_on_reload, FIELD(on_reload),
 	  "keep", 0, 0, "keep or enforce" },
-	{ "Daemon", "MetricsListen", parse_listen, FIELD(metrics_listen),
-	  "", 1, SOCKET_PATH_MAX,
-	  "127.0.0.1:PORT, [::1]:PORT, an absolute path of at most 107 bytes, or nothing" },
 	{ "Devices", "Access", parse_access, FIELD(device_access),
 	  "acl", 0, 0, "acl or open" },
 	{ "Limits", "Sessions", parse_number, FIELD(max_sessions),
@@ -100,6 +92,19 @@ static const struct key keys[] = {
 /* clang-format on */
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+/* Keys of earlier versions. A file that still has them is valid, so that an upgrade does not stop the daemon. */
+static const struct {
+	const char *section;
+	const char *name;
+	const char *text;
+} moved_keys[] = {
+	{ "Daemon", "MetricsListen",
+	  "MetricsListen= has no effect any more: rdmabroker-exporter serves the metrics, at the address that "
+	  "Listen= in exporter.conf gives, see rdmabroker-exporter(8)" },
+};
+
+#define N_MOVED_KEYS (sizeof(moved_keys) / sizeof(moved_keys[0]))
 
 static int parse_path(const struct key *key, const char *value, void *field)
 {
@@ -195,75 +200,6 @@ static int parse_on_reload(const struct key *key, const char *value, void *field
 		*on_reload = CONFIG_ON_RELOAD_ENFORCE;
 	else
 		return -EBADMSG;
-	return 0;
-}
-
-static int parse_port(const char *value, in_port_t *ret)
-{
-	static const struct key port = { .min = 1, .max = 65535 };
-	unsigned n;
-	int r = parse_number(&port, value, &n);
-
-	if (r < 0)
-		return r;
-	*ret = htons((in_port_t)n);
-	return 0;
-}
-
-/* HOST:PORT in numbers, with an IPv6 address in brackets. -EADDRNOTAVAIL: not a loopback address. */
-static int parse_inet(const char *value, struct config_listen *listen)
-{
-	const char *colon = strrchr(value, ':');
-	char host[INET6_ADDRSTRLEN + 2];
-	size_t len;
-
-	if (!colon || colon == value || (size_t)(colon - value) >= sizeof(host))
-		return -EBADMSG;
-	len = (size_t)(colon - value);
-	memcpy(host, value, len);
-	host[len] = 0;
-
-	if (host[0] == '[' && host[len - 1] == ']') {
-		struct sockaddr_in6 *in6 = &listen->addr.in6;
-
-		host[len - 1] = 0;
-		listen->len = sizeof(*in6);
-		in6->sin6_family = AF_INET6;
-		if (inet_pton(AF_INET6, host + 1, &in6->sin6_addr) != 1 ||
-		    parse_port(colon + 1, &in6->sin6_port) < 0)
-			return -EBADMSG;
-		return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) ? 0 : -EADDRNOTAVAIL;
-	} else {
-		struct sockaddr_in *in = &listen->addr.in;
-
-		listen->len = sizeof(*in);
-		in->sin_family = AF_INET;
-		if (inet_pton(AF_INET, host, &in->sin_addr) != 1 ||
-		    parse_port(colon + 1, &in->sin_port) < 0)
-			return -EBADMSG;
-		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET ? 0 : -EADDRNOTAVAIL;
-	}
-}
-
-static int parse_listen(const struct key *key, const char *value, void *field)
-{
-	struct config_listen listen = {};
-	size_t len = strlen(value);
-	int r;
-
-	if (len > key->max)
-		return -EBADMSG;
-	strcpy(listen.text, value);
-	if (value[0] == '/') {
-		listen.len = sizeof(listen.addr.un);
-		listen.addr.un.sun_family = AF_UNIX;
-		strcpy(listen.addr.un.sun_path, value);
-	} else if (len > 0) {
-		r = parse_inet(value, &listen);
-		if (r < 0)
-			return r;
-	}
-	*(struct config_listen *)field = listen;
 	return 0;
 }
 
@@ -381,17 +317,11 @@ static char *read_line(char *buffer, int size, void *userdata)
 	return buffer;
 }
 
-static void complain_value(struct reading *reading, const struct key *key, size_t at, int r)
+static void complain_value(struct reading *reading, const struct key *key, size_t at)
 {
 	char message[240];
 
-	if (r == -EADDRNOTAVAIL)
-		snprintf(
-			message, sizeof(message),
-			"%s= takes only addresses of loopback, 127.0.0.0/8 and ::1: it asks nobody who "
-			"they are; for other hosts put a reverse proxy or a collecting agent before it",
-			key->name);
-	else if (key->takes)
+	if (key->takes)
 		snprintf(message, sizeof(message), "%s= takes %s", key->name, key->takes);
 	else
 		snprintf(message, sizeof(message), "%s= takes a number from %lu to %lu", key->name,
@@ -419,6 +349,25 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
+/* False: the key is none of an earlier version. */
+static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
+			      size_t at)
+{
+	for (size_t i = 0; i < N_MOVED_KEYS; i++) {
+		if (strcmp(moved_keys[i].section, section) || strcmp(moved_keys[i].name, name))
+			continue;
+		if (!reading->config->warning &&
+		    asprintf(&reading->config->warning, "%s:%u:%zu: %s",
+			     source_name(reading->source), reading->line.number, at + 1,
+			     moved_keys[i].text) < 0) {
+			reading->config->warning = NULL;
+			reading->error = -ENOMEM;
+		}
+		return true;
+	}
+	return false;
+}
+
 /* Called by libinih for each key. Returns 1, because failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
@@ -443,14 +392,15 @@ static int handle(void *userdata, const char *section, const char *name, const c
 		if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
 			continue;
 		r = set_key(reading->config, &keys[i], value);
-		if (r == -EBADMSG || r == -EADDRNOTAVAIL)
-			complain_value(reading, &keys[i], value_at, r);
+		if (r == -EBADMSG)
+			complain_value(reading, &keys[i], value_at);
 		else if (r < 0)
 			reading->error = r;
 		return 1;
 	}
 
-	complain_key(reading, section, name, key_at);
+	if (!warn_of_moved_key(reading, section, name, key_at))
+		complain_key(reading, section, name, key_at);
 	return 1;
 }
 
@@ -515,6 +465,7 @@ void config_done(struct config *config)
 {
 	free(config->socket_path);
 	free(config->policy_dir);
+	free(config->warning);
 	config_init(config);
 }
 

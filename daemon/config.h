@@ -6,10 +6,8 @@
  * first, then the .conf files of CONF.d in lexical order. Later values override earlier ones.
  */
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/un.h>
 
 struct diag;
 
@@ -23,24 +21,11 @@ enum config_on_reload {
 	CONFIG_ON_RELOAD_ENFORCE, /* what the new policy does not allow is ended */
 };
 
-/* A loopback address, or a path. */
-struct config_listen {
-	char text[128]; /* as it was written; empty: nowhere */
-	socklen_t len; /* 0: nowhere */
-	union {
-		struct sockaddr sa;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
-		struct sockaddr_un un;
-	} addr;
-};
-
 struct config {
 	char *socket_path; /* [Daemon] Socket= */
 	char *policy_dir; /* [Daemon] PolicyDir= */
 	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
 	enum config_on_reload on_reload; /* [Daemon] OnReload= keep|enforce */
-	struct config_listen metrics_listen; /* [Daemon] MetricsListen= */
 
 	enum config_device_access device_access; /* [Devices] Access= acl|open */
 
@@ -59,6 +44,9 @@ struct config {
 	int tos; /* [Defaults] TOS= 0..255 or none (-1): if neither client nor rule sets it */
 	/* [Defaults] ResolveTimeoutMSec= : upper limit for address and route resolution */
 	unsigned resolve_timeout_ms;
+
+	/* "file:line:column: ..." of the first key that an earlier version had and that has no effect; NULL: none */
+	char *warning;
 };
 
 void config_init(struct config *config); /* all zero; config_done() may be called on it */

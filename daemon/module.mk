@@ -2,7 +2,6 @@
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
-	daemon/http.c \
 	daemon/missing_names.c \
 	daemon/reload.c \
 	daemon/socket.c \
@@ -14,7 +13,7 @@ FABRIC_SRC := $(wildcard daemon/fabric/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)
 
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \
-	libmnl inih libmicrohttpd 2>/dev/null)
+	libmnl inih 2>/dev/null)
 
 $(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC) \
 		$(PROTO_TOOL_SRC)) $(PROTO_GEN).o

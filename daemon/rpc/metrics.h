@@ -3,7 +3,7 @@
 
 /*
  * The metrics as OpenMetrics text, one page at a time, because the text about all rules of a large policy
- * would take much memory. Used by `rdmabrokerctl metrics` and MetricsListen=.
+ * would take much memory.
  */
 
 #include <stdbool.h>

@@ -68,7 +68,7 @@ static void write_file(const char *name, const char *text)
 
 static void make_dir(void)
 {
-	char path[128], config[192];
+	char path[128];
 
 	umask(022);
 	if (!mkdtemp(dir)) {
@@ -77,9 +77,9 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
-	snprintf(config, sizeof(config),
-		 "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=%s/metrics\n", dir);
-	write_file("rdmabrokerd.conf", config);
+	/* With a key of an earlier version, for the warning about it. */
+	write_file("rdmabrokerd.conf",
+		   "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n");
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
 				       "allow session max-per-user 100\n"
 				       "allow connect peer @lab tos-max 64 rate-per-peer 10000/s\n"
@@ -89,10 +89,8 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-	static const char *const names[] = {
-		"policy.d/1.rules", "policy.d/2.rules", "policy.d", "rdmabrokerd.conf",
-		"socket",           "metrics",          ""
-	};
+	static const char *const names[] = { "policy.d/1.rules", "policy.d/2.rules", "policy.d",
+					     "rdmabrokerd.conf", "socket",           "" };
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

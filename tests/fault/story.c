@@ -353,6 +353,7 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
 	struct rdmabroker_rule *rules;
+	char *metrics;
 	size_t n;
 
 	if (DID(rdmabroker_reload(session, &reload)))
@@ -362,6 +363,8 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 		rdmabroker_free_status(status);
 	if (DID(rdmabroker_get_rules(session, &rules, &n)))
 		rdmabroker_free_rules(rules);
+	if (DID(rdmabroker_get_metrics(session, &metrics)))
+		client_free(metrics);
 	if (DID(rdmabroker_explain(session, &question, &explanation)))
 		rdmabroker_free_explanation(explanation);
 	tell_of_itself(story, session);
@@ -388,49 +391,6 @@ static void tell_without_blocking(struct story *story)
 	rdmabroker_close(session);
 }
 
-/* As an agent does. 0, or -EPIPE: the connection ended before the text did. */
-static int read_metrics(int fd)
-{
-	static const char get[] = "GET /metrics HTTP/1.0\r\n\r\n", last[] = "# EOF\n";
-	size_t n_last = sizeof(last) - 1, len = 0;
-	char text[65536];
-	ssize_t n;
-
-	if (send(fd, get, sizeof(get) - 1, MSG_NOSIGNAL) < 0)
-		return -errno;
-	for (int i = 0; i < 1000; i++) {
-		n = recv(fd, text + len, sizeof(text) - len, MSG_DONTWAIT);
-		if (n > 0)
-			len += (size_t)n;
-		else if (n == 0 || errno == ECONNRESET)
-			return len > n_last && !memcmp(text + len - n_last, last, n_last) ? 0 :
-											    -EPIPE;
-		else if (errno != EAGAIN)
-			return -errno;
-		else if (!turn(NULL))
-			return -ETIMEDOUT;
-	}
-	return -ETIMEDOUT;
-}
-
-static void tell_metrics(struct story *story)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
-
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/metrics", story->dir);
-	r = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-	if (did(story, r, "connect to the metrics")) {
-		r = read_metrics(fd);
-		did(story, r, "read_metrics");
-		if (r == -ETIMEDOUT) {
-			story->broken = true;
-			printf("  who asks for metrics waits for ever\n");
-		}
-	}
-	close(fd);
-}
-
 static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker *s,
 		    struct rdmabroker *w)
 {
@@ -451,7 +411,6 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
-	tell_metrics(story);
 	/* Left connected, for the end of a session to end it. */
 	if (listener && c)
 		connect_ids(story, c, s, listener, &passive);

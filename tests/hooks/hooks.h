@@ -53,6 +53,9 @@ void hooks_track_memory(void);
 /* How many blocks SIDE holds; each is printed to stderr. */
 unsigned hooks_print_memory(enum hook_side side);
 
+/* free(3) for what the library has allocated and the caller has to free. */
+void client_free(void *pointer);
+
 /* The loop that the daemon made last; NULL: none. */
 sd_event *hooks_get_loop(void);
 /*

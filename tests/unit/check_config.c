@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -103,8 +102,6 @@ static void assert_defaults(void)
 	ck_assert_str_eq(config.socket_path, "/run/rdmabroker/rdmabroker.sock");
 	ck_assert_str_eq(config.policy_dir, "/etc/rdmabroker/policy.d");
 	ck_assert_int_eq(config.log_level, LOG_INFO);
-	ck_assert_str_eq(config.metrics_listen.text, "");
-	ck_assert_uint_eq(config.metrics_listen.len, 0);
 	ck_assert_int_eq(config.device_access, CONFIG_DEVICE_ACCESS_ACL);
 	ck_assert_uint_eq(config.max_sessions, 4096);
 	ck_assert_uint_eq(config.max_sessions_per_user, 1024);
@@ -137,7 +134,6 @@ END_TEST
 START_TEST(every_key_is_read)
 {
 	write_file("c", "[Daemon]\nSocket=/s\nPolicyDir=/p q\nLogLevel=debug\n"
-			"MetricsListen=127.0.0.1:9471\n"
 			"[Devices]\nAccess=open\n"
 			"[Limits]\nSessions=1\nSessionsPerUser=2\nIdsPerSession=3\nIdsPerUser=4\n"
 			"QueuedBytesPerSession=65536\nSpareIds=0\n"
@@ -146,7 +142,6 @@ START_TEST(every_key_is_read)
 	ck_assert_str_eq(config.socket_path, "/s");
 	ck_assert_str_eq(config.policy_dir, "/p q");
 	ck_assert_int_eq(config.log_level, LOG_DEBUG);
-	ck_assert_str_eq(config.metrics_listen.text, "127.0.0.1:9471");
 	ck_assert_int_eq(config.device_access, CONFIG_DEVICE_ACCESS_OPEN);
 	ck_assert_uint_eq(config.max_sessions, 1);
 	ck_assert_uint_eq(config.max_sessions_per_user, 2);
@@ -354,86 +349,34 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
-START_TEST(metrics_listen_on_loopback_only)
+/* Files of an earlier version: the daemon starts with them, whatever the value was, and tells the admin. */
+START_TEST(a_key_that_has_moved)
 {
-	static const struct {
-		const char *value;
-		int family; /* 0: off */
-		unsigned port;
-	} good[] = {
-		{ "", 0, 0 },
-		{ "127.0.0.1:9471", AF_INET, 9471 },
-		{ "127.255.0.9:1", AF_INET, 1 },
-		{ "[::1]:65535", AF_INET6, 65535 },
-		{ "[0:0:0:0:0:0:0:1]:9471", AF_INET6, 9471 },
-		{ "/run/m.sock", AF_UNIX, 0 },
-		{ "/run/a:9471", AF_UNIX, 0 },
-	};
-	static const char *const bad[] = {
-		"9471",
-		":9471",
-		"*:9471",
-		"localhost:9471",
-		"127.0.0.1",
-		"127.0.0.1:",
-		"127.0.0.1:0",
-		"127.0.0.1:65536",
-		"127.0.0.1:-1",
-		"127.0.0.1:http",
-		"127.1:9471",
-		"127.0.0.1 :9471",
-		"127.0.0.1: 9471",
-		"::1:9471",
-		"[::1]",
-		"[::1]9471",
-		"[::1:9471",
-		"::1]:9471",
-		"[]:9471",
-		"[:9471",
-		"[127.0.0.1]:9471",
-		"[::1%lo]:9471",
-		"run/m.sock",
-		"@abstract",
-		"127.0.0.1:9471 127.0.0.2:9471",
-		"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-		"aaaaaaaaaaaaaaaaaaaaaaaaaaa",
-	};
-	static const char *const foreign[] = {
-		"0.0.0.0:9471", "10.0.0.1:9471", "126.255.255.255:9471", "128.0.0.1:9471",
-		"[::]:9471",    "[::2]:9471",    "[fe80::1]:9471",       "[::ffff:127.0.0.1]:9471",
-	};
+	static const char *const values[] = { "127.0.0.1:9471", "/run/m.sock", "", "rubbish" };
 	char text[256];
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(text, sizeof(text), "[Daemon]\nMetricsListen=%s\n", bad[i]);
-		assert_refused(text, "c:2:15: MetricsListen= takes 127.0.0.1:PORT, [::1]:PORT, an "
-				     "absolute path of at most 107 bytes, or nothing");
-	}
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-		snprintf(text, sizeof(text), "[Daemon]\nMetricsListen = %s\n", foreign[i]);
-		assert_refused(text,
-			       "c:2:17: MetricsListen= takes only addresses of loopback, "
-			       "127.0.0.0/8 and ::1: it asks nobody who they are; for other hosts "
-			       "put a reverse proxy or a collecting agent before it");
-	}
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		const struct config_listen *listen = &config.metrics_listen;
-
-		snprintf(text, sizeof(text), "[Daemon]\nMetricsListen=/x\nMetricsListen=%s\n",
-			 good[i].value);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		snprintf(text, sizeof(text), "[Daemon]\n  MetricsListen=%s\nLogLevel=debug\n",
+			 values[i]);
 		write_file("c", text);
 		config_done(&config);
 		assert_loads();
-		ck_assert_str_eq(listen->text, good[i].value);
-		ck_assert_int_eq(listen->addr.sa.sa_family, good[i].family);
-		ck_assert_int_eq(listen->len > 0, good[i].family != 0);
-		if (good[i].family == AF_INET)
-			ck_assert_uint_eq(ntohs(listen->addr.in.sin_port), good[i].port);
-		if (good[i].family == AF_INET6)
-			ck_assert_uint_eq(ntohs(listen->addr.in6.sin6_port), good[i].port);
-		if (good[i].family == AF_UNIX)
-			ck_assert_str_eq(listen->addr.un.sun_path, good[i].value);
+		ck_assert_int_eq(config.log_level, LOG_DEBUG);
+		ck_assert_ptr_nonnull(config.warning);
+		ck_assert_ptr_nonnull(
+			strstr(config.warning,
+			       "c:2:3: MetricsListen= has no effect any more: rdmabroker-exporter "
+			       "serves the metrics"));
 	}
+	/* It is no key of another section, and hides no error. */
+	config_done(&config);
+	assert_refused("[Limits]\nMetricsListen=/x\n", "c:2:1: unknown key in section [Limits]");
+	assert_refused("[Daemon]\nMetricsListen=/x\nNoSuch=1\n",
+		       "c:3:1: unknown key in section [Daemon]");
+	write_file("c", "[Daemon]\nLogLevel=debug\n");
+	config_done(&config);
+	assert_loads();
+	ck_assert_ptr_null(config.warning);
 }
 END_TEST
 
@@ -468,7 +411,7 @@ START_TEST(the_shipped_file_says_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 18);
+	ck_assert_int_eq(n, 17);
 }
 END_TEST
 
@@ -476,5 +419,5 @@ UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file
 	  every_key_is_read, blanks_and_comments_do_not_matter, later_values_win,
 	  dropins_hold_without_the_file, bad_lines_are_named, bad_values_are_named,
 	  bad_bytes_are_named, long_lines, all_errors_are_collected,
-	  what_others_can_write_is_refused, what_is_no_file_is_refused,
-	  metrics_listen_on_loopback_only, the_shipped_file_says_the_defaults)
+	  what_others_can_write_is_refused, what_is_no_file_is_refused, a_key_that_has_moved,
+	  the_shipped_file_says_the_defaults)

@@ -164,7 +164,7 @@ static void start(void)
 			.policy_dir = policy_dir,
 			.socket_path = socket_path,
 		};
-		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 		struct broker *broker = NULL;
 		int r;
 
@@ -420,5 +420,32 @@ START_TEST(what_cannot_be_started)
 }
 END_TEST
 
+/* After an upgrade the file may still have a key of the earlier version. */
+START_TEST(a_key_that_has_moved)
+{
+	static const char warning[] =
+		"rdmabrokerd.conf:2:1: MetricsListen= has no effect any more: rdmabroker-exporter "
+		"serves the metrics";
+
+	write_to("rdmabrokerd.conf", "[Daemon]\nMetricsListen=127.0.0.1:9471\nLogLevel=info\n");
+	write_to("policy.d/1.rules", "allow any\n");
+	run_daemon("--check", NULL);
+	ck_assert_int_eq(end(), 0);
+	assert_logged(warning);
+	start();
+	await("READY=1");
+	assert_logged(warning);
+	rdmabroker_close(open_session());
+
+	/* A reload warns, too, and is no error. */
+	ck_assert_int_eq(truncate(log_path, 0), 0);
+	kill(daemon_pid, SIGHUP);
+	await("RELOADING=1");
+	await("READY=1");
+	assert_logged(warning);
+	assert_logged("Configuration and policy reloaded: 1 rules.");
+}
+END_TEST
+
 UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, no_directory_of_rules,
-	  a_user_that_appears, a_look_up_that_hangs, what_cannot_be_started)
+	  a_user_that_appears, a_look_up_that_hangs, what_cannot_be_started, a_key_that_has_moved)
