@@ -103,8 +103,8 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 		/* "user bob#1" can be a name, or a name and a comment: the admin has to make clear which. */
 		if (c == '#')
 			return complain(lexer, line, i,
-					"a comment must have a blank before it; a name with '#' "
-					"needs double quotes");
+					"'#' begins a comment only after a blank; put a name that "
+					"contains '#' in double quotes");
 		if (c == '\\' && is_rest_blank(line, i + 1))
 			break;
 	}
@@ -217,7 +217,7 @@ int lexer_next(struct lexer *lexer)
 
 	if (goes_on)
 		return complain(lexer, &line, line.len - 1,
-				"the file ends where the line should go on");
+				"the file ends here, but this '\\' continues the line");
 	return 0;
 }
 

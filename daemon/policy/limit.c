@@ -42,8 +42,8 @@ static void check_rate(struct parser *parser, const struct token *token, const c
 	if (part->per_second && whole->per_second && part->per_second > whole->per_second &&
 	    part->burst >= whole->burst)
 		parser_complain(parser, token,
-				"%s %u/s can never act, for the rate of the rule is %u/s", what,
-				part->per_second, whole->per_second);
+				"%s %u/s never takes effect, because the rate of the rule is %u/s",
+				what, part->per_second, whole->per_second);
 }
 
 static int parse_rate(struct parser *parser, const char *what, struct policy_rule *rule,
@@ -101,7 +101,7 @@ int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union p
 	(void)rule;
 	(void)ret;
 	return parser_complain(parser, parser->token - 1,
-			       "'burst' must stand right behind the rate that it belongs to");
+			       "'burst' must directly follow the rate that it belongs to");
 }
 
 static int parse_count(struct parser *parser, const char *what, unsigned *ret)
@@ -121,7 +121,8 @@ static void check_max(struct parser *parser, const struct token *token,
 {
 	if (settings->max && settings->max_per_user > settings->max)
 		parser_complain(parser, token,
-				"max-per-user %u can never act, for the max of the rule is %u",
+				"max-per-user %u never takes effect, because the max of the rule "
+				"is %u",
 				settings->max_per_user, settings->max);
 }
 

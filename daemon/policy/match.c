@@ -42,9 +42,9 @@ static int take_name(struct parser *parser, const char *what, const struct token
 	const struct token *token = parser_take(parser);
 
 	if (token->type != TOKEN_WORD && token->type != TOKEN_STRING)
-		return parser_complain(parser, token, "%s is missing here", what);
+		return parser_complain(parser, token, "expected a %s", what);
 	if (!token->len || token->len > NAME_MAX_LEN)
-		return parser_complain(parser, token, "%s has 1 to %u bytes", what, NAME_MAX_LEN);
+		return parser_complain(parser, token, "a %s has 1 to %u bytes", what, NAME_MAX_LEN);
 
 	token_unescape(token, name);
 	*ret_token = token;
@@ -138,8 +138,8 @@ static int take_id(struct parser *parser, const char *what,
 	/* In quotes it is always a name. The highest number means "no id". */
 	if ((*ret_token)->type == TOKEN_WORD && strspn(name, "0123456789") == strlen(name)) {
 		if (!parser_is_number(name, strlen(name), ret) || *ret == UINT32_MAX)
-			parser_complain(parser, *ret_token, "an id is a number from 0 to %u",
-					UINT32_MAX - 1);
+			parser_complain(parser, *ret_token, "a %s id is a number from 0 to %u",
+					what, UINT32_MAX - 1);
 		return 0;
 	}
 
@@ -180,7 +180,8 @@ static int parse_ids(struct parser *parser, const char *what,
 		if (r < 0)
 			return r;
 		if (n == LIST_MAX)
-			return parser_complain(parser, token, "more than %u in one list", LIST_MAX);
+			return parser_complain(parser, token, "more than %u values in one list",
+					       LIST_MAX);
 		for (size_t i = 0; i < n; i++) {
 			if (id == ids[i] && id != UINT32_MAX) {
 				parser_complain(parser, token, "this %s is named twice", what);
@@ -285,16 +286,17 @@ int match_parse_port(struct parser *parser, struct policy_rule *rule, union poli
 		token = parser_take(parser);
 		if (token->type != TOKEN_WORD || !parse_range(token, &first, &last))
 			return parser_complain(parser, token,
-					       "a port N or a range N-M from 1 to 65535 should "
-					       "stand here");
+					       "expected a port N or a range N-M, from 1 to 65535");
 		if (n == LIST_MAX)
-			return parser_complain(parser, token, "more than %u in one list", LIST_MAX);
+			return parser_complain(parser, token, "more than %u values in one list",
+					       LIST_MAX);
 		if (first > last)
 			parser_complain(parser, token, "the range is reversed, did you mean %u-%u?",
 					last, first);
 		for (size_t i = 0; i < n && first <= last; i++) {
 			if (first <= ranges[i].last && last >= ranges[i].first) {
-				parser_complain(parser, token, "this overlaps %u-%u before it",
+				parser_complain(parser, token,
+						"this overlaps %u-%u in the same list",
 						ranges[i].first, ranges[i].last);
 				break;
 			}
@@ -358,10 +360,12 @@ static int parse_glob(struct parser *parser, const char *word, const char *what,
 	if (r < 0)
 		return r;
 	if (has_open_bracket(name))
-		parser_complain(parser, token, "a '[' of this pattern is not closed");
+		parser_complain(parser, token, "the '[' in this pattern is not closed");
 	if (parser->token->type == TOKEN_COMMA)
 		return parser_complain(parser, parser->token,
-				       "'%s' takes one pattern; a ',' in it needs quotes", word);
+				       "'%s' takes one pattern; put a pattern that contains ',' in "
+				       "double quotes",
+				       word);
 
 	glob = policy_alloc(parser->policy, strlen(name) + 1);
 	if (!glob)
@@ -472,11 +476,11 @@ int match_parse_data(struct parser *parser, struct policy_rule *rule, union poli
 		data->len = strlen((char *)data->bytes);
 	} else if (token->type != TOKEN_WORD || !parse_hex(token, data->bytes, &data->len)) {
 		return parser_complain(parser, token,
-				       "'data' takes a text in double quotes or 0x and pairs of "
-				       "hexadecimal digits");
+				       "'data' takes a text in double quotes, or 0x followed by "
+				       "pairs of hexadecimal digits");
 	}
 	if (!data->len || data->len > DATA_LOOKUP_MAX)
-		parser_complain(parser, token, "'data' takes 1 to %u bytes, these are %zu",
+		parser_complain(parser, token, "'data' takes 1 to %u bytes, but this is %zu",
 				DATA_LOOKUP_MAX, data->len);
 	ret->data = data;
 	return 0;

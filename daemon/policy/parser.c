@@ -97,7 +97,7 @@ static int complain_unknown(struct parser *parser, const struct token *token, co
 		return parser_complain(parser, token, "unknown %s '%.*s', did you mean '%s'?", what,
 				       len, token->text, best);
 	return parser_complain(parser, token, "unknown %s '%.*s'%s%s", what, len, token->text,
-			       words ? ": it is one of " : "", words ? words : "");
+			       words ? ", expected one of " : "", words ? words : "");
 }
 
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
@@ -148,7 +148,7 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	char names[128] = "";
 
 	if (token->type != TOKEN_WORD)
-		return parser_complain(parser, token, "an operation is missing here");
+		return parser_complain(parser, token, "expected an operation");
 
 	for (size_t i = 0; i < N_OPERATIONS; i++) {
 		if (token_is(token, operations[i].name)) {
@@ -193,20 +193,20 @@ static void check_word(struct parser *parser, const struct token *token,
 	uint64_t bit = UINT64_C(1) << policy_word_index(word);
 
 	if (said->words & bit)
-		parser_complain(parser, token, "'%s' stands twice in this rule", word->name);
+		parser_complain(parser, token, "'%s' occurs twice in this rule", word->name);
 
 	if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
 		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
 				rule->allow ? "reject" : "allow");
 	else if (!(word->operations & said->operations))
-		parser_complain(parser, token, "'%s' makes no sense with '%s'%s", word->name,
+		parser_complain(parser, token, "'%s' cannot be used with '%s'%s", word->name,
 				policy_operation_to_string(rule->operation),
 				rule->operation == _POLICY_OPERATION_MAX ?
 					" and the matches before it" :
 					"");
 
 	if (word->match && said->has_setting)
-		parser_complain(parser, token, "match '%s' must stand before the settings",
+		parser_complain(parser, token, "match '%s' must come before the settings",
 				word->name);
 }
 
@@ -230,8 +230,8 @@ static void check_data(struct parser *parser, const struct token *token, size_t 
 	}
 	if (data && data->len > match_data_max(port_space))
 		parser_complain(parser, token,
-				"no request of this port space has more than %zu bytes of private "
-				"data, the rule has %zu",
+				"this rule can never match: requests of its port space carry at "
+				"most %zu bytes of private data, but the rule has %zu",
 				match_data_max(port_space), data->len);
 }
 
@@ -245,13 +245,13 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	int r;
 
 	if (token->type != TOKEN_WORD)
-		return parser_complain(parser, token, "a match or a setting should stand here");
+		return parser_complain(parser, token, "expected a match or a setting");
 	word = policy_word_find(token);
 	if (!word)
 		return complain_unknown(parser, token, "word", policy_word_guess(token), NULL);
 	if (parser->token->type == TOKEN_EQUALS)
-		return parser_complain(parser, parser->token,
-				       "no '=' stands between '%s' and its value", word->name);
+		return parser_complain(parser, parser->token, "'%s' takes its value without '='",
+				       word->name);
 
 	check_word(parser, token, word, rule, said);
 	/* The value of a repeated word goes into AGAIN, so that it is not reported as a contradiction as well. */
@@ -360,7 +360,8 @@ static int parse_line(struct parser *parser)
 		return set_parse(parser);
 
 	if (token->type != TOKEN_WORD)
-		return parser_complain(parser, token, "a line begins with allow, reject or set");
+		return parser_complain(parser, token,
+				       "a line must begin with allow, reject or set");
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		diag_guess(&guess, actions[i]);
 	return complain_unknown(parser, token, "action", guess.best, "allow, reject, set");

@@ -82,7 +82,7 @@ static int complain_no_address(struct parser *parser, const struct token *token,
 				       set->name);
 	for (size_t i = 0; i < token->len; i++)
 		if (!strchr("0123456789abcdefABCDEF.:/", token->text[i]))
-			return parser_complain(parser, token, "%s %s; names are not looked up",
+			return parser_complain(parser, token, "%s %s; host names are not looked up",
 					       what, takes);
 	return parser_complain(parser, token, "%s %s", what, takes);
 }
@@ -147,11 +147,11 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 	case PREFIX_NO_ADDRESS:
 		return complain_no_address(parser, token, what);
 	case PREFIX_BAD_LENGTH:
-		parser_complain(parser, token, "the length of a prefix is a number from 0 to %d",
+		parser_complain(parser, token, "the prefix length must be from 0 to %d",
 				memchr(token->text, ':', token->len) ? 128 : 32);
 		return 0;
 	case PREFIX_HOST_BITS:
-		parser_complain(parser, token, "bits behind the prefix are set, did you mean %s?",
+		parser_complain(parser, token, "bits after the prefix are set, did you mean %s?",
 				prefix_to_string(&prefix, string));
 		return 0;
 	case PREFIX_OK:
@@ -179,7 +179,7 @@ int set_take(struct parser *parser, const char *what, const struct prefix_set **
 	}
 	if (parser->token->type == TOKEN_COMMA)
 		return parser_complain(parser, parser->token,
-				       "%s takes one value; name several in a set", what);
+				       "%s takes one value; for several, define a set", what);
 	*ret = set;
 	return 0;
 }
@@ -242,9 +242,9 @@ static int take_members(struct parser *parser, struct members *members)
 
 	if (token->type == TOKEN_END)
 		return parser_complain(parser, token,
-				       "'}' is missing ('\\' at its end continues a line)");
+				       "expected '}' ('\\' at the end of a line continues it)");
 	if (token->type != TOKEN_CLOSE)
-		return parser_complain(parser, token, "',' or '}' should stand here");
+		return parser_complain(parser, token, "expected ',' or '}'");
 	return 0;
 }
 
@@ -257,10 +257,10 @@ static int parse_definition(struct parser *parser, const struct token *name,
 
 	token = parser_take(parser);
 	if (token->type != TOKEN_EQUALS)
-		return parser_complain(parser, token, "'=' is missing here");
+		return parser_complain(parser, token, "expected '='");
 	token = parser_take(parser);
 	if (token->type != TOKEN_OPEN)
-		return parser_complain(parser, token, "'{' is missing here");
+		return parser_complain(parser, token, "expected '{'");
 
 	r = take_members(parser, &members);
 	if (r < 0)
@@ -288,11 +288,11 @@ int set_parse(struct parser *parser)
 	if (name->type == TOKEN_WORD && name->text[0] == '@' &&
 	    is_name(name->text + 1, name->len - 1))
 		return parser_complain(parser, name,
-				       "'@' stands where a set is used, not where it is defined");
+				       "define a set without '@', which marks only its use");
 	if (name->type != TOKEN_WORD || !is_name(name->text, name->len))
 		return parser_complain(parser, name,
-				       "a set's name is 1 to %u letters, digits, '_' and '-', no "
-				       "digit or '-' first",
+				       "a set's name has 1 to %u letters, digits, '_' and '-', and "
+				       "begins with a letter or '_'",
 				       SET_NAME_MAX);
 	set = find(parser, name->text, name->len);
 	if (set)

@@ -48,7 +48,8 @@ static int check_owner(const struct stat *st, const char *path, struct diag *dia
 
 static int too_big(struct diag *diag, const char *path)
 {
-	diag_add(diag, path, 0, 0, NULL, 0, "larger than %u bytes", (unsigned)SOURCE_SIZE_MAX);
+	diag_add(diag, path, 0, 0, NULL, 0, "refused: larger than %u bytes",
+		 (unsigned)SOURCE_SIZE_MAX);
 	return -EFBIG;
 }
 
@@ -216,7 +217,7 @@ bool source_check_line(const struct source *source, const struct source_line *li
 
 		n = text_printable(line->text + i, line->len - i);
 		if (n == 3 && !memcmp(line->text + i, "\xef\xbb\xbf", 3))
-			what = "byte order mark";
+			what = "byte order mark (save the file as UTF-8 without one)";
 		else if (n || c == '\t') {
 			n = n ? n : 1;
 			continue;
@@ -227,7 +228,7 @@ bool source_check_line(const struct source *source, const struct source_line *li
 		else if (c < 0x80)
 			what = "control character";
 		else
-			what = "neither UTF-8 nor printable";
+			what = "this is not printable UTF-8";
 
 		diag_add(diag, source->name, line->number, i + 1, line->text, line->len, "%s",
 			 what);

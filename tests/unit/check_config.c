@@ -253,10 +253,11 @@ START_TEST(bad_bytes_are_named)
 	diag_free(diag);
 	ck_assert_int_eq(diag_new(&diag), 0);
 
-	assert_refused("\xef\xbb\xbf[Limits]\n", "c:1:1: byte order mark");
+	assert_refused("\xef\xbb\xbf[Limits]\n",
+		       "c:1:1: byte order mark (save the file as UTF-8 without one)");
 	assert_refused("[Limits]\r\n",
 		       "c:1:9: carriage return (lines must end with a newline alone)");
-	assert_refused("# \xff\n", "c:1:3: neither UTF-8 nor printable");
+	assert_refused("# \xff\n", "c:1:3: this is not printable UTF-8");
 
 	/* inih cuts lines that are longer than it was built for: none may be read as two. */
 	memset(text, 'x', sizeof(text));

@@ -90,20 +90,21 @@ START_TEST(unknown_words_are_refused)
 {
 	assert_refused("alow session", "t:1:1: unknown action 'alow', did you mean 'allow'?");
 	assert_refused("deny session",
-		       "t:1:1: unknown action 'deny': it is one of allow, reject, set");
-	assert_refused("= x", "t:1:1: a line begins with allow, reject or set");
+		       "t:1:1: unknown action 'deny', expected one of allow, reject, set");
+	assert_refused("= x", "t:1:1: a line must begin with allow, reject or set");
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
 	ck_assert_int_eq(load_bytes("allow user root", 15), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), "t:1:7: unknown operation 'user': it is one "
-						       "of session, device, listen, connect, "));
-	assert_refused("allow", "t:1:6: an operation is missing here");
-	assert_refused("allow \"any\"", "t:1:7: an operation is missing here");
+	ck_assert_ptr_nonnull(strstr(diag_first(diag),
+				     "t:1:7: unknown operation 'user', expected one "
+				     "of session, device, listen, connect, "));
+	assert_refused("allow", "t:1:6: expected an operation");
+	assert_refused("allow \"any\"", "t:1:7: expected an operation");
 	assert_refused("allow any usr root", "t:1:11: unknown word 'usr', did you mean 'user'?");
 	assert_refused("allow any User root", "t:1:11: unknown word 'User', did you mean 'user'?");
 	assert_refused("allow any nonsense", "t:1:11: unknown word 'nonsense'");
-	assert_refused("allow any = 1", "t:1:11: a match or a setting should stand here");
-	assert_refused("allow session ,", "t:1:15: a match or a setting should stand here");
+	assert_refused("allow any = 1", "t:1:11: expected a match or a setting");
+	assert_refused("allow session ,", "t:1:15: expected a match or a setting");
 	assert_refused("allow session user root root", "t:1:25: unknown word 'root'");
 }
 END_TEST
@@ -119,11 +120,9 @@ START_TEST(habits_are_refused_with_a_hint)
 		       "t:1:11: unknown word ';mine'; a comment begins with '#'");
 	assert_refused("allow //any",
 		       "t:1:7: unknown operation '//any'; a comment begins with '#'");
-	assert_refused("allow session user=root",
-		       "t:1:19: no '=' stands between 'user' and its value");
-	assert_refused("allow listen port = 80",
-		       "t:1:19: no '=' stands between 'port' and its value");
-	assert_refused("allow connect tos=8", "t:1:18: no '=' stands between 'tos' and its value");
+	assert_refused("allow session user=root", "t:1:19: 'user' takes its value without '='");
+	assert_refused("allow listen port = 80", "t:1:19: 'port' takes its value without '='");
+	assert_refused("allow connect tos=8", "t:1:18: 'tos' takes its value without '='");
 }
 END_TEST
 
@@ -132,32 +131,32 @@ START_TEST(words_out_of_place_are_refused)
 	assert_refused("allow session reason \"x\"", "t:1:15: 'reason' is for reject rules only");
 	assert_refused("reject listen backlog 1", "t:1:15: 'backlog' is for allow rules only");
 	assert_refused("allow session peer 10.0.0.1",
-		       "t:1:15: 'peer' makes no sense with 'session'");
-	assert_refused("allow device port 80", "t:1:14: 'port' makes no sense with 'device'");
-	assert_refused("allow listen peer 10.0.0.1", "t:1:14: 'peer' makes no sense with 'listen'");
+		       "t:1:15: 'peer' cannot be used with 'session'");
+	assert_refused("allow device port 80", "t:1:14: 'port' cannot be used with 'device'");
+	assert_refused("allow listen peer 10.0.0.1", "t:1:14: 'peer' cannot be used with 'listen'");
 	assert_refused("allow session device rxe0",
-		       "t:1:15: 'device' makes no sense with 'session'");
-	assert_refused("allow admin port 80", "t:1:13: 'port' makes no sense with 'admin'");
-	assert_refused("allow device ps tcp", "t:1:14: 'ps' makes no sense with 'device'");
+		       "t:1:15: 'device' cannot be used with 'session'");
+	assert_refused("allow admin port 80", "t:1:13: 'port' cannot be used with 'admin'");
+	assert_refused("allow device ps tcp", "t:1:14: 'ps' cannot be used with 'device'");
 	assert_refused("allow connect backlog 5",
-		       "t:1:15: 'backlog' makes no sense with 'connect'");
+		       "t:1:15: 'backlog' cannot be used with 'connect'");
 	assert_refused("allow listen reuseaddr yes",
-		       "t:1:14: 'reuseaddr' makes no sense with 'listen'");
-	assert_refused("allow listen tos 5", "t:1:14: 'tos' makes no sense with 'listen'");
+		       "t:1:14: 'reuseaddr' cannot be used with 'listen'");
+	assert_refused("allow listen tos 5", "t:1:14: 'tos' cannot be used with 'listen'");
 	assert_refused("allow any peer 10.0.0.1 backlog 5",
-		       "t:1:25: 'backlog' makes no sense with 'any' and the matches before it");
+		       "t:1:25: 'backlog' cannot be used with 'any' and the matches before it");
 	assert_refused("allow listen backlog 5 user root",
-		       "t:1:24: match 'user' must stand before the settings");
+		       "t:1:24: match 'user' must come before the settings");
 	assert_refused("allow session log user root",
-		       "t:1:19: match 'user' must stand before the settings");
+		       "t:1:19: match 'user' must come before the settings");
 }
 END_TEST
 
 START_TEST(repetitions_and_contradictions_are_refused)
 {
-	assert_refused("allow session user 1 user 2", "t:1:22: 'user' stands twice in this rule");
-	assert_refused("allow session log log", "t:1:19: 'log' stands twice in this rule");
-	assert_refused("allow connect tos 1 tos 2", "t:1:21: 'tos' stands twice in this rule");
+	assert_refused("allow session user 1 user 2", "t:1:22: 'user' occurs twice in this rule");
+	assert_refused("allow session log log", "t:1:19: 'log' occurs twice in this rule");
+	assert_refused("allow connect tos 1 tos 2", "t:1:21: 'tos' occurs twice in this rule");
 	assert_refused("allow connect tos 1 dscp ef",
 		       "t:1:21: the traffic class is already set in this rule");
 	assert_refused("allow connect dscp ef tos 1",
@@ -178,7 +177,8 @@ START_TEST(bad_strings_and_comments_are_refused)
 		       "t:1:21: only \\\" and \\\\ can be escaped in a string");
 	assert_refused(
 		"allow session user root# admin",
-		"t:1:24: a comment must have a blank before it; a name with '#' needs double quotes");
+		"t:1:24: '#' begins a comment only after a blank; put a name that contains '#' in "
+		"double quotes");
 	ck_assert_str_eq(rule("reject any reason \"#1\" # 2")->reason, "#1");
 }
 END_TEST
@@ -190,12 +190,12 @@ START_TEST(bad_joins_are_refused)
 	assert_refused("allow session\\\t\n",
 		       "t:1:14: '\\' must be the last character of its line");
 	assert_refused("allow session user root \\",
-		       "t:1:25: the file ends where the line should go on");
+		       "t:1:25: the file ends here, but this '\\' continues the line");
 	assert_refused("allow session user root \\\n",
-		       "t:1:25: the file ends where the line should go on");
+		       "t:1:25: the file ends here, but this '\\' continues the line");
 	/* A comment ends a joined line; what follows it is one of its own. */
 	assert_refused("allow listen \\\n# comment\nport 4420",
-		       "t:3:1: unknown action 'port': it is one of allow, reject, set");
+		       "t:3:1: unknown action 'port', expected one of allow, reject, set");
 }
 END_TEST
 
@@ -215,7 +215,7 @@ START_TEST(joined_lines_name_the_physical_one)
 	diag_print(diag, f);
 	fclose(f);
 	ck_assert_str_eq(printed,
-			 "t:2:2: bits behind the prefix are set, did you mean 10.1.0.0/16?\n"
+			 "t:2:2: bits after the prefix are set, did you mean 10.1.0.0/16?\n"
 			 "    \t10.1.2.3/16 }\n"
 			 "    \t^\n"
 			 "t:5:3: unknown word 'usr', did you mean 'user'?\n"
@@ -236,8 +236,9 @@ START_TEST(bad_bytes_are_refused)
 	ck_assert_int_eq(load_bytes("allow session\0 user root\n", 25), -EBADMSG);
 	ck_assert_str_eq(diag_first(diag), "t:1:14: NUL byte");
 	assert_refused("# \x1b[2J", "t:1:3: control character");
-	assert_refused("# \xe4", "t:1:3: neither UTF-8 nor printable");
-	assert_refused("\xef\xbb\xbf# comment", "t:1:1: byte order mark");
+	assert_refused("# \xe4", "t:1:3: this is not printable UTF-8");
+	assert_refused("\xef\xbb\xbf# comment",
+		       "t:1:1: byte order mark (save the file as UTF-8 without one)");
 	assert_refused("allow session\r\n",
 		       "t:1:14: carriage return (lines must end with a newline alone)");
 	load("# \xc3\xa4\n");
@@ -254,7 +255,7 @@ START_TEST(all_errors_are_collected)
 			   "allow session user no-such-user,no-such-user2\n";
 
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
-	ck_assert_str_eq(diag_at(diag, 2), "t:3:20: bits behind the prefix are set, did you mean "
+	ck_assert_str_eq(diag_at(diag, 2), "t:3:20: bits after the prefix are set, did you mean "
 					   "10.0.0.0/8?");
 	ck_assert_str_eq(diag_at(diag, 3), "t:3:36: the range is reversed, did you mean 8-9?");
 	ck_assert_str_eq(diag_at(diag, 4), "t:3:46: the traffic class is already set in this rule");

@@ -63,7 +63,7 @@ START_TEST(sizes_have_limits)
 	memset(text, '\n', size + 1);
 	ck_assert_int_eq(load_bytes(text, size), 0);
 	ck_assert_int_eq(load_bytes(text, size + 1), -EFBIG);
-	ck_assert_str_eq(diag_first(diag), "t: larger than 1048576 bytes");
+	ck_assert_str_eq(diag_first(diag), "t: refused: larger than 1048576 bytes");
 
 	free(text);
 }

@@ -60,7 +60,7 @@ END_TEST
 
 START_TEST(bad_ports_are_refused)
 {
-	const char *what = "t:1:19: a port N or a range N-M from 1 to 65535 should stand here";
+	const char *what = "t:1:19: expected a port N or a range N-M, from 1 to 65535";
 
 	assert_refused("allow listen port 0", what);
 	assert_refused("allow listen port 65536", what);
@@ -73,13 +73,14 @@ START_TEST(bad_ports_are_refused)
 	assert_refused("allow listen port ,", what);
 	assert_refused("allow listen port \"5\"", what);
 	assert_refused("allow listen port",
-		       "t:1:18: a port N or a range N-M from 1 to 65535 should stand here");
+		       "t:1:18: expected a port N or a range N-M, from 1 to 65535");
 	assert_refused("allow listen port 5,",
-		       "t:1:21: a port N or a range N-M from 1 to 65535 should stand here");
+		       "t:1:21: expected a port N or a range N-M, from 1 to 65535");
 	assert_refused("allow listen port 20-10",
 		       "t:1:19: the range is reversed, did you mean 10-20?");
-	assert_refused("allow listen port 10-20,5,20-21", "t:1:27: this overlaps 10-20 before it");
-	assert_refused("allow listen port 5,5", "t:1:21: this overlaps 5-5 before it");
+	assert_refused("allow listen port 10-20,5,20-21",
+		       "t:1:27: this overlaps 10-20 in the same list");
+	assert_refused("allow listen port 5,5", "t:1:21: this overlaps 5-5 in the same list");
 	ck_assert(rule("allow listen port 1, 5-10 ,65535")->names_port);
 	ck_assert(!rule("allow listen")->names_port);
 }
@@ -92,13 +93,14 @@ START_TEST(bad_users_are_refused)
 		       "t:1:26: unknown group 'no-such-group'");
 	assert_refused("allow session user root,0", "t:1:25: this user is named twice");
 	assert_refused("allow session user 4294967295",
-		       "t:1:20: an id is a number from 0 to 4294967294");
-	assert_refused("allow session user 007", "t:1:20: an id is a number from 0 to 4294967294");
+		       "t:1:20: a user id is a number from 0 to 4294967294");
+	assert_refused("allow session user 007",
+		       "t:1:20: a user id is a number from 0 to 4294967294");
 	assert_refused("allow session user \"0\"", "t:1:20: unknown user '0'");
-	assert_refused("allow session user", "t:1:19: user is missing here");
-	assert_refused("allow session user root,", "t:1:25: user is missing here");
-	assert_refused("allow session group {", "t:1:21: group is missing here");
-	assert_refused("allow session user \"\"", "t:1:20: user has 1 to 255 bytes");
+	assert_refused("allow session user", "t:1:19: expected a user");
+	assert_refused("allow session user root,", "t:1:25: expected a user");
+	assert_refused("allow session group {", "t:1:21: expected a group");
+	assert_refused("allow session user \"\"", "t:1:20: a user has 1 to 255 bytes");
 	load("allow session user root,4294967294 group \"root\",5");
 }
 END_TEST
@@ -106,25 +108,26 @@ END_TEST
 START_TEST(bad_addresses_are_refused)
 {
 	assert_refused("allow connect peer 10.1.2.3/16",
-		       "t:1:20: bits behind the prefix are set, did you mean 10.1.0.0/16?");
+		       "t:1:20: bits after the prefix are set, did you mean 10.1.0.0/16?");
 	assert_refused("allow connect peer fd00::1/64",
-		       "t:1:20: bits behind the prefix are set, did you mean fd00::/64?");
+		       "t:1:20: bits after the prefix are set, did you mean fd00::/64?");
 	assert_refused("allow connect peer 10.0.0.0/33",
-		       "t:1:20: the length of a prefix is a number from 0 to 32");
+		       "t:1:20: the prefix length must be from 0 to 32");
 	assert_refused("allow connect peer 10.0.0.0/255.0.0.0",
-		       "t:1:20: the length of a prefix is a number from 0 to 32");
+		       "t:1:20: the prefix length must be from 0 to 32");
 	assert_refused("allow connect peer fd00::/129",
-		       "t:1:20: the length of a prefix is a number from 0 to 128");
+		       "t:1:20: the prefix length must be from 0 to 128");
 
-	assert_refused("allow connect peer localhost",
-		       "t:1:20: this match takes an IP address, a prefix or @SET; names are not "
-		       "looked up");
+	assert_refused(
+		"allow connect peer localhost",
+		"t:1:20: this match takes an IP address, a prefix or @SET; host names are not "
+		"looked up");
 	assert_refused("allow connect peer 10.0.0",
 		       "t:1:20: this match takes an IP address, a prefix or @SET");
 	assert_refused("allow connect peer",
 		       "t:1:19: this match takes an IP address, a prefix or @SET");
 	assert_refused("allow connect local 10.0.0.1,10.0.0.2",
-		       "t:1:29: this match takes one value; name several in a set");
+		       "t:1:29: this match takes one value; for several, define a set");
 	assert_refused("allow connect peer @storage",
 		       "t:1:20: no set of this name is defined above");
 	assert_refused("allow connect peer @", "t:1:20: no set of this name is defined above");
@@ -134,20 +137,21 @@ START_TEST(bad_addresses_are_refused)
 		       "t:3:20: this match takes an IP address, a prefix or @SET, did you mean "
 		       "'@storage'?");
 	assert_refused("set @a = { 10.0.0.1 }",
-		       "t:1:5: '@' stands where a set is used, not where it is defined");
+		       "t:1:5: define a set without '@', which marks only its use");
 }
 END_TEST
 
 START_TEST(bad_devices_are_refused)
 {
-	assert_refused("allow device device", "t:1:20: device pattern is missing here");
-	assert_refused("allow device device \"\"", "t:1:21: device pattern has 1 to 255 bytes");
+	assert_refused("allow device device", "t:1:20: expected a device pattern");
+	assert_refused("allow device device \"\"", "t:1:21: a device pattern has 1 to 255 bytes");
 	assert_refused("allow device device mlx5_[0",
-		       "t:1:21: a '[' of this pattern is not closed");
-	assert_refused("allow device device [!", "t:1:21: a '[' of this pattern is not closed");
-	assert_refused("allow device device []", "t:1:21: a '[' of this pattern is not closed");
-	assert_refused("allow device device rxe0,rxe1",
-		       "t:1:25: 'device' takes one pattern; a ',' in it needs quotes");
+		       "t:1:21: the '[' in this pattern is not closed");
+	assert_refused("allow device device [!", "t:1:21: the '[' in this pattern is not closed");
+	assert_refused("allow device device []", "t:1:21: the '[' in this pattern is not closed");
+	assert_refused(
+		"allow device device rxe0,rxe1",
+		"t:1:25: 'device' takes one pattern; put a pattern that contains ',' in double quotes");
 	load("allow device device mlx5_[!0-3]*");
 	load("allow device device \"mlx5_[0,1]\"");
 }
@@ -176,13 +180,13 @@ END_TEST
 
 START_TEST(bad_sets_are_refused)
 {
-	assert_refused("set", "t:1:4: a set's name is 1 to 64 letters, digits, '_' and '-', no "
-			      "digit or '-' first");
+	assert_refused("set", "t:1:4: a set's name has 1 to 64 letters, digits, '_' and '-', and "
+			      "begins with a letter or '_'");
 	assert_refused("set 1a = { 10.0.0.1 }",
-		       "t:1:5: a set's name is 1 to 64 letters, digits, '_' and '-', no digit or "
-		       "'-' first");
-	assert_refused("set a { 10.0.0.1 }", "t:1:7: '=' is missing here");
-	assert_refused("set a = 10.0.0.1", "t:1:9: '{' is missing here");
+		       "t:1:5: a set's name has 1 to 64 letters, digits, '_' and '-', and begins "
+		       "with a letter or '_'");
+	assert_refused("set a { 10.0.0.1 }", "t:1:7: expected '='");
+	assert_refused("set a = 10.0.0.1", "t:1:9: expected '{'");
 	assert_refused("set a = { }", "t:1:11: the set is empty");
 	assert_refused("set a = {}", "t:1:10: the set is empty");
 	assert_refused("set a = {", "t:1:10: a set takes an IP address, a prefix or @SET");
@@ -191,8 +195,8 @@ START_TEST(bad_sets_are_refused)
 	assert_refused("set a = { 10.0.0.1, }",
 		       "t:1:21: a set takes an IP address, a prefix or @SET");
 	assert_refused("set a = { 10.0.0.1",
-		       "t:1:19: '}' is missing ('\\' at its end continues a line)");
-	assert_refused("set a = { 10.0.0.1 10.0.0.2 }", "t:1:20: ',' or '}' should stand here");
+		       "t:1:19: expected '}' ('\\' at the end of a line continues it)");
+	assert_refused("set a = { 10.0.0.1 10.0.0.2 }", "t:1:20: expected ',' or '}'");
 	assert_refused("set a = { 10.0.0.1 } log", "t:1:22: nothing may follow the set");
 	assert_refused("set a = { @a }", "t:1:11: no set of this name is defined above");
 	assert_refused("set a = { @b }\nset b = { 10.0.0.1 }",
@@ -201,7 +205,7 @@ START_TEST(bad_sets_are_refused)
 		       "t:2:5: this set is already defined in t:1");
 	/* A set that is complained about is not complained about again where it is used. */
 	assert_refused("set a = { 10.0.0.1/8 }\nset b = { @a }\nallow connect peer @b",
-		       "t:1:11: bits behind the prefix are set, did you mean 10.0.0.0/8?");
+		       "t:1:11: bits after the prefix are set, did you mean 10.0.0.0/8?");
 	load("set a={10.0.0.1,fd00::/8}\nset b-_2 = { @a , 10.0.0.0/8,\\\n@a }\n"
 	     "allow connect peer @b-_2 local @a");
 }
@@ -248,7 +252,7 @@ START_TEST(lists_have_a_limit)
 	load(text);
 	sprintf(text + len, ",9999");
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), ": more than 1024 in one list"));
+	ck_assert_ptr_nonnull(strstr(diag_first(diag), ": more than 1024 values in one list"));
 }
 END_TEST
 
@@ -302,31 +306,33 @@ START_TEST(bad_rates_are_refused)
 		       "t:1:30: 'burst' takes a number from 1 to 1000000");
 	assert_refused("allow connect rate 9/s burst",
 		       "t:1:29: 'burst' takes a number from 1 to 1000000");
-	assert_refused("allow admin rate 9/s", "t:1:13: 'rate' makes no sense with 'admin'");
+	assert_refused("allow admin rate 9/s", "t:1:13: 'rate' cannot be used with 'admin'");
 	assert_refused("allow listen rate-per-peer 9/s",
-		       "t:1:14: 'rate-per-peer' makes no sense with 'listen'");
+		       "t:1:14: 'rate-per-peer' cannot be used with 'listen'");
 }
 END_TEST
 
 START_TEST(a_burst_belongs_to_a_rate)
 {
 	assert_refused("allow connect burst 5",
-		       "t:1:15: 'burst' must stand right behind the rate that it belongs to");
+		       "t:1:15: 'burst' must directly follow the rate that it belongs to");
 	assert_refused("allow connect rate 5/s log burst 5",
-		       "t:1:28: 'burst' must stand right behind the rate that it belongs to");
+		       "t:1:28: 'burst' must directly follow the rate that it belongs to");
 	assert_refused("allow connect rate 5/s burst 5 burst 6",
-		       "t:1:32: 'burst' must stand right behind the rate that it belongs to");
+		       "t:1:32: 'burst' must directly follow the rate that it belongs to");
 	assert_refused("allow connect rate 5/s rate 6/s",
-		       "t:1:24: 'rate' stands twice in this rule");
+		       "t:1:24: 'rate' occurs twice in this rule");
 }
 END_TEST
 
 START_TEST(rates_that_never_act_are_refused)
 {
-	assert_refused("allow connect rate 5/s rate-per-user 6/s",
-		       "t:1:38: rate-per-user 6/s can never act, for the rate of the rule is 5/s");
-	assert_refused("allow connect rate-per-peer 6/s rate 5/s",
-		       "t:1:38: rate-per-peer 6/s can never act, for the rate of the rule is 5/s");
+	assert_refused(
+		"allow connect rate 5/s rate-per-user 6/s",
+		"t:1:38: rate-per-user 6/s never takes effect, because the rate of the rule is 5/s");
+	assert_refused(
+		"allow connect rate-per-peer 6/s rate 5/s",
+		"t:1:38: rate-per-peer 6/s never takes effect, because the rate of the rule is 5/s");
 	/* its burst can */
 	load("allow connect rate 5/s burst 100 rate-per-user 6/s");
 	load("allow connect rate 5/s rate-per-user 5/s rate-per-peer 5/s");
@@ -354,13 +360,15 @@ START_TEST(counts_are_read)
 		       "t:1:27: 'max-per-user' takes a number from 1 to 16777216");
 	assert_refused("allow accept pending no",
 		       "t:1:22: 'pending' takes a number from 1 to 16777216");
-	assert_refused("allow listen pending 5", "t:1:14: 'pending' makes no sense with 'listen'");
-	assert_refused("allow admin max 5", "t:1:13: 'max' makes no sense with 'admin'");
+	assert_refused("allow listen pending 5", "t:1:14: 'pending' cannot be used with 'listen'");
+	assert_refused("allow admin max 5", "t:1:13: 'max' cannot be used with 'admin'");
 	assert_refused("reject accept max 5", "t:1:15: 'max' is for allow rules only");
-	assert_refused("allow accept max 5 max-per-user 6",
-		       "t:1:33: max-per-user 6 can never act, for the max of the rule is 5");
-	assert_refused("allow accept max-per-user 6 max 5",
-		       "t:1:33: max-per-user 6 can never act, for the max of the rule is 5");
+	assert_refused(
+		"allow accept max 5 max-per-user 6",
+		"t:1:33: max-per-user 6 never takes effect, because the max of the rule is 5");
+	assert_refused(
+		"allow accept max-per-user 6 max 5",
+		"t:1:33: max-per-user 6 never takes effect, because the max of the rule is 5");
 }
 END_TEST
 
@@ -395,27 +403,28 @@ START_TEST(caps_are_read)
 	assert_refused("allow connect rnr-retry-count 8",
 		       "t:1:31: 'rnr-retry-count' takes a number from 0 to 7");
 	assert_refused("allow listen ack-timeout 5",
-		       "t:1:14: 'ack-timeout' makes no sense with 'listen'");
+		       "t:1:14: 'ack-timeout' cannot be used with 'listen'");
 	assert_refused("allow join retry-count 5",
-		       "t:1:12: 'retry-count' makes no sense with 'join'");
+		       "t:1:12: 'retry-count' cannot be used with 'join'");
 }
 END_TEST
 
 START_TEST(bad_units_are_refused)
 {
-	assert_refused("allow session unit", "t:1:19: unit pattern is missing here");
-	assert_refused("allow session unit \"\"", "t:1:20: unit pattern has 1 to 255 bytes");
-	assert_refused("allow session unit [a", "t:1:20: a '[' of this pattern is not closed");
-	assert_refused("allow session unit a.service,b.service",
-		       "t:1:29: 'unit' takes one pattern; a ',' in it needs quotes");
+	assert_refused("allow session unit", "t:1:19: expected a unit pattern");
+	assert_refused("allow session unit \"\"", "t:1:20: a unit pattern has 1 to 255 bytes");
+	assert_refused("allow session unit [a", "t:1:20: the '[' in this pattern is not closed");
+	assert_refused(
+		"allow session unit a.service,b.service",
+		"t:1:29: 'unit' takes one pattern; put a pattern that contains ',' in double quotes");
 	load("allow admin unit user@*.service");
 }
 END_TEST
 
 START_TEST(bad_data_is_refused)
 {
-	const char *what = "t:1:19: 'data' takes a text in double quotes or 0x and pairs of "
-			   "hexadecimal digits";
+	const char *what = "t:1:19: 'data' takes a text in double quotes, or 0x followed by pairs "
+			   "of hexadecimal digits";
 	char text[512], bytes[200];
 
 	assert_refused("allow accept data NVMe", what);
@@ -424,26 +433,27 @@ START_TEST(bad_data_is_refused)
 	assert_refused("allow accept data 0X00", what);
 	assert_refused("allow accept data 00", what);
 	assert_refused("allow accept data ,", what);
-	assert_refused("allow accept data 0x", "t:1:19: 'data' takes 1 to 180 bytes, these are 0");
+	assert_refused("allow accept data 0x",
+		       "t:1:19: 'data' takes 1 to 180 bytes, but this is 0");
 	assert_refused("allow accept data \"\"",
-		       "t:1:19: 'data' takes 1 to 180 bytes, these are 0");
-	assert_refused("allow connect data \"a\"", "t:1:15: 'data' makes no sense with 'connect'");
+		       "t:1:19: 'data' takes 1 to 180 bytes, but this is 0");
+	assert_refused("allow connect data \"a\"", "t:1:15: 'data' cannot be used with 'connect'");
 
 	memset(bytes, '0', sizeof(bytes));
 	snprintf(text, sizeof(text), "allow accept data \"%.180s\"", bytes);
 	load(text);
 	snprintf(text, sizeof(text), "allow accept data \"%.181s\"", bytes);
-	assert_refused(text, "t:1:19: 'data' takes 1 to 180 bytes, these are 181");
+	assert_refused(text, "t:1:19: 'data' takes 1 to 180 bytes, but this is 181");
 	snprintf(text, sizeof(text), "allow accept ps udp data 0x%.114s", bytes);
 	load(text);
 	snprintf(text, sizeof(text), "allow accept ps tcp data 0x%.112s", bytes);
 	load(text);
 	snprintf(text, sizeof(text), "allow accept ps tcp data 0x%.114s", bytes);
-	assert_refused(text, "t:1:21: no request of this port space has more than 56 bytes of "
-			     "private data, the rule has 57");
+	assert_refused(text, "t:1:21: this rule can never match: requests of its port space "
+			     "carry at most 56 bytes of private data, but the rule has 57");
 	snprintf(text, sizeof(text), "allow accept data \"%.57s\" ps ib", bytes);
-	assert_refused(text, "t:1:79: no request of this port space has more than 56 bytes of "
-			     "private data, the rule has 57");
+	assert_refused(text, "t:1:79: this rule can never match: requests of its port space "
+			     "carry at most 56 bytes of private data, but the rule has 57");
 }
 END_TEST
 
