@@ -80,8 +80,8 @@ static uint64_t n_fds_for_clients(void)
 	if (limit.rlim_cur >= LEAST_FDS)
 		return limit.rlim_cur - RESERVED_FDS - OTHER_FDS;
 	log_warning(
-		"At most %llu files can be open (LimitNOFILE=): with less than %d a client can make the "
-		"daemon wait for it.",
+		"The limit of %llu open files (LimitNOFILE=) is too low: with fewer than %d, one client "
+		"can delay all others. Raise it.",
 		(unsigned long long)limit.rlim_cur, LEAST_FDS);
 	return limit.rlim_cur / 4;
 }
@@ -137,7 +137,8 @@ static void tell_status(struct broker *broker)
 	broker->told.draining = core->draining;
 	broker->told.has_device = has_device;
 	if (policy_is_fallback(core->policy)) {
-		sd_notifyf(0, "STATUS=NO POLICY, everything is rejected until a reload works: %s",
+		sd_notifyf(0,
+			   "STATUS=NO POLICY, everything is rejected until a reload succeeds: %s",
 			   error);
 		return;
 	}
@@ -145,7 +146,7 @@ static void tell_status(struct broker *broker)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
 	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
-		   core->draining ? "Draining, nothing new is taken: " : "", core->n_sessions,
+		   core->draining ? "Draining, nothing new is accepted: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
 		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
 		   *error ? "; the last reload was refused: " : "", error);
@@ -187,10 +188,10 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 	control_set_policy_error(server_get_control(broker->server),
 				 (diag ? diag_first(diag) : NULL) ?: strerror(-r));
 	if (policy_is_fallback(broker->core->policy))
-		log_error("Nothing was reloaded; there still is no policy, and everything is "
+		log_error("The reload failed: there is still no policy, and everything is "
 			  "rejected.");
 	else
-		log_error("Nothing was reloaded; the old configuration and policy stay in force.");
+		log_error("The reload failed: the old configuration and policy stay in force.");
 }
 
 /* Takes over a reload, all or nothing. */
@@ -235,10 +236,11 @@ static void warn_of_missing_names(const struct policy *policy)
 	size_t n = policy_n_missing_names(policy, &first);
 
 	if (n > 0)
-		log_warning("%zu name%s of users or groups cannot be looked up: rules that allow "
-			    "them match nobody, rules that reject them everybody. The first: %s. "
-			    "They are looked up again from time to time.",
-			    n, n == 1 ? "" : "s", first);
+		log_warning(
+			"Cannot look up %zu user or group name%s: an allow rule with such a "
+			"name matches nobody, a reject rule matches everybody. The first error: "
+			"%s. The look-up is repeated from time to time.",
+			n, n == 1 ? "" : "s", first);
 }
 
 /* Only names were found: what was allowed is still allowed, so there is nothing to enforce. */
@@ -248,16 +250,16 @@ static void on_names_found(void *userdata, struct policy *policy)
 	const char *first;
 
 	if (core_set_policy(broker->core, policy) < 0) {
-		log_error("Out of memory: names that were looked up again are not used yet.");
+		log_error("Cannot apply the names that were looked up again: out of memory. Trying "
+			  "again later.");
 		return;
 	}
 	missing_names_watch(broker->names, policy);
 	if (policy_n_missing_names(policy, &first) > 0)
 		warn_of_missing_names(policy);
 	else
-		log_info(
-			"All users and groups of the policy have been looked up by now: %zu rules.",
-			policy_n_rules(policy));
+		log_info("All user and group names of the policy have been looked up: %zu rules.",
+			 policy_n_rules(policy));
 	tell_status(broker);
 }
 
@@ -366,7 +368,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 	missing_names_watch(broker->names, policy);
 	r = core_new(&broker->core, broker->loop, access, policy);
 	if (r < 0) {
-		log_error("Cannot set up the RDMA side: %s.", strerror(-r));
+		log_error("Cannot set up RDMA: %s.", strerror(-r));
 		return r;
 	}
 	apply(broker);
@@ -412,9 +414,9 @@ static int read_policy(struct broker *broker, struct policy **ret, struct diag *
 		return 0;
 	}
 	log_msg(LOG_CRIT,
-		"The policy has an error and is not used: EVERYTHING IS REJECTED but what "
-		"root asks by rdmabrokerctl. Mend the policy, see that \"rdmabrokerd "
-		"--check\" finds no error, then run \"systemctl reload rdmabrokerd\".");
+		"Cannot load the policy: it has an error. EVERYTHING IS REJECTED, except root's "
+		"requests by rdmabrokerctl. Correct the policy until \"rdmabrokerd --check\" finds "
+		"no error, then run \"systemctl reload rdmabrokerd\".");
 	return policy_new_fallback(ret);
 }
 
@@ -438,8 +440,8 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	if (r < 0) {
 		log_diag(diag);
 		log_error(
-			"rdmabrokerd is not started, for its configuration has an error. Mend it, see "
-			"that \"rdmabrokerd --check\" finds no error, then start it again.");
+			"Cannot start rdmabrokerd: its configuration has an error. Correct it until "
+			"\"rdmabrokerd --check\" finds no error, then start rdmabrokerd again.");
 		return BROKER_MISCONFIGURED;
 	}
 	warn_of_config(&broker->config);
@@ -451,7 +453,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 		return r;
 	if (policy_is_fallback(policy))
 		control_set_policy_error(server_get_control(broker->server),
-					 diag_first(diag) ?: "it cannot be read");
+					 diag_first(diag) ?: "the policy cannot be read");
 	*ret = TAKE_PTR(broker);
 	return 0;
 }
@@ -480,8 +482,8 @@ static void warn_of_absence(void)
 
 	if (absence_explain("", text, sizeof(text)))
 		log_warning(
-			"RDMA cannot be used, or not all of it: %s. The daemon goes on without, and "
-			"takes it up when it is there.",
+			"Cannot use RDMA, or only in part: %s. The daemon runs without it, and uses it as soon as "
+			"it is available.",
 			text);
 }
 
@@ -547,7 +549,7 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 		config_init(&config);
 		/* The daemon needs no configuration file, but a file that is named here must exist. */
 		if (access(files[i], F_OK) < 0) {
-			diag_add(diag, files[i], 0, 0, NULL, 0, "%s", strerror(errno));
+			diag_add(diag, files[i], 0, 0, NULL, 0, "cannot open: %s", strerror(errno));
 			k = -ENOENT;
 		} else {
 			k = config_load(&config, files[i], diag);
@@ -620,13 +622,13 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 
 	r = diag_new(&diag);
 	if (r < 0) {
-		fprintf(stderr, "rdmabrokerd: %s\n", strerror(-r));
+		fprintf(stderr, "rdmabrokerd: cannot check: %s\n", strerror(-r));
 		return 1;
 	}
 	r = n_files > 0 ? check_files(files, n_files, &n_rules, diag) :
 			  check_all(options, &n_rules, diag);
 	if (r < 0 && diag_count(diag) == 0)
-		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: %s", strerror(-r));
+		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: cannot check: %s", strerror(-r));
 	if (json)
 		check_print_json(r, n_rules, diag);
 	else if (r < 0)

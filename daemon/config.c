@@ -237,12 +237,13 @@ static void read_section(struct reading *reading, size_t from)
 	const char *name = line->text + from + 1;
 	const char *end = memchr(name, ']', line->len - from - 1);
 	struct diag_guess guess = { .word = name };
+	char message[96];
 
 	reading->has_section = true;
 	reading->is_section_known = false;
 
 	if (!end) {
-		complain(reading, line->len, "']' is missing here", NULL);
+		complain(reading, line->len, "expected ']'", NULL);
 		return;
 	}
 	if (skip_blanks(line, end + 1 - line->text) < line->len) {
@@ -258,15 +259,18 @@ static void read_section(struct reading *reading, size_t from)
 		    !memcmp(name, keys[i].section, guess.len))
 			reading->is_section_known = true;
 	}
-	if (!reading->is_section_known)
-		complain(reading, from + 1, "unknown section", guess.best);
+	if (!reading->is_section_known) {
+		snprintf(message, sizeof(message), "unknown section [%.*s]",
+			 (int)(guess.len < 64 ? guess.len : 64), name);
+		complain(reading, from + 1, message, guess.best);
+	}
 }
 
 /* libinih does not call the handler for lines that it cannot parse, and reports only the first of them. */
 static void check_handled(struct reading *reading)
 {
 	if (reading->is_assignment)
-		complain(reading, skip_blanks(&reading->line, 0), "this should be Key=Value", NULL);
+		complain(reading, skip_blanks(&reading->line, 0), "expected Key=Value", NULL);
 	reading->is_assignment = false;
 }
 
@@ -333,7 +337,7 @@ static void complain_key(struct reading *reading, const char *section, const cha
 {
 	struct diag_guess guess = { .word = name, .len = strlen(name) };
 	const char *elsewhere = NULL;
-	char message[160];
+	char message[240];
 
 	for (size_t i = 0; i < N_KEYS; i++) {
 		if (!strcmp(keys[i].section, section))
@@ -343,9 +347,11 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	}
 
 	if (elsewhere)
-		snprintf(message, sizeof(message), "this key belongs to section [%s]", elsewhere);
+		snprintf(message, sizeof(message), "key '%.64s' belongs to section [%s]", name,
+			 elsewhere);
 	else
-		snprintf(message, sizeof(message), "unknown key in section [%s]", section);
+		snprintf(message, sizeof(message), "unknown key '%.64s' in section [%s]", name,
+			 section);
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
@@ -378,7 +384,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 
 	reading->is_assignment = false;
 	if (!reading->has_section) {
-		complain(reading, key_at, "a [Section] must come first", NULL);
+		complain(reading, key_at, "a [Section] must come before the first key", NULL);
 		return 1;
 	}
 	if (!reading->is_section_known)

@@ -42,15 +42,15 @@ static void usage(void)
 	      "\n"
 	      "Owns this host's RDMA connection manager and serves it by policy.\n"
 	      "\n"
-	      "  --check [FILE ...]  parse rules (*.rules) and configuration (*.conf), say what is\n"
-	      "                      wrong and exit with 1, touch nothing; without FILE: what the\n"
-	      "                      daemon would read\n"
+	      "  --check [FILE ...]  parse rules (*.rules) and configuration (*.conf), print all\n"
+	      "                      errors, and exit with 1 if there are any; change nothing;\n"
+	      "                      without FILE: parse what the daemon would read\n"
 	      "  --json              with --check: print one JSON object\n"
-	      "  --config FILE       instead of " RDMABROKER_CONFIG "\n"
-	      "  --socket PATH       where to listen, instead of what the configuration says\n"
-	      "  --policy-dir DIR    where the *.rules are, instead of what the configuration says\n"
-	      "  -h, --help          this text\n"
-	      "  -V, --version       the version\n"
+	      "  --config FILE       read FILE instead of " RDMABROKER_CONFIG "\n"
+	      "  --socket PATH       listen on PATH instead of the configured socket\n"
+	      "  --policy-dir DIR    read the *.rules in DIR instead of the configured directory\n"
+	      "  -h, --help          print this text\n"
+	      "  -V, --version       print the version\n"
 	      "\n"
 	      "Signals: HUP reloads policy and configuration, TERM and INT stop.\n"
 	      "See rdmabrokerd(8), rdmabroker.rules(5), rdmabrokerd.conf(5).\n",
@@ -72,11 +72,11 @@ static int serve(const struct broker_options *options)
 	log_init();
 	r = broker_new(&broker, options);
 	if (r < 0)
-		log_error("rdmabrokerd cannot be started: %s.", strerror(-r));
+		log_error("Cannot start rdmabrokerd: %s.", strerror(-r));
 	if (r == 0) {
 		r = broker_run(broker);
 		if (r < 0)
-			log_error("rdmabrokerd ends, its event loop has failed: %s.", strerror(-r));
+			log_error("Cannot run the event loop: %s. rdmabrokerd ends.", strerror(-r));
 	}
 	broker_free(broker);
 	log_end();
@@ -121,11 +121,11 @@ int main(int argc, char **argv)
 	if (check)
 		return broker_check(&options, argv + optind, (size_t)(argc - optind), json);
 	if (json) {
-		fputs("rdmabrokerd: --json goes with --check\n", stderr);
+		fputs("rdmabrokerd: --json requires --check\n", stderr);
 		return see_help();
 	}
 	if (optind < argc) {
-		fprintf(stderr, "rdmabrokerd: '%s' is not expected here\n", argv[optind]);
+		fprintf(stderr, "rdmabrokerd: unexpected argument '%s'\n", argv[optind]);
 		return see_help();
 	}
 	return serve(&options);

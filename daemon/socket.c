@@ -15,8 +15,9 @@
 static int from_systemd(int n)
 {
 	if (n > 1 || sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 1) <= 0) {
-		log_error("systemd passed something else than one listening SOCK_SEQPACKET socket: "
-			  "see ListenSequentialPacket= in rdmabrokerd.socket.");
+		log_error("Cannot use what systemd passed: it is not exactly one listening "
+			  "SOCK_SEQPACKET socket. See ListenSequentialPacket= in "
+			  "rdmabrokerd.socket.");
 		return -EINVAL;
 	}
 	return SD_LISTEN_FDS_START;
@@ -45,7 +46,7 @@ int socket_open(const char *path, char **ret_own)
 		return from_systemd(n);
 	r = n < 0 ? n : make(path, ret_own);
 	if (r == -EADDRINUSE)
-		log_error("Another broker serves on %s.", path);
+		log_error("Cannot listen on %s: another broker listens there.", path);
 	else if (r < 0)
 		log_error("Cannot listen on %s: %s.", path, strerror(-r));
 	return r;

@@ -38,7 +38,7 @@ const char *address_unpack(struct sockaddr_storage *ret, const Rdmabroker__Addre
 	if (!address)
 		return "the address is missing";
 	if (address->port > 65535)
-		return "the port is not 0..65535";
+		return "the port is not in the range 0 to 65535";
 	switch (address->addr.len) {
 	case 4:
 		in->sin_family = AF_INET;

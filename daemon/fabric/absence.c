@@ -49,15 +49,15 @@ static bool explain_node(const struct place *place, const char *name)
 		return say(place,
 			   "the device node /dev/infiniband/%s is missing (%s), although the "
 			   "kernel has the device: run \"udevadm trigger --settle "
-			   "--sysname-match=%s\", and see that udev is running",
+			   "--sysname-match=%s\", and make sure that udev is running",
 			   name, strerror(errno), name);
 	if (access(full, R_OK | W_OK) == 0)
 		return false;
 	return say(
 		place,
-		"the daemon (uid %u) may not open /dev/infiniband/%s, which has owner %u and mode "
-		"%04o (%s): see that udev reads 90-rdmabroker.rules, then run \"udevadm control "
-		"--reload && udevadm trigger --settle --sysname-match=%s\"",
+		"the daemon (uid %u) cannot open /dev/infiniband/%s, which has owner %u and mode "
+		"%04o (%s): make sure that udev reads 90-rdmabroker.rules, then run \"udevadm "
+		"control --reload && udevadm trigger --settle --sysname-match=%s\"",
 		geteuid(), name, st.st_uid, st.st_mode & 07777, strerror(errno), name);
 }
 
@@ -112,7 +112,7 @@ bool absence_explain(const char *root, char *ret, size_t size)
 	if (!exists(&place, "/sys/class/misc/rdma_cm"))
 		return say(&place,
 			   "the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"; "
-			   "if there is no such module, install the package with all modules "
+			   "if there is no such module, install the package that has all modules "
 			   "of the running kernel");
 	if (explain_node(&place, "rdma_cm"))
 		return true;

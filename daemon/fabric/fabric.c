@@ -73,7 +73,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (ops->routes_changed) {
 		r = routes_new(&fabric->routes, loop, ops->routes_changed, userdata);
 		if (r < 0)
-			log_warning("Changes of addresses and routes cannot be heard of: %s.",
+			log_warning("Cannot watch changes of addresses and routes: %s.",
 				    strerror(-r));
 	}
 	*ret = TAKE_PTR(fabric);

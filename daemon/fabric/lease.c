@@ -113,7 +113,7 @@ static void complain_of_rest(const struct fabric_device *device, int r, const ch
 {
 	if (r < 0 && r != -ENODEV)
 		log_limited(&device->fabric->log_limit, LOG_ERR,
-			    "Cannot take access to %s from %s: %s. See getfacl(1) for who has it.",
+			    "Cannot revoke access to %s from %s: %s. getfacl(1) shows who has it.",
 			    device->node, who, strerror(-r));
 }
 

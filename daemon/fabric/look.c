@@ -109,8 +109,8 @@ static void tell_holder(const struct fabric_device *device, const struct fabric_
 	snprintf(uid, sizeof(uid), "%u", holder->uid);
 	addr_to_string((const struct sockaddr *)&holder->local, local);
 	addr_to_string((const struct sockaddr *)&holder->peer, peer);
-	log_warning("Process %d (%s, uid %s) holds connection manager ids on %s that are not the "
-		    "broker's, and no rule applies to them: %u, one of them %s %s%s%s.",
+	log_warning("Process %d (%s, uid %s) holds connection manager ids on %s that the broker "
+		    "did not make and no rule applies to: %u in all, one of them %s %s%s%s.",
 		    holder->pid, holder->name[0] ? holder->name : "?",
 		    holder->uid == (uid_t)-1 ? "?" : uid, device->name, holder->n_ids,
 		    holder->state, local, has_peer ? " to " : "", has_peer ? peer : "");
@@ -123,12 +123,12 @@ static void tell(const struct fabric_device *device)
 	for (size_t i = 0; i < holders->n_holders; i++)
 		tell_holder(device, &holders->holders[i]);
 	if (holders->n_more_ids > 0)
-		log_warning("Processes besides these hold %u connection manager ids on %s.",
+		log_warning("Further processes hold %u connection manager ids on %s.",
 			    holders->n_more_ids, device->name);
 	/* This includes the ids of a daemon that was killed. */
 	if (holders->n_nameless_ids > 0)
-		log_info("%u connection manager ids on %s were made by threads that have ended: "
-			 "whose they are the kernel does not tell.",
+		log_info("Threads that have ended made %u connection manager ids on %s. The kernel "
+			 "does not report their process.",
 			 holders->n_nameless_ids, device->name);
 }
 
@@ -195,7 +195,7 @@ static void end(struct look *look, int r)
 
 		device->nldev.n_ports = 0;
 		log_limited(&look->failures, stale ? LOG_DEBUG : LOG_WARNING,
-			    "Cannot see who else holds connection manager ids on %s: %s.",
+			    "Cannot find out who else holds connection manager ids on %s: %s.",
 			    device->name, strerror(-r));
 	}
 	fabric_device_unref(device);
@@ -246,7 +246,7 @@ static bool read_one(struct look *look)
 		return true;
 	if (r > 0) {
 		log_limited(&look->failures, LOG_WARNING,
-			    "There are too many connection manager ids on %s to see whose all are.",
+			    "Cannot find the owners of all connection manager ids on %s: too many.",
 			    look->device->name);
 		drop_netlink(look);
 		r = 0;

@@ -29,12 +29,12 @@ void fabric_check_node(const char *node, enum fabric_access access, bool *told)
 		return;
 	*told = true;
 	log_warning(
-		"%s has owner %u and mode %04o, where owner %u and nothing for others is right: %s. "
-		"See that udev reads 90-rdmabroker.rules and that no later file overrides it, then run "
-		"\"udevadm trigger --settle --sysname-match=%s\". A program that has opened the node "
-		"keeps it until it ends: see rdmabrokerd(8).",
+		"%s has owner %u and mode %04o, but must have owner %u and no mode bits for others: "
+		"%s. Make sure that udev reads 90-rdmabroker.rules and that no later file overrides "
+		"it, then run \"udevadm trigger --settle --sysname-match=%s\". A program that has "
+		"opened the node keeps it until it ends: see rdmabrokerd(8).",
 		node, st.st_uid, st.st_mode & 07777, geteuid(),
 		st.st_mode & EVERYBODY ? "everybody can open it, whatever the rules say" :
-					 "whoever owns it can open it, and change its mode",
+					 "its owner can open it and change its mode",
 		name);
 }

@@ -244,7 +244,8 @@ static int on_notices(sd_event_source *source, int fd, uint32_t revents, void *u
 		r = receive(routes, &changed);
 	if (r < 0) {
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
-		log_error("No more is heard of changes of addresses and routes: %s.", strerror(-r));
+		log_error("Cannot watch changes of addresses and routes any more: %s.",
+			  strerror(-r));
 		routes->ended = true;
 		changed = true;
 	}

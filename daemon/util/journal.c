@@ -41,7 +41,7 @@ static void tell_dropped(unsigned n)
 		sd_journal_send(
 			"PRIORITY=%i", LOG_WARNING,
 			"MESSAGE=(%u lines before the next one were dropped: the journal did "
-			"not take them)",
+			"not accept them in time)",
 			n, NULL);
 }
 

@@ -351,7 +351,8 @@ struct offload *offload_free(struct offload *offload)
 	sd_event_source_disable_unref(offload->io);
 	sd_event_source_disable_unref(offload->retry);
 	if (!end_threads(offload)) {
-		log_warning("A call of the kernel does not return; the process ends without it.");
+		log_warning(
+			"A system call does not return: the process ends without waiting for it.");
 		return offload;
 	}
 	/* There are no threads any more: run the remaining jobs here, and those that done() submits. */

@@ -108,10 +108,10 @@ START_TEST(a_node_that_is_not_ours)
 	if (geteuid() == 0) {
 		assert_says_nothing();
 		ck_assert_int_eq(setuid(65534), 0);
-		assert_says("may not open /dev/infiniband/rdma_cm, which has owner 0 and mode",
+		assert_says("cannot open /dev/infiniband/rdma_cm, which has owner 0 and mode",
 			    "90-rdmabroker.rules");
 	} else {
-		assert_says("may not open /dev/infiniband/uverbs0, which has owner",
+		assert_says("cannot open /dev/infiniband/uverbs0, which has owner",
 			    "90-rdmabroker.rules");
 	}
 }

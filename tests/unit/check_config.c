@@ -193,20 +193,24 @@ END_TEST
 
 START_TEST(bad_lines_are_named)
 {
-	assert_refused("Sessions=1\n", "c:1:1: a [Section] must come first");
-	assert_refused("[Limit]\nSessions=1\n", "c:1:2: unknown section, did you mean 'Limits'?");
-	assert_refused("[Nonsense]\n", "c:1:2: unknown section");
-	assert_refused("[]\n", "c:1:2: unknown section");
-	assert_refused("[Limits\n", "c:1:8: ']' is missing here");
+	assert_refused("Sessions=1\n", "c:1:1: a [Section] must come before the first key");
+	assert_refused("[Limit]\nSessions=1\n",
+		       "c:1:2: unknown section [Limit], did you mean 'Limits'?");
+	assert_refused("[Nonsense]\n", "c:1:2: unknown section [Nonsense]");
+	assert_refused("[]\n", "c:1:2: unknown section []");
+	assert_refused("[Limits\n", "c:1:8: expected ']'");
 	assert_refused("[Limits] x\n", "c:1:10: nothing may follow a section's name");
-	assert_refused("[Limits]\n  sessions=1\n",
-		       "c:2:3: unknown key in section [Limits], did you mean 'Sessions'?");
-	assert_refused("[Limits]\nNonsense=1\n", "c:2:1: unknown key in section [Limits]");
-	assert_refused("[Limits]\n=1\n", "c:2:1: unknown key in section [Limits]");
-	assert_refused("[Limits]\nBacklog=1\n", "c:2:1: this key belongs to section [Defaults]");
-	assert_refused("[Limits]\nSessions\n", "c:2:1: this should be Key=Value");
-	assert_refused("[Limits]\nSessions", "c:2:1: this should be Key=Value");
-	assert_refused("[Limits]\nSessions ; =1\n", "c:2:1: this should be Key=Value");
+	assert_refused(
+		"[Limits]\n  sessions=1\n",
+		"c:2:3: unknown key 'sessions' in section [Limits], did you mean 'Sessions'?");
+	assert_refused("[Limits]\nNonsense=1\n",
+		       "c:2:1: unknown key 'Nonsense' in section [Limits]");
+	assert_refused("[Limits]\n=1\n", "c:2:1: unknown key '' in section [Limits]");
+	assert_refused("[Limits]\nBacklog=1\n",
+		       "c:2:1: key 'Backlog' belongs to section [Defaults]");
+	assert_refused("[Limits]\nSessions\n", "c:2:1: expected Key=Value");
+	assert_refused("[Limits]\nSessions", "c:2:1: expected Key=Value");
+	assert_refused("[Limits]\nSessions ; =1\n", "c:2:1: expected Key=Value");
 }
 END_TEST
 
@@ -320,8 +324,8 @@ START_TEST(all_errors_are_collected)
 	write_file("c.d/a.conf", "[Limits]\nSessions=0\n");
 	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
 	assert_complaint(0, "c:2:10: Sessions= takes a number from 1 to 1048576");
-	assert_complaint(1, "c:3:1: this should be Key=Value");
-	assert_complaint(2, "c:4:2: unknown section");
+	assert_complaint(1, "c:3:1: expected Key=Value");
+	assert_complaint(2, "c:4:2: unknown section [Bad]");
 	assert_complaint(3, "c:7:12: IdsPerUser= takes a number from 1 to 16777216");
 	assert_complaint(4, "c.d/a.conf:2:10: Sessions= takes a number from 1 to 1048576");
 	ck_assert_uint_eq(diag_count(diag), 5);

@@ -671,7 +671,7 @@ START_TEST(check_keeps_twenty)
 	ck_assert_int_eq(ctl("check", "--json", harness.rules_path), 1);
 	assert_json("len(d[\"complaints\"]) == 20 and d[\"more\"] == 3");
 	ck_assert_int_eq(run((const char *const[]){ daemon, "--json", NULL }), 2);
-	assert_has(got.err, "--json goes with --check");
+	assert_has(got.err, "--json requires --check");
 }
 END_TEST
 

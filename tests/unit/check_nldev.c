@@ -221,8 +221,9 @@ START_TEST(others_are_told)
 	ck_assert_uint_eq(holders->n_nameless_ids, 0);
 	text = said();
 	snprintf(line, sizeof(line),
-		 "Process %d (rping, uid %u) holds connection manager ids on rxe0 that are not the "
-		 "broker's, and no rule applies to them: 3, one of them LISTEN 10.9.0.2:7471.\n",
+		 "Process %d (rping, uid %u) holds connection manager ids on rxe0 that the broker "
+		 "did not make and no rule applies to: 3 in all, one of them LISTEN "
+		 "10.9.0.2:7471.\n",
 		 child.pid, geteuid());
 	ck_assert_str_eq(text, line);
 	end_child(&child);
@@ -280,7 +281,7 @@ START_TEST(threads_that_have_ended_are_counted)
 	run();
 	ck_assert_uint_eq(fabric_device_holders(device)->n_nameless_ids, 2);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
-	ck_assert_ptr_nonnull(strstr(said(), "2 connection manager ids on rxe0 were made by"));
+	ck_assert_ptr_nonnull(strstr(said(), "made 2 connection manager ids on rxe0"));
 }
 END_TEST
 
@@ -352,7 +353,8 @@ START_TEST(so_many_are_remembered)
 	ck_assert_uint_eq(holders->n_more_ids, 2 * (N - FABRIC_HOLDERS_MAX));
 	text = said();
 	ck_assert_uint_eq(count_lines(text), FABRIC_HOLDERS_MAX + 1);
-	ck_assert_ptr_nonnull(strstr(text, "besides these hold 12 connection manager ids on rxe0"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "Further processes hold 12 connection manager ids on rxe0"));
 }
 END_TEST
 
@@ -409,7 +411,7 @@ START_TEST(there_is_an_end)
 	/* What was found until then is told. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 8192 / PIECES_MAX + 1);
-	ck_assert_ptr_nonnull(strstr(said(), "too many connection manager ids on rxe0"));
+	ck_assert_ptr_nonnull(strstr(said(), "connection manager ids on rxe0: too many"));
 	/* And the next look begins from the start. */
 	kernel.n_pieces = 1;
 	let_rest_be_over();
@@ -475,7 +477,7 @@ START_TEST(a_look_that_fails)
 	kernel.error = -ENOMEM;
 	run();
 	ck_assert_ptr_null(fabric_device_holders(device));
-	ck_assert_str_eq(said(), "Cannot see who else holds connection manager ids on rxe0: "
+	ck_assert_str_eq(said(), "Cannot find out who else holds connection manager ids on rxe0: "
 				 "Cannot allocate memory.\n");
 	let_rest_be_over();
 	kernel.error = 0;

@@ -114,7 +114,7 @@ START_TEST(owned_by_another)
 	fabric_check_node(node, FABRIC_ACCESS_ACL, &told);
 	text = said();
 	ck_assert_ptr_nonnull(strstr(text, geteuid() == 0 ? "has owner 1" : "has owner 0"));
-	ck_assert_ptr_nonnull(strstr(text, "whoever owns it"));
+	ck_assert_ptr_nonnull(strstr(text, "its owner can open it"));
 }
 END_TEST
 

@@ -250,7 +250,7 @@ START_TEST(a_policy_with_an_error)
 	write_to("policy.d/1.rules", "allow session\nalow any\n");
 	start();
 	await("READY=1");
-	await("STATUS=NO POLICY, everything is rejected until a reload works: ");
+	await("STATUS=NO POLICY, everything is rejected until a reload succeeds: ");
 	assert_logged("policy.d/1.rules:2:1: unknown action 'alow'");
 	assert_logged("EVERYTHING IS REJECTED");
 	session = open_session();
@@ -261,7 +261,7 @@ START_TEST(a_policy_with_an_error)
 	ck_assert(!reload(session));
 	ck_assert(is_fallback(session));
 	assert_rejects(session);
-	assert_logged("there still is no policy");
+	assert_logged("there is still no policy");
 	write_to("policy.d/1.rules", "allow session\n");
 	ck_assert(reload(session));
 	ck_assert(!is_fallback(session));
@@ -323,7 +323,7 @@ START_TEST(a_user_that_appears)
 	await("READY=1");
 	await("; 2 rules; names that cannot be looked up: 2");
 	assert_logged("policy.d/1.rules:1:20: unknown user 'ghost'");
-	assert_logged("2 names of users or groups cannot be looked up");
+	assert_logged("Cannot look up 2 user or group names: ");
 	session = open_session();
 	ck_assert_uint_eq(n_missing(session), 2);
 	ck_assert(!is_allowed(session));
@@ -336,7 +336,7 @@ START_TEST(a_user_that_appears)
 	write_to("users/ghost2", "");
 	await_end("; 2 rules");
 	ck_assert_uint_eq(n_missing(session), 0);
-	assert_logged("All users and groups of the policy have been looked up by now: 2 rules.");
+	assert_logged("All user and group names of the policy have been looked up: 2 rules.");
 	rdmabroker_close(session);
 }
 END_TEST
@@ -398,8 +398,8 @@ START_TEST(what_cannot_be_started)
 	write_to("rdmabrokerd.conf", "[Daemon]\nLogLevl=info\n");
 	run_daemon("--socket", socket_path);
 	ck_assert_int_eq(end(), 78);
-	assert_logged("rdmabrokerd.conf:2:1: unknown key");
-	assert_logged("rdmabrokerd is not started, for its configuration has an error.");
+	assert_logged("rdmabrokerd.conf:2:1: unknown key 'LogLevl'");
+	assert_logged("Cannot start rdmabrokerd: its configuration has an error.");
 
 	/* What is named has to be there: its absence is not the defaults. */
 	ck_assert_int_eq(unlink(config_path), 0);

@@ -115,9 +115,9 @@ START_TEST(daemon_usage)
 	RUN(daemon_program, "--socket");
 	assert_usage("requires an argument", see);
 	RUN(daemon_program, "--json");
-	assert_usage("--json goes with --check", see);
+	assert_usage("--json requires --check", see);
 	RUN(daemon_program, "file.rules");
-	assert_usage("'file.rules' is not expected here", see);
+	assert_usage("unexpected argument 'file.rules'", see);
 	/* Asked for, it is there. */
 	RUN(daemon_program, "--help");
 	ck_assert_int_eq(got.status, 0);

@@ -421,7 +421,7 @@ case_foreign_ids() {
 	systemctl restart rdmabrokerd
 	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds'"
 	journal | grep -F "Process $stranger" | show
-	assert_contains "$(journal)" "ids on rxe0 that are not the broker's, and no rule applies to them: 1, one of them LISTEN $A:7490."
+	assert_contains "$(journal)" "ids on rxe0 that the broker did not make and no rule applies to: 1 in all, one of them LISTEN $A:7490."
 	kill "$stranger"
 	await "foreign rxe0 | grep -qF '\"holders\": []'"
 }
@@ -519,7 +519,7 @@ active"
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
 	assert_contains "$(cat words)" "the broker's policy has an error"
 	fails 1 as alice rdmabrokerctl status
-	refused_reload "there still is no policy"
+	refused_reload "there is still no policy"
 	users_policy
 	assert_eq "$(status_field "['policy']['loaded']")" True
 	serve server alice $A 7471
@@ -553,7 +553,7 @@ case_user_that_is_missing_at_start() {
 	# She comes, and nobody has to do anything about it.
 	trap 'userdel eve' EXIT
 	useradd --no-create-home eve
-	await "journal | grep -qF 'All users and groups of the policy have been looked up'"
+	await "journal | grep -qF 'All user and group names of the policy have been looked up'"
 	assert_eq "$(status_field "['policy']['missing_names']")" 0
 	ping_once eve $A -p 7471
 	finish server
