@@ -8,11 +8,11 @@
 #include "fabric/absence.h"
 #include "tests/unit/unit.h"
 
-/* What is said of a host on which RDMA cannot be used, by a /sys and a /dev that are made here. */
+/* Explanations of why RDMA cannot be used, from a /sys and a /dev that this test creates. */
 
 static char root[] = "/tmp/check_absence.XXXXXX";
 
-/* With all folders above it. */
+/* Creates the parent folders as well. */
 static void make(const char *path, bool is_folder)
 {
 	char full[256], *slash;
@@ -68,7 +68,7 @@ static void assert_says_nothing(void)
 	ck_assert_msg(!absence_explain(root, text, sizeof(text)), "%s", text);
 }
 
-START_TEST(one_thing_after_the_other)
+START_TEST(each_missing_part_is_explained)
 {
 	assert_says("module rdma_ucm is not loaded", "modprobe rdma_ucm");
 	make("/sys/class/misc/rdma_cm", /* is_folder= */ true);
@@ -80,7 +80,7 @@ START_TEST(one_thing_after_the_other)
 	assert_says("no RDMA device", "load the driver");
 	make("/sys/class/infiniband/rxe0", /* is_folder= */ true);
 	assert_says("module ib_uverbs is not loaded", "modprobe ib_uverbs");
-	/* What else is in that folder is no device. */
+	/* Other entries of that folder are not devices. */
 	make("/sys/class/infiniband_verbs/abi_version", /* is_folder= */ false);
 	assert_says("module ib_uverbs is not loaded", "modprobe ib_uverbs");
 	make("/sys/class/infiniband_verbs/uverbs0", /* is_folder= */ true);
@@ -92,7 +92,7 @@ START_TEST(one_thing_after_the_other)
 }
 END_TEST
 
-START_TEST(a_node_that_is_not_ours)
+START_TEST(a_node_that_cannot_be_opened)
 {
 	char full[256];
 
@@ -104,7 +104,7 @@ START_TEST(a_node_that_is_not_ours)
 	ck_assert_int_eq(chmod(root, 0755), 0);
 	snprintf(full, sizeof(full), "%s/dev/infiniband/uverbs0", root);
 	ck_assert_int_eq(chmod(full, 0400), 0);
-	/* Root may open everything. The test's child is this process alone. */
+	/* Root can open every node. Check runs each test in a child process, so setuid() affects nothing else. */
 	if (geteuid() == 0) {
 		assert_says_nothing();
 		ck_assert_int_eq(setuid(65534), 0);
@@ -117,4 +117,5 @@ START_TEST(a_node_that_is_not_ours)
 }
 END_TEST
 
-UNIT_MAIN("absence", set_up, tear_down, one_thing_after_the_other, a_node_that_is_not_ours)
+UNIT_MAIN("absence", set_up, tear_down, each_missing_part_is_explained,
+	  a_node_that_cannot_be_opened)

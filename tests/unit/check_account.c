@@ -23,7 +23,7 @@ START_TEST(charges_are_given_back)
 }
 END_TEST
 
-START_TEST(a_limit_is_the_users_own)
+START_TEST(a_limit_for_each_user)
 {
 	struct account a;
 	struct charge c[4] = { 0 }, refused = { 0 };
@@ -46,7 +46,7 @@ START_TEST(a_limit_is_the_users_own)
 }
 END_TEST
 
-START_TEST(a_limit_of_all)
+START_TEST(a_limit_for_all_users)
 {
 	struct account a;
 	struct charge c[2] = { 0 };
@@ -62,7 +62,7 @@ START_TEST(a_limit_of_all)
 }
 END_TEST
 
-START_TEST(amounts)
+START_TEST(charges_of_any_amount)
 {
 	struct account a;
 	struct charge c = { 0 }, refused = { 0 };
@@ -73,7 +73,7 @@ START_TEST(amounts)
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 41, 1), -EDQUOT);
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 40, 1), 0);
 	charge_done(&refused);
-	/* A limit that is lowered takes nothing away. */
+	/* Lowering a limit does not affect existing charges. */
 	a.limit_per_user[ACCOUNT_BYTES] = 10;
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 1, 1), -EDQUOT);
 	charge_done(&c);
@@ -82,5 +82,5 @@ START_TEST(amounts)
 }
 END_TEST
 
-UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_is_the_users_own, a_limit_of_all,
-	  amounts)
+UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_for_each_user,
+	  a_limit_for_all_users, charges_of_any_amount)

@@ -13,9 +13,9 @@
 #include "tests/unit/harness.h"
 #include "util/closer.h"
 
-/* What an admin sees and does, and what becomes of the clients: limits, quotas, reloads. */
+/* What admins see and change, and the effect on clients: limits, quotas, reloads. */
 
-/* A QP number rests for a while after each connection: every one has its own. */
+/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static _Thread_local struct rdmabroker_conn_param param;
@@ -25,7 +25,7 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/* A server's program that accepts whatever comes, in a session of its own. */
+/* A server program that accepts all requests, in a session of its own. */
 struct acceptor {
 	struct rdmabroker *session;
 	pthread_t thread;
@@ -96,7 +96,7 @@ static const struct rdmabroker_rule *find_rule(const struct rdmabroker_rule *rul
 	ck_abort_msg("there is no rule '%s'", text);
 }
 
-START_TEST(busy_at_the_peer)
+START_TEST(busy_at_the_peers_broker)
 {
 	struct rdmabroker *c = open_session(0);
 	const struct rdmabroker_event *reject;
@@ -116,7 +116,7 @@ START_TEST(busy_at_the_peer)
 	ck_assert_uint_le(reject->retry_after_ms, 200);
 	rdmabroker_close(c);
 
-	/* Asked to, the library comes again by itself; there is an end to that too. */
+	/* With RDMABROKER_RETRY_BUSY the library retries by itself, until the timeout. */
 	c = open_session(RDMABROKER_RETRY_BUSY);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(connect_once(c, 7471, T), 0);
@@ -129,7 +129,7 @@ START_TEST(busy_at_the_peer)
 }
 END_TEST
 
-START_TEST(busy_here)
+START_TEST(busy_at_the_clients_broker)
 {
 	struct rdmabroker *c = open_session(0);
 	struct rdmabroker_failure failure;
@@ -145,7 +145,7 @@ START_TEST(busy_here)
 	rdmabroker_get_failure(c, &failure);
 	ck_assert_str_eq(failure.rule, "test.rules:4");
 	ck_assert_uint_ge(failure.retry_after_ms, 1);
-	/* The id is as it was. */
+	/* The failed call has not changed the id. */
 	poll(NULL, 0, (int)failure.retry_after_ms + 1);
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), 0);
 	rdmabroker_close(c);
@@ -168,7 +168,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	set_policy(
 		"allow session max 1\nallow device max 1\nallow listen max 1\nallow connect max 1\n"
 		"allow accept\nallow join max 1\n");
-	/* What was there before does not count for the new rule. */
+	/* Objects that existed before the rule do not count towards its limit. */
 	t = open_session(0);
 	first = start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_create_id(t, &second, NULL, RDMABROKER_PS_TCP), 0);
@@ -182,11 +182,11 @@ START_TEST(objects_of_every_kind_are_limited)
 	second = resolve(t, 7472);
 	expect_failure(t, rdmabroker_connect(second, new_param()), EBUSY, "max 1 is reached");
 	rdmabroker_destroy_id(first);
-	/* Its answer comes after that to the destruction. */
+	/* This reply implies that the destruction was processed, because requests are processed in order. */
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
-	/* A device cannot be opened here, so the lease is all that there is of it. */
+	/* There is no device node to open here, so the lease is all that this call charges. */
 	ck_assert_int_lt(rdmabroker_open_device(s, "fake0", &context), 0);
 	rdmabroker_close(t);
 	rdmabroker_close(s);
@@ -199,7 +199,10 @@ static void count_closing(void *arg)
 	*(unsigned *)arg = closer_n_waiting(harness.core->closer);
 }
 
-/* What a session proved itself with, where the kernel could not tell, is charged until it is closed. */
+/*
+ * Waits until the proof of identity that a session sent (if the kernel could not identify its process) has been
+ * closed, as it is charged until then.
+ */
 static void await_closed(void)
 {
 	unsigned n;
@@ -221,7 +224,7 @@ START_TEST(quotas)
 
 	await_closed();
 	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
-	/* A session, two exports, one of them on its way. */
+	/* A session (2), two exports, and one descriptor on its way to the client. */
 	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(rdmabroker_create_id(s, &ids[i], NULL, RDMABROKER_PS_TCP), 0);
@@ -268,7 +271,7 @@ START_TEST(caps_and_ack_timeout)
 	ck_assert_int_eq(value, 9);
 	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	/* As the peer sees it. */
+	/* The values as the peer sees them. */
 	ck_assert_uint_eq(event->conn.responder_resources, 4);
 	ck_assert_uint_eq(event->conn.initiator_depth, 2);
 	ck_assert_uint_eq(event->conn.retry_count, 2);
@@ -328,14 +331,14 @@ START_TEST(reload_over_the_wire)
 }
 END_TEST
 
-START_TEST(many_rules_are_told)
+START_TEST(many_rules_are_listed)
 {
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_rule *rules;
 	char text[100 * 600] = "", line[32];
 	size_t n;
 
-	/* Longer than what is told of a rule, in a policy of more than one packet. */
+	/* Rules longer than the text that is reported, in a policy that needs more than one packet. */
 	for (int i = 0; i < 90; i++) {
 		snprintf(line, sizeof(line), "reject listen port %d", i + 1);
 		strcat(text, line);
@@ -446,14 +449,14 @@ static void do_enforce(void *arg)
 	enforce_start(harness.core);
 }
 
-/* The session that came last is another user's, who is no admin. */
+/* Turns the newest session into one of another user, who is no admin. */
 static void do_estrange_last(void *arg)
 {
 	(void)arg;
 	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
 }
 
-START_TEST(enforcing)
+START_TEST(enforcement_revokes_what_is_not_allowed)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
@@ -474,7 +477,7 @@ START_TEST(enforcing)
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
 	resolved = resolve(c, 7471);
 
-	/* What is allowed still is not touched. */
+	/* Objects that are still allowed are not affected. */
 	set_policy("allow session\nallow connect\nallow accept\nallow listen\n");
 	in_server(do_enforce, NULL);
 	ck_assert_int_eq(rdmabroker_get_event(c, &event, 0), -EAGAIN);
@@ -508,7 +511,7 @@ START_TEST(enforcing)
 	ck_assert_ptr_eq(event->id, resolved);
 	rdmabroker_free_event(event);
 
-	/* A user's session ends; an admin's stays, and is no client any more. */
+	/* The user's session ends. The admin's session stays, although it is no longer a client. */
 	in_server(do_estrange_last, NULL);
 	set_policy("reject any\n");
 	in_server(do_enforce, NULL);
@@ -522,8 +525,8 @@ START_TEST(enforcing)
 }
 END_TEST
 
-/* A group that it has joined, and a descriptor that stands for it. */
-START_TEST(what_hangs_from_a_listener_that_is_revoked)
+/* A listener with group memberships and an export. */
+START_TEST(a_revoked_listener_with_groups_and_exports)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *joined, *exported = start_listening(s, 7472), *imported;
@@ -550,7 +553,7 @@ START_TEST(what_hangs_from_a_listener_that_is_revoked)
 }
 END_TEST
 
-/* The private data decides, and the number of bytes that must be there. */
+/* The private data decides, including how many bytes of it are present. */
 START_TEST(private_data_decides)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -600,7 +603,7 @@ static void *connect_for_ever(void *arg)
 	return NULL;
 }
 
-/* Swapped between two events, a policy that allows the same loses nothing and leaks nothing. */
+/* Replacing the policy by one that allows the same must neither lose connections nor leak memory. */
 START_TEST(a_thousand_reloads_under_load)
 {
 	struct rdmabroker *admin = open_session(0);
@@ -631,7 +634,7 @@ START_TEST(a_thousand_reloads_under_load)
 	}
 	await_counts(2, 1);
 	ck_assert_int_eq(rdmabroker_get_rules(admin, &rules, &n), 0);
-	/* The acceptor's session and its listener are left of all that the rule has admitted. */
+	/* Of all that the rule has admitted, only the acceptor's session and its listener are left. */
 	ck_assert_uint_eq(find_rule(rules, n, "allow any max 1000")->n_now, 2);
 	rdmabroker_free_rules(rules);
 	rdmabroker_close(admin);
@@ -645,8 +648,8 @@ struct press {
 	unsigned n_connected, n_busy, n_other;
 };
 
-#define PRESS_RATE 50 /* a second, which the rule below admits */
-#define PRESS_BURST 5 /* likewise */
+#define PRESS_RATE 50 /* connects a second that the rule below admits */
+#define PRESS_BURST 5 /* the rule's burst */
 #define PRESS_CLIENTS 5
 #define PRESS_MS 2000
 
@@ -658,7 +661,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* One of those who together come many times as often. */
+/* One of several threads that together connect many times as often as the rule admits. */
 static void *press(void *arg)
 {
 	struct rdmabroker *session = open_session(0);
@@ -685,10 +688,10 @@ static void *press(void *arg)
 }
 
 /*
- * No more than a rule admits gets through, and whoever does not is told that it is busy. How much less depends on the
- * machine: a bucket that is full gets no fuller while nobody comes.
+ * No more connects succeed than the rule admits, and all others fail as busy. How many fewer succeed depends on the
+ * machine: a full token bucket does not fill further while no client connects.
  */
-START_TEST(many_times_too_many)
+START_TEST(a_rate_under_overload)
 {
 	struct press presses[PRESS_CLIENTS] = { 0 };
 	unsigned n_connected = 0, n_busy = 0;
@@ -719,8 +722,8 @@ START_TEST(many_times_too_many)
 }
 END_TEST
 
-UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peer, busy_here,
+UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peers_broker, busy_at_the_clients_broker,
 	  objects_of_every_kind_are_limited, quotas, caps_and_ack_timeout, reload_over_the_wire,
-	  many_rules_are_told, rules_are_counted, explain, enforcing,
-	  what_hangs_from_a_listener_that_is_revoked, private_data_decides,
-	  a_thousand_reloads_under_load, many_times_too_many)
+	  many_rules_are_listed, rules_are_counted, explain,
+	  enforcement_revokes_what_is_not_allowed, a_revoked_listener_with_groups_and_exports,
+	  private_data_decides, a_thousand_reloads_under_load, a_rate_under_overload)

@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 
-/* Limits by themselves: time is a number here. */
+/* Limits by themselves. The test passes the time as a number. */
 
 #define MS 1000000ULL
 #define START (1000 * 1000 * MS)
@@ -63,7 +63,7 @@ static const struct sockaddr *peer(unsigned n)
 	return (struct sockaddr *)&in;
 }
 
-/* By rule 0. */
+/* Admission by rule 0. */
 static int admit_at(uint64_t now, uid_t uid, unsigned from, bool pending, struct admitted *ret)
 {
 	const struct policy_rule *rule = policy_rule_at(policy, 0);
@@ -90,7 +90,7 @@ START_TEST(rate_and_burst)
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "rate 100/s");
 	ck_assert_uint_eq(overflow.retry_after_ms, 10);
-	/* One after the other. */
+	/* Further requests wait longer. */
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_uint_eq(overflow.retry_after_ms, 20);
 	ck_assert_int_eq(admit_at(START + 10 * MS - 1, 1, 1, false, &a), -EBUSY);
@@ -98,7 +98,7 @@ START_TEST(rate_and_burst)
 	admitted_done(&a);
 	ck_assert_uint_eq(tally(0)->n_busy, 3);
 
-	/* Ten times too many for ten seconds: what is admitted is the rate, and the burst once. */
+	/* Requests at ten times the rate for ten seconds: the rate is admitted, plus one burst. */
 	for (uint64_t t = 0; t < 10000; t++)
 		if (admit_at(START + 1000 * MS + t * MS, 1, 1, false, &a) == 0) {
 			admitted_done(&a);
@@ -109,7 +109,7 @@ START_TEST(rate_and_burst)
 }
 END_TEST
 
-START_TEST(the_wait_has_an_end)
+START_TEST(the_retry_time_is_limited)
 {
 	struct admitted a;
 
@@ -122,7 +122,7 @@ START_TEST(the_wait_has_an_end)
 }
 END_TEST
 
-START_TEST(users_and_peers_apart)
+START_TEST(users_and_peers_are_counted_separately)
 {
 	struct admitted a;
 
@@ -133,10 +133,10 @@ START_TEST(users_and_peers_apart)
 	ck_assert_str_eq(overflow.limit, "rate-per-user 10/s");
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "rate-per-peer 1000/s");
-	/* Refused by the one limit, it has not used up the other. */
+	/* The request that one limit refused was not charged to the other limit. */
 	ck_assert_int_eq(admit_at(START, 2, 2, false, &a), 0);
 	admitted_done(&a);
-	/* Keys that mean nothing any more go. */
+	/* Entries whose users and peers have no effect any more are removed. */
 	for (unsigned i = 0; i < 10000; i++) {
 		ck_assert_int_eq(admit_at(START + (i + 1) * 1000 * MS, i, i, false, &a), 0);
 		admitted_done(&a);
@@ -145,7 +145,7 @@ START_TEST(users_and_peers_apart)
 }
 END_TEST
 
-/* All at once, so that none is dead while the table fills up; a second later all are. */
+/* All peers come at once, so no entry can be removed while the table fills. A second later all can. */
 START_TEST(a_full_table_of_peers_empties)
 {
 	struct admitted a;
@@ -165,8 +165,8 @@ START_TEST(a_full_table_of_peers_empties)
 }
 END_TEST
 
-/* All users but one keep what they have: that one's place is found, and finding it is shared by many. */
-START_TEST(the_only_dead_user_is_found)
+/* All entries but one are in use. The unused entry is found, and the search for it is spread over many requests. */
+START_TEST(the_only_unused_entry_is_found)
 {
 	static struct admitted held[TALLY_KEYS_MAX];
 	struct admitted a;
@@ -177,7 +177,7 @@ START_TEST(the_only_dead_user_is_found)
 		ck_assert_int_eq(admit_at(START, i, 1, false, &held[i]), 0);
 	ck_assert_int_eq(admit_at(START, TALLY_KEYS_MAX, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "65536 users or peers at a time");
-	/* Who is known is admitted all the same. */
+	/* A user who has an entry is admitted even if the table is full. */
 	ck_assert_int_eq(admit_at(START, 7, 1, false, &a), 0);
 	admitted_done(&a);
 	admitted_done(&held[40000]);
@@ -186,7 +186,7 @@ START_TEST(the_only_dead_user_is_found)
 	admitted_done(&a);
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
 		admitted_done(&held[i]);
-	/* They are dead now, and go without anybody being refused. */
+	/* Now all entries are unused, and they are removed without a refusal. */
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++) {
 		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
 		admitted_done(&a);
@@ -195,7 +195,7 @@ START_TEST(the_only_dead_user_is_found)
 }
 END_TEST
 
-START_TEST(objects_at_a_time)
+START_TEST(concurrent_objects_are_limited)
 {
 	struct admitted a, b, c, d;
 
@@ -208,7 +208,7 @@ START_TEST(objects_at_a_time)
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &d), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "max 3");
 	admitted_done(&a);
-	/* It is user 2's third, and user 1 has room. */
+	/* This is user 2's third object, so user 1 has room for one more. */
 	admitted_move(&b, &d, 2);
 	ck_assert_ptr_null(b.tally);
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
@@ -221,7 +221,7 @@ START_TEST(objects_at_a_time)
 }
 END_TEST
 
-START_TEST(pending)
+START_TEST(pending_requests_are_limited)
 {
 	struct admitted a, b;
 
@@ -239,8 +239,8 @@ START_TEST(pending)
 }
 END_TEST
 
-/* A rule that stays keeps what it has counted, wherever it stands now. */
-START_TEST(reloads)
+/* A rule that also is in the new policy keeps its counts, even at another position. */
+START_TEST(counts_survive_reloads)
 {
 	struct admitted a, b, c;
 
@@ -250,7 +250,7 @@ START_TEST(reloads)
 	ck_assert_ptr_eq(tally(2), a.tally);
 	ck_assert_uint_eq(tally(2)->n_now, 1);
 	ck_assert_uint_eq(tally(1)->n_now, 0);
-	/* Of a rule that is gone nothing is counted, but it is given back. */
+	/* Objects of a removed rule are not counted any more, but can still be released. */
 	use("allow connect max 1\n");
 	ck_assert_uint_eq(tally(0)->n_now, 0);
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &b), 0);
@@ -264,6 +264,7 @@ START_TEST(reloads)
 }
 END_TEST
 
-UNIT_MAIN("admission", set_up, tear_down, rate_and_burst, the_wait_has_an_end,
-	  users_and_peers_apart, a_full_table_of_peers_empties, the_only_dead_user_is_found,
-	  objects_at_a_time, pending, reloads)
+UNIT_MAIN("admission", set_up, tear_down, rate_and_burst, the_retry_time_is_limited,
+	  users_and_peers_are_counted_separately, a_full_table_of_peers_empties,
+	  the_only_unused_entry_is_found, concurrent_objects_are_limited,
+	  pending_requests_are_limited, counts_survive_reloads)

@@ -11,9 +11,9 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/* As many requests of a listener may wait for their answer as its backlog says, wherever they wait. */
+/* The backlog of a listener limits how many of its requests may wait for their answer, wherever they wait. */
 
-static uint16_t port = 7470; /* that is asked at */
+static uint16_t port = 7470; /* the port that requests are sent to */
 
 static struct id *listen_with(unsigned backlog)
 {
@@ -28,7 +28,7 @@ static struct id *listen_with(unsigned backlog)
 
 static uint32_t next_handle = 1;
 
-/* One more comes: the server's request, or NULL where it was told to come again. */
+/* Sends one more request. Returns the server's id for it, or NULL if the client was told to retry. */
 static struct id *ask(void)
 {
 	struct rdma_conn_param p = param("");
@@ -74,8 +74,11 @@ static void accept_one(struct id *request)
 	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 }
 
-/* Programs listen with 1 and mean it for the kernel, which makes peers wait: they are not rejected for that. */
-START_TEST(the_default_is_the_least)
+/*
+ * Programs that listen with backlog 1 mean the kernel's queue, where peers wait. Their requests must not be rejected
+ * because of it.
+ */
+START_TEST(the_default_is_the_minimum)
 {
 	struct id *id = make(&server, 1), *requests[4];
 
@@ -87,13 +90,13 @@ START_TEST(the_default_is_the_least)
 }
 END_TEST
 
-START_TEST(past_it_they_are_told_busy)
+START_TEST(requests_past_the_backlog_are_busy)
 {
 	struct id *requests[3], *more;
 
 	listen_with(3);
 	fill(requests, 3);
-	/* Whatever the answer is, there is room for one more. */
+	/* Each answer, whichever it is, makes room for one more. */
 	accept_one(requests[0]);
 	more = ask();
 	ck_assert_ptr_nonnull(more);
@@ -104,7 +107,7 @@ START_TEST(past_it_they_are_told_busy)
 	id_free(requests[1]);
 	ck_assert_ptr_nonnull(ask());
 	ck_assert_ptr_null(ask());
-	/* Answered once is enough: an accepted id that goes takes no place from others. */
+	/* A request counts until it is answered: destroying the accepted id later makes no further room. */
 	id_free(requests[0]);
 	ck_assert_ptr_null(ask());
 	fake_remove_device(core->fabric, "fake0");
@@ -114,22 +117,22 @@ START_TEST(past_it_they_are_told_busy)
 }
 END_TEST
 
-START_TEST(it_is_the_one_in_force)
+START_TEST(a_rule_caps_the_backlog)
 {
 	struct id *requests[2];
 
-	/* The rule's cap. */
+	/* A rule can cap the backlog. */
 	pair_set_policy("allow session\nallow listen backlog 2\nallow any\n");
 	id_free(listen_with(1));
 	listen_with(1000);
 	fill(requests, 2);
-	/* The requests go with their session, in any order. */
+	/* The requests end with their session, in any order. */
 	server.session = session_free(server.session);
 	run_loop();
 }
 END_TEST
 
-START_TEST(nobody_said_how_many)
+START_TEST(a_listener_without_a_backlog)
 {
 	struct id *requests[2];
 
@@ -155,7 +158,7 @@ static void on_notice(void *userdata, const struct notice *notice)
 	strcpy(reason, notice->reason);
 }
 
-START_TEST(it_is_written_down)
+START_TEST(a_full_backlog_is_reported)
 {
 	static const struct session_ops ops = { .event = on_event, .notice = on_notice };
 	struct watch_filter filter = { .kind = NOTICE_DECISION,
@@ -191,8 +194,8 @@ static struct id *hand_over(struct id *id)
 	return moved;
 }
 
-/* A worker's are its listener's until he has answered. */
-START_TEST(requests_that_a_worker_has)
+/* A request that was handed to a worker counts for its listener until the worker has answered it. */
+START_TEST(requests_handed_to_a_worker)
 {
 	struct id *requests[2], *moved[2];
 	int fd;
@@ -218,8 +221,8 @@ START_TEST(requests_that_a_worker_has)
 }
 END_TEST
 
-/* Its requests stay, and know of nothing that is gone. */
-START_TEST(a_listener_that_goes)
+/* The requests outlive the listener, and do not refer to its freed backlog. */
+START_TEST(a_listener_that_is_destroyed)
 {
 	struct id *requests[2], *again[2], *listener = listen_with(2), *moved;
 
@@ -228,7 +231,7 @@ START_TEST(a_listener_that_goes)
 	id_free(listener);
 	listen_with(2);
 	fill(again, 2);
-	/* They are the old one's, and make no room. */
+	/* These requests belong to the old listener, so they make no room in the new one. */
 	accept_one(requests[0]);
 	ck_assert_ptr_null(ask());
 	id_free(moved);
@@ -238,19 +241,19 @@ START_TEST(a_listener_that_goes)
 }
 END_TEST
 
-START_TEST(a_listener_that_moves)
+START_TEST(a_listener_that_is_handed_over)
 {
 	struct id *requests[3], *listener = listen_with(3), *moved, *active;
 	struct rdma_conn_param p = param("");
 
 	fill(requests, 3);
-	/* By the rule of its new owner: no more than that lets wait. */
+	/* After the hand-over the rule of the new owner limits the backlog. */
 	client.session->identity.uid = 4242;
 	pair_set_policy("allow session\nallow listen user 4242 backlog 2\nallow any\n");
 	moved = hand_over(listener);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	for (unsigned i = 0; i < 3; i++) {
-		/* What the server was told of it still is to answer; what comes now goes to the client. */
+		/* Requests that were reported to the server are still to be answered. New ones go to the client. */
 		run_loop();
 		active = pair_resolve(next_handle++, port);
 		client.n = 0;
@@ -264,8 +267,8 @@ START_TEST(a_listener_that_moves)
 }
 END_TEST
 
-/* All at once: as many as may wait are told of, and no more. */
-START_TEST(a_flood)
+/* All requests come at once: no more are reported than may wait. */
+START_TEST(a_flood_of_requests)
 {
 	struct rdma_conn_param p = param("");
 	enum { N = 3000, MAX = 128 };
@@ -295,7 +298,7 @@ START_TEST(a_flood)
 }
 END_TEST
 
-UNIT_MAIN("backlog", pair_set_up, pair_tear_down, the_default_is_the_least,
-	  past_it_they_are_told_busy, it_is_the_one_in_force, nobody_said_how_many,
-	  it_is_written_down, requests_that_a_worker_has, a_listener_that_goes,
-	  a_listener_that_moves, a_flood)
+UNIT_MAIN("backlog", pair_set_up, pair_tear_down, the_default_is_the_minimum,
+	  requests_past_the_backlog_are_busy, a_rule_caps_the_backlog, a_listener_without_a_backlog,
+	  a_full_backlog_is_reported, requests_handed_to_a_worker, a_listener_that_is_destroyed,
+	  a_listener_that_is_handed_over, a_flood_of_requests)

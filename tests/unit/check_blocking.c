@@ -17,14 +17,14 @@
 #include "util/offload.h"
 
 /*
- * What blocks for as long as a client likes blocks nobody else. The descriptors of these attacks are sockets with
- * SO_LINGER, with more to send than their peer takes: close() waits, for a minute if it has to.
+ * What a client makes block must block nobody else. The descriptors of these attacks are sockets with SO_LINGER and
+ * more to send than their peer receives, so close() blocks, for up to a minute.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define LINGER_SECONDS 60
 #define REQUESTS 1000
-#define A_SESSION 2 /* its socket and its process */
+#define A_SESSION 2 /* a socket and a pidfd for each session */
 
 static struct wire_client attacker, other;
 static int readers[64]; /* the peers of the sockets that linger */
@@ -53,7 +53,7 @@ static int lingering_socket(void)
 	return sock;
 }
 
-/* From now on closing them does not wait any more. */
+/* From now on closing these sockets does not block any more. */
 static void let_go(void)
 {
 	while (n_readers > 0)
@@ -79,7 +79,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* The order is what counts: all this is answered while the attacker's descriptors are still being closed. */
+/* The order is what is tested: all requests are answered while the attacker's descriptors are still being closed. */
 static void expect_others_served(unsigned n_stuck)
 {
 	wire.n_stuck = n_stuck;
@@ -88,7 +88,7 @@ static void expect_others_served(unsigned n_stuck)
 		ck_assert_int_eq(other.status, 0);
 	}
 	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), n_stuck);
-	/* Open, and charged. */
+	/* They are still open, and therefore charged. */
 	ck_assert_uint_ge(wire.core->account.used[ACCOUNT_FDS], n_stuck);
 }
 
@@ -100,7 +100,7 @@ static void send_evil(const uint8_t *buf, size_t len)
 	close(fd);
 }
 
-START_TEST(before_hello)
+START_TEST(a_descriptor_before_hello)
 {
 	uint8_t buf[PACKET_MAX];
 
@@ -109,7 +109,7 @@ START_TEST(before_hello)
 }
 END_TEST
 
-START_TEST(after_hello)
+START_TEST(a_descriptor_after_hello)
 {
 	uint8_t buf[PACKET_MAX];
 
@@ -119,12 +119,15 @@ START_TEST(after_hello)
 }
 END_TEST
 
-/* It lies in a packet that nobody will carry out: the kernel would close it when the client's socket is closed. */
-START_TEST(in_a_packet_that_is_not_read)
+/*
+ * The descriptor is in a packet that the daemon will not read. The kernel would close it together with the client's
+ * socket.
+ */
+START_TEST(a_descriptor_in_an_unread_packet)
 {
 	uint8_t buf[PACKET_MAX];
 
-	/* What cannot be decoded ends the session. */
+	/* A packet that cannot be decoded ends the session. */
 	wire_send(&attacker, (const uint8_t *)"\xff\xff", 2, NULL);
 	send_evil(buf, wire_make(&attacker, OP(HELLO), 0, buf));
 	expect_others_served(1);
@@ -151,8 +154,8 @@ static void send_full_packet(int sock, int fd, size_t len)
 	ck_assert_int_eq(sendmsg(sock, &msg, 0), (ssize_t)len);
 }
 
-/* As many as fit into a packet, and in the end all are closed. */
-START_TEST(a_packet_full_of_them)
+/* A packet with as many descriptors as it can carry: all are closed in the end. */
+START_TEST(a_packet_full_of_descriptors)
 {
 	int fd = lingering_socket();
 
@@ -162,10 +165,10 @@ START_TEST(a_packet_full_of_them)
 }
 END_TEST
 
-#define FULL_PACKETS 3 /* a user may have 1024 descriptors on their way, by default */
+#define FULL_PACKETS 3 /* by default, the kernel lets a user have 1024 descriptors in flight */
 
-/* More than are ever taken of one user: the rest stays in the socket, and a thread closes it. */
-START_TEST(many_packets_full_of_them)
+/* More than the daemon receives from one user: the rest stays in the socket, and a thread closes it. */
+START_TEST(many_packets_full_of_descriptors)
 {
 	unsigned n;
 
@@ -185,8 +188,8 @@ START_TEST(many_packets_full_of_them)
 }
 END_TEST
 
-/* A packet without a byte looks like the end, and is none. */
-START_TEST(behind_empty_packets)
+/* An empty packet looks like the end of the connection, but the descriptors behind it must be found. */
+START_TEST(descriptors_behind_empty_packets)
 {
 	struct wire_client client;
 	int fd = lingering_socket();
@@ -196,7 +199,7 @@ START_TEST(behind_empty_packets)
 	send_full_packet(attacker.sock, fd, 0);
 	close(fd);
 	expect_others_served(253);
-	/* Nothing holds up those who close empty sockets. */
+	/* Clients that close empty sockets are not delayed. */
 	wire_connect(&client);
 	wire_close(&client);
 	wire_run(NULL, 0);
@@ -206,8 +209,11 @@ START_TEST(behind_empty_packets)
 }
 END_TEST
 
-/* The attacker's own sessions are not read while much of its is being closed; they are afterwards. */
-START_TEST(who_is_behind_waits)
+/*
+ * The attacker's own sessions are not read while many of its descriptors are being closed, but they are read
+ * afterwards.
+ */
+START_TEST(a_client_with_many_closings_waits)
 {
 	struct wire_client again, *const clients[] = { &again };
 	uint8_t buf[PACKET_MAX];
@@ -237,8 +243,8 @@ START_TEST(who_is_behind_waits)
 }
 END_TEST
 
-/* Nothing can be sent to the broker's end of an export. */
-START_TEST(in_an_export)
+/* Sending to the broker's end of an export fails. */
+START_TEST(a_descriptor_in_an_export)
 {
 	int fd;
 
@@ -250,7 +256,10 @@ START_TEST(in_an_export)
 	ck_assert_int_eq(packet_send(attacker.fd, "x", 1, &fd, 1), -ECONNRESET);
 	let_go();
 	close(fd);
-	/* It is an export all the same, and ends with its last descriptor. That it has arrived shows in a while. */
+	/*
+	 * The export still exists, and ends with its last descriptor. The daemon notices a little later that the
+	 * client has received the descriptor, and then releases its charge.
+	 */
 	while (wire.core->account.used[ACCOUNT_FDS] > 2 * A_SESSION + 1)
 		sd_event_run(wire.loop, UINT64_MAX);
 	close(attacker.fd);
@@ -260,11 +269,11 @@ START_TEST(in_an_export)
 }
 END_TEST
 
-/* One user's threads: a single one, so that a stuck close holds up nobody but him. */
+/* Each user's jobs run in a lane with a single thread, so that a stuck close delays only that user. */
 
 struct note {
 	struct offload_job job;
-	int wait_fd; /* read until its end first; -1: not */
+	int wait_fd; /* run() first reads it until its end; -1: does not */
 	unsigned order;
 };
 
@@ -286,7 +295,7 @@ static void note_done(struct offload_job *job)
 	n_done++;
 }
 
-START_TEST(lanes)
+START_TEST(a_stuck_job_delays_its_lane_alone)
 {
 	struct note notes[6] = { 0 };
 	static const uint64_t keys[6] = { 1, 1, 2, 2, 3, 1 };
@@ -306,7 +315,7 @@ START_TEST(lanes)
 		offload_submit(offload, &notes[i].job);
 	while (n_done < 3)
 		sd_event_run(wire.loop, UINT64_MAX);
-	/* The first of lane 1 is stuck, and with it the others of lane 1 alone. */
+	/* The first job of lane 1 is stuck. It delays the others of lane 1, and no other lane. */
 	ck_assert_uint_eq(offload_n_jobs(offload), 3);
 	ck_assert_uint_lt(notes[2].order, notes[3].order);
 	close(pipes[1]);
@@ -320,8 +329,8 @@ START_TEST(lanes)
 }
 END_TEST
 
-/* Strangers who are stuck use up the threads for strangers, and none of those for who was admitted. */
-START_TEST(strangers_hold_up_strangers_alone)
+/* Stuck users without a session use up only the threads for such users, never those for users with a session. */
+START_TEST(users_without_session_delay_each_other_alone)
 {
 	struct closing *closing;
 
@@ -341,8 +350,8 @@ START_TEST(strangers_hold_up_strangers_alone)
 }
 END_TEST
 
-/* Users who each hold up one thread, until there is none: who sends no descriptors does not notice. */
-START_TEST(users_hold_up_no_empty_socket)
+/* Each user blocks one thread, until there is none left: clients that send no descriptors are not delayed. */
+START_TEST(stuck_users_delay_no_empty_socket)
 {
 	struct wire_client client, *const clients[] = { &client };
 	struct closing *closing;
@@ -369,7 +378,7 @@ START_TEST(users_hold_up_no_empty_socket)
 }
 END_TEST
 
-/* Its second hello is sent, with the proof that the answer to the first one asks for. */
+/* Sends the client's second hello, with the proof that the reply to the first one asks for. */
 static void send_proof(struct wire_client *client)
 {
 	static const uint8_t features[] = { 2 << 3, RDMABROKER__FEATURE__FEATURE_PROOF };
@@ -379,7 +388,7 @@ static void send_proof(struct wire_client *client)
 	uint8_t buf[PACKET_MAX];
 	size_t n;
 
-	/* As if the kernel could not tell. */
+	/* Pretend that the kernel could not identify the process. */
 	identity->proven = false;
 	n = request_make(++client->serial, OP(HELLO), 0, features, sizeof(features), buf);
 	wire_send(client, buf, n, NULL);
@@ -396,8 +405,8 @@ static void send_proof(struct wire_client *client)
 	close(proof);
 }
 
-/* What a client proves itself with is closed among those who were admitted, as it was by then. */
-START_TEST(strangers_hold_up_no_proof)
+/* The proof of a client with a session is closed by the threads for admitted users. */
+START_TEST(users_without_session_delay_no_proof)
 {
 	struct wire_client client, *const clients[] = { &client };
 	struct closing *closing;
@@ -422,8 +431,8 @@ START_TEST(strangers_hold_up_no_proof)
 }
 END_TEST
 
-/* The daemon ends while a client waits that has proven who it is. */
-START_TEST(the_end_during_a_proof)
+/* The daemon ends while a client waits that has proven its identity. */
+START_TEST(the_daemon_ends_during_a_proof)
 {
 	struct wire_client client;
 
@@ -436,9 +445,9 @@ START_TEST(the_end_during_a_proof)
 }
 END_TEST
 
-/* Places before hello */
+/* The places of clients that have not sent a hello yet */
 
-START_TEST(the_oldest_of_who_has_most_goes)
+START_TEST(the_user_with_most_places_loses_the_oldest)
 {
 	struct lobby_place places[LOBBY_MAX + 2] = { 0 }, *surplus;
 	struct lobby lobby;
@@ -448,17 +457,17 @@ START_TEST(the_oldest_of_who_has_most_goes)
 	for (unsigned i = 0; i < LOBBY_PER_USER; i++)
 		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 1000), 0);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
-	/* One more of the same user: his oldest goes. */
+	/* With one more client of the same user, the oldest of that user has to go. */
 	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_PER_USER], 1000), 0);
 	ck_assert_ptr_eq(lobby_surplus(&lobby), &places[0]);
 	lobby_leave(&places[0]);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
-	/* Many users, one place each, until all are taken. */
+	/* Many users with one place each, until all are taken. */
 	for (unsigned i = LOBBY_PER_USER + 1; i <= LOBBY_MAX; i++)
 		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 2000 + i), 0);
 	ck_assert_uint_eq(lobby.n, LOBBY_MAX);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
-	/* Root and the daemon's own user take nobody's place. */
+	/* Root and the daemon's own user do not take a place. */
 	ck_assert_int_eq(lobby_enter(&lobby, &places[0], 0), 0);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
 	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_MAX + 1], 3000), 0);
@@ -470,7 +479,7 @@ START_TEST(the_oldest_of_who_has_most_goes)
 }
 END_TEST
 
-/* Silent connections drive out themselves: whoever says hello is let in, however many there are. */
+/* Silent connections replace only each other: a client that sends a hello is let in, however many there are. */
 START_TEST(silent_connections)
 {
 	struct wire_client silent[3 * LOBBY_PER_USER];
@@ -489,7 +498,7 @@ START_TEST(silent_connections)
 		n_left += !(p.revents & POLLHUP);
 		wire_close(&silent[i]);
 	}
-	/* One of the places was the late one's, one is the attacker's of set_up(). */
+	/* One of the places was taken by LATE, and one by the attacker of set_up(). */
 	ck_assert_uint_eq(n_left, LOBBY_PER_USER - 1);
 	wire_close(&late);
 }
@@ -497,7 +506,7 @@ END_TEST
 
 /* Descriptors on their way to a client that does not receive them */
 
-START_TEST(in_flight)
+START_TEST(descriptors_in_flight_are_charged)
 {
 	struct account *account = &wire.core->account;
 	uint8_t buf[PACKET_MAX];
@@ -509,24 +518,27 @@ START_TEST(in_flight)
 		wire_ask(&attacker, OP(CREATE_ID), id);
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
-		/* The attacker is not among those whose answers are read. */
+		/* The attacker is not in the list, so its replies are not read. */
 		wire_run(NULL, 0);
 	}
-	/* Each is an export, and a descriptor on its way. */
+	/* Each request charges an export, and a descriptor on its way to the client. */
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2 + 2);
-	/* The ids go, and their exports with them: what is on its way remains. */
+	/* The ids end, and their exports with them. The descriptors on their way remain charged. */
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(DESTROY_ID), id, buf), NULL);
 		wire_run(NULL, 0);
 	}
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2);
-	/* It looks at a packet, and hangs up: the session ends, and its socket and both descriptors remain. */
+	/*
+	 * The client peeks at a packet and hangs up. The session ends, but its socket and both descriptors remain
+	 * charged.
+	 */
 	ck_assert_int_eq(recv(attacker.sock, &c, 1, MSG_PEEK), 1);
 	shutdown(attacker.sock, SHUT_RDWR);
 	wire_run(NULL, 0);
 	ck_assert_uint_eq(wire.core->n_sessions, 1);
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], A_SESSION + 1 + 2);
-	/* Not before the packets are gone is it over; that is looked at by the clock. */
+	/* They are charged until the packets are gone, for which the daemon looks by a timer. */
 	close(attacker.sock);
 	attacker.sock = -1;
 	while (account->used[ACCOUNT_FDS] > A_SESSION)
@@ -534,8 +546,8 @@ START_TEST(in_flight)
 }
 END_TEST
 
-/* Past the limit the request is refused, and nothing else happens. */
-START_TEST(too_many_in_flight)
+/* A request past the limit is refused, and has no other effect. */
+START_TEST(too_many_descriptors_in_flight)
 {
 	struct wire_client *const clients[] = { &attacker };
 	uint8_t buf[PACKET_MAX];
@@ -547,17 +559,20 @@ START_TEST(too_many_in_flight)
 	for (uint32_t id = 1; id <= 2; id++)
 		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
 	wire_run(clients, 1);
-	/* The answer that came last is the second one's. */
+	/* The last reply is that to the second request. */
 	ck_assert_int_eq(attacker.error, EDQUOT);
 	ck_assert(!attacker.dropped);
-	/* Both were received: now there is room for it. */
+	/* Both replies were received, so another descriptor may be sent. */
 	wire_ask(&attacker, OP(EXPORT_ID), 2);
 	ck_assert_int_eq(attacker.status, 0);
 }
 END_TEST
 
-UNIT_MAIN("blocking", set_up, tear_down, before_hello, after_hello, in_a_packet_that_is_not_read,
-	  a_packet_full_of_them, many_packets_full_of_them, behind_empty_packets,
-	  who_is_behind_waits, in_an_export, lanes, strangers_hold_up_strangers_alone,
-	  users_hold_up_no_empty_socket, strangers_hold_up_no_proof, the_end_during_a_proof,
-	  the_oldest_of_who_has_most_goes, silent_connections, in_flight, too_many_in_flight)
+UNIT_MAIN("blocking", set_up, tear_down, a_descriptor_before_hello, a_descriptor_after_hello,
+	  a_descriptor_in_an_unread_packet, a_packet_full_of_descriptors,
+	  many_packets_full_of_descriptors, descriptors_behind_empty_packets,
+	  a_client_with_many_closings_waits, a_descriptor_in_an_export,
+	  a_stuck_job_delays_its_lane_alone, users_without_session_delay_each_other_alone,
+	  stuck_users_delay_no_empty_socket, users_without_session_delay_no_proof,
+	  the_daemon_ends_during_a_proof, the_user_with_most_places_loses_the_oldest,
+	  silent_connections, descriptors_in_flight_are_charged, too_many_descriptors_in_flight)

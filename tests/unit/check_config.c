@@ -75,7 +75,7 @@ static void assert_loads(void)
 	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
 }
 
-/* EXPECTED: without the directory. */
+/* EXPECTED does not include the path of the directory. */
 static void assert_complaint(size_t i, const char *expected)
 {
 	const char *found = diag_at(diag, i);
@@ -91,7 +91,7 @@ static void assert_refused(const char *text, const char *expected)
 	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
 	assert_complaint(0, expected);
 	ck_assert_uint_eq(diag_count(diag), 1);
-	/* untouched */
+	/* CONFIG is unchanged. */
 	ck_assert_ptr_null(config.socket_path);
 	diag_free(diag);
 	ck_assert_int_eq(diag_new(&diag), 0);
@@ -182,7 +182,7 @@ START_TEST(later_values_win)
 }
 END_TEST
 
-START_TEST(dropins_hold_without_the_file)
+START_TEST(dropins_apply_without_the_file)
 {
 	make_dropin_dir(0755);
 	write_file("c.d/a.conf", "[Limits]\nSessions=3\n");
@@ -263,7 +263,7 @@ START_TEST(bad_bytes_are_named)
 		       "c:1:9: carriage return (lines must end with a newline alone)");
 	assert_refused("# \xff\n", "c:1:3: this is not printable UTF-8");
 
-	/* inih cuts lines that are longer than it was built for: none may be read as two. */
+	/* inih splits lines that are longer than its buffer: such a line must not be read as two. */
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "[Daemon]\nSocket=/", 17);
 	memcpy(text + sizeof(text) - 2, "\n", 2);
@@ -273,7 +273,7 @@ START_TEST(bad_bytes_are_named)
 }
 END_TEST
 
-/* One line of N bytes, not counting the blanks around it. */
+/* Loads one line of N bytes, not counting the blanks around it. */
 static int load_line(const char *begin, unsigned n)
 {
 	char text[8192] = "[Daemon]\n  ";
@@ -296,7 +296,7 @@ static void assert_line_limit(const char *begin, unsigned max)
 	ck_assert_int_eq(diag_new(&diag), 0);
 }
 
-/* The blanks of a comment count. */
+/* In a comment, the blanks count towards the length. */
 START_TEST(long_lines)
 {
 	const char *tree = getenv("SRCDIR");
@@ -385,7 +385,7 @@ START_TEST(a_key_that_has_moved)
 }
 END_TEST
 
-/* Remove the '#' before every line that sets a key. */
+/* Returns the file's text, with the '#' removed before every line that sets a key. */
 static char *uncomment(const char *name)
 {
 	static char text[65536];
@@ -406,7 +406,7 @@ static char *uncomment(const char *name)
 	return text;
 }
 
-START_TEST(the_shipped_file_says_the_defaults)
+START_TEST(the_shipped_file_shows_the_defaults)
 {
 	char *text = uncomment("conf/rdmabrokerd.conf");
 	int n = 0;
@@ -422,7 +422,7 @@ END_TEST
 
 UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file_has_to_be_there,
 	  every_key_is_read, blanks_and_comments_do_not_matter, later_values_win,
-	  dropins_hold_without_the_file, bad_lines_are_named, bad_values_are_named,
+	  dropins_apply_without_the_file, bad_lines_are_named, bad_values_are_named,
 	  bad_bytes_are_named, long_lines, all_errors_are_collected,
 	  what_others_can_write_is_refused, what_is_no_file_is_refused, a_key_that_has_moved,
-	  the_shipped_file_says_the_defaults)
+	  the_shipped_file_shows_the_defaults)

@@ -17,9 +17,7 @@
 #include "tests/unit/pair.h"
 #include "util/diag.h"
 
-/*
- * Ids through all their states, what policy makes of them, and that nothing is left behind.
- */
+/* Ids in all their states, the effects of policy on them, and that everything is freed in the end. */
 
 START_TEST(a_connection_from_end_to_end)
 {
@@ -31,7 +29,7 @@ START_TEST(a_connection_from_end_to_end)
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
-	/* What came was answered, whoever had asked. */
+	/* Both ends have called rdma_disconnect() in reply to the event, whichever end began. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
@@ -39,7 +37,7 @@ START_TEST(a_connection_from_end_to_end)
 }
 END_TEST
 
-START_TEST(the_end_of_a_session_tells_the_peer)
+START_TEST(the_end_of_a_session_disconnects_the_peer)
 {
 	struct id *active, *passive;
 
@@ -50,7 +48,10 @@ START_TEST(the_end_of_a_session_tells_the_peer)
 }
 END_TEST
 
-/* Every verb in every state: allowed where the picture in id.h says so, else EINVAL and no change. */
+/*
+ * Every verb in every state: allowed where the diagram in id.h allows it. Otherwise it returns EINVAL and changes
+ * nothing.
+ */
 START_TEST(verbs_and_states)
 {
 	static const struct {
@@ -106,7 +107,7 @@ START_TEST(verbs_and_states)
 }
 END_TEST
 
-START_TEST(a_rejects_words_reach_the_peer)
+START_TEST(the_reason_of_a_reject_reaches_the_peer)
 {
 	struct rdma_conn_param p = param("");
 	struct id *active, *request;
@@ -149,7 +150,7 @@ START_TEST(policy_rejects_a_request)
 }
 END_TEST
 
-START_TEST(no_rule_is_a_reject_of_its_own)
+START_TEST(a_request_without_a_rule_is_rejected_as_no_rule)
 {
 	struct rdma_conn_param p = param("");
 	struct refusal refusal;
@@ -176,14 +177,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"allow connect device other*\n"
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
-	/* Certain at once, before anything goes out: */
+	/* Rejected at once, before the address is resolved: */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
 			 STATUS_DENIED);
 	ck_assert_int_eq(why.error, EACCES);
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
-	/* Only when the device is known: */
+	/* Rejected only when the device is known: */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL, &why),
 			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
@@ -224,7 +225,7 @@ START_TEST(reuseaddr_by_policy)
 	b = make(&client, 2);
 	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000), &why), 0);
 	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000), &why), 0);
-	/* Not where the program may want to listen: */
+	/* REUSEADDR is not set on a port where the program may want to listen: */
 	c = make(&client, 3);
 	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
 	ck_assert(!c->reuseaddr);
@@ -250,7 +251,7 @@ START_TEST(reuseaddr_by_policy)
 }
 END_TEST
 
-/* At bind time the peer is not known: the rule that decides in the end has the last word. */
+/* When an id is bound the peer is not known yet, so the rule that matches in the end decides. */
 START_TEST(reuseaddr_is_decided_again)
 {
 	struct id *id;
@@ -271,7 +272,10 @@ START_TEST(reuseaddr_is_decided_again)
 }
 END_TEST
 
-/* The kernel can oversee an answer, and would wait for its whole timeout: it is asked in slices. */
+/*
+ * The kernel can miss a reply and would then wait for its whole timeout. So the core resolves in slices of the
+ * timeout.
+ */
 START_TEST(resolving_goes_on_until_the_deadline)
 {
 	struct id *id = make(&client, 1);
@@ -341,7 +345,7 @@ START_TEST(backlog)
 }
 END_TEST
 
-START_TEST(a_strangers_qp)
+START_TEST(a_qp_of_another_process)
 {
 	struct rdma_conn_param p = param("");
 	struct id *active, *request;
@@ -355,7 +359,7 @@ START_TEST(a_strangers_qp)
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
-	/* If nobody can say whose it is, it is nobody's: */
+	/* If the owner of the QP cannot be found out, the request is refused: */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_FABRIC);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
@@ -391,7 +395,7 @@ START_TEST(ids_are_limited)
 }
 END_TEST
 
-START_TEST(requests_past_the_limit_are_told_busy)
+START_TEST(requests_past_the_limit_are_busy)
 {
 	struct rdma_conn_param p = param("");
 	struct refusal refusal;
@@ -430,7 +434,7 @@ START_TEST(leases_are_counted)
 }
 END_TEST
 
-START_TEST(a_device_goes_and_comes)
+START_TEST(a_device_is_removed_and_added)
 {
 	struct fabric_device *device;
 	struct id *listener, *id;
@@ -455,8 +459,8 @@ START_TEST(a_device_goes_and_comes)
 }
 END_TEST
 
-/* Whatever call fails: the client hears of it, and the id can go on or be destroyed. */
-START_TEST(calls_that_fail)
+/* If a call to the fabric fails, the client is notified, and the id can still be used or destroyed. */
+START_TEST(fabric_calls_that_fail)
 {
 	struct rdma_conn_param p = param("");
 	struct id *listener, *active, *request;
@@ -512,8 +516,11 @@ START_TEST(calls_that_fail)
 }
 END_TEST
 
-/* Events that the kernel should not send now: the client is told, the id stays where it is. */
-START_TEST(events_out_of_place)
+/*
+ * If the kernel sends an event that does not fit the id's state, the client is notified, and the state does not
+ * change.
+ */
+START_TEST(events_that_do_not_fit_the_state)
 {
 	struct id *id = make(&client, 1);
 
@@ -525,7 +532,7 @@ START_TEST(events_out_of_place)
 	ck_assert_int_eq(id->state, ID_BOUND);
 	ck_assert_uint_eq(core->n_connections, 0);
 
-	/* Nothing is decided over a listener as if it wanted to connect. */
+	/* For a listener, such an event must not be decided as a connect. */
 	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 	pair_set_policy("allow session\nallow listen\n");
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -534,7 +541,7 @@ START_TEST(events_out_of_place)
 }
 END_TEST
 
-START_TEST(a_listener_goes_with_requests_under_way)
+START_TEST(a_listener_is_destroyed_with_requests_pending)
 {
 	struct rdma_conn_param p = param("");
 	struct id *listener = pair_start_listening(7471), *active = pair_resolve(1, 7471);
@@ -563,11 +570,12 @@ START_TEST(an_admins_reason_reaches_the_client)
 END_TEST
 
 UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
-	  the_end_of_a_session_tells_the_peer, verbs_and_states, a_rejects_words_reach_the_peer,
-	  policy_rejects_a_request, no_rule_is_a_reject_of_its_own,
-	  connect_is_decided_early_and_again, tos_by_policy, reuseaddr_by_policy,
-	  reuseaddr_is_decided_again, resolving_goes_on_until_the_deadline,
-	  privileged_ports_need_a_rule_that_names_them, binding_needs_a_purpose, backlog,
-	  a_strangers_qp, ids_are_limited, requests_past_the_limit_are_told_busy,
-	  leases_are_counted, a_device_goes_and_comes, calls_that_fail, events_out_of_place,
-	  a_listener_goes_with_requests_under_way, an_admins_reason_reaches_the_client)
+	  the_end_of_a_session_disconnects_the_peer, verbs_and_states,
+	  the_reason_of_a_reject_reaches_the_peer, policy_rejects_a_request,
+	  a_request_without_a_rule_is_rejected_as_no_rule, connect_is_decided_early_and_again,
+	  tos_by_policy, reuseaddr_by_policy, reuseaddr_is_decided_again,
+	  resolving_goes_on_until_the_deadline, privileged_ports_need_a_rule_that_names_them,
+	  binding_needs_a_purpose, backlog, a_qp_of_another_process, ids_are_limited,
+	  requests_past_the_limit_are_busy, leases_are_counted, a_device_is_removed_and_added,
+	  fabric_calls_that_fail, events_that_do_not_fit_the_state,
+	  a_listener_is_destroyed_with_requests_pending, an_admins_reason_reaches_the_client)

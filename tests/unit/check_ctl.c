@@ -31,7 +31,7 @@ static void assert_usage(const char *part)
 	assert_has(got.err, "see rdmabrokerctl help");
 }
 
-START_TEST(what_is_wrong_with_the_command_line)
+START_TEST(a_wrong_command_line_is_explained)
 {
 	run((const char *const[]){ program, NULL });
 	assert_usage("no verb given");
@@ -42,7 +42,7 @@ START_TEST(what_is_wrong_with_the_command_line)
 	ctl("rules", "--fulll");
 	assert_usage("unknown option \"--fulll\", did you mean \"--full\"?");
 	assert_has(got.err, "see rdmabrokerctl help rules\n");
-	/* Options of one verb are not another's. */
+	/* Options of one verb are not accepted by another. */
 	ctl("status", "--full");
 	assert_usage("unknown option \"--full\"\n");
 	ctl("--full", "rules");
@@ -108,7 +108,7 @@ START_TEST(version)
 }
 END_TEST
 
-START_TEST(what_cannot_be_written_is_said)
+START_TEST(a_failed_write_is_reported)
 {
 	ck_assert_int_eq(run((const char *const[]){ "sh", "-c", "exec \"$0\" help >/dev/full",
 						    program, NULL }),
@@ -145,7 +145,7 @@ static void do_set_fallback(void *arg)
 				 "my.rules:7:1: unknown action");
 }
 
-START_TEST(no_policy)
+START_TEST(status_without_a_policy)
 {
 	FILE *rules;
 
@@ -168,7 +168,7 @@ START_TEST(no_policy)
 	ck_assert_int_eq(ctl("metrics"), 0);
 	assert_has(got.out, "rdmabroker_policy_loaded 0\n");
 	assert_has(got.out, "rdmabroker_rules 0\n");
-	/* Who is no admin is told why. */
+	/* A user who is no admin gets the reason, too. */
 	if (!run_as_nobody())
 		return;
 	ck_assert_int_eq(ctl("status"), 1);
@@ -177,7 +177,7 @@ START_TEST(no_policy)
 }
 END_TEST
 
-START_TEST(no_rdma)
+START_TEST(status_without_rdma)
 {
 	fake_set_absence("the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"");
 	ck_assert_int_eq(ctl("status"), 0);
@@ -204,7 +204,7 @@ static void do_miss_names(void *arg)
 	diag_free(diag);
 }
 
-START_TEST(missing_names)
+START_TEST(status_with_missing_names)
 {
 	FILE *rules = fopen(harness.rules_path, "w");
 
@@ -222,7 +222,7 @@ START_TEST(missing_names)
 }
 END_TEST
 
-START_TEST(no_daemon)
+START_TEST(no_daemon_is_running)
 {
 	static const char *const verbs[] = { "status", "rules", "reload" };
 
@@ -233,7 +233,7 @@ START_TEST(no_daemon)
 	}
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "explain", "connect"), 1);
 	assert_has(got.err, "the daemon is not running");
-	/* Those ask nobody. */
+	/* These verbs do not contact the daemon. */
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "version"), 0);
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "help"), 0);
 
@@ -263,19 +263,19 @@ START_TEST(not_permitted)
 	ck_assert_int_eq(ctl("rules"), 1);
 	assert_has(got.err, "closed on sundays");
 
-	/* Who is allowed to by a rule needs not be root; and asks for himself. */
+	/* A user whom a rule allows to administer need not be root. The rules of explain are those for the caller. */
 	set_policy("allow admin user 65534\nallow session\nreject connect user 65534\n");
 	ck_assert_int_eq(ctl("rules"), 0);
 	ck_assert_int_eq(ctl("drain", "--cancel"), 0);
 	ck_assert_int_eq(ctl("explain", "connect"), 3);
 	assert_has(got.out, "who: uid 65534, gids 65534\n");
 
-	/* Whoever may use RDMA is neither an observer nor an admin by that. */
+	/* A rule for "any" makes its users neither observers nor admins. */
 	set_policy("allow any\n");
 	ck_assert_int_eq(ctl("status"), 1);
 	assert_has(got.err, "whom a rule for observe or admin allows");
 	ck_assert_int_eq(ctl("drain", "--cancel"), 1);
-	/* Monitoring sees everything, needs no session rule for it, and changes nothing. */
+	/* An observer can read everything, needs no rule for sessions, and cannot change anything. */
 	set_policy("allow observe user 65534\n");
 	for (size_t i = 0; i < sizeof(seeing) / sizeof(seeing[0]); i++)
 		ck_assert_int_eq(ctl(seeing[i]), 0);
@@ -333,7 +333,7 @@ START_TEST(rules)
 			       "allow listen port 7471,7472 max 1");
 	line = strtok(NULL, "\n");
 	assert_has(line, "test.rules:4        0         1     0    0        0  reject listen");
-	/* No terminal: nothing is cut. */
+	/* When the output is no terminal, nothing is cut. */
 	assert_has(line, "has to cut it somewhere\"");
 	line = strtok(NULL, "\n");
 	assert_has(line, "allow connect");
@@ -354,7 +354,7 @@ START_TEST(rules)
 }
 END_TEST
 
-/* Of the line that has WORD, up to the CR. */
+/* The line of the output that has WORD, up to its CR. */
 static char *line_with(const char *word)
 {
 	static char line[4096];
@@ -396,10 +396,10 @@ START_TEST(rules_on_a_terminal)
 	assert_has(line, "  \033[33m   1\033[0m  ");
 	assert_has(line, "allow listen port 7471,7472 max 1");
 
-	/* What does not fit at all is not cut to nothing. */
+	/* A column that does not fit at all is cut to a minimum, not to nothing. */
 	ck_assert_int_eq(ctl_on_terminal(20, "rules"), 0);
 	assert_has(line_with("test.rules:2"), "allow listen ...");
-	/* Does not tell how wide it is. */
+	/* A terminal that does not report its width. */
 	ck_assert_int_eq(ctl_on_terminal(0, "rules"), 0);
 	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
 	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--full"), 0);
@@ -430,7 +430,7 @@ static const char explained_rules[] =
 	"reject connect reason \"not \\\"here\\\"\"\n"
 	"allow session\n";
 
-START_TEST(explain_says_why)
+START_TEST(explain_names_the_deciding_rule)
 {
 	set_policy(explained_rules);
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "1001", "--group", "2000", "--peer",
@@ -477,10 +477,10 @@ START_TEST(explain_says_why)
 }
 END_TEST
 
-START_TEST(explain_says_on_what_it_depends)
+START_TEST(explain_names_the_missing_facts)
 {
 	set_policy(explained_rules);
-	/* The words in quotes and in lists are no matches. */
+	/* Words in quotes and in lists are not taken for matches. */
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
 			     "10.2.0.9"),
 			 3);
@@ -503,7 +503,7 @@ START_TEST(explain_says_on_what_it_depends)
 	ck_assert_int_eq(ctl("explain", "accept", "--data", "RDM"), 3);
 	assert_lacks(got.out, "depends");
 
-	/* A wildcard is no address yet. */
+	/* A wildcard address is not known yet. */
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "0.0.0.0"), 3);
 	assert_has(got.out, "to find out, give --local, --ps\n");
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "::", "--ps", "udp"), 3);
@@ -512,7 +512,7 @@ START_TEST(explain_says_on_what_it_depends)
 }
 END_TEST
 
-START_TEST(explain_says_what_no_rule_says)
+START_TEST(explain_names_what_decides_besides_rules)
 {
 	set_policy(explained_rules);
 	ck_assert_int_eq(ctl("explain", "listen", "--user", "7", "--port", "80", "--ps", "tcp"), 3);
@@ -540,12 +540,12 @@ START_TEST(explain_knows_users)
 	assert_json("0 in d[\"gids\"] and 77 in d[\"gids\"] and 78 in d[\"gids\"]");
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "0", "--group", "77,78", "--json"), 0);
 	assert_json("d[\"gids\"] == [77, 78]");
-	/* Without an entry. */
+	/* A user without an entry in the user database. */
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999", "--json"), 3);
 	assert_json("d[\"uid\"] == 3999999999 and d[\"gids\"] == []");
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999"), 3);
 	assert_has(got.out, "who: uid 3999999999, no groups\n");
-	/* The caller. */
+	/* The caller is the default. */
 	ck_assert_int_eq(ctl("explain", "connect", "--json") == 0, geteuid() == 0);
 	assert_json("len(d[\"gids\"]) >= 1");
 
@@ -560,7 +560,7 @@ START_TEST(explain_knows_users)
 }
 END_TEST
 
-START_TEST(explain_takes_no_nonsense)
+START_TEST(explain_refuses_bad_arguments)
 {
 	static const struct {
 		const char *operation, *option, *value, *complaint;
@@ -649,7 +649,7 @@ START_TEST(check)
 		"d[\"complaints\"][0][\"text\"].startswith(\"unknown operation\")");
 	ck_assert_int_eq(ctl("check", "--json", "/nonexistent.rules", "/nonexistent.conf"), 1);
 	assert_json("len(d[\"complaints\"]) == 2 and d[\"complaints\"][0][\"line\"] is None");
-	/* What looks like an option behind "--" is a file to the daemon too. */
+	/* An argument behind "--" that looks like an option is passed to the daemon as a file. */
 	ck_assert_int_eq(ctl("check", "--", "--version"), 1);
 	assert_has(got.err, "--version: ");
 
@@ -675,8 +675,9 @@ START_TEST(check_keeps_twenty)
 }
 END_TEST
 
-UNIT_MAIN("ctl", set_up_ctl, tear_down, what_is_wrong_with_the_command_line, help, version,
-	  what_cannot_be_written_is_said, status, no_policy, no_rdma, missing_names, no_daemon,
-	  not_permitted, rules, rules_on_a_terminal, explain_says_why,
-	  explain_says_on_what_it_depends, explain_says_what_no_rule_says, explain_knows_users,
-	  explain_takes_no_nonsense, reload, check, check_keeps_twenty)
+UNIT_MAIN("ctl", set_up_ctl, tear_down, a_wrong_command_line_is_explained, help, version,
+	  a_failed_write_is_reported, status, status_without_a_policy, status_without_rdma,
+	  status_with_missing_names, no_daemon_is_running, not_permitted, rules,
+	  rules_on_a_terminal, explain_names_the_deciding_rule, explain_names_the_missing_facts,
+	  explain_names_what_decides_besides_rules, explain_knows_users,
+	  explain_refuses_bad_arguments, reload, check, check_keeps_twenty)

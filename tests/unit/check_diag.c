@@ -34,7 +34,7 @@ static const char *print(void)
 	return printed;
 }
 
-START_TEST(nothing_to_complain_about)
+START_TEST(no_complaint)
 {
 	ck_assert_uint_eq(diag_count(diag), 0);
 	ck_assert_ptr_null(diag_first(diag));
@@ -44,7 +44,7 @@ START_TEST(nothing_to_complain_about)
 }
 END_TEST
 
-START_TEST(a_place_is_named_as_far_as_it_is_known)
+START_TEST(a_message_names_the_known_part_of_its_place)
 {
 	diag_add(diag, "f", 3, 7, NULL, 0, "number %d", 1);
 	diag_add(diag, "f", 3, 0, NULL, 0, "number %d", 2);
@@ -90,7 +90,7 @@ END_TEST
 
 START_TEST(the_caret_follows_tabs_and_wide_bytes)
 {
-	/* Two bytes, one place on the screen; a tab is as wide as the tab above it. */
+	/* The second character has two bytes but one column on the screen. A tab is as wide as the tab above it. */
 	const char *text = "\t\xc3\xa4\tx";
 
 	diag_add(diag, "f", 1, 5, text, strlen(text), "m");
@@ -146,7 +146,7 @@ START_TEST(long_lines_of_long_characters_are_cut_between_them)
 }
 END_TEST
 
-START_TEST(nothing_steers_the_terminal)
+START_TEST(control_characters_are_replaced)
 {
 	const char *text = "a\x1b[2J\xff\xc2\x9b";
 
@@ -155,7 +155,7 @@ START_TEST(nothing_steers_the_terminal)
 }
 END_TEST
 
-START_TEST(twenty_are_kept)
+START_TEST(twenty_complaints_are_kept)
 {
 	for (int i = 0; i < 23; i++)
 		diag_add(diag, "f", 0, 0, NULL, 0, "%d", i);
@@ -192,7 +192,7 @@ START_TEST(near_words_are_guessed)
 }
 END_TEST
 
-START_TEST(what_is_a_character)
+START_TEST(printable_characters)
 {
 	static const struct {
 		const char *text;
@@ -207,13 +207,13 @@ START_TEST(what_is_a_character)
 		{ "\xc3\xa4", 1, 0 },
 		{ "\xc3(", 2, 0 },
 		{ "\x80", 1, 0 },
-		{ "\xc1\x81", 2, 0 }, /* overlong */
+		{ "\xc1\x81", 2, 0 }, /* overlong encoding */
 		{ "\xe0\x80\xaf", 3, 0 },
-		{ "\xc2\x85", 2, 0 }, /* a control character of Latin 1 */
+		{ "\xc2\x85", 2, 0 }, /* a C1 control character */
 		{ "\xe2\x82\xac", 3, 3 },
 		{ "\xed\xa0\x80", 3, 0 }, /* a surrogate */
 		{ "\xf0\x9f\x98\x80", 4, 4 },
-		{ "\xf4\x90\x80\x80", 4, 0 }, /* past the end */
+		{ "\xf4\x90\x80\x80", 4, 0 }, /* beyond U+10FFFF */
 		{ "\xff", 1, 0 },
 	};
 
@@ -223,9 +223,9 @@ START_TEST(what_is_a_character)
 }
 END_TEST
 
-UNIT_MAIN("diag", set_up, tear_down, nothing_to_complain_about,
-	  a_place_is_named_as_far_as_it_is_known, a_complaint_has_parts,
-	  the_caret_stands_below_its_column, the_caret_follows_tabs_and_wide_bytes,
-	  the_caret_can_stand_behind_the_line, a_line_without_column_has_no_caret,
-	  long_lines_are_cut_around_the_caret, long_lines_of_long_characters_are_cut_between_them,
-	  nothing_steers_the_terminal, twenty_are_kept, near_words_are_guessed, what_is_a_character)
+UNIT_MAIN("diag", set_up, tear_down, no_complaint, a_message_names_the_known_part_of_its_place,
+	  a_complaint_has_parts, the_caret_stands_below_its_column,
+	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
+	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
+	  long_lines_of_long_characters_are_cut_between_them, control_characters_are_replaced,
+	  twenty_complaints_are_kept, near_words_are_guessed, printable_characters)

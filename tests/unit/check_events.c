@@ -21,7 +21,7 @@ struct child {
 	char err_path[96];
 };
 
-/* It runs on; what it says can be read as it comes. */
+/* Starts rdmabrokerctl and leaves it running. Its output can be read as it comes. */
 static void start_ctl(struct child *child, const char *const *argv)
 {
 	int fds[2], err;
@@ -54,7 +54,7 @@ static const char *read_line(struct child *child)
 	return got.out;
 }
 
-/* Its exit status; what it said last to its stderr is in got. */
+/* Returns the exit status. The rest of stderr is in got.err. */
 static int end_ctl(struct child *child)
 {
 	int status;
@@ -140,7 +140,7 @@ START_TEST(ctl_ends)
 	ck_assert_int_eq(end_ctl(&child), 0);
 	await_watches(0);
 
-	/* Whoever read it has gone: it need not come to writing for that to be seen. */
+	/* The reader of the output has gone: the program notices that even if it has nothing to write. */
 	START(&child, "--kind", "cm");
 	read_line(&child);
 	fclose(child.out);
@@ -158,8 +158,8 @@ START_TEST(ctl_ends)
 }
 END_TEST
 
-/* Interrupted while it waits for a reader that does not read. */
-START_TEST(ctl_ends_in_a_full_pipe)
+/* The program is interrupted while it waits for a reader that does not read. */
+START_TEST(ctl_ends_while_the_pipe_is_full)
 {
 	struct rdmabroker *s = open_session(0);
 	struct child child;
@@ -204,7 +204,7 @@ START_TEST(ctl_has_colours_on_a_terminal)
 }
 END_TEST
 
-START_TEST(ctl_takes_no_nonsense)
+START_TEST(ctl_refuses_bad_arguments)
 {
 	static const struct {
 		const char *arguments[5], *words;
@@ -247,5 +247,5 @@ START_TEST(not_permitted)
 END_TEST
 
 UNIT_MAIN("events", set_up_ctl, tear_down, ctl_prints_lines, ctl_prints_json, ctl_ends,
-	  ctl_ends_in_a_full_pipe, ctl_has_colours_on_a_terminal, ctl_takes_no_nonsense,
+	  ctl_ends_while_the_pipe_is_full, ctl_has_colours_on_a_terminal, ctl_refuses_bad_arguments,
 	  not_permitted)

@@ -6,7 +6,7 @@
 #include "tests/unit/program.h"
 #include "util/clock.h"
 
-/* What the status says of ids that are not the broker's. Who finds them is tested in check_nldev.c. */
+/* How status reports ids that the broker did not make. How they are found is tested in check_nldev.c. */
 
 static union {
 	struct fabric_holders holders;
@@ -72,7 +72,7 @@ static void set_peer(struct fabric_holder *holder)
 	ck_assert_int_eq(inet_pton(AF_INET6, "fd09::2", &in6->sin6_addr), 1);
 }
 
-START_TEST(not_looked_for)
+START_TEST(before_the_first_scan)
 {
 	unsigned n_looks;
 
@@ -80,13 +80,13 @@ START_TEST(not_looked_for)
 	assert_has(got.out, "foreign ids: fake0  not examined yet\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"devices\"][0][\"foreign_ids\"] is None");
-	/* Each status has asked for a look. */
+	/* Each status has called fabric_look(). */
 	in_server(do_count_looks, &n_looks);
 	ck_assert_uint_eq(n_looks, 2);
 }
 END_TEST
 
-START_TEST(none)
+START_TEST(no_foreign_ids)
 {
 	set_holders("fake0");
 	ck_assert_int_eq(ctl("status"), 0);
@@ -98,7 +98,7 @@ START_TEST(none)
 }
 END_TEST
 
-START_TEST(some)
+START_TEST(foreign_ids_are_reported)
 {
 	add(812, 1000, "rping", 3, "LISTEN");
 	set_peer(add(813, (unsigned)-1, "", 1, "CONNECT"));
@@ -141,7 +141,7 @@ START_TEST(each_device_has_its_own)
 	add(813, 1001, "ucmatose", 5, "CONNECT");
 	set_holders("fake2");
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
-	/* fake1 was not looked at. */
+	/* fake1 has not been scanned. */
 	ck_assert_uint_eq(status->n_foreign_ids, 2);
 	foreign = status->foreign_ids;
 	ck_assert_str_eq(foreign[0].device, "fake0");
@@ -158,8 +158,8 @@ START_TEST(each_device_has_its_own)
 }
 END_TEST
 
-/* As many as there can be, with all texts as long as they can be, in one packet. */
-START_TEST(those_that_find_no_place_are_counted)
+/* The largest possible number of holders, with all texts at their maximum length, fits into one packet. */
+START_TEST(holders_past_the_maximum_are_counted)
 {
 	struct rdmabroker *session = open_session(0);
 	struct rdmabroker_status *status;
@@ -193,5 +193,5 @@ START_TEST(those_that_find_no_place_are_counted)
 }
 END_TEST
 
-UNIT_MAIN("foreign", start_afresh, tear_down, not_looked_for, none, some, each_device_has_its_own,
-	  those_that_find_no_place_are_counted)
+UNIT_MAIN("foreign", start_afresh, tear_down, before_the_first_scan, no_foreign_ids,
+	  foreign_ids_are_reported, each_device_has_its_own, holders_past_the_maximum_are_counted)

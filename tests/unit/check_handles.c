@@ -40,7 +40,7 @@ START_TEST(no_such_handle)
 }
 END_TEST
 
-START_TEST(number_of_ones_choice)
+START_TEST(a_handle_of_the_callers_choice)
 {
 	struct handles h = { 0 };
 	int a, b;
@@ -60,4 +60,4 @@ START_TEST(number_of_ones_choice)
 }
 END_TEST
 
-UNIT_MAIN("handles", NULL, NULL, lowest_free_first, no_such_handle, number_of_ones_choice)
+UNIT_MAIN("handles", NULL, NULL, lowest_free_first, no_such_handle, a_handle_of_the_callers_choice)

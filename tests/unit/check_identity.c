@@ -24,10 +24,10 @@
 #include "tests/wire/requests.h"
 
 /*
- * A pid is not a process. The attack: connect, pass the socket on, end, and have the pid used again by a victim,
- * all before the daemon looks. Nothing that is the victim's may be the attacker's then: not its systemd unit, and
- * not its QPs. Against kernels that tell which process has connected (SO_PEERPIDFD, Linux 6.5), and those that do
- * not, which this program stands in for.
+ * A pid does not identify a process. The attack: connect, pass the socket on, exit, and have the pid reused by a
+ * victim, all before the daemon looks. The attacker must not get anything of the victim's: neither its systemd unit
+ * nor its QPs. The tests run with kernels that report which process has connected (SO_PEERPIDFD, Linux 6.5), and with
+ * kernels that do not, which this program simulates.
  */
 
 #ifndef SO_PEERPIDFD
@@ -35,10 +35,10 @@
 #endif
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
-#define QPN 17 /* the one that request_make() offers */
+#define QPN 17 /* the QP number that request_make() uses */
 #define FDS_MAX 2
 
-/* The kernel, as the daemon sees it: the errno of SO_PEERPIDFD; 0: what this one says. */
+/* The kernel as the daemon sees it: the errno of SO_PEERPIDFD; 0: as the real kernel answers. */
 static int no_peerpidfd;
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
@@ -50,7 +50,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 	return (int)syscall(SYS_getsockopt, fd, level, option, value, len);
 }
 
-static pid_t victim; /* 0: there is none */
+static pid_t victim; /* 0: no victim */
 
 int sd_pid_get_unit(pid_t pid, char **ret)
 {
@@ -72,13 +72,13 @@ static bool has_peerpidfd(void)
 	return has;
 }
 
-/* A client that speaks the protocol by itself */
+/* A client that speaks the protocol without the library */
 
 static int sock = -1;
 static uint32_t serial;
 static struct {
 	int status;
-	char question[64]; /* of a reply to hello */
+	char question[64]; /* from the reply to hello */
 	char text[256];
 } reply;
 
@@ -108,7 +108,7 @@ static void read_reply(const Rdmabroker__Reply *in)
 		snprintf(reply.question, sizeof(reply.question), "%s", in->hello->proof);
 }
 
-/* The reply to what was sent last; events are passed over. */
+/* Waits for the reply to the last request, and skips events. */
 static void await_reply(void)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -152,7 +152,7 @@ static int ask(int op)
 	return reply.status;
 }
 
-/* Of an event of the id; its reply was read before. */
+/* Waits for an event of the id, after the reply to its request was read. */
 static void await_event(void)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -162,7 +162,7 @@ static void await_event(void)
 	ck_assert_int_gt(recv(sock, buf, sizeof(buf), 0), 0);
 }
 
-/* What becomes of an offer of the QP. */
+/* Returns the status of a connect with the QP. */
 static int offer_qp(void)
 {
 	ck_assert_int_eq(ask(OP(CREATE_ID)), STATUS_OK);
@@ -173,7 +173,7 @@ static int offer_qp(void)
 	return ask(OP(CONNECT));
 }
 
-/* Proofs, right and wrong */
+/* Right and wrong proofs */
 
 static socklen_t name_of(struct sockaddr_un *ret, const char *name)
 {
@@ -198,12 +198,12 @@ static int make_proof(const char *name)
 	return listen(fd, 0) == 0 ? fd : -1;
 }
 
-/* The attack. All of it happens in the server's thread, and so before the server looks. */
+/* The attack. All of it happens in the server's thread, so the server cannot look in between. */
 
 static struct attack {
-	int fds[FDS_MAX]; /* what the process that connected has passed on: its socket first */
+	int fds[FDS_MAX]; /* what the connecting process has passed on, beginning with its socket */
 	size_t n_fds;
-	void (*prepare)(struct attack *attack); /* in that process */
+	void (*prepare)(struct attack *attack); /* runs in the connecting process */
 	bool possible;
 } attack;
 
@@ -267,7 +267,7 @@ static void run_attack(void *arg)
 	attack.possible = victim > 0;
 }
 
-/* False: here nobody can choose a pid. */
+/* False: this user cannot choose a pid. */
 static bool attack_by(void (*prepare)(struct attack *attack))
 {
 	attack = (struct attack){ .prepare = prepare };
@@ -285,12 +285,12 @@ static void give_qp(void *arg)
 	fake_give_qp(harness.core->fabric, QPN, *(pid_t *)arg);
 }
 
-/* After hello: the victim's QP and unit are of no use. */
+/* After hello: the attacker can use neither the victim's QP nor its unit. */
 static void expect_nothing_gained(void)
 {
 	ck_assert_int_eq(reply.status, STATUS_OK);
 	ck_assert_str_eq(reply.question, "");
-	/* The test's user is an admin: without the permit to use RDMA it is let in all the same. */
+	/* The test's user is an admin, so it is let in even without the permit to use RDMA. */
 	set_policy("allow any\n");
 	ck_assert_int_eq(ask(OP(CREATE_ID)), STATUS_NOT_PERMITTED);
 	close(sock);
@@ -318,8 +318,8 @@ static const int kernels[] = { 0, ENOPROTOOPT, ESRCH };
 	for (size_t k_ = 0; k_ < 3; k_++) \
 		if ((no_peerpidfd = kernels[k_]), true)
 
-/* Whatever the kernel is: one that tells, one that does not, one that says that the process is gone. */
-START_TEST(the_unit_is_not_the_victims)
+/* With a kernel that reports the process, one that does not, and one that reports that the process is gone. */
+START_TEST(the_attacker_does_not_get_the_victims_unit)
 {
 	EACH_KERNEL
 	{
@@ -332,7 +332,7 @@ START_TEST(the_unit_is_not_the_victims)
 }
 END_TEST
 
-START_TEST(the_qps_are_not_the_victims)
+START_TEST(the_attacker_cannot_use_the_victims_qps)
 {
 	set_policy("allow any\n");
 	EACH_KERNEL
@@ -349,7 +349,7 @@ START_TEST(the_qps_are_not_the_victims)
 }
 END_TEST
 
-/* A rule that rejects a unit rejects who may be of it. */
+/* A rule that rejects a unit also rejects clients whose unit is unknown. */
 START_TEST(an_unknown_unit_is_rejected)
 {
 	no_peerpidfd = ENOPROTOOPT;
@@ -361,7 +361,7 @@ START_TEST(an_unknown_unit_is_rejected)
 }
 END_TEST
 
-/* What the attacker says in the process that connected, it has said before it was asked. */
+/* The connecting process sends two hellos before the daemon has asked its question. */
 static void say_hello_twice(struct attack *a)
 {
 	uint8_t buf[PACKET_MAX];
@@ -370,7 +370,7 @@ static void say_hello_twice(struct attack *a)
 	packet_send(a->fds[0], buf, make_hello(buf, true), NULL, 0);
 }
 
-START_TEST(said_twice_in_advance)
+START_TEST(two_hellos_before_the_question)
 {
 	no_peerpidfd = ENOPROTOOPT;
 	if (!attack_by(say_hello_twice))
@@ -384,7 +384,7 @@ START_TEST(said_twice_in_advance)
 }
 END_TEST
 
-/* Descriptors in the place of a proof; FROM is what the process that connected has left. */
+/* Descriptors sent in place of a proof. FROM is what the connecting process has left behind. */
 
 static int nothing(int from)
 {
@@ -424,7 +424,7 @@ static int other_name(int from)
 	return dup(from);
 }
 
-/* Bears the pid that is looked for, and the name; but it does not listen. */
+/* This socket has the expected pid and name, but it does not listen. */
 static int connected_to_the_past(int from)
 {
 	int fd = named_socket(reply.question);
@@ -453,7 +453,7 @@ static int (*const wrong_proofs[])(int from) = {
 	other_name, does_not_listen, connected_to_the_past,
 };
 
-START_TEST(wrong_proofs_prove_nothing)
+START_TEST(wrong_proofs_are_refused)
 {
 	no_peerpidfd = ENOPROTOOPT;
 	for (size_t i = 0; i < sizeof(wrong_proofs) / sizeof(wrong_proofs[0]); i++) {
@@ -474,7 +474,7 @@ START_TEST(wrong_proofs_prove_nothing)
 }
 END_TEST
 
-/* In the right process, but as another user than the one that the broker knows it by. */
+/* The proof comes from the right process, but from another user than the one that has connected. */
 START_TEST(a_proof_of_another_user)
 {
 	int proof;
@@ -487,7 +487,7 @@ START_TEST(a_proof_of_another_user)
 	set_policy("allow session unit client.service\n");
 	sock = raw_connect();
 	ck_assert_int_eq(say_hello(/* announce= */ true, -1), STATUS_OK);
-	/* The system call is about this thread alone. */
+	/* The system call affects only this thread. */
 	ck_assert_int_eq(syscall(SYS_setresuid, -1, 65534, -1), 0);
 	proof = make_proof(reply.question);
 	ck_assert_int_eq(syscall(SYS_setresuid, -1, 0, -1), 0);
@@ -497,8 +497,8 @@ START_TEST(a_proof_of_another_user)
 }
 END_TEST
 
-/* Until the question is answered nothing but hello is. */
-START_TEST(a_question_is_no_hello)
+/* Until the client has answered the question, only hello is accepted. */
+START_TEST(only_hello_is_accepted_before_the_proof)
 {
 	no_peerpidfd = ENOPROTOOPT;
 	sock = raw_connect();
@@ -510,9 +510,9 @@ START_TEST(a_question_is_no_hello)
 }
 END_TEST
 
-/* Clients that are who they are */
+/* Honest clients */
 
-START_TEST(whoever_proves_it_is_believed)
+START_TEST(a_right_proof_is_accepted)
 {
 	pid_t self = getpid();
 	int proof;
@@ -531,8 +531,8 @@ START_TEST(whoever_proves_it_is_believed)
 }
 END_TEST
 
-/* Told why, and not held up otherwise. */
-START_TEST(whoever_cannot_is_served_without)
+/* The client is told why its identity is unknown, and is served otherwise. */
+START_TEST(a_client_without_a_proof_is_served)
 {
 	pid_t self = getpid();
 
@@ -549,8 +549,8 @@ START_TEST(whoever_cannot_is_served_without)
 }
 END_TEST
 
-/* Where the kernel tells nobody is asked. */
-START_TEST(no_question_without_need)
+/* If the kernel reports the process, the daemon does not ask. */
+START_TEST(no_question_if_the_kernel_knows)
 {
 	pid_t self = getpid();
 
@@ -569,8 +569,8 @@ START_TEST(no_question_without_need)
 }
 END_TEST
 
-/* The library: with its own unit and its own QPs, on any kernel. */
-START_TEST(the_library_proves_it)
+/* A client of the library gets its own unit and may use its own QPs, whatever the kernel. */
+START_TEST(the_library_sends_a_proof)
 {
 	struct rdmabroker_conn_param param = { .qp_num = QPN };
 	pid_t self = getpid();
@@ -605,7 +605,7 @@ START_TEST(the_library_proves_it)
 }
 END_TEST
 
-/* It has proven who it is, and then it does as the attacker does: by now its pid is another's. */
+/* The client proves its identity and then does as the attacker does: its pid now belongs to another process. */
 
 static void prove_it(struct attack *a)
 {
@@ -619,7 +619,7 @@ static void prove_it(struct attack *a)
 	}
 }
 
-START_TEST(a_proof_is_of_one_process)
+START_TEST(a_proof_counts_for_one_process)
 {
 	static const int two_kernels[] = { 0, ENOPROTOOPT };
 
@@ -627,7 +627,7 @@ START_TEST(a_proof_is_of_one_process)
 	for (size_t i = 0; i < 2; i++) {
 		no_peerpidfd = two_kernels[i];
 		attack = (struct attack){ .prepare = prove_it };
-		/* Not in the server's thread, which has to answer. */
+		/* Not in the server's thread, which has to answer the request. */
 		run_attack(NULL);
 		serial = 2;
 		if (!attack.possible) {
@@ -643,8 +643,10 @@ START_TEST(a_proof_is_of_one_process)
 }
 END_TEST
 
-UNIT_MAIN("identity", set_up_attack, tear_down_attack, the_unit_is_not_the_victims,
-	  the_qps_are_not_the_victims, an_unknown_unit_is_rejected, said_twice_in_advance,
-	  wrong_proofs_prove_nothing, a_question_is_no_hello, a_proof_of_another_user,
-	  whoever_proves_it_is_believed, whoever_cannot_is_served_without, no_question_without_need,
-	  the_library_proves_it, a_proof_is_of_one_process)
+UNIT_MAIN("identity", set_up_attack, tear_down_attack, the_attacker_does_not_get_the_victims_unit,
+	  the_attacker_cannot_use_the_victims_qps, an_unknown_unit_is_rejected,
+	  two_hellos_before_the_question, wrong_proofs_are_refused,
+	  only_hello_is_accepted_before_the_proof, a_proof_of_another_user,
+	  a_right_proof_is_accepted, a_client_without_a_proof_is_served,
+	  no_question_if_the_kernel_knows, the_library_sends_a_proof,
+	  a_proof_counts_for_one_process)

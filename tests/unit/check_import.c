@@ -12,7 +12,7 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/* Who imports another's id is judged as if it had made it itself: FROM exports here, TO imports. */
+/* An imported id is decided as if the importing session had made it itself. Here FROM exports and TO imports. */
 
 #define FROM 1000
 #define TO 2000
@@ -27,7 +27,7 @@ static void become(struct session *session, uid_t uid, pid_t pid, const char *un
 	session->identity.unit = strdup(unit);
 }
 
-/* The ids of these tests are the server's, also those that connect: to its own listener. */
+/* The ids of these tests belong to the server's session, including those that connect to its own listener. */
 static void set_up(void)
 {
 	pair_set_up();
@@ -54,7 +54,7 @@ static const struct tally *tally_of(size_t rule)
 
 static uint16_t next_port = 7500;
 
-/* One of FROM's in STATE, which is not reached by the other end's doing. */
+/* Returns an id of FROM in STATE. The peer's actions do not take it out of that state. */
 static struct id *reach(enum id_state state, bool passive)
 {
 	static uint32_t handle = 10;
@@ -84,7 +84,7 @@ static struct id *reach(enum id_state state, bool passive)
 		return active;
 	if (state == ID_CONNECTING && !passive)
 		fake_hold_events(core->fabric, true);
-	p.qp_num = handle; /* none of those that are in time wait */
+	p.qp_num = handle; /* not a QP number in time wait */
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
 	if (state == ID_CONNECTING)
@@ -116,7 +116,7 @@ static int hand_over(struct id *id, struct id **ret)
 	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
 	r = handover_import(to, fd, ret, &why);
 	close(fd);
-	/* The last copy of the descriptor ends the export. */
+	/* Closing the last copy of the descriptor ends the export. */
 	run_loop();
 	return r;
 }
@@ -127,15 +127,15 @@ static void let_go(void)
 	run_loop();
 }
 
-/* What it stands for is asked for, and nothing else will do. */
-START_TEST(each_state_asks_for_its_operation)
+/* The importer needs a rule for the operation that the id's state stands for, and no other rule suffices. */
+START_TEST(each_state_needs_a_rule_for_its_operation)
 {
 	static const struct {
 		enum id_state state;
 		bool passive;
 		enum policy_operation operation;
 	} table[] = {
-		{ ID_BOUND, false, _POLICY_OPERATION_MAX }, /* both are good for it */
+		{ ID_BOUND, false, _POLICY_OPERATION_MAX }, /* a rule for listen or for connect suffices */
 		{ ID_LISTENING, false, POLICY_LISTEN },
 		{ ID_ADDR_QUERY, false, POLICY_CONNECT },
 		{ ID_ADDR_RESOLVED, false, POLICY_CONNECT },
@@ -197,8 +197,8 @@ START_TEST(each_state_asks_for_its_operation)
 }
 END_TEST
 
-/* Without an address, or at its end, it is good for nothing that policy decides over. */
-START_TEST(some_ask_for_nothing)
+/* An id without an address, or in its final state, cannot be used for anything that policy decides. */
+START_TEST(states_that_need_no_rule)
 {
 	struct id *idle = reach(ID_IDLE, false), *ended = reach(ID_FAILED, false), *moved;
 
@@ -208,7 +208,7 @@ START_TEST(some_ask_for_nothing)
 }
 END_TEST
 
-START_TEST(a_refusal_leaves_the_export)
+START_TEST(a_refused_import_keeps_the_export)
 {
 	struct id *id = reach(ID_LISTENING, false), *moved;
 	unsigned n_ids = core->n_ids;
@@ -220,7 +220,7 @@ START_TEST(a_refusal_leaves_the_export)
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_uint_eq(core->n_ids, n_ids);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
-	/* Whoever may have it can still take it. */
+	/* After a refused import, another session can still import the id. */
 	become(to, 3000, 20, "to.service");
 	ck_assert_int_eq(handover_import(to, fd, &moved, &why), 0);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
@@ -245,7 +245,7 @@ static void on_notice(void *userdata, const struct notice *notice)
 	n_notices++;
 }
 
-START_TEST(it_is_written_down)
+START_TEST(imports_are_reported)
 {
 	static const struct session_ops ops = { .event = on_event, .notice = on_notice };
 	struct watch_filter filter = { .kind = NOTICE_DECISION, .operation = -1, .outcome = -1 };
@@ -270,7 +270,7 @@ START_TEST(it_is_written_down)
 }
 END_TEST
 
-START_TEST(ones_own_is_not_asked_about)
+START_TEST(imports_by_the_same_user_and_unit)
 {
 	struct id *id = reach(ID_LISTENING, false), *moved;
 	uint64_t n = n_decided(POLICY_LISTEN);
@@ -279,7 +279,7 @@ START_TEST(ones_own_is_not_asked_about)
 	ck_assert_int_eq(hand_over(id, &moved), 0);
 	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n);
 
-	/* Of another unit, or with other groups, it is another's. */
+	/* For a session of another unit, or with other groups, the import is decided. */
 	become(to, FROM, 20, "to.service");
 	id = reach(ID_LISTENING, false);
 	n = n_decided(POLICY_LISTEN);
@@ -293,7 +293,10 @@ START_TEST(ones_own_is_not_asked_about)
 	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n + 1);
 	to->identity.gids[0]--;
 
-	/* After a reload the verdict is an old one; within a process it does not matter. */
+	/*
+	 * After a reload the old decision does not count any more, but within one process the import is still not
+	 * decided.
+	 */
 	id = reach(ID_LISTENING, false);
 	pair_set_policy("allow session\n");
 	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
@@ -304,7 +307,7 @@ START_TEST(ones_own_is_not_asked_about)
 }
 END_TEST
 
-START_TEST(the_importers_rule_counts_it)
+START_TEST(the_importers_rule_counts_the_id)
 {
 	struct id *ids[4], *moved;
 
@@ -313,7 +316,7 @@ START_TEST(the_importers_rule_counts_it)
 	for (int i = 0; i < 4; i++)
 		ids[i] = reach(ID_LISTENING, false);
 	ck_assert_uint_eq(tally_of(0)->n_now, 4);
-	/* Not at a rate. */
+	/* The rate of the rule does not apply to imports. */
 	ck_assert_int_eq(hand_over(ids[0], &moved), 0);
 	ck_assert_int_eq(hand_over(ids[1], &moved), 0);
 	ck_assert_uint_eq(tally_of(0)->n_now, 2);
@@ -330,7 +333,7 @@ START_TEST(the_importers_rule_counts_it)
 }
 END_TEST
 
-/* One rule for both: it has counted the object already, and each user's share is its own. */
+/* If one rule covers both users, it has already counted the object. Each user has a share of its own. */
 START_TEST(a_rule_for_both_users)
 {
 	struct id *ids[3], *moved;
@@ -348,7 +351,7 @@ START_TEST(a_rule_for_both_users)
 	ck_assert_int_eq(hand_over(ids[1], &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "max-per-user 2"));
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
-	/* The exporter has his place back. */
+	/* The exporter can make another listener. */
 	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved, &why), 0);
 	id_free(moved);
 	reach(ID_LISTENING, false);
@@ -356,13 +359,13 @@ START_TEST(a_rule_for_both_users)
 }
 END_TEST
 
-START_TEST(a_request_for_a_worker)
+START_TEST(a_request_is_handed_to_a_worker)
 {
 	struct rdma_conn_param p = param("");
 	struct id *request, *moved;
 	struct qp_attr rtr;
 
-	/* What the exporter's rule forced is not the importer's. */
+	/* Settings that the exporter's rule forced do not apply to the importer. */
 	pair_set_policy("allow any user 1000 tos 8\nallow any user 2000 tos-max 4\n");
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(request->tos, 8);
@@ -373,7 +376,7 @@ START_TEST(a_request_for_a_worker)
 	run_loop();
 
 	request = reach(ID_REQUEST, true);
-	/* With its private data, by its own rule, which says how it is to be accepted. */
+	/* The importer's own rule sees the private data, and its settings apply when the request is accepted. */
 	pair_set_policy(
 		"allow session\nallow any user 1000\n"
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
@@ -382,7 +385,7 @@ START_TEST(a_request_for_a_worker)
 	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
 	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
-	/* As many as may wait for him. */
+	/* The limit on pending requests of the importer's rule applies. */
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "pending 1"));
@@ -395,7 +398,7 @@ START_TEST(a_request_for_a_worker)
 }
 END_TEST
 
-/* What the route has is what it has, whoever connects over it. */
+/* A resolved route keeps its traffic class, whichever session connects over it. */
 START_TEST(a_route_of_another_traffic_class)
 {
 	struct id *id, *resolved = reach(ID_ADDR_RESOLVED, false), *moved;
@@ -412,7 +415,7 @@ START_TEST(a_route_of_another_traffic_class)
 	run_loop();
 	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
 	run_loop();
-	/* Where a setting cannot be set the next step finds that out, and nobody's rule is in force till then. */
+	/* If a setting cannot be applied, the next step reports that. Until then no rule is in force for the id. */
 	resolved = reach(ID_ADDR_RESOLVED, false);
 	pair_set_policy("allow any user 1000\nallow connect user 2000 ack-timeout 14\n");
 	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
@@ -424,11 +427,14 @@ START_TEST(a_route_of_another_traffic_class)
 }
 END_TEST
 
-START_TEST(what_it_is_bound_to)
+START_TEST(a_privileged_or_shared_port_is_decided)
 {
 	struct id *bound = make(&server, 1), *shared = make(&server, 2), *moved;
 
-	/* Nobody has a port below 1024 by taking over what is bound to it, or listens there. */
+	/*
+	 * Importing an id that is bound to a port below 1024, or that listens there, needs a rule that names the
+	 * port.
+	 */
 	pair_set_policy("allow any user 1000 port 1-1023\nallow any user 1000 reuseaddr yes\n");
 	ck_assert_int_eq(bind_addr(bound, pair_addr("10.9.0.1", 443), &why), 0);
 	pair_set_policy("allow listen user 1000 port 1-1023\nallow any\n");
@@ -440,7 +446,7 @@ START_TEST(what_it_is_bound_to)
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), 0);
 
-	/* Nor shares a source port by it. */
+	/* Nor can a session share a source port by an import. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
 	ck_assert_int_eq(
 		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
@@ -451,7 +457,7 @@ START_TEST(what_it_is_bound_to)
 }
 END_TEST
 
-/* Where it leads is not known yet: when it is, the new owner is judged by that. */
+/* The peer is not known yet. When it is, the new owner's rules decide. */
 START_TEST(while_the_address_is_resolved)
 {
 	struct id *id = reach(ID_ADDR_QUERY, false), *moved;
@@ -467,7 +473,8 @@ START_TEST(while_the_address_is_resolved)
 }
 END_TEST
 
-UNIT_MAIN("import", set_up, pair_tear_down, each_state_asks_for_its_operation, some_ask_for_nothing,
-	  a_refusal_leaves_the_export, it_is_written_down, ones_own_is_not_asked_about,
-	  the_importers_rule_counts_it, a_rule_for_both_users, a_request_for_a_worker,
-	  a_route_of_another_traffic_class, what_it_is_bound_to, while_the_address_is_resolved)
+UNIT_MAIN("import", set_up, pair_tear_down, each_state_needs_a_rule_for_its_operation,
+	  states_that_need_no_rule, a_refused_import_keeps_the_export, imports_are_reported,
+	  imports_by_the_same_user_and_unit, the_importers_rule_counts_the_id,
+	  a_rule_for_both_users, a_request_is_handed_to_a_worker, a_route_of_another_traffic_class,
+	  a_privileged_or_shared_port_is_decided, while_the_address_is_resolved)

@@ -14,16 +14,16 @@
 #include "util/log.h"
 
 /*
- * A journal that does not read: a socket of our own in the place of journald's, in a /run of our own. Whoever writes to it
- * by himself hangs as soon as it is full.
+ * A journal that does not read. A socket of this test takes the place of journald's, in a private /run. A direct
+ * write to it blocks as soon as it is full.
  */
 
-#define LINES 20000 /* more than the socket and the queue take */
+#define LINES 20000 /* more than the socket and the queue hold */
 #define LINE_LEN 200
 
 static int journal = -1;
 
-/* False, and the reason is printed: this machine does not let us have a /run of our own. */
+/* False: this machine does not allow a private /run. The reason was printed. */
 static bool take_place_of_journald(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -47,7 +47,7 @@ static bool take_place_of_journald(void)
 	return true;
 }
 
-/* The MESSAGE of the next entry; NULL: none comes for a while. */
+/* The MESSAGE of the next entry; NULL: no entry came within the timeout. */
 static const char *next_message(void)
 {
 	struct pollfd p = { .fd = journal, .events = POLLIN };
@@ -76,25 +76,25 @@ START_TEST(a_journal_that_does_not_read)
 	log_init();
 	for (unsigned i = 0; i < LINES; i++)
 		log_info("line %u %*s", i, LINE_LEN, "");
-	/* All were taken, and none was read. */
+	/* All lines were logged, and none has been read. */
 	while (n_read + n_dropped < LINES && (text = next_message())) {
 		if (sscanf(text, "(%u lines before the next one were dropped", &n_dropped) == 1)
 			continue;
-		/* In order, and without a gap that nobody tells. */
+		/* The lines come in order, and each gap is reported. */
 		ck_assert_uint_eq((unsigned)atoi(text + strlen("line ")), n_read);
 		n_read++;
 	}
 	ck_assert_uint_gt(n_read, 0);
 	ck_assert_uint_gt(n_dropped, 0);
 	ck_assert_uint_eq(n_read + n_dropped, LINES);
-	/* From then on it is as before. */
+	/* Afterwards lines arrive as before. */
 	log_info("the next one");
 	ck_assert_str_eq(next_message(), "the next one");
 	log_end();
 }
 END_TEST
 
-START_TEST(what_is_written_last_arrives)
+START_TEST(the_last_line_arrives)
 {
 	if (!take_place_of_journald())
 		return;
@@ -107,4 +107,4 @@ START_TEST(what_is_written_last_arrives)
 }
 END_TEST
 
-UNIT_MAIN("journal", NULL, NULL, a_journal_that_does_not_read, what_is_written_last_arrives)
+UNIT_MAIN("journal", NULL, NULL, a_journal_that_does_not_read, the_last_line_arrives)

@@ -12,7 +12,7 @@
 #include "proto/status.h"
 #include "tests/unit/harness.h"
 
-/* The library's calls, as its programs see them. */
+/* The library's calls, as programs use them. */
 
 START_TEST(a_connection)
 {
@@ -48,7 +48,7 @@ START_TEST(a_connection)
 }
 END_TEST
 
-START_TEST(rejects_tell_who_and_why)
+START_TEST(rejects_have_an_origin_and_a_reason)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_conn_param param = { .qp_num = 17 };
@@ -97,7 +97,7 @@ START_TEST(a_session_that_does_not_block)
 	unsigned n_asked;
 	int mask;
 
-	/* All at once, without an answer to any: */
+	/* Several requests at once, before any reply has come: */
 	ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
 	ck_assert_int_eq(rdmabroker_listen(id, 1), 0);
@@ -107,7 +107,7 @@ START_TEST(a_session_that_does_not_block)
 	ck_assert_uint_ne(rdmabroker_id_get_local_port(id), 0);
 	expect_done(s, "listen", 0);
 	expect_done(s, "bind_addr", -EINVAL);
-	/* The kernel is asked, which knows what a listener has none of. */
+	/* The attributes come from the kernel, as no event of a listener carries any. */
 	n_asked = fake_count(harness.core->fabric, FAKE_QP_ATTR);
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_uint_eq(fake_count(harness.core->fabric, FAKE_QP_ATTR), n_asked + 1);
@@ -132,21 +132,21 @@ START_TEST(events_of_a_destroyed_id_are_dropped)
 	struct rdmabroker_event *event;
 
 	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
-	/* The request comes to a listener that is gone here, but not there yet: it is to be refused. */
+	/* The program has destroyed the listener, but the broker does not know yet: the request must be rejected. */
 	await_counts(1, 3);
 	rdmabroker_destroy_id(listener);
 	event = expect(s, RDMABROKER_EVENT_REJECTED);
 	rdmabroker_free_event(event);
 	rdmabroker_destroy_id(active);
 	await_counts(1, 0);
-	/* The numbers are free again: */
+	/* The handles can be used again: */
 	for (int i = 0; i < 100; i++)
 		rdmabroker_destroy_id(resolve(s, 7471));
 	rdmabroker_close(s);
 }
 END_TEST
 
-START_TEST(refusals_have_words)
+START_TEST(refusals_have_a_text)
 {
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *ids[9], *id = NULL;
@@ -182,8 +182,11 @@ START_TEST(refusals_have_words)
 }
 END_TEST
 
-/* Nobody answers their destruction, yet their numbers come free: of own ids and of requests. */
-START_TEST(numbers_come_back)
+/*
+ * The broker sends no reply to the destruction of ids, yet their handles become free: those of the program's own ids,
+ * and those of requests.
+ */
+START_TEST(handles_are_reused)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_conn_param param = { 0 };
@@ -207,7 +210,7 @@ START_TEST(numbers_come_back)
 		param.qp_num = 100 + (unsigned)round;
 		ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
 		event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-		/* Of an id that is no more there is nothing to be told, and the number is another's next. */
+		/* No more events come for a destroyed id, and its handle is used for the next request. */
 		rdmabroker_destroy_id(event->id);
 		rdmabroker_free_event(event);
 		event = expect(c, RDMABROKER_EVENT_REJECTED);
@@ -219,7 +222,7 @@ START_TEST(numbers_come_back)
 }
 END_TEST
 
-/* With one request; and what fails on the way says where. */
+/* Address and route are resolved by one request. A failure names the step that failed. */
 START_TEST(address_and_route)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *n;
@@ -237,7 +240,7 @@ START_TEST(address_and_route)
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ROUTE_RESOLVED));
 	rdmabroker_destroy_id(id);
 
-	/* Here and after the address was found. */
+	/* The call fails in the library, or after the address was resolved. */
 	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
 	expect_failure(c, rdmabroker_resolve_wait(id, NULL, addr(7471), 0), EINVAL, "timeout");
 	fake_fail_next(harness.core->fabric, FAKE_RESOLVE_ROUTE, -ENOMEM);
@@ -246,14 +249,14 @@ START_TEST(address_and_route)
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
 	rdmabroker_destroy_id(id);
 
-	/* Nothing is waited for. */
+	/* In a session that does not block, the call does not wait. */
 	n = open_session(RDMABROKER_NONBLOCK);
 	ck_assert_int_eq(rdmabroker_create_id(n, &id, NULL, RDMABROKER_PS_TCP), 0);
 	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_DONE));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ADDR_RESOLVED));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ROUTE_RESOLVED));
-	/* A failure is told by the name of the call that was made. */
+	/* A failure names the call that the program made. */
 	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
 	expect_done(n, "resolve", -EINVAL);
 	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7471), T), 0);
@@ -264,14 +267,14 @@ START_TEST(address_and_route)
 }
 END_TEST
 
-START_TEST(attributes_that_are_asked_for)
+START_TEST(attributes_that_no_event_carries)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = resolve(s, 7471);
 	int mask;
 
-	/* No event told them: they come with the answer, each as the connection manager has it. */
+	/* No event carried the attributes: they come with the reply, as the connection manager reports them. */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
@@ -281,7 +284,7 @@ START_TEST(attributes_that_are_asked_for)
 }
 END_TEST
 
-/* As the kernel has it: it takes the wildcard address and a port of its own. */
+/* The id behaves as with the kernel: it is bound to the wildcard address and to a free port. */
 START_TEST(an_id_that_listens_unbound)
 {
 	struct rdmabroker *s = open_session(0);
@@ -308,7 +311,10 @@ static void do_add_device(void *arg)
 	fake_add_device(harness.core->fabric, "fake0");
 }
 
-/* An id is made by its first call, or at once where no call waits: then an event tells. */
+/*
+ * The broker creates an id with its first call. In a session that does not block it does so at once, and an event
+ * reports the result.
+ */
 START_TEST(an_id_without_a_device)
 {
 	struct rdmabroker *s = open_session(0), *n = open_session(RDMABROKER_NONBLOCK);
@@ -344,7 +350,7 @@ START_TEST(the_server_dies)
 }
 END_TEST
 
-START_TEST(a_child_stays_out)
+START_TEST(a_forked_child_cannot_use_the_session)
 {
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = start_listening(s, 7471);
@@ -513,8 +519,8 @@ START_TEST(options_are_read_back)
 }
 END_TEST
 
-/* A request is handed over, and accepted by who took it; nobody can take it twice. */
-START_TEST(an_id_changes_hands)
+/* A request is handed over and accepted by the session that imported it. No second session can import it. */
+START_TEST(an_id_is_handed_over)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *worker = open_session(0);
 	struct rdmabroker_conn_param param = { .qp_num = 17,
@@ -542,7 +548,7 @@ START_TEST(an_id_changes_hands)
 	rdmabroker_free_event(expect(worker, RDMABROKER_EVENT_ESTABLISHED));
 	close(fd);
 
-	/* Who exports and goes takes the id along; who closes the descriptor leaves it. */
+	/* An exported id ends with its exporter. Closing the descriptor leaves the id with the exporter. */
 	rdmabroker_destroy_id(moved);
 	ck_assert_int_eq(rdmabroker_export_id(listener, &fd), 0);
 	close(fd);
@@ -554,7 +560,7 @@ START_TEST(an_id_changes_hands)
 	expect_failure(worker, rdmabroker_import_id(worker, fd, &moved), EBADF, "stand for");
 	close(fd);
 
-	/* A listener goes on elsewhere. */
+	/* A listener works on in another session. */
 	s = open_session(0);
 	listener = start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_migrate_id(listener, worker), 0);
@@ -604,16 +610,16 @@ START_TEST(a_wait_for_the_end_of_a_connection)
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, T), 0);
 	pthread_join(thread, &r);
 	ck_assert_ptr_null(r);
-	/* It stays so; what came before is still there to be taken. */
+	/* The result stays. Events from before the disconnect can still be received. */
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, 0), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
-	/* Taken as an event it counts as well. */
+	/* An end that was received as an event counts as well. */
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
 	ck_assert_int_eq(rdmabroker_wait_disconnected(active, 0), 0);
 	rdmabroker_destroy_id(passive);
 	rdmabroker_destroy_id(active);
 
-	/* The client goes before it has confirmed. */
+	/* The client ends before it has confirmed the connection. */
 	active = resolve(c, 7471);
 	passive = accept_one(listener, active);
 	rdmabroker_destroy_id(active);
@@ -624,8 +630,8 @@ START_TEST(a_wait_for_the_end_of_a_connection)
 }
 END_TEST
 
-/* Each other end of it is one too. */
-START_TEST(a_wait_for_the_end_that_fails)
+/* A connection can end in other ways than by a disconnect, and each of them ends the wait. */
+START_TEST(a_wait_for_the_end_that_ends_otherwise)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *active = resolve(c, 7471), *datagrams,
@@ -649,8 +655,8 @@ static void do_reject_stale(void *arg)
 	fake_reject_stale(harness.core->fabric, *(unsigned *)arg);
 }
 
-/* The kernel's id is spent with each reject; the program's goes on, with what it had set. */
-START_TEST(stale_rejects_are_tried_again)
+/* The kernel's id cannot be used again after a reject. The program's id can, and keeps its settings. */
+START_TEST(stale_rejects_are_retried)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_conn_param param = { .qp_num = 17 };
@@ -665,7 +671,7 @@ START_TEST(stale_rejects_are_tried_again)
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
 	in_server(do_reject_stale, &n);
-	/* The sixth gets through, to a listener that rejects it in its own way. */
+	/* The sixth attempt reaches the listener, which rejects it for a reason of its own. */
 	set_policy("allow session\nallow connect\nreject accept reason \"fresh\"");
 	expect_failure(c, rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "fresh");
 	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &tos), 0);
@@ -679,7 +685,7 @@ START_TEST(stale_rejects_are_tried_again)
 	request = resolve(c, 7471);
 	expect_failure(c, rdmabroker_connect_wait(request, &param, T), ECONNREFUSED, "remembers");
 	rdmabroker_destroy_id(request);
-	/* No time for more: */
+	/* The timeout leaves no time for another attempt: */
 	n = 2;
 	in_server(do_reject_stale, &n);
 	request = resolve(c, 7471);
@@ -690,12 +696,10 @@ START_TEST(stale_rejects_are_tried_again)
 }
 END_TEST
 
-/* What no library sends */
-
-UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_tell_who_and_why,
-	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_words,
-	  numbers_come_back, address_and_route, attributes_that_are_asked_for,
-	  an_id_that_listens_unbound, an_id_without_a_device, the_server_dies, a_child_stays_out,
-	  status_counts, a_look_up, ece_travels_both_ways, groups, options_are_read_back,
-	  an_id_changes_hands, stale_rejects_are_tried_again, a_wait_for_the_end_of_a_connection,
-	  a_wait_for_the_end_that_fails)
+UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_have_an_origin_and_a_reason,
+	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_a_text,
+	  handles_are_reused, address_and_route, attributes_that_no_event_carries,
+	  an_id_that_listens_unbound, an_id_without_a_device, the_server_dies,
+	  a_forked_child_cannot_use_the_session, status_counts, a_look_up, ece_travels_both_ways,
+	  groups, options_are_read_back, an_id_is_handed_over, stale_rejects_are_retried,
+	  a_wait_for_the_end_of_a_connection, a_wait_for_the_end_that_ends_otherwise)

@@ -16,7 +16,10 @@
 #include "proto/status.h"
 #include "tests/unit/harness.h"
 
-/* Each row of ERRORS in librdmabroker(3), by what it says. The last test compares the page with the rows here. */
+/*
+ * Each row of ERRORS in librdmabroker(3), by the text of its error. The last test compares the page with the rows
+ * here.
+ */
 
 #define STRANGER 4711
 
@@ -41,12 +44,12 @@ static int open_at(const char *path, unsigned flags)
 	return r;
 }
 
-/* A daemon that is none: it greets in VERSION, and refuses all that follows as it does not know it. */
+/* A daemon of another version: it greets with VERSION, and refuses all later requests as unknown. */
 static struct {
 	pthread_t thread;
 	int listener, client;
 	uint32_t version;
-	bool reads; /* what comes after the greeting */
+	bool reads; /* it reads requests after the greeting */
 } other;
 
 static void answer(const Rdmabroker__Request *request)
@@ -98,7 +101,7 @@ static void *serve_other(void *arg)
 	return NULL;
 }
 
-/* In the place of the harness's server. */
+/* Replaces the harness's server. */
 static void start_other(uint32_t version, bool reads)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -120,10 +123,10 @@ static void end_other(void)
 	close(other.listener);
 }
 
-/* What comes to the id of a connect that waits, once its request is at the listener. */
+/* The event that a waiting connect gets, once its request has reached the listener. */
 static struct {
 	struct rdmabroker_id *listener;
-	uint16_t port; /* the id's */
+	uint16_t port; /* of the connecting id */
 	enum rdma_cm_event_type type;
 } outcome;
 
@@ -203,7 +206,10 @@ static void eaddrinuse(void)
 	rdmabroker_close(s);
 }
 
-/* The kernel's word for a port that a wildcard has, or that a wildcard would have. */
+/*
+ * The kernel returns this errno if the port is taken by a wildcard address, or if a wildcard address is wanted and
+ * the port is taken.
+ */
 static void eaddrnotavail(void)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(7471) };
@@ -266,7 +272,7 @@ static void ebadf(void)
 	struct rdmabroker_id *id;
 	int pair[2];
 
-	/* Once a request was answered descriptors are taken for sure. */
+	/* A reply proves that the broker can receive descriptors. */
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	expect_failure(s, rdmabroker_import_id(s, pair[0], &id), EBADF, "stand for");
@@ -365,7 +371,7 @@ static void einval(void)
 	expect_failure(s, rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 256), EINVAL, "0..255");
 	expect_failure(s, rdmabroker_resolve_route(id, T), EINVAL, "idle");
 	rdmabroker_close(s);
-	/* A flag that this library does not know, and that something would depend on. */
+	/* An unknown flag must be refused, because the program may depend on its effect. */
 	ck_assert_int_eq(open_at(harness.socket_path, RDMABROKER_NONBLOCK | 1u << 30), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rdmabroker_open_error(), "0x40000000"));
 }
@@ -395,7 +401,7 @@ static void enodev(void)
 	expect_failure(s, rdmabroker_open_device(s, "nosuch0", &verbs), ENODEV, "nosuch0");
 	in_server(do_remove_device, (void *)"fake0");
 	expect_failure(s, rdmabroker_get_request(id, &request, T), ENODEV, "removed");
-	/* An id is made with its first call. */
+	/* The broker creates an id with its first call. */
 	id = new_id(s);
 	expect_failure(s, rdmabroker_bind_addr(id, addr(7471)), ENODEV, "device");
 	rdmabroker_close(s);
@@ -579,14 +585,14 @@ static const struct row {
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-START_TEST(a_row)
+START_TEST(each_row_of_the_page)
 {
 	rows[_i].run();
 }
 END_TEST
 
-/* In the page's order, none missing on either side. */
-START_TEST(the_page)
+/* The page has the same rows in the same order, and neither has a row more. */
+START_TEST(the_page_has_the_same_rows)
 {
 	const char *dir = getenv("SRCDIR");
 	char path[4096], line[512], name[64];
@@ -619,8 +625,8 @@ int main(void)
 
 	tcase_set_timeout(tcase, UNIT_TIMEOUT);
 	tcase_add_checked_fixture(tcase, set_up, tear_down);
-	tcase_add_loop_test(tcase, a_row, 0, N_ROWS);
-	tcase_add_test(tcase, the_page);
+	tcase_add_loop_test(tcase, each_row_of_the_page, 0, N_ROWS);
+	tcase_add_test(tcase, the_page_has_the_same_rows);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

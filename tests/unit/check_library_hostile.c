@@ -6,7 +6,7 @@
 #include "proto/status.h"
 #include "tests/unit/liar.h"
 
-/* What a broker that lies may not make of the library: each call ends, with an error where it has to. */
+/* The library against a broker that breaks the protocol: each call ends, with an error if necessary. */
 
 #define FIRST_REQUEST 0x80000000u
 #define IDS_MAX 1048576
@@ -21,7 +21,7 @@ static void expect_lost(int status)
 	rdmabroker_free_event(event);
 }
 
-/* Numbers */
+/* Handles */
 
 static void send_request_event(uint32_t id, uint32_t request)
 {
@@ -33,13 +33,13 @@ static void send_request_event(uint32_t id, uint32_t request)
 	liar_send_event(&event);
 }
 
-START_TEST(a_number_past_all_limits)
+START_TEST(a_handle_past_the_maximum)
 {
 	struct rdmabroker_event *event;
 
 	liar_open(0, LIAR_TIMEOUT);
 	liar_make_id();
-	/* The last that may be, and the first that may not. */
+	/* The last valid handle, and the first invalid one. */
 	send_request_event(1, FIRST_REQUEST + IDS_MAX - 1);
 	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -49,8 +49,8 @@ START_TEST(a_number_past_all_limits)
 }
 END_TEST
 
-/* 12 bytes, for which the table was made 256 MiB long. */
-START_TEST(a_number_far_past_all_limits)
+/* A packet of 12 bytes, for which the library used to allocate a table of 256 MiB. */
+START_TEST(a_handle_far_past_the_maximum)
 {
 	liar_open(0, LIAR_TIMEOUT);
 	liar_make_id();
@@ -59,7 +59,7 @@ START_TEST(a_number_far_past_all_limits)
 }
 END_TEST
 
-START_TEST(a_number_that_is_taken)
+START_TEST(a_handle_in_use)
 {
 	struct rdmabroker_event *event;
 
@@ -73,7 +73,10 @@ START_TEST(a_number_that_is_taken)
 }
 END_TEST
 
-/* The limit at Hello is that of own ids; a broker that was told to allow more since then is no liar. */
+/*
+ * The limit in the reply to hello is that on the session's own ids. It can be raised later, so a higher handle breaks
+ * no rule.
+ */
 START_TEST(a_limit_that_was_raised)
 {
 	struct rdmabroker_event *event;
@@ -116,7 +119,7 @@ START_TEST(an_import_that_is_wrong)
 }
 END_TEST
 
-/* An id that the program did not ask for, and has no pointer of. */
+/* The event is about an id that the program did not import, and for which it has no pointer. */
 START_TEST(an_import_that_nobody_asked_for)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -133,11 +136,11 @@ START_TEST(an_import_that_nobody_asked_for)
 }
 END_TEST
 
-/* What waits */
+/* Events and notices in the queue */
 
 static uint8_t many_bytes[PACKET_MAX - 128];
 
-/* Of ID 1. */
+/* Sends events of id 1. */
 static void flood_with_events(void)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -151,7 +154,7 @@ static void flood_with_events(void)
 	liar_send_event(&event);
 }
 
-/* They come while an answer is waited for, and are kept. */
+/* The events come while a call waits for its reply, and are queued. */
 START_TEST(events_without_end)
 {
 	struct rdmabroker_status *status;
@@ -199,16 +202,16 @@ START_TEST(notices_without_end)
 	ck_assert_uint_gt(size, 16 * MIB);
 	ck_assert_uint_lt(size, 33 * MIB);
 	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
-	/* There is room again. */
+	/* The queue has room again. */
 	flood_with_notices();
 	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), 0);
 	rdmabroker_free_notice(notice);
 }
 END_TEST
 
-/* Packets without end: of what is waited for there is nothing among them */
+/* Packets without end, none of which is waited for */
 
-/* Of an id that is not known, or not any more: it is dropped, and that is right. */
+/* Sends an event of an unknown or destroyed id. The library rightly drops it. */
 static void flood_with_nothing(void)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -218,7 +221,7 @@ static void flood_with_nothing(void)
 	liar_send_event(&event);
 }
 
-START_TEST(no_event_among_them)
+START_TEST(a_wait_for_an_event_in_a_flood)
 {
 	struct rdmabroker_event *event;
 
@@ -230,7 +233,7 @@ START_TEST(no_event_among_them)
 }
 END_TEST
 
-START_TEST(no_notice_among_them)
+START_TEST(a_wait_for_a_notice_in_a_flood)
 {
 	struct rdmabroker_notice *notice;
 
@@ -242,8 +245,8 @@ START_TEST(no_notice_among_them)
 }
 END_TEST
 
-/* It does not read either. */
-START_TEST(no_room_among_them)
+/* The broker does not read either. */
+START_TEST(a_wait_for_room_in_a_flood)
 {
 	struct rdmabroker_status *status;
 	struct rdmabroker_id *id;
@@ -284,7 +287,7 @@ START_TEST(an_answer_before_the_request)
 }
 END_TEST
 
-START_TEST(no_number_among_them)
+START_TEST(a_wait_for_a_handle_in_a_flood)
 {
 	struct rdmabroker_id *id;
 
@@ -299,8 +302,8 @@ START_TEST(no_number_among_them)
 }
 END_TEST
 
-/* Hooks have no turn here: they are in the socket when it begins, and what follows is not waited for. */
-START_TEST(what_is_there_is_seen)
+/* Without hooks: the packets are in the socket when the call begins, and the call does not wait for later ones. */
+START_TEST(an_event_behind_a_flood_is_found)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
 	struct rdmabroker_event *got;
@@ -317,7 +320,7 @@ START_TEST(what_is_there_is_seen)
 }
 END_TEST
 
-/* Requests to nobody: each is to be rejected, and the broker does not read. */
+/* Requests for no listener: the library has to reject each of them, and the broker does not read. */
 
 static uint32_t last_request;
 
@@ -326,7 +329,7 @@ static void flood_with_orphans(void)
 	send_request_event(77, FIRST_REQUEST + last_request++);
 }
 
-START_TEST(orphans_without_end)
+START_TEST(requests_for_no_listener_without_end)
 {
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *id;
@@ -349,7 +352,7 @@ START_TEST(orphans_without_end)
 }
 END_TEST
 
-/* When to come again */
+/* Retry times */
 
 static void send_resolved(void)
 {
@@ -367,7 +370,7 @@ static void send_resolved(void)
 	liar_send_event(&event);
 }
 
-/* As the peer's broker says it: any peer can. */
+/* A reject as the peer's broker sends it. Any peer can send the same. */
 static void answer_come_again(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -382,13 +385,13 @@ static void answer_come_again(const Rdmabroker__Request *request)
 	conn.private_data.len = refusal_pack(refusal, REFUSAL_MAX, REFUSAL_BUSY, INT_MAX, "later");
 	event.id = 1;
 	event.type = RDMABROKER_EVENT_REJECTED;
-	event.status = 28; /* by who listens */
+	event.status = 28; /* "consumer defined": rejected by the listener */
 	event.conn = &conn;
 	liar_send_event(&event);
 }
 
-/* So late that an int has no room for it: the QP is left to nobody's care all the same. */
-START_TEST(busy_for_ever)
+/* A retry time that is too large for an int: the QP must be given up all the same. */
+START_TEST(a_retry_time_past_the_maximum)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
 	struct rdmabroker_event *event;
@@ -407,9 +410,10 @@ START_TEST(busy_for_ever)
 }
 END_TEST
 
-UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_number_past_all_limits,
-	  a_number_far_past_all_limits, a_number_that_is_taken, a_limit_that_was_raised,
+UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_handle_past_the_maximum,
+	  a_handle_far_past_the_maximum, a_handle_in_use, a_limit_that_was_raised,
 	  an_import_that_is_wrong, an_import_that_nobody_asked_for, events_without_end,
-	  notices_without_end, no_event_among_them, no_notice_among_them, no_room_among_them,
-	  an_answer_before_the_request, no_number_among_them, what_is_there_is_seen,
-	  orphans_without_end, busy_for_ever)
+	  notices_without_end, a_wait_for_an_event_in_a_flood, a_wait_for_a_notice_in_a_flood,
+	  a_wait_for_room_in_a_flood, an_answer_before_the_request, a_wait_for_a_handle_in_a_flood,
+	  an_event_behind_a_flood_is_found, requests_for_no_listener_without_end,
+	  a_retry_time_past_the_maximum)

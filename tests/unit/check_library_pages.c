@@ -5,14 +5,14 @@
 #include "tests/hooks/hooks.h"
 #include "tests/unit/liar.h"
 
-/* Answers that come in pages, of a broker that lies: they end, in memory and in time. */
+/* Results in pages, from a broker that breaks the protocol: the calls end, with bounded memory and time. */
 
-#define PAGES_TIRED 200000 /* then a page is the last */
-#define PAGE_FULL 512 /* sessions */
+#define PAGES_TIRED 200000 /* after so many pages the broker sends the last one */
+#define PAGE_FULL 512 /* sessions on a page */
 
 static unsigned n_pages;
 
-/* Full of rules, and there are always more. */
+/* Answers with a full page of rules, and announces another page. */
 static void answer_with_rules(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
@@ -55,7 +55,7 @@ static void answer_with_no_rules(const Rdmabroker__Request *request)
 	liar_send_reply(request, &reply);
 }
 
-START_TEST(rules_that_are_missing)
+START_TEST(a_list_that_lacks_rules)
 {
 	struct rdmabroker_rule *rules;
 	size_t n;
@@ -66,10 +66,10 @@ START_TEST(rules_that_are_missing)
 }
 END_TEST
 
-/* Where the next page begins, from where this one does. */
+/* How far each page advances: by A sessions or sections, and by B ids or indices. */
 static struct step {
 	int a, b;
-	size_t n; /* what is on it */
+	size_t n; /* entries on the page */
 } step;
 
 static void answer_with_a_page(const Rdmabroker__Request *request)
@@ -123,7 +123,7 @@ static void expect_bad_pages(unsigned max_pages)
 	ck_assert_uint_le(n_pages, max_pages);
 }
 
-START_TEST(pages_that_do_not_go_on)
+START_TEST(pages_that_do_not_advance)
 {
 	liar_open(0, LIAR_TIMEOUT);
 	liar.answer = answer_with_a_page;
@@ -131,7 +131,7 @@ START_TEST(pages_that_do_not_go_on)
 	expect_bad_pages(1);
 	step = (struct step){ .a = 1 };
 	expect_bad_pages(1);
-	/* From 0 it is a step forward. */
+	/* From 0 this is a step forward. */
 	step = (struct step){ .b = -1, .n = 1 };
 	expect_bad_pages(2);
 	step = (struct step){ .a = -1, .b = 1, .n = 1 };
@@ -150,7 +150,7 @@ START_TEST(pages_without_end)
 }
 END_TEST
 
-/* Each page is in time, all together are not. */
+/* Each page comes in time, but all pages together exceed the deadline. */
 START_TEST(pages_that_take_for_ever)
 {
 	struct rdmabroker_list *list;
@@ -182,7 +182,7 @@ static void answer_with_devices(const Rdmabroker__Request *request)
 	liar_send_reply(request, &reply);
 }
 
-/* Each would be asked for, and waited for. */
+/* The library would request each device, and wait for the reply. */
 START_TEST(devices_without_end)
 {
 	struct ibv_context **devices;
@@ -195,7 +195,7 @@ START_TEST(devices_without_end)
 }
 END_TEST
 
-/* As many as there may be, of which none comes in time. */
+/* Answers with the maximum number of devices, none of which replies in time. */
 static void answer_slowly_with_devices(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
@@ -232,6 +232,6 @@ START_TEST(devices_that_take_for_ever)
 }
 END_TEST
 
-UNIT_MAIN("library_pages", liar_set_up, liar_tear_down, rules_without_end, rules_that_are_missing,
-	  pages_that_do_not_go_on, pages_without_end, pages_that_take_for_ever, devices_without_end,
-	  devices_that_take_for_ever)
+UNIT_MAIN("library_pages", liar_set_up, liar_tear_down, rules_without_end, a_list_that_lacks_rules,
+	  pages_that_do_not_advance, pages_without_end, pages_that_take_for_ever,
+	  devices_without_end, devices_that_take_for_ever)

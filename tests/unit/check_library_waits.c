@@ -11,9 +11,9 @@
 #include "tests/unit/liar.h"
 
 /*
- * Which calls wait in a session with RDMABROKER_NONBLOCK: those that rdmabroker.h names under "Forms of the
- * calls", and no other. The broker takes requests here and does not answer: a call that waits ends at its
- * deadline, which is counted.
+ * Which calls wait in a session with RDMABROKER_NONBLOCK: those that rdmabroker.h lists under "Forms of the calls",
+ * and no others. Here the broker receives requests and does not reply, so a call that waits ends at its deadline. The
+ * test counts these deadlines.
  */
 
 #define DEADLINE_MS 1000
@@ -41,7 +41,9 @@ static void drop_events(void)
 		rdmabroker_free_event(event);
 }
 
-/* What an event of that type tells of HANDLE; REQUEST_ID 0: it brings none. */
+/*
+ * Sends an event of that type about HANDLE, with the attributes that belong to it. REQUEST_ID 0: without a request.
+ */
 static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -58,7 +60,9 @@ static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_
 	liar_send_event(&event);
 }
 
-/* ID is resolved, LISTENER has got REQUEST; the device is not open. Nothing is answered from now on. */
+/*
+ * ID is resolved, LISTENER has received REQUEST, and the device is not open. From now on the broker does not reply.
+ */
 static void set_up(void)
 {
 	struct rdmabroker_event *event;
@@ -136,7 +140,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), EAGAIN);
 	DOES_NOT_WAIT(rdmabroker_get_notice(session, &notice, 0), EINVAL);
 
-	/* The device is open: neither do those that need it. */
+	/* With an open device, the calls that need one do not wait either. */
 	open_device();
 	DOES_NOT_WAIT(rdmabroker_init_qp_attr(id, &qp_attr, &value), 0);
 	DOES_NOT_WAIT(rdmabroker_get_verbs(id, &context), 0);
@@ -145,7 +149,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_connect(id, NULL), 0);
 	DOES_NOT_WAIT(rdmabroker_create_qp(request, NULL, &attr), 0);
 	DOES_NOT_WAIT(rdmabroker_accept(request, NULL), 0);
-	/* It moves the QP and confirms. */
+	/* Taking this event moves the QP and confirms the connection. */
 	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0);
 	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_ESTABLISHED);
@@ -190,7 +194,7 @@ START_TEST(calls_with_a_deadline)
 }
 END_TEST
 
-START_TEST(calls_that_give_something_back)
+START_TEST(calls_that_release_something)
 {
 	struct rdmabroker_question question = { .size = sizeof(question), .operation = "listen" };
 	struct rdmabroker_reload_result *reloaded;
@@ -234,7 +238,7 @@ START_TEST(calls_that_open_the_device)
 }
 END_TEST
 
-START_TEST(what_no_event_has_told)
+START_TEST(attributes_that_no_event_has_carried)
 {
 	struct ibv_qp_attr qp_attr = { .qp_state = IBV_QPS_RTR };
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
@@ -247,7 +251,7 @@ START_TEST(what_no_event_has_told)
 }
 END_TEST
 
-/* Those that cannot say no: they wait for room, once. */
+/* Calls that cannot fail: they wait for room in the socket, once. */
 START_TEST(a_full_socket)
 {
 	struct rdmabroker_id *other = liar_make_id(), *more[8];
@@ -260,13 +264,13 @@ START_TEST(a_full_socket)
 	DOES_NOT_WAIT(rdmabroker_create_id(session, &more[0], NULL, RDMABROKER_PS_TCP), EAGAIN);
 	WAITS((rdmabroker_close_device(session, verbs), 0), 0);
 	WAITS((rdmabroker_destroy_id(other), 0), 0);
-	/* For want of that the session is lost. */
+	/* As the request could not be sent, the session is lost. */
 	DOES_NOT_WAIT(rdmabroker_bind_addr(id, addr()), ECONNRESET);
 }
 END_TEST
 
-/* With all numbers taken the broker is asked which are free again: with room, or not at all. */
-START_TEST(a_full_socket_and_no_number)
+/* With all handles in use, the library asks the broker which are free again, which needs room in the socket. */
+START_TEST(a_full_socket_and_no_free_handle)
 {
 	struct rdmabroker_id *other;
 
@@ -288,5 +292,5 @@ START_TEST(a_full_socket_and_no_number)
 END_TEST
 
 UNIT_MAIN("library_waits", set_up, liar_tear_down, calls_that_do_not_wait, calls_with_a_deadline,
-	  calls_that_give_something_back, calls_that_open_the_device, what_no_event_has_told,
-	  a_full_socket, a_full_socket_and_no_number)
+	  calls_that_release_something, calls_that_open_the_device,
+	  attributes_that_no_event_has_carried, a_full_socket, a_full_socket_and_no_free_handle)

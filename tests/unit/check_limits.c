@@ -6,9 +6,9 @@
 #include "tests/unit/wire.h"
 
 /*
- * Every message cut at every length, and every field of every request with values at its limits, past
- * them, and of another wire type. The client is answered, or dropped where its packet is none; the daemon
- * goes on, and who sits beside notices nothing.
+ * Every message cut at every length, and every field of every request with values at its limits, past them, and of
+ * another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon goes on, and another
+ * client, the witness, is not affected.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -29,7 +29,7 @@ static void set_up(void)
 {
 	const ProtobufCMessageDescriptor *requests = &rdmabroker__request__descriptor;
 
-	/* A request that is new is tried too. */
+	/* The test covers all requests: it fails if the protocol has a new one. */
 	for (unsigned i = 0; i < requests->n_fields; i++)
 		ck_assert_uint_le(requests->fields[i].id, REQUEST_LAST);
 	n_sent = n_answered = n_refused = n_dropped = 0;
@@ -47,7 +47,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* One that said hello and has an id. */
+/* Replaces the client by one that has said hello and has an id. */
 static void renew_client(void)
 {
 	if (client.sock >= 0)
@@ -70,7 +70,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 	n_answered += client.n_answers;
 	n_refused += client.n_answers > 0 && client.status > 0;
 	n_dropped += client.dropped;
-	/* This user is an admin: what an admin asks for is done to others. */
+	/* This user is an admin, so these requests affect other clients. */
 	wire.core->draining = false;
 	if (strncmp(what, "kick", 4) == 0 && witness.dropped) {
 		wire_close(&witness);
@@ -81,7 +81,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 		wire_ask(&witness, OP(LIST_DEVICES), 0);
 		ck_assert_int_eq(witness.status, 0);
 	}
-	/* The id may be something else by now, or gone. */
+	/* The request may have changed or destroyed the id. */
 	renew_client();
 }
 

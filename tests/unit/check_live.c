@@ -11,11 +11,11 @@
 #include "core/session.h"
 #include "tests/unit/program.h"
 
-/* What admins see of living sessions and ids, and do to them: by the library, and by rdmabrokerctl. */
+/* How admins see and change sessions and ids, by the library and by rdmabrokerctl. */
 
 static uint32_t last_qpn = 16;
 
-/* A QP number rests for a while after each connection: every one has its own. */
+/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
@@ -24,7 +24,7 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/* Of S, which listens there; *RET_PASSIVE (may be NULL) is its id. */
+/* Connects C to S, which listens on PORT. *RET_PASSIVE (may be NULL) is set to the server's id. */
 static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *s, uint16_t port,
 				       struct rdmabroker_id **ret_passive)
 {
@@ -48,7 +48,7 @@ static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *
 static const char listed_rules[] =
 	"allow session\nallow listen\nallow connect tos 104\nallow accept\n";
 
-START_TEST(list_tells_all)
+START_TEST(list_shows_all_fields)
 {
 	struct rdmabroker *s, *c;
 	const struct rdmabroker_listed_session *session;
@@ -103,7 +103,7 @@ START_TEST(list_tells_all)
 }
 END_TEST
 
-/* More than fits on a page, in more than one session, with gaps. */
+/* More ids than fit on a page, in several sessions, and with gaps in their handles. */
 START_TEST(list_has_pages)
 {
 	struct rdmabroker *sessions[3];
@@ -119,7 +119,7 @@ START_TEST(list_has_pages)
 			ck_assert_int_eq(rdmabroker_create_id(sessions[i], &ids[i][k], NULL,
 							      RDMABROKER_PS_TCP),
 					 0);
-			/* The broker hears of it with what is asked of it. */
+			/* The broker creates the id with this request. */
 			ck_assert_int_eq(
 				rdmabroker_get_option(ids[i][k], RDMABROKER_OPTION_TOS, &tos), 0);
 		}
@@ -167,7 +167,7 @@ START_TEST(list_prints)
 	establish(c, s, 7471, NULL);
 	ck_assert_int_eq(ctl("list"), 0);
 	ck_assert_str_eq(got.err, "");
-	/* Two sessions, three ids, and who asks. */
+	/* A header, two sessions, three ids, and the session of rdmabrokerctl itself. */
 	ck_assert_uint_eq(count_lines(got.out), 1 + 2 + 3 + 1);
 	line = strtok(got.out, "\n");
 	assert_has(line, "USER");
@@ -224,7 +224,7 @@ START_TEST(list_prints)
 }
 END_TEST
 
-START_TEST(list_takes_no_nonsense)
+START_TEST(list_refuses_bad_arguments)
 {
 	static const struct {
 		const char *option, *value, *complaint;
@@ -249,7 +249,7 @@ START_TEST(list_takes_no_nonsense)
 }
 END_TEST
 
-START_TEST(list_is_watched)
+START_TEST(list_is_refreshed)
 {
 	ck_assert_int_eq(run_on_terminal(80, " session ",
 					 (const char *const[]){ program, "--socket",
@@ -260,7 +260,7 @@ START_TEST(list_is_watched)
 }
 END_TEST
 
-/* rdmabrokerctl and the daemon know the same states. */
+/* rdmabrokerctl and the daemon have the same names of states. */
 START_TEST(list_knows_the_states)
 {
 	char expression[2048] = "[o[\"values\"] for o in d[\"verbs\"][0][\"options\"] "
@@ -293,7 +293,7 @@ START_TEST(kick_ends_ids)
 	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
 
-	/* Both sides hear of a connection's end; ids are numbered from 1 on, requests from 2^31. */
+	/* Both ends of a connection are notified. The program's own ids are numbered from 1, requests from 2^31. */
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 1), 0);
 	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
 	ck_assert_ptr_eq(event->id, active);
@@ -319,7 +319,7 @@ START_TEST(kick_ends_ids)
 	expect_failure(s, rdmabroker_listen(listener, 0), EINVAL, "or an admin");
 
 	ck_assert_int_eq(rdmabroker_create_id(c, &idle, NULL, RDMABROKER_PS_TCP), 0);
-	/* Nobody can take over what was taken away. */
+	/* A revoked id cannot be imported. */
 	ck_assert_int_eq(rdmabroker_export_id(idle, &fd), 0);
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 3), 0);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DEVICE_REMOVAL));
@@ -366,7 +366,7 @@ START_TEST(kick_ends_sessions)
 }
 END_TEST
 
-START_TEST(kick_takes_no_nonsense)
+START_TEST(kick_refuses_bad_arguments)
 {
 	static const char *const targets[] = {
 		"",
@@ -394,7 +394,7 @@ END_TEST
 
 /* drain */
 
-START_TEST(drain_takes_nothing_new)
+START_TEST(drain_refuses_new_objects)
 {
 	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_id *active, *bound, *resolved, *late, *pending, *id;
@@ -406,7 +406,7 @@ START_TEST(drain_takes_nothing_new)
 	ck_assert_int_eq(rdmabroker_create_id(c, &bound, NULL, RDMABROKER_PS_TCP), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7472)), 0);
 	resolved = resolve(c, 7471);
-	/* One that is under way, and one that the program is about to accept. */
+	/* One request that was accepted, and one that the program is about to accept. */
 	late = resolve(c, 7471);
 	ck_assert_int_eq(rdmabroker_connect(late, new_param()), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -430,7 +430,7 @@ START_TEST(drain_takes_nothing_new)
 	rdmabroker_destroy_id(request->id);
 	rdmabroker_free_event(request);
 
-	/* What was under way goes on. */
+	/* The accepted request is completed. */
 	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
 	ck_assert_ptr_eq(event->id, late);
 	rdmabroker_free_event(event);
@@ -443,7 +443,7 @@ START_TEST(drain_takes_nothing_new)
 	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
 	ck_assert_int_eq(status->draining, 1);
 	ck_assert_uint_eq(status->n_connections, 2);
-	/* Asked for and accepted: both of its ends. */
+	/* The connection in setup counts twice, as both of its ends are here. */
 	ck_assert_uint_eq(status->n_handshakes, 2);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_establish(late), 0);
@@ -451,7 +451,7 @@ START_TEST(drain_takes_nothing_new)
 	ck_assert_int_eq(rdmabroker_disconnect_wait(active, T), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
 
-	/* Nothing was broken by it. */
+	/* The drained ids still work afterwards. */
 	ck_assert_int_eq(rdmabroker_drain(admin, 1), 0);
 	ck_assert_int_eq(rdmabroker_listen(bound, 0), 0);
 	ck_assert_int_eq(rdmabroker_connect(resolved, new_param()), 0);
@@ -467,7 +467,7 @@ START_TEST(drain_takes_nothing_new)
 }
 END_TEST
 
-/* A client of another host, as it were: it asks before the draining, and is heard after. */
+/* Acts as a client of another host: its request is sent before the drain, and arrives after it. */
 static void do_connect_and_drain(void *arg)
 {
 	const struct rdma_conn_param param = { .qp_num = ++last_qpn };
@@ -481,7 +481,7 @@ static void do_connect_and_drain(void *arg)
 	harness.core->draining = true;
 }
 
-START_TEST(drain_rejects_what_comes)
+START_TEST(drain_rejects_requests)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_event *event;
@@ -518,7 +518,7 @@ START_TEST(drain_waits)
 	start_listening(s, 7471);
 	establish(c, s, 7471, NULL);
 	ck_assert_int_eq(ctl("drain", "--timeout", "0"), 1);
-	/* Both of its ends are here. */
+	/* Both ends of the connection are counted. */
 	assert_has(got.err, "2 connections are left after 0 s; draining goes on");
 	ck_assert_int_eq(ctl("drain", "--timeout", "1", "--json"), 1);
 	assert_json("d == {\"draining\": True, \"connections\": 2, \"handshakes\": 0}");
@@ -598,7 +598,7 @@ static void do_count_refusals(void *arg)
 		harness.core->metrics.refusals[s] = 1000 + s;
 }
 
-/* What is printed for each status is its own word and its own number. */
+/* Each status is printed with its own name and number. */
 START_TEST(metrics_name_every_status)
 {
 	static const char family[] = "\nrdmabroker_refusals_total{";
@@ -621,7 +621,7 @@ START_TEST(metrics_name_every_status)
 }
 END_TEST
 
-/* More than fits on a page. */
+/* More rules than fit on a page. */
 START_TEST(metrics_have_pages)
 {
 	char text[150 * 32] = "", line[32];
@@ -639,8 +639,8 @@ START_TEST(metrics_have_pages)
 }
 END_TEST
 
-UNIT_MAIN("live", set_up_ctl, tear_down, list_tells_all, list_has_pages, list_prints,
-	  list_takes_no_nonsense, list_is_watched, list_knows_the_states, kick_ends_ids,
-	  kick_ends_sessions, kick_takes_no_nonsense, drain_takes_nothing_new,
-	  drain_rejects_what_comes, drain_waits, metrics_count, metrics_name_every_status,
+UNIT_MAIN("live", set_up_ctl, tear_down, list_shows_all_fields, list_has_pages, list_prints,
+	  list_refuses_bad_arguments, list_is_refreshed, list_knows_the_states, kick_ends_ids,
+	  kick_ends_sessions, kick_refuses_bad_arguments, drain_refuses_new_objects,
+	  drain_rejects_requests, drain_waits, metrics_count, metrics_name_every_status,
 	  metrics_have_pages)

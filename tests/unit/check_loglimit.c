@@ -7,7 +7,7 @@
 #include "core/loglimit.h"
 #include "tests/unit/pair.h"
 
-/* Who keeps out whose lines: nobody. */
+/* The limit on log lines: no user's lines displace those of another. */
 
 #define WINDOW_USEC (11 * 1000000ULL)
 
@@ -33,7 +33,7 @@ static bool pass(struct ratelimit *limit)
 	return ratelimit_pass(limit, &n);
 }
 
-/* Lines until one is left out, and N_MORE after it. */
+/* Passes until the limit is reached, then drops 1 + N_MORE lines. */
 static void exhaust(struct ratelimit *limit, unsigned n_more)
 {
 	for (unsigned i = 0; i < RATELIMIT_BURST; i++)
@@ -47,7 +47,7 @@ static struct tally *tally(size_t rule)
 	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
 }
 
-START_TEST(users_apart)
+START_TEST(users_are_limited_separately)
 {
 	for (uid_t uid = 1000; uid < 2000; uid++)
 		exhaust(core_log_limit(core, uid, NULL), 0);
@@ -55,19 +55,19 @@ START_TEST(users_apart)
 }
 END_TEST
 
-START_TEST(rules_apart)
+START_TEST(rules_are_limited_separately)
 {
 	pair_set_policy("reject listen\nreject connect\n");
 	exhaust(core_log_limit(core, 1000, NULL), 0);
-	/* The last is of no rule. */
+	/* The last of the three stands for "no rule". */
 	for (size_t i = 0; i < 3; i++)
 		exhaust(core_log_limit(core, 1000, tally(i)), 0);
 	ck_assert(!pass(core_log_limit(core, 1000, NULL)));
 }
 END_TEST
 
-/* A rule is what it says, not where it stands. */
-START_TEST(rules_of_another_policy)
+/* A rule is identified by its text, not by its position. */
+START_TEST(limits_survive_reloads)
 {
 	pair_set_policy("reject listen\nreject connect\n");
 	exhaust(core_log_limit(core, 1000, tally(0)), 0);
@@ -75,7 +75,7 @@ START_TEST(rules_of_another_policy)
 	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
 	ck_assert(!pass(core_log_limit(core, 1000, tally(1))));
 	ck_assert(pass(core_log_limit(core, 1000, tally(2))));
-	/* One that was gone is another one when it comes again. */
+	/* A rule that was removed and comes back is a new one. */
 	pair_set_policy("reject join\n");
 	for (int i = 0; i < 100; i++)
 		pair_set_policy(i % 2 ? "reject listen\n" : "reject connect\n");
@@ -83,7 +83,7 @@ START_TEST(rules_of_another_policy)
 }
 END_TEST
 
-/* A reload decides over an id that is not connected yet, and what is logged of it is about the new rule. */
+/* A reload decides an id that is not connected yet. Its log lines are then counted for the new rule. */
 START_TEST(an_id_that_a_reload_overtakes)
 {
 	struct rdma_conn_param p = param("hello"), q = param("hello");
@@ -108,8 +108,8 @@ START_TEST(an_id_that_a_reload_overtakes)
 }
 END_TEST
 
-/* As the time passes: as many pairs as wanted, but none that means nothing any more. */
-START_TEST(pairs_are_dropped)
+/* As time passes, new pairs may come without limit, but those without effect are removed. */
+START_TEST(unused_pairs_are_removed)
 {
 	for (uid_t uid = 0; uid < 10000; uid++) {
 		struct ratelimit *limit = log_limits_get(&limits, uid, 1);
@@ -121,7 +121,7 @@ START_TEST(pairs_are_dropped)
 }
 END_TEST
 
-START_TEST(what_was_left_out_is_told)
+START_TEST(dropped_lines_are_reported)
 {
 	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
 	unsigned n;
@@ -133,7 +133,7 @@ START_TEST(what_was_left_out_is_told)
 	limit = log_limits_get(&limits, 1000, 1);
 	ck_assert(ratelimit_pass(limit, &n));
 	ck_assert_uint_eq(n, 5);
-	/* It is limited again, and was not counted twice. */
+	/* The pair is limited again, and its dropped lines are not reported a second time. */
 	for (unsigned i = 1; i < RATELIMIT_BURST; i++)
 		ck_assert(pass(log_limits_get(&limits, 1000, 1)));
 	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
@@ -141,7 +141,7 @@ START_TEST(what_was_left_out_is_told)
 }
 END_TEST
 
-/* One with a range of uids, and a few rules for each. */
+/* A user with a range of uids, and a few rules for each of them. */
 START_TEST(many_users_cost_little)
 {
 	log_set_level(LOG_WARNING);
@@ -153,7 +153,7 @@ START_TEST(many_users_cost_little)
 }
 END_TEST
 
-/* Who has most makes room, with the oldest of what is his. */
+/* The user with the most pairs makes room, with the oldest of them. */
 START_TEST(many_rules_cost_their_own_user)
 {
 	exhaust(log_limits_get(&limits, 1000, 1), 0);
@@ -169,8 +169,8 @@ START_TEST(many_rules_cost_their_own_user)
 }
 END_TEST
 
-/* Before somebody who is limited now is forgotten, those go that only have something to tell. */
-START_TEST(what_makes_room_is_told)
+/* Pairs that only have dropped lines to report are removed before any that are limited now. */
+START_TEST(removed_pairs_report_their_dropped_lines)
 {
 	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
 	FILE *log = tmpfile();
@@ -194,6 +194,7 @@ START_TEST(what_makes_room_is_told)
 }
 END_TEST
 
-UNIT_MAIN("loglimit", set_up, tear_down, users_apart, rules_apart, rules_of_another_policy,
-	  an_id_that_a_reload_overtakes, pairs_are_dropped, what_was_left_out_is_told,
-	  many_users_cost_little, many_rules_cost_their_own_user, what_makes_room_is_told)
+UNIT_MAIN("loglimit", set_up, tear_down, users_are_limited_separately, rules_are_limited_separately,
+	  limits_survive_reloads, an_id_that_a_reload_overtakes, unused_pairs_are_removed,
+	  dropped_lines_are_reported, many_users_cost_little, many_rules_cost_their_own_user,
+	  removed_pairs_report_their_dropped_lines)

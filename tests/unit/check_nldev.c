@@ -17,9 +17,9 @@
 #include "tests/unit/unit.h"
 
 /*
- * What the kernel says by netlink of ids and QPs, and who is told of it.
+ * What the kernel reports by netlink about ids and QPs, and how it is logged and returned.
  *
- * The fabric here is the real one, with a device of the test's.
+ * The fabric here is the real one, with a device that the test adds.
  */
 
 static sd_event *loop;
@@ -39,13 +39,13 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	return r;
 }
 
-/* Between two looks that are asked for. */
+/* Lets the pause between two requested scans elapse. */
 static void let_rest_be_over(void)
 {
 	skipped += 60;
 }
 
-/* The test's side */
+/* The device and the log */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
@@ -55,7 +55,7 @@ static void on_device(void *userdata, struct fabric_device *device)
 
 static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
 
-/* One that has appeared, once the loop runs. */
+/* Adds a device, which is announced when the loop runs. */
 static struct fabric_device *add_device(const char *name)
 {
 	struct fabric_device *device = calloc(1, sizeof(*device));
@@ -92,7 +92,7 @@ static void tear_down(void)
 	close(words);
 }
 
-/* What was said since this was asked last. */
+/* The log since the last call. */
 static const char *said(void)
 {
 	static char text[32768];
@@ -119,14 +119,14 @@ static void add_id(struct id id)
 	kernel.ids[0][kernel.n_ids[0]++] = id;
 }
 
-/* As hotplug.c does with a new one. */
+/* Does what hotplug.c does with a new device. */
 static void appear(struct fabric_device *device)
 {
 	device->announced = true;
 	fabric_look_at(device);
 }
 
-/* Until there is nothing more to do. */
+/* Runs the loop until there is nothing left to do. */
 static void run(void)
 {
 	struct fabric_device *device = NULL;
@@ -138,7 +138,7 @@ static void run(void)
 		;
 }
 
-/* A process that does nothing; its number of threads besides the first one, and their numbers. */
+/* A process that does nothing, and the tids of its threads besides the first one. */
 struct child {
 	pid_t pid;
 	uint32_t tids[2];
@@ -194,7 +194,7 @@ static void end_child(const struct child *child)
 
 /* The tests */
 
-START_TEST(others_are_told)
+START_TEST(other_processes_are_logged)
 {
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -230,7 +230,7 @@ START_TEST(others_are_told)
 }
 END_TEST
 
-START_TEST(peers_are_told)
+START_TEST(peers_are_logged)
 {
 	struct child child = start_child("client", 0);
 
@@ -247,13 +247,13 @@ static void *own_thread(void *arg)
 	sd_event *own = NULL;
 
 	(void)arg;
-	/* The id of another thread of this process is its own too, and that thread still runs. */
+	/* The id of another, running thread of this process also counts as the process's own. */
 	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL });
 	run();
 	return own;
 }
 
-START_TEST(own_and_the_kernels_are_left_out)
+START_TEST(own_and_kernel_ids_are_left_out)
 {
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
@@ -303,7 +303,7 @@ START_TEST(threads_are_one_process)
 }
 END_TEST
 
-START_TEST(names_do_not_steer_the_journal)
+START_TEST(control_characters_of_names_are_replaced)
 {
 	struct child child = start_child("a\033[31m\nb\xff", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -316,8 +316,8 @@ START_TEST(names_do_not_steer_the_journal)
 }
 END_TEST
 
-/* A process that the kernel knows and /proc does not show. */
-START_TEST(a_number_is_enough)
+/* A process that the kernel reports but /proc does not show. */
+START_TEST(a_process_without_an_entry_in_proc)
 {
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
@@ -332,14 +332,14 @@ START_TEST(a_number_is_enough)
 }
 END_TEST
 
-START_TEST(so_many_are_remembered)
+START_TEST(the_number_of_holders_is_limited)
 {
 	enum { N = FABRIC_HOLDERS_MAX + 6, BASE = 0x7fff0000 };
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
 	const char *text;
 
-	/* Each has two, in pieces of their own. */
+	/* Each process has two ids, in different pieces of the dump. */
 	kernel.n_pieces = 2 * N;
 	for (unsigned i = 0; i < 2 * N; i++) {
 		kernel.ids[i][0] = (struct id){ BASE + i % N, NULL, LISTEN, "10.9.0.1", NULL };
@@ -367,7 +367,7 @@ static int on_busy(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-START_TEST(a_piece_a_turn_and_after_all_else)
+START_TEST(one_piece_in_a_turn_with_low_priority)
 {
 	struct fabric_device *device = add_device("rxe0");
 	sd_event_source *busy;
@@ -376,7 +376,7 @@ START_TEST(a_piece_a_turn_and_after_all_else)
 	kernel.n_pieces = 50;
 	ck_assert_int_ge(sd_event_add_defer(loop, &busy, on_busy, &left), 0);
 	ck_assert_int_ge(sd_event_source_set_enabled(busy, SD_EVENT_OFF), 0);
-	/* Less urgent than what clients ask for. */
+	/* The scan has a lower priority than the requests of clients. */
 	ck_assert_int_ge(sd_event_source_set_priority(busy, SD_EVENT_PRIORITY_IDLE - 1), 0);
 	appear(device);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
@@ -392,14 +392,14 @@ START_TEST(a_piece_a_turn_and_after_all_else)
 		ck_assert_uint_eq(kernel.n_read, i);
 	}
 	ck_assert_ptr_nonnull(fabric_device_holders(device));
-	/* And nothing is left to do. */
+	/* Then nothing is left to do. */
 	ck_assert_int_eq(sd_event_run(loop, 0), 0);
 	sd_event_source_unref(busy);
 }
 END_TEST
 
-/* The kernel would go on for ever. */
-START_TEST(there_is_an_end)
+/* The kernel would send pieces for ever. */
+START_TEST(a_dump_without_end)
 {
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -408,11 +408,11 @@ START_TEST(there_is_an_end)
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
 	run();
 	ck_assert_uint_eq(kernel.n_read, 8192 + 2);
-	/* What was found until then is told. */
+	/* The holders found until then are reported. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 8192 / PIECES_MAX + 1);
 	ck_assert_ptr_nonnull(strstr(said(), "connection manager ids on rxe0: too many"));
-	/* And the next look begins from the start. */
+	/* The next scan begins from the start. */
 	kernel.n_pieces = 1;
 	let_rest_be_over();
 	fabric_look(fabric);
@@ -422,7 +422,7 @@ START_TEST(there_is_an_end)
 }
 END_TEST
 
-START_TEST(asked_for)
+START_TEST(a_requested_scan)
 {
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -430,12 +430,12 @@ START_TEST(asked_for)
 	run();
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
-	/* It was looked just now. */
+	/* A scan has just ended, so another one does not begin yet. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	let_rest_be_over();
-	/* A small answer is there at once; the journal is for devices that appear. */
+	/* A short dump is read at once. It is not logged, because only scans of new devices are. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(kernel.n_device_dumps, 1);
@@ -447,7 +447,7 @@ START_TEST(asked_for)
 }
 END_TEST
 
-START_TEST(a_long_answer_comes_later)
+START_TEST(a_long_dump_is_read_later)
 {
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -459,7 +459,7 @@ START_TEST(a_long_answer_comes_later)
 	kernel.n_read = 0;
 	fabric_look(fabric);
 	ck_assert_uint_lt(kernel.n_read, 50);
-	/* Until then what is known is known. */
+	/* Until then the previous result remains. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	run();
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
@@ -468,7 +468,7 @@ START_TEST(a_long_answer_comes_later)
 }
 END_TEST
 
-START_TEST(a_look_that_fails)
+START_TEST(a_scan_that_fails)
 {
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
@@ -482,7 +482,10 @@ START_TEST(a_look_that_fails)
 	let_rest_be_over();
 	kernel.error = 0;
 	fabric_look(fabric);
-	/* The device may be another one by now; and what the first look did not tell this one does. */
+	/*
+	 * The device may have been replaced, so its index is looked up again. The holders that the failed first scan
+	 * could not log are logged now.
+	 */
 	ck_assert_uint_eq(kernel.n_device_dumps, 2);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	ck_assert_uint_eq(count_lines(said()), 1);
@@ -495,7 +498,7 @@ START_TEST(a_look_that_fails)
 }
 END_TEST
 
-START_TEST(a_device_that_goes_meanwhile)
+START_TEST(a_device_is_removed_during_the_scan)
 {
 	struct fabric_device *device = add_device("rxe0");
 
@@ -503,7 +506,7 @@ START_TEST(a_device_that_goes_meanwhile)
 	appear(device);
 	while (kernel.n_read < 10)
 		ck_assert_int_gt(sd_event_run(loop, 0), 0);
-	/* As hotplug.c drops it. */
+	/* Does what hotplug.c does with a removed device. */
 	list_remove(&device->link);
 	device->gone = true;
 	fabric_device_unref(device);
@@ -511,7 +514,7 @@ START_TEST(a_device_that_goes_meanwhile)
 	kernel.error = -EINVAL;
 	run();
 	ck_assert_str_eq(said(), "");
-	/* The next one is looked at. */
+	/* The next device is scanned. */
 	kernel.error = 0;
 	device = add_device("rxe1");
 	run();
@@ -519,17 +522,17 @@ START_TEST(a_device_that_goes_meanwhile)
 }
 END_TEST
 
-START_TEST(given_up_halfway)
+START_TEST(the_fabric_is_freed_during_the_scan)
 {
 	kernel.n_pieces = 50;
 	appear(add_device("rxe0"));
 	while (kernel.n_read < 10)
 		ck_assert_int_gt(sd_event_run(loop, 0), 0);
-	/* And the fabric is freed. */
+	/* tear_down() frees the fabric in the middle of the scan. */
 }
 END_TEST
 
-/* To say that a QP is on another port the kernel uses the number that a socket has for "nothing is here". */
+/* If a QP is on another port, the kernel returns the errno of a non-blocking socket that has no data. */
 START_TEST(a_qp_of_another_port)
 {
 	struct nldev_device device = { 0 };
@@ -549,9 +552,10 @@ START_TEST(a_qp_of_another_port)
 }
 END_TEST
 
-UNIT_MAIN("nldev", set_up, tear_down, others_are_told, peers_are_told,
-	  own_and_the_kernels_are_left_out, threads_that_have_ended_are_counted,
-	  threads_are_one_process, names_do_not_steer_the_journal, a_number_is_enough,
-	  so_many_are_remembered, a_piece_a_turn_and_after_all_else, there_is_an_end, asked_for,
-	  a_long_answer_comes_later, a_look_that_fails, a_device_that_goes_meanwhile,
-	  given_up_halfway, a_qp_of_another_port)
+UNIT_MAIN("nldev", set_up, tear_down, other_processes_are_logged, peers_are_logged,
+	  own_and_kernel_ids_are_left_out, threads_that_have_ended_are_counted,
+	  threads_are_one_process, control_characters_of_names_are_replaced,
+	  a_process_without_an_entry_in_proc, the_number_of_holders_is_limited,
+	  one_piece_in_a_turn_with_low_priority, a_dump_without_end, a_requested_scan,
+	  a_long_dump_is_read_later, a_scan_that_fails, a_device_is_removed_during_the_scan,
+	  the_fabric_is_freed_during_the_scan, a_qp_of_another_port)

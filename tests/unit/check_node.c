@@ -8,7 +8,7 @@
 #include "fabric/internal.h"
 #include "tests/unit/unit.h"
 
-/* What is said of device nodes that others can open. The fabric here is the real one. */
+/* The warnings about device nodes that others can open. The fabric here is the real one. */
 
 static char path[] = "/tmp/rdmabroker-node-XXXXXX";
 static int real_stderr, words;
@@ -36,7 +36,7 @@ static void tear_down(void)
 	unlink(path);
 }
 
-/* What was said since this was asked last. */
+/* The log since the last call. */
 static const char *said(void)
 {
 	static char text[2048];
@@ -71,7 +71,7 @@ START_TEST(open_to_others)
 }
 END_TEST
 
-START_TEST(each_way_in_counts)
+START_TEST(read_and_write_access_count)
 {
 	static const mode_t modes[] = { 0602, 0604, 0606 };
 
@@ -82,11 +82,11 @@ START_TEST(each_way_in_counts)
 }
 END_TEST
 
-START_TEST(told_once_for_each_time)
+START_TEST(logged_once_for_each_fault)
 {
 	ck_assert_str_ne(check(0666, FABRIC_ACCESS_ACL), "");
 	ck_assert_str_eq(check(0666, FABRIC_ACCESS_ACL), "");
-	/* It was mended, and is open again. */
+	/* After the node was corrected, a new fault is logged again. */
 	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
 	ck_assert_str_ne(check(0666, FABRIC_ACCESS_ACL), "");
 }
@@ -95,16 +95,16 @@ END_TEST
 START_TEST(as_it_should_be)
 {
 	ck_assert_str_eq(check(0600, FABRIC_ACCESS_ACL), "");
-	/* The group's bits are the mask of the ACL. */
+	/* The group's mode bits are the mask of the ACL. */
 	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
-	/* The admin asked for it. */
+	/* The admin has chosen open access. */
 	ck_assert_str_eq(check(0666, FABRIC_ACCESS_OPEN), "");
 }
 END_TEST
 
 START_TEST(owned_by_another)
 {
-	/* Closed, but not to whom it belongs. */
+	/* The node is closed to others, but has the wrong owner. */
 	const char *node = geteuid() == 0 ? path : "/etc/shadow";
 	const char *text;
 
@@ -118,7 +118,7 @@ START_TEST(owned_by_another)
 }
 END_TEST
 
-START_TEST(gone_again)
+START_TEST(a_node_that_is_gone)
 {
 	fabric_check_node("/dev/infiniband/no-such-node", FABRIC_ACCESS_ACL, &told);
 	ck_assert_str_eq(said(), "");
@@ -126,5 +126,5 @@ START_TEST(gone_again)
 }
 END_TEST
 
-UNIT_MAIN("node", set_up, tear_down, open_to_others, each_way_in_counts, told_once_for_each_time,
-	  as_it_should_be, owned_by_another, gone_again)
+UNIT_MAIN("node", set_up, tear_down, open_to_others, read_and_write_access_count,
+	  logged_once_for_each_fault, as_it_should_be, owned_by_another, a_node_that_is_gone)

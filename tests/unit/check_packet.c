@@ -34,7 +34,7 @@ static void tear_down(void)
 	close(pair[1]);
 }
 
-/* Past packet_send()'s own limits. */
+/* Sends more than packet_send() allows. */
 static void send_raw(const void *data, size_t len, unsigned n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)data, .iov_len = len };
@@ -62,7 +62,7 @@ static void close_all(const int *fds, size_t n)
 		close(fds[i]);
 }
 
-START_TEST(there_and_back)
+START_TEST(send_and_receive)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS], out[2] = { pair[0], pair[1] };
@@ -80,7 +80,7 @@ START_TEST(there_and_back)
 }
 END_TEST
 
-START_TEST(the_other_side_goes)
+START_TEST(the_peer_closes)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS];
@@ -92,7 +92,7 @@ START_TEST(the_other_side_goes)
 }
 END_TEST
 
-START_TEST(too_long)
+START_TEST(a_packet_that_is_too_long)
 {
 	static uint8_t data[65536], buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS];
@@ -110,7 +110,7 @@ START_TEST(too_long)
 }
 END_TEST
 
-/* What fits is the caller's, the rest the kernel has closed: however many come, none is lost. */
+/* The caller gets the descriptors that fit, and the kernel closes the rest: however many come, none is leaked. */
 START_TEST(surplus_descriptors)
 {
 	uint8_t buf[PACKET_MAX];
@@ -128,7 +128,7 @@ START_TEST(surplus_descriptors)
 }
 END_TEST
 
-/* With room for all that can be sent the kernel closes none. */
+/* With room for the maximum that can be sent, the kernel closes none. */
 START_TEST(all_descriptors)
 {
 	uint8_t buf[PACKET_MAX];
@@ -158,5 +158,5 @@ START_TEST(a_full_socket)
 }
 END_TEST
 
-UNIT_MAIN("packet", set_up, tear_down, there_and_back, the_other_side_goes, too_long,
+UNIT_MAIN("packet", set_up, tear_down, send_and_receive, the_peer_closes, a_packet_that_is_too_long,
 	  surplus_descriptors, all_descriptors, a_full_socket)

@@ -55,7 +55,7 @@ START_TEST(rules_have_a_text)
 }
 END_TEST
 
-START_TEST(a_text_makes_the_same_rule)
+START_TEST(the_text_of_a_rule_parses_to_the_same_rule)
 {
 	static const char *const texts[] = {
 		"allow connect unit \"a{b,c}=\\\\x2d*.service\" rate 5/s burst 9",
@@ -109,8 +109,8 @@ START_TEST(unknown_words_are_refused)
 }
 END_TEST
 
-/* What people know from other languages. */
-START_TEST(habits_are_refused_with_a_hint)
+/* Syntax that people know from other languages. */
+START_TEST(foreign_syntax_is_refused_with_a_hint)
 {
 	assert_refused("// mine", "t:1:1: unknown action '//'; a comment begins with '#'");
 	assert_refused("; mine", "t:1:1: unknown action ';'; a comment begins with '#'");
@@ -193,13 +193,13 @@ START_TEST(bad_joins_are_refused)
 		       "t:1:25: the file ends here, but this '\\' continues the line");
 	assert_refused("allow session user root \\\n",
 		       "t:1:25: the file ends here, but this '\\' continues the line");
-	/* A comment ends a joined line; what follows it is one of its own. */
+	/* A comment ends a joined line, so the next line begins a statement of its own. */
 	assert_refused("allow listen \\\n# comment\nport 4420",
 		       "t:3:1: unknown action 'port', expected one of allow, reject, set");
 }
 END_TEST
 
-START_TEST(joined_lines_name_the_physical_one)
+START_TEST(errors_in_joined_lines_name_the_physical_line)
 {
 	const char *text = "set s = { 10.0.0.0/8, \\\n"
 			   "\t10.1.2.3/16 }\n"
@@ -277,8 +277,9 @@ START_TEST(references_keep_a_policy)
 END_TEST
 
 UNIT_MAIN("policy", policy_set_up, policy_tear_down, rules_are_kept_in_order, rules_have_a_text,
-	  a_text_makes_the_same_rule, names_of_operations, unknown_words_are_refused,
-	  habits_are_refused_with_a_hint, words_out_of_place_are_refused,
-	  repetitions_and_contradictions_are_refused, bad_strings_and_comments_are_refused,
-	  bad_joins_are_refused, joined_lines_name_the_physical_one, bad_bytes_are_refused,
+	  the_text_of_a_rule_parses_to_the_same_rule, names_of_operations,
+	  unknown_words_are_refused, foreign_syntax_is_refused_with_a_hint,
+	  words_out_of_place_are_refused, repetitions_and_contradictions_are_refused,
+	  bad_strings_and_comments_are_refused, bad_joins_are_refused,
+	  errors_in_joined_lines_name_the_physical_line, bad_bytes_are_refused,
 	  all_errors_are_collected, references_keep_a_policy)

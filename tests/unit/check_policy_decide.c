@@ -68,7 +68,7 @@ static const struct sockaddr *address(const char *text)
 	return (struct sockaddr *)ss;
 }
 
-/* LINE: of the rule that decides; 0: none. */
+/* LINE: the line of the rule that decides; 0: none. */
 static void assert_answer(enum policy_answer answer, unsigned line)
 {
 	memset(&verdict, 0xff, sizeof(verdict));
@@ -154,7 +154,7 @@ START_TEST(ports)
 		question.port = port;
 		assert_answer(in ? POLICY_ALLOW : POLICY_REJECT, in);
 	}
-	/* "whichever is free" is not known */
+	/* port 0, "any free port", is not known yet */
 	question.port = 0;
 	assert_answer(POLICY_REJECT, 0);
 	question.early = true;
@@ -186,7 +186,7 @@ START_TEST(addresses_and_sets)
 }
 END_TEST
 
-START_TEST(wildcards_are_not_known)
+START_TEST(wildcard_addresses_are_unknown)
 {
 	static const char *const wildcards[] = { "0.0.0.0", "::", "::ffff:0.0.0.0" };
 
@@ -208,7 +208,7 @@ START_TEST(wildcards_are_not_known)
 }
 END_TEST
 
-START_TEST(addresses_that_are_not_ip_are_not_known)
+START_TEST(addresses_of_other_families_are_unknown)
 {
 	struct sockaddr_storage ib = { .ss_family = 27 /* AF_IB */ };
 
@@ -270,10 +270,10 @@ START_TEST(units)
 	assert_answer(POLICY_ALLOW, 3);
 	question.unit = "a.service2";
 	assert_answer(POLICY_REJECT, 4);
-	/* in none: not even '*' */
+	/* the client is in no unit: not even '*' matches */
 	question.unit = "";
 	assert_answer(POLICY_REJECT, 0);
-	/* not known: what may match rejects */
+	/* the unit is not known: a reject rule that may match does */
 	question.unit = NULL;
 	assert_answer(POLICY_REJECT, 4);
 	question.early = true;
@@ -288,7 +288,7 @@ START_TEST(private_data)
 	assert_answer(POLICY_REJECT, 3);
 	question.early = true;
 	assert_answer(POLICY_DEFER, 1);
-	/* known to be none */
+	/* known to have no private data */
 	question.knows_data = true;
 	assert_answer(POLICY_REJECT, 0);
 	question.early = false;
@@ -319,7 +319,7 @@ START_TEST(administration)
 }
 END_TEST
 
-/* Who may use RDMA does not look after the broker by that, and who looks on does not change anything. */
+/* A rule for "any" allows neither observe nor admin, and a rule for observe does not allow admin. */
 START_TEST(observe_and_admin_are_always_named)
 {
 	load("allow any");
@@ -335,7 +335,7 @@ START_TEST(observe_and_admin_are_always_named)
 }
 END_TEST
 
-START_TEST(any_is_each_operation_that_its_matches_fit)
+START_TEST(any_covers_the_operations_that_its_matches_fit)
 {
 	load("allow any user 1000 tos 8 backlog 5");
 	for (int i = 0; i < POLICY_OBSERVE; i++) {
@@ -371,21 +371,21 @@ START_TEST(early_answers)
 	assert_answer(POLICY_ALLOW, 1);
 	load("allow connect peer 10.0.0.0/8");
 	assert_answer(POLICY_DEFER, 1);
-	/* both ways lead to an allow, but its settings differ */
+	/* an allow is certain, but not its settings */
 	load("allow connect peer 10.0.0.0/8 tos 1\nallow connect");
 	assert_answer(POLICY_DEFER, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect");
 	assert_answer(POLICY_DEFER, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect peer 11.0.0.0/8\nreject connect");
 	assert_answer(POLICY_DEFER, 1);
-	/* no way leads to an allow */
+	/* the request is rejected in any case */
 	load("reject connect peer 10.0.0.0/8");
 	assert_answer(POLICY_REJECT, 1);
 	load("reject connect peer 10.0.0.0/8\nreject connect\nallow connect");
 	assert_answer(POLICY_REJECT, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect port 81\nreject connect device x");
 	assert_answer(POLICY_REJECT, 1);
-	/* what is known to fail is over, whatever else is unknown */
+	/* a match that certainly fails excludes the rule, whatever else is unknown */
 	load("allow connect peer 10.0.0.0/8 port 81 device x");
 	assert_answer(POLICY_REJECT, 0);
 }
@@ -402,7 +402,9 @@ START_TEST(final_answers)
 }
 END_TEST
 
-/* The rest compares with a scan of its own: other data, other code, and the header's words. */
+/*
+ * The rest compares with a scan that is implemented here, with other data structures and other code, after policy.h.
+ */
 
 enum { NO, MAYBE, YES };
 
@@ -410,14 +412,14 @@ struct naive_rule {
 	bool allow;
 	int operation;
 	int uid, gid, ps; /* -1: not named */
-	int first_port, last_port; /* -1 */
-	int local, peer; /* -1, or an index into prefixes */
+	int first_port, last_port; /* -1: not named */
+	int local, peer; /* -1: not named; or an index into prefixes */
 	const char *device;
 };
 
 static const struct {
 	const char *text;
-	const char *start; /* of the addresses below that lie within */
+	const char *start; /* prefix of the texts of those addresses below that lie within */
 } prefixes[] = {
 	{ "10.1.0.0/16", "10.1." }, { "10.0.0.0/8", "10." },
 	{ "10.1.2.3", "10.1.2.3" }, { "::ffff:10.2.0.0/112", "10.2." },
@@ -432,13 +434,13 @@ static const int port_spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP };
 static const char *const operations[] = { "session", "device",  "listen", "connect", "accept",
 					  "join",    "observe", "admin",  "any" };
 
-/* Which facts a question can have unknown, as indices; -1 is "not known". */
+/* The facts of a question as indices; -1: not known. */
 struct naive_question {
 	int operation, uid, n_gids;
-	int local, peer; /* of addresses */
-	bool is_mapped; /* IPv4 shows as IPv4-mapped IPv6 */
-	int device; /* of devices */
-	int ps; /* of port_spaces */
+	int local, peer; /* indices of addresses */
+	bool is_mapped; /* IPv4 addresses are given as IPv4-mapped IPv6 addresses */
+	int device; /* index of devices */
+	int ps; /* index of port_spaces */
 	int port;
 };
 
@@ -500,7 +502,7 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	return all;
 }
 
-/* *ret_rule: -1: none */
+/* *ret_rule is -1 if no rule matches. */
 static enum policy_answer naive_decide(const struct naive_rule *rules, int n,
 				       const struct naive_question *q, bool early, int *ret_rule)
 {
@@ -514,7 +516,7 @@ static enum policy_answer naive_decide(const struct naive_rule *rules, int n,
 		if (m == YES || !early)
 			return rules[i].allow ? POLICY_ALLOW : POLICY_REJECT;
 
-		/* Collect all ways on, the first certain one ends them. */
+		/* Try all rules that may decide; the first that certainly matches ends the loop. */
 		for (int k = i; k < n; k++) {
 			m = naive_match(&rules[k], q);
 			if (m != NO && rules[k].allow)
@@ -532,7 +534,7 @@ static int pick(int n)
 	return random() % n;
 }
 
-/* -1 in three of four cases */
+/* Returns -1 in three of four cases. */
 static int seldom(int n)
 {
 	return pick(4) ? -1 : pick(n);
@@ -677,13 +679,13 @@ START_TEST(a_scan_decides_the_same)
 			seen[expected]++;
 		}
 	}
-	/* else the questions are no good */
+	/* otherwise the questions are useless */
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_gt(seen[i], 1000);
 }
 END_TEST
 
-/* An early answer other than "ask again" is the final one, whatever the unknown facts turn out to be. */
+/* An early decision other than "defer" is the final one, whatever the unknown facts turn out to be. */
 START_TEST(early_answers_hold)
 {
 	struct naive_rule rules[RULES_MAX];
@@ -724,7 +726,7 @@ END_TEST
 
 UNIT_MAIN("policy_decide", set_up, tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, ports, addresses_and_sets,
-	  wildcards_are_not_known, addresses_that_are_not_ip_are_not_known, device_patterns,
+	  wildcard_addresses_are_unknown, addresses_of_other_families_are_unknown, device_patterns,
 	  each_port_space, units, private_data, administration, observe_and_admin_are_always_named,
-	  any_is_each_operation_that_its_matches_fit, early_answers, final_answers,
+	  any_covers_the_operations_that_its_matches_fit, early_answers, final_answers,
 	  a_scan_decides_the_same, early_answers_hold)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What we ship is loaded as it is and asked: the default policy, the examples, and those of the man page. */
+/*
+ * The rules that are installed and documented: the default policy, the example files, and the examples of the man
+ * page are loaded unchanged, and questions are decided by them.
+ */
 
 #include <arpa/inet.h>
 #include <grp.h>
@@ -32,7 +35,7 @@ static const unsigned *find_id(const char *name)
 	return NULL;
 }
 
-/* These stand before the C library's: the users and groups of the examples need not exist here. */
+/* These replace the C library's functions, as the users and groups of the examples need not exist on this host. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -69,7 +72,7 @@ static struct policy_verdict verdict;
 static struct sockaddr_storage peer, local;
 static gid_t gids[2];
 
-/* A question of one who is in no group but GID. */
+/* Sets QUESTION for a user who has only the group GID besides the common group 100. */
 static void ask(enum policy_operation operation, uid_t uid, gid_t gid)
 {
 	gids[0] = 100;
@@ -128,7 +131,7 @@ static FILE *open_file(const char *name)
 	return f;
 }
 
-/* UNCOMMENT: remove the '#' before what would be a rule. */
+/* UNCOMMENT: remove the '#' before lines that would be rules. */
 static void load_file(const char *name, bool uncomment)
 {
 	char line[1024], *text;
@@ -157,7 +160,7 @@ START_TEST(the_shipped_policy_allows_nothing)
 }
 END_TEST
 
-START_TEST(the_shipped_examples_do_what_they_say)
+START_TEST(the_shipped_examples_decide_as_commented)
 {
 	load_file("conf/policy.d/50-default.rules", true);
 	ck_assert_uint_eq(policy_n_rules(policy), 17);
@@ -221,7 +224,7 @@ START_TEST(a_single_host)
 	ck_assert(verdict.rule->names_port);
 	question.port = 1023;
 	assert_rejected(reason);
-	/* before the port is known there is hope */
+	/* before the port is known the request may still be allowed */
 	question.port = 0;
 	question.early = true;
 	policy_decide(policy, &question, &verdict);
@@ -327,7 +330,7 @@ START_TEST(a_cluster)
 }
 END_TEST
 
-/* LINE of the page as it is shown. */
+/* Writes LINE of the page's source as a reader sees it. */
 static void put_shown(FILE *f, const char *line)
 {
 	for (; *line; line++) {
@@ -344,7 +347,7 @@ static void put_shown(FILE *f, const char *line)
 	}
 }
 
-/* The Nth literal display of the page's section, or NULL. */
+/* Returns the Nth literal display in that section of the page, or NULL. */
 static char *display_of(const char *section, unsigned n)
 {
 	char line[1024], heading[64], *text = NULL;
@@ -400,8 +403,8 @@ START_TEST(lines_of_the_page_are_rules)
 }
 END_TEST
 
-/* file:7: message, the line, the caret: the line makes just that. */
-START_TEST(the_error_of_the_page_is_ours)
+/* The page shows an error: file:7: message, the line, the caret. The line must cause exactly this output. */
+START_TEST(the_error_of_the_page_is_current)
 {
 	char *text = display_of("DIAGNOSTICS", 0), *line, *end, *printed, *source;
 	size_t size;
@@ -426,7 +429,7 @@ START_TEST(the_error_of_the_page_is_ours)
 }
 END_TEST
 
-/* ".It Cm WORD ... Pq listen , connect": for which operations the page says that a word makes sense. */
+/* The page lists a word as ".It Cm WORD ... Pq listen , connect". Returns the operations that it names there. */
 static unsigned operations_of(const char *line)
 {
 	const char *at = strstr(line, " Pq ");
@@ -443,7 +446,7 @@ static unsigned operations_of(const char *line)
 	return operations;
 }
 
-/* END: what comes behind the word; an operation has no value. */
+/* END: the character that follows the word; an operation has no value. */
 static bool find_item(const char *word, char end, char *ret, size_t size)
 {
 	char start[64];
@@ -457,13 +460,13 @@ static bool find_item(const char *word, char end, char *ret, size_t size)
 	return found;
 }
 
-START_TEST(the_page_has_every_word)
+START_TEST(the_page_documents_every_word)
 {
 	const struct policy_word *word;
 	char line[1024];
 
 	for (size_t i = 0; (word = policy_word_at(i)); i++) {
-		/* stands with the rates */
+		/* documented together with the rates */
 		if (!strcmp(word->name, "burst"))
 			continue;
 		ck_assert_msg(find_item(word->name, strcmp(word->name, "log") ? ' ' : '\n', line,
@@ -478,6 +481,6 @@ START_TEST(the_page_has_every_word)
 END_TEST
 
 UNIT_MAIN("policy_examples", policy_set_up, policy_tear_down, the_shipped_policy_allows_nothing,
-	  the_shipped_examples_do_what_they_say, a_single_host, a_storage_target, a_cluster,
+	  the_shipped_examples_decide_as_commented, a_single_host, a_storage_target, a_cluster,
 	  examples_of_the_page_are_rules, lines_of_the_page_are_rules,
-	  the_error_of_the_page_is_ours, the_page_has_every_word)
+	  the_error_of_the_page_is_current, the_page_documents_every_word)

@@ -11,9 +11,8 @@
 /* Names of users and groups that cannot be looked up when the daemon starts. */
 
 static char dir[64], path[80];
-static unsigned
-	known; /* users and groups called aN exist for N below this; their ids are 1000 + N */
-static int trouble; /* what the look-ups fail with */
+static unsigned known; /* users and groups aN exist for N below this; their ids are 1000 + N */
+static int trouble; /* the errno of all look-ups; 0: none */
 
 static int find(const char *name, uint32_t *ret)
 {
@@ -27,7 +26,7 @@ static int find(const char *name, uint32_t *ret)
 	return 0;
 }
 
-/* Instead of libc's. */
+/* These replace libc's functions. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -131,7 +130,7 @@ START_TEST(a_missing_name_is_an_error_otherwise)
 	ck_assert_uint_eq(policy_n_missing_names(policy, &first), 1);
 	ck_assert_str_eq(first, diag_first(diag));
 	ck_assert_ptr_nonnull(strstr(first, "/t.rules:1:20: unknown user 'ghost'"));
-	/* All else that is wrong still is. */
+	/* Other errors remain errors. */
 	ck_assert_int_eq(load_at(POLICY_NAMES_MAY_BE_MISSING,
 				 "allow session user ghost\nallow sesion user a0\n"),
 			 -EBADMSG);
@@ -150,11 +149,11 @@ START_TEST(an_allow_rule_matches_nobody)
 	ck_assert(!allows(-1));
 	load_at_start("allow session group ghost\n");
 	ck_assert(!allows(1000));
-	/* Nor those whom it names besides. */
+	/* Nor does it match the known users in the same list. */
 	load_at_start("allow session user a0,ghost,7\n");
 	ck_assert(!allows(1000));
 	ck_assert(!allows(7));
-	/* What is asked early is asked again. */
+	/* An early decision is deferred, to be repeated. */
 	ck_assert_int_eq(decide(POLICY_SESSION, 7, /* early= */ true).answer, POLICY_DEFER);
 }
 END_TEST
@@ -164,7 +163,7 @@ START_TEST(a_reject_rule_matches_everybody)
 	load_at_start("reject session user ghost reason \"no ghosts\"\nallow session\n");
 	ck_assert(!allows(1000));
 	ck_assert_str_eq(decide(POLICY_SESSION, 0, false).reason, "no ghosts");
-	/* As far as its other words cover them. */
+	/* As far as its other matches cover them. */
 	load_at_start("reject session user ghost group a1\nallow session\n");
 	ck_assert(allows(1000));
 	ck_assert(!allows(1001));
@@ -173,8 +172,8 @@ START_TEST(a_reject_rule_matches_everybody)
 }
 END_TEST
 
-/* Among so many rules that they are not looked at one by one. */
-START_TEST(among_many_rules)
+/* With so many rules that the index is used. */
+START_TEST(missing_names_among_many_rules)
 {
 	char text[8192] = "", *at = text;
 
@@ -215,12 +214,12 @@ static unsigned load_again(void)
 	return policy_n_missing_names(policy, &first);
 }
 
-START_TEST(names_that_appear)
+START_TEST(names_are_looked_up_again)
 {
 	load_at_start("allow session user a2\nreject session group a3\nallow session user a0\n");
 	ck_assert(!allows(1000));
 	ck_assert_uint_eq(load_again(), 2);
-	/* What the files say by now is for a reload. */
+	/* The new contents of the files count from the next reload on. */
 	ck_assert_int_eq(unlink(path), 0);
 	known = 3;
 	ck_assert_uint_eq(load_again(), 1);
@@ -253,5 +252,6 @@ START_TEST(the_fallback)
 END_TEST
 
 UNIT_MAIN("policy_names", set_up, tear_down, a_missing_name_is_an_error_otherwise,
-	  an_allow_rule_matches_nobody, a_reject_rule_matches_everybody, among_many_rules,
-	  a_look_up_that_fails, names_that_appear, the_fallback)
+	  an_allow_rule_matches_nobody, a_reject_rule_matches_everybody,
+	  missing_names_among_many_rules, a_look_up_that_fails, names_are_looked_up_again,
+	  the_fallback)

@@ -42,7 +42,7 @@ START_TEST(mapped_addresses_are_ipv4)
 	assert_parses_to("::ffff:10.1.2.3", "10.1.2.3");
 	assert_parses_to("::ffff:10.1.0.0/112", "10.1.0.0/16");
 	assert_parses_to("::ffff:0.0.0.0/96", "0.0.0.0/0");
-	/* wider than all mapped addresses: IPv6 */
+	/* shorter than ::ffff:0:0/96, and therefore IPv6 */
 	ck_assert_int_eq(prefix("::/80").family, 6);
 }
 END_TEST
@@ -85,7 +85,7 @@ START_TEST(refuses_nonsense)
 }
 END_TEST
 
-START_TEST(host_bits_are_told_and_cleared)
+START_TEST(host_bits_are_reported_and_cleared)
 {
 	static const struct {
 		const char *text, *cleared;
@@ -95,7 +95,7 @@ START_TEST(host_bits_are_told_and_cleared)
 		{ "0.0.0.1/0", "0.0.0.0/0" },
 		{ "fd00::1/64", "fd00::/64" },
 		{ "::ffff:10.0.0.1/104", "10.0.0.0/8" },
-		/* mapped, but wider than the mapped range: host bits of IPv6 */
+		/* shorter than the mapped range: bits after the prefix are those of IPv6 */
 		{ "::ffff:10.0.0.0/95", "::fffe:0:0/95" },
 	};
 	char buffer[PREFIX_STRING_MAX];
@@ -131,7 +131,7 @@ START_TEST(contains_at_every_length)
 		ck_assert(prefix_contains(&p, &address));
 		if (!bits)
 			continue;
-		/* the last bit that counts is another one */
+		/* the last bit of the prefix differs */
 		other.s_addr = htonl((0xaa55aa55 & mask) ^ (UINT32_C(1) << (32 - bits)));
 		snprintf(text, sizeof(text), "%s/%u", inet_ntoa(other), bits);
 		p = prefix(text);
@@ -140,7 +140,7 @@ START_TEST(contains_at_every_length)
 }
 END_TEST
 
-START_TEST(contains_tells_families_apart)
+START_TEST(contains_distinguishes_families)
 {
 	ck_assert(contains("0.0.0.0/0", "::ffff:1.2.3.4"));
 	ck_assert(!contains("::/0", "1.2.3.4"));
@@ -181,7 +181,7 @@ START_TEST(socket_addresses)
 }
 END_TEST
 
-START_TEST(normalise_drops_what_is_within)
+START_TEST(normalise_drops_contained_prefixes)
 {
 	struct prefix p[] = {
 		prefix("fd00::/16"),  prefix("10.1.2.0/24"), prefix("10.0.0.0/8"),
@@ -243,6 +243,6 @@ START_TEST(a_set_finds_what_a_scan_finds)
 END_TEST
 
 UNIT_MAIN("policy_prefix", NULL, NULL, parses_addresses_and_prefixes, mapped_addresses_are_ipv4,
-	  refuses_nonsense, host_bits_are_told_and_cleared, contains_at_every_length,
-	  contains_tells_families_apart, socket_addresses, normalise_drops_what_is_within,
+	  refuses_nonsense, host_bits_are_reported_and_cleared, contains_at_every_length,
+	  contains_distinguishes_families, socket_addresses, normalise_drops_contained_prefixes,
 	  a_set_finds_what_a_scan_finds)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The index against a look at all rules: random policies, random questions, one answer. The same number
- * gives the same run: SEED=N repeats one, and ROUNDS=N makes it longer or shorter.
+ * The index must decide as a scan of all rules does: random policies, random questions. The same seed gives the same
+ * run: SEED=N repeats one, and ROUNDS=N sets its length.
  */
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 #include "util/diag.h"
 
 #define ROUNDS 4000
-#define QUESTIONS 320 /* a round */
+#define QUESTIONS 320 /* in a round */
 #define RULES_MAX 2000
 #define SETS 6
 #define GIDS_MAX 1100
@@ -34,7 +34,7 @@ static uint64_t state;
 
 static unsigned long next_random(void)
 {
-	/* splitmix64: the C library's generators differ from one library to the next */
+	/* splitmix64, because rand() differs between C libraries */
 	uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
 
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -52,11 +52,11 @@ static bool one_in(int n)
 	return pick(n) == 0;
 }
 
-/* How many different values of each kind a policy and its questions draw from. */
+/* How many different values of each kind a policy and its questions use. */
 static struct shape {
 	int users, groups, ports, hosts, devices, units;
-	int common; /* one in so many rules has a match of a kind */
-	bool has_any; /* rules for any operation */
+	int common; /* one of so many rules has a match of a given kind */
+	bool has_any; /* there are rules for any operation */
 } shape;
 
 static const char *const operations[] = { "session", "device",  "listen", "connect", "accept",
@@ -114,7 +114,7 @@ static int random_size(void)
 	}
 }
 
-/* Host addresses of both families, a number each. */
+/* Prints host address number HOST of either family. */
 static void address_of(int host, bool is_ipv6, char *ret, size_t size)
 {
 	if (is_ipv6)
@@ -134,14 +134,14 @@ static void print_prefix(FILE *f)
 
 	address_of(pick(shape.hosts), is_ipv6, address, sizeof(address));
 	snprintf(text, sizeof(text), "%s/%d", address, length);
-	/* The bits behind the length are cleared here. */
+	/* prefix_parse() clears the bits after the prefix. */
 	prefix_parse(&prefix, text, strlen(text));
 	fputs(prefix_to_string(&prefix, text), f);
 }
 
 static void print_set(FILE *f, int number)
 {
-	/* One has more members than are looked up one by one. */
+	/* One of the sets has more members than are compared one by one. */
 	int n = number == SETS - 1 && one_in(20) ? 3000 : 1 + pick(30);
 
 	fprintf(f, "set s%d = { \\\n", number);
@@ -217,7 +217,7 @@ static void print_unit(FILE *f)
 	}
 }
 
-/* Most rules have a match: else the first few would decide everything. */
+/* Most rules get a match, otherwise the first few rules would decide everything. */
 static void print_rule(FILE *f)
 {
 	int operation = pick(_POLICY_OPERATION_MAX + shape.has_any), common = shape.common;
@@ -276,7 +276,7 @@ static struct policy *random_policy(size_t *ret_n)
 	return policy;
 }
 
-/* What a question points to. */
+/* The memory that a question points to. */
 struct facts {
 	struct sockaddr_storage local, peer;
 	gid_t gids[GIDS_MAX];
@@ -348,7 +348,7 @@ static size_t random_n_gids(void)
 	}
 }
 
-/* In one of two questions all is known, in the others any fact may not be. */
+/* In half of the questions all facts are known, in the others any fact may be unknown. */
 static void random_question(struct policy_question *ret, struct facts *facts)
 {
 	int unknown = one_in(2) ? 1000000 : 2 + pick(8);
@@ -380,13 +380,14 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 	}
 }
 
-/* What was seen: a run in which something never happens proves nothing about it. */
+/* Counts of what was tested. If a kind never occurred, the run proves nothing about it. */
 static struct {
 	unsigned long policies, rules, questions;
 	unsigned long answers[3], defaults;
-	unsigned long early_rules; /* answers by a rule that is in no list */
-	unsigned long listed_rules; /* by one that is */
-	unsigned long gone_through; /* questions that the lists were asked for, and none matched */
+	unsigned long early_rules; /* questions decided by a rule that is in no list */
+	unsigned long listed_rules; /* questions decided by a rule that is in a list */
+	unsigned long
+		gone_through; /* questions for which the lists were searched, and no rule matched */
 } seen;
 
 static void count_verdict(const struct policy_verdict *verdict, size_t n_rules)
@@ -471,7 +472,7 @@ START_TEST(the_index_decides_as_a_scan)
 }
 END_TEST
 
-/* The policy of lines that PRINT makes. */
+/* Loads a policy of N lines that PRINT writes. */
 static struct policy *load_lines(void (*print)(FILE *f, int i), int n)
 {
 	struct policy *policy;
@@ -497,7 +498,7 @@ static void print_group(FILE *f, int i)
 	fprintf(f, "%s session group %d user 1000\n", i % 2 ? "allow" : "reject", 1000 + i);
 }
 
-/* So many lists are not merged, so many groups not looked up. */
+/* So many lists that they are not merged, and so many groups that they are not looked up. */
 START_TEST(many_groups)
 {
 	struct policy *policy = load_lines(print_group, 2000);
@@ -529,7 +530,7 @@ static void print_overlapping(FILE *f, int i)
 	fprintf(f, "%s accept peer @s%d port %d\n", i % 3 ? "allow" : "reject", i, 1 + i / 2);
 }
 
-/* More sets hold one address than are looked up. */
+/* One address is in more sets than are looked up. */
 START_TEST(many_sets)
 {
 	struct policy *policy = load_lines(print_overlapping, 600);

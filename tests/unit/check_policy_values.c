@@ -166,7 +166,7 @@ START_TEST(reasons_have_limits)
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
 	snprintf(text, sizeof(text), "reject any reason \"%.134s\xc3\xa4\"", reason);
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
-	/* what the escapes stand for counts */
+	/* an escaped character counts as one byte */
 	snprintf(text, sizeof(text), "reject any reason \"%.135s\\\"\"", reason);
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
 	snprintf(text, sizeof(text), "reject any reason \"%.137s\"", reason);
@@ -203,7 +203,7 @@ START_TEST(bad_sets_are_refused)
 		       "t:1:11: no set of this name is defined above");
 	assert_refused("set a = { 10.0.0.1 }\nset a = { 10.0.0.2 }",
 		       "t:2:5: this set is already defined in t:1");
-	/* A set that is complained about is not complained about again where it is used. */
+	/* An error in the definition of a set is not reported again where the set is used. */
 	assert_refused("set a = { 10.0.0.1/8 }\nset b = { @a }\nallow connect peer @b",
 		       "t:1:11: bits after the prefix are set, did you mean 10.0.0.0/8?");
 	load("set a={10.0.0.1,fd00::/8}\nset b-_2 = { @a , 10.0.0.0/8,\\\n@a }\n"
@@ -231,7 +231,7 @@ START_TEST(sets_have_a_limit)
 }
 END_TEST
 
-START_TEST(sets_that_double_do_not_grow)
+START_TEST(sets_of_repeated_members_do_not_grow)
 {
 	char text[4096];
 	size_t len = sprintf(text, "set a0 = { 10.0.0.1, 10.0.0.2 }\n");
@@ -325,7 +325,7 @@ START_TEST(a_burst_belongs_to_a_rate)
 }
 END_TEST
 
-START_TEST(rates_that_never_act_are_refused)
+START_TEST(rates_without_effect_are_refused)
 {
 	assert_refused(
 		"allow connect rate 5/s rate-per-user 6/s",
@@ -333,7 +333,7 @@ START_TEST(rates_that_never_act_are_refused)
 	assert_refused(
 		"allow connect rate-per-peer 6/s rate 5/s",
 		"t:1:38: rate-per-peer 6/s never takes effect, because the rate of the rule is 5/s");
-	/* its burst can */
+	/* the burst can take effect */
 	load("allow connect rate 5/s burst 100 rate-per-user 6/s");
 	load("allow connect rate 5/s rate-per-user 5/s rate-per-peer 5/s");
 	load("allow connect rate-per-user 5/s rate-per-peer 6/s");
@@ -457,7 +457,7 @@ START_TEST(bad_data_is_refused)
 }
 END_TEST
 
-START_TEST(values_are_guessed)
+START_TEST(values_are_suggested)
 {
 	assert_refused("allow connect dscp AF31",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef, did you mean 'af31'?");
@@ -465,7 +465,7 @@ START_TEST(values_are_guessed)
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef, did you mean 'af31'?");
 	assert_refused("allow connect dscp eff",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef, did you mean 'ef'?");
-	/* several are as near */
+	/* several values are equally near */
 	assert_refused("allow connect dscp af",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect dscp \"ef\"",
@@ -489,7 +489,7 @@ END_TEST
 UNIT_MAIN("policy_values", policy_set_up, policy_tear_down, settings_are_read,
 	  bad_numbers_are_refused, bad_ports_are_refused, bad_users_are_refused,
 	  bad_addresses_are_refused, bad_devices_are_refused, reasons_have_limits,
-	  bad_sets_are_refused, sets_have_a_limit, sets_that_double_do_not_grow, lists_have_a_limit,
-	  rates_are_read, bad_rates_are_refused, a_burst_belongs_to_a_rate,
-	  rates_that_never_act_are_refused, counts_are_read, caps_are_read, bad_units_are_refused,
-	  bad_data_is_refused, values_are_guessed)
+	  bad_sets_are_refused, sets_have_a_limit, sets_of_repeated_members_do_not_grow,
+	  lists_have_a_limit, rates_are_read, bad_rates_are_refused, a_burst_belongs_to_a_rate,
+	  rates_without_effect_are_refused, counts_are_read, caps_are_read, bad_units_are_refused,
+	  bad_data_is_refused, values_are_suggested)

@@ -8,10 +8,10 @@
 #include "core/resolve.h"
 #include "tests/unit/pair.h"
 
-/* Connecting in one go with resolving, and the spare ids that are there for it. */
+/* Connects that resolve and connect in one request, and the pool of spare ids for them. */
 
-#define KEEP_MS 60000 /* longer than any test takes */
-#define SHORT_MS 200 /* of what has to get old */
+#define KEEP_MS 60000 /* longer than any test runs */
+#define SHORT_MS 200 /* for tests of expiry */
 
 static void set_up(void)
 {
@@ -19,7 +19,7 @@ static void set_up(void)
 	pool_set_limits(core->pool, 64, KEEP_MS);
 }
 
-/* As long as it takes, which is not known: a timer of the loop's ends it. */
+/* Runs the loop until so many spares are ready, which happens after a timer of the loop. */
 static void run_until(unsigned n_ready)
 {
 	struct pool_counts counts;
@@ -54,7 +54,7 @@ static struct plan plan(const char *device)
 	return ret;
 }
 
-/* In one request, as rpc does it: where it fails the id goes. */
+/* Creates an id and connects it in one request, as rpc does. If that fails the id is destroyed. */
 static int connect_with(const struct plan *plan, uint32_t handle, const struct sockaddr *src,
 			const struct sockaddr *dst, struct id **ret)
 {
@@ -78,7 +78,7 @@ static int connect_to(uint32_t handle, uint16_t port, struct id **ret)
 	return connect_with(&p, handle, NULL, pair_addr("10.9.0.1", port), ret);
 }
 
-/* One that is refused by the listener is as good as any. */
+/* Makes N connects. The listener may reject them: that makes no difference to the pool. */
 static void connect_n(uint32_t first, unsigned n, uint16_t port)
 {
 	for (uint32_t i = first; i < first + n; i++)
@@ -98,7 +98,7 @@ static void accept_last(void)
 	ck_assert_int_eq(conn_accept(passive, &p, NULL, &why), 0);
 }
 
-START_TEST(the_first_resolves_the_second_does_not)
+START_TEST(the_second_connect_uses_a_spare)
 {
 	unsigned n_addr, n_route;
 	struct id *id;
@@ -106,11 +106,11 @@ START_TEST(the_first_resolves_the_second_does_not)
 	pair_start_listening(7471);
 	ck_assert_int_eq(connect_to(1, 7471, &id), 0);
 	ck_assert_int_eq(id->state, ID_ADDR_QUERY);
-	/* Who waits for a peer's answer does not wait for a spare. */
+	/* While the client waits for the peer's reply, no spare is being made for it. */
 	ck_assert_uint_eq(counts().n_missed, 1);
 	ck_assert_uint_eq(counts().n_ready, 0);
 	accept_last();
-	/* The only event: what was on the way there is told with it. */
+	/* The only event: it also carries the results of the resolving. */
 	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert(client.events[0].with_info);
@@ -133,7 +133,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ESTABLISHED);
 	ck_assert_uint_eq(core->n_connections, 4);
-	/* Its place is taken by another. */
+	/* The spare that was taken is replaced. */
 	ck_assert_uint_eq(counts().n_taken, 1);
 	ck_assert_uint_eq(counts().n_missed, 1);
 	ck_assert_uint_eq(counts().n_ready, 1);
@@ -141,7 +141,7 @@ START_TEST(the_first_resolves_the_second_does_not)
 }
 END_TEST
 
-START_TEST(policy_decides_over_spares)
+START_TEST(connects_with_a_spare_are_decided)
 {
 	uint64_t rejected = core->metrics.decisions[POLICY_CONNECT][DECISION_REJECTED];
 
@@ -152,7 +152,7 @@ START_TEST(policy_decides_over_spares)
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_ptr_nonnull(strstr(why.text, "10.9.0.1:7471"));
 	ck_assert_uint_eq(core->metrics.decisions[POLICY_CONNECT][DECISION_REJECTED], rejected + 1);
-	/* Who may not have it does not cost anybody else the spare. */
+	/* A rejected request does not use up the spare. */
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_uint_eq(core->n_ids, 1);
 
@@ -165,7 +165,7 @@ START_TEST(policy_decides_over_spares)
 }
 END_TEST
 
-/* The route was resolved with another traffic class: that spare is for others. */
+/* A spare whose route was resolved with another traffic class is not used. */
 START_TEST(the_traffic_class_has_to_be_the_same)
 {
 	struct id *id;
@@ -179,7 +179,7 @@ START_TEST(the_traffic_class_has_to_be_the_same)
 	ck_assert_int_eq(id->tos, 104);
 	ck_assert_uint_eq(counts().n_taken, 0);
 	ck_assert_uint_eq(counts().n_missed, 2);
-	/* Once nobody wants the old one any more there is one with the new class. */
+	/* When the old spare has expired, the next one has the new class. */
 	pool_set_limits(core->pool, 64, SHORT_MS);
 	run_until(0);
 	pool_set_limits(core->pool, 64, KEEP_MS);
@@ -192,8 +192,11 @@ START_TEST(the_traffic_class_has_to_be_the_same)
 }
 END_TEST
 
-/* The QP was made for another place: the client hears of that, and goes on by itself. */
-START_TEST(a_way_that_leads_elsewhere)
+/*
+ * The route leads to another device, port or pkey than the QP was made for. The client is notified and continues by
+ * itself.
+ */
+START_TEST(a_route_to_another_device)
 {
 	struct plan wrong_device = plan("fake9"), wrong_port = plan("fake0"),
 		    wrong_pkey = plan("fake0");
@@ -212,7 +215,7 @@ START_TEST(a_way_that_leads_elsewhere)
 		ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 		ck_assert_ptr_null(id->plan);
 	}
-	/* Nor is a spare of the wrong place given out. */
+	/* Nor is a spare used that leads elsewhere. */
 	connect_n(4, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_int_eq(connect_with(&wrong_port, 5, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
@@ -222,8 +225,8 @@ START_TEST(a_way_that_leads_elsewhere)
 }
 END_TEST
 
-/* What is refused after the route is known is an event, and the id is ready for another try. */
-START_TEST(a_refusal_on_the_way)
+/* A rejection after the route is known is reported by an event, and the id can be used again. */
+START_TEST(a_rejection_after_the_route)
 {
 	struct plan p = plan("fake0");
 	struct id *id;
@@ -239,7 +242,7 @@ START_TEST(a_refusal_on_the_way)
 	ck_assert_ptr_null(id->plan);
 	ck_assert_uint_eq(counts().n_missed, 0);
 
-	/* With a spare it is known at once. */
+	/* With a spare the rejection is returned at once. */
 	connect_n(2, 1, 7471);
 	ck_assert_int_eq(connect_with(&p, 3, NULL, pair_addr("10.9.0.1", 7471), NULL),
 			 STATUS_NOT_OWNER);
@@ -262,7 +265,7 @@ START_TEST(a_refusal_on_the_way)
 }
 END_TEST
 
-START_TEST(what_changes_ends_them)
+START_TEST(changes_of_routes_and_devices_end_spares)
 {
 	connect_n(1, 2, 7471);
 	ck_assert_uint_eq(counts().n_ready, 2);
@@ -270,11 +273,11 @@ START_TEST(what_changes_ends_them)
 	ck_assert_uint_eq(counts().n_ready, 0);
 	ck_assert_uint_eq(counts().n_dropped, 2);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), 2);
-	/* From anew, for who comes after that. */
+	/* New spares are made for later connects. */
 	connect_n(3, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
 
-	/* While they are made. */
+	/* A change while spares are being made. */
 	fake_hold_events(core->fabric, true);
 	connect_n(4, 1, 7471);
 	fake_change_routes(core->fabric);
@@ -289,7 +292,7 @@ START_TEST(what_changes_ends_them)
 }
 END_TEST
 
-START_TEST(age_ends_them)
+START_TEST(spares_expire)
 {
 	connect_n(1, 3, 7471);
 	ck_assert_uint_eq(counts().n_ready, 3);
@@ -297,12 +300,12 @@ START_TEST(age_ends_them)
 	run_until(0);
 	ck_assert_uint_eq(counts().n_dropped, 3);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), 3);
-	/* Nothing is left to be done: the loop sleeps. */
+	/* Nothing is left to do: the loop sleeps. */
 	ck_assert_int_eq(sd_event_run(loop, 2 * SHORT_MS * 1000), 0);
 }
 END_TEST
 
-START_TEST(there_are_so_many_and_no_more)
+START_TEST(the_number_of_spares_is_limited)
 {
 	connect_n(1, POOL_DEPTH + 10, 7471);
 	ck_assert_uint_eq(counts().n_ready, POOL_DEPTH);
@@ -318,7 +321,7 @@ START_TEST(there_are_so_many_and_no_more)
 	connect_n(80, 5, 7473);
 	ck_assert_uint_eq(counts().n_ready, 0);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), core->n_ids);
-	/* Destinations without end take each other's places. */
+	/* Spares for new destinations replace those for old ones. */
 	pool_set_limits(core->pool, 64, KEEP_MS);
 	core->settings.max_ids_per_session = 2000;
 	for (unsigned i = 0; i < 1000; i++)
@@ -328,8 +331,8 @@ START_TEST(there_are_so_many_and_no_more)
 }
 END_TEST
 
-/* Who does not hear of changes has none. */
-START_TEST(none_are_made_blindly)
+/* Without notifications of route changes, no spares are made. */
+START_TEST(no_spares_without_route_notifications)
 {
 	fake_set_knows_routes(core->fabric, false);
 	pool_set_limits(core->pool, 64, KEEP_MS);
@@ -339,7 +342,7 @@ START_TEST(none_are_made_blindly)
 	pool_set_limits(core->pool, 64, KEEP_MS);
 	connect_n(4, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
-	/* Nor by who does not hear of them any more. */
+	/* If notifications end, the spares end, too. */
 	fake_set_knows_routes(core->fabric, false);
 	fake_change_routes(core->fabric);
 	ck_assert_uint_eq(counts().n_ready, 0);
@@ -348,8 +351,8 @@ START_TEST(none_are_made_blindly)
 }
 END_TEST
 
-/* A source that names its port is the client's alone; of others it has to be the same. */
-START_TEST(the_source_counts)
+/* An id with a source port cannot use a spare. Other sources must be the same as the spare's. */
+START_TEST(the_source_of_a_spare_must_match)
 {
 	struct plan p = plan("fake0");
 	struct id *id;
@@ -370,7 +373,7 @@ START_TEST(the_source_counts)
 }
 END_TEST
 
-START_TEST(what_fails_is_given_back)
+START_TEST(failed_spares_are_freed)
 {
 	const enum fake_call making[] = { FAKE_ID_NEW, FAKE_RESOLVE_ADDR, FAKE_RESOLVE_ROUTE,
 					  FAKE_QP_ATTR, FAKE_SET_OPTION };
@@ -380,7 +383,7 @@ START_TEST(what_fails_is_given_back)
 	for (unsigned i = 0; i < 5; i++) {
 		uint16_t port = (uint16_t)(7471 + i);
 
-		/* The client's own calls come first; the next of the kind is the spare's. */
+		/* The first calls are the client's, and the next call of the same kind is the spare's. */
 		fake_hold_events(core->fabric, true);
 		ck_assert_int_eq(connect_to(10 + i, port, &id), 0);
 		fake_hold_events(core->fabric, false);
@@ -397,8 +400,8 @@ START_TEST(what_fails_is_given_back)
 }
 END_TEST
 
-/* Another session has the id before its way is known: the QP is not of its process, and the plan is off. */
-START_TEST(a_plan_ends_when_its_id_moves)
+/* Another session imports the id before it is resolved. The QP belongs to another process, so the plan is dropped. */
+START_TEST(a_plan_is_dropped_when_its_id_is_imported)
 {
 	struct id *id, *moved;
 	int fd;
@@ -422,8 +425,8 @@ START_TEST(a_plan_ends_when_its_id_moves)
 }
 END_TEST
 
-/* It goes into the route, as the traffic class does. */
-START_TEST(ack_timeouts_are_for_the_kernel)
+/* The ACK timeout is part of the route, as the traffic class is. */
+START_TEST(a_spare_of_another_ack_timeout_is_not_used)
 {
 	struct id *id;
 
@@ -439,8 +442,8 @@ START_TEST(ack_timeouts_are_for_the_kernel)
 }
 END_TEST
 
-/* A peer that does not answer delays spares, and does not end them. */
-START_TEST(spares_come_late_where_a_peer_is_silent)
+/* A peer that does not reply delays spares, but does not prevent them. */
+START_TEST(a_silent_peer_delays_spares)
 {
 	pair_start_listening(7471);
 	pool_set_limits(core->pool, 64, KEEP_MS / 10);
@@ -453,9 +456,10 @@ START_TEST(spares_come_late_where_a_peer_is_silent)
 }
 END_TEST
 
-UNIT_MAIN("pool", set_up, pair_tear_down, the_first_resolves_the_second_does_not,
-	  policy_decides_over_spares, the_traffic_class_has_to_be_the_same,
-	  a_way_that_leads_elsewhere, a_refusal_on_the_way, what_changes_ends_them, age_ends_them,
-	  there_are_so_many_and_no_more, none_are_made_blindly, the_source_counts,
-	  what_fails_is_given_back, a_plan_ends_when_its_id_moves, ack_timeouts_are_for_the_kernel,
-	  spares_come_late_where_a_peer_is_silent)
+UNIT_MAIN("pool", set_up, pair_tear_down, the_second_connect_uses_a_spare,
+	  connects_with_a_spare_are_decided, the_traffic_class_has_to_be_the_same,
+	  a_route_to_another_device, a_rejection_after_the_route,
+	  changes_of_routes_and_devices_end_spares, spares_expire, the_number_of_spares_is_limited,
+	  no_spares_without_route_notifications, the_source_of_a_spare_must_match,
+	  failed_spares_are_freed, a_plan_is_dropped_when_its_id_is_imported,
+	  a_spare_of_another_ack_timeout_is_not_used, a_silent_peer_delays_spares)

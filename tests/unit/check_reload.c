@@ -11,8 +11,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * OnReload=keep keeps what exists. A connection that was not made does not exist: whatever was resolved, asked
- * or held back under an earlier policy, the one in force decides when it is made.
+ * OnReload=keep keeps existing objects. A connection that is not established yet is not one: whatever was resolved,
+ * decided or held back under an earlier policy, the policy in force at the last step decides.
  */
 
 static uint64_t n_decided(enum policy_operation operation, enum decision decision)
@@ -25,7 +25,7 @@ static const struct tally *tally_of(size_t rule)
 	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
 }
 
-/* The server's, of the client's id ACTIVE, which asks with "hello". */
+/* Returns the server's id of the request that ACTIVE sends with the data "hello". */
 static struct id *request_of(struct id *active)
 {
 	struct rdma_conn_param p = param("hello");
@@ -38,7 +38,7 @@ static struct id *request_of(struct id *active)
 	return request;
 }
 
-/* What the client's last event says: the broker at the other end has refused. */
+/* The refusal in the client's last event, as the peer's broker has sent it. */
 static struct refusal last_refusal(void)
 {
 	struct refusal refusal;
@@ -67,7 +67,7 @@ START_TEST(connect_is_decided_by_the_policy_in_force)
 	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_REJECTED), n_rejected + 1);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
 
-	/* Where it is allowed again, by the rule that does so now: its limits, and its count. */
+	/* A rule of the new policy allows it: its limits and counts apply. */
 	pair_set_policy("allow session\nallow connect max 1\n");
 	n_allowed = n_decided(POLICY_CONNECT, DECISION_ALLOWED);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
@@ -98,7 +98,7 @@ START_TEST(the_limits_are_those_of_the_rule_in_force)
 }
 END_TEST
 
-START_TEST(a_route_is_decided_over_too)
+START_TEST(resolving_a_route_is_decided)
 {
 	struct rdma_conn_param p = param("");
 	struct id *id = make(&client, 1);
@@ -112,7 +112,7 @@ START_TEST(a_route_is_decided_over_too)
 	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 0);
 
-	/* Before the route is resolved all settings of the rule can still act. */
+	/* Before the route is resolved all settings of the rule can still be applied. */
 	pair_set_policy("allow session\nallow connect tos 104 ack-timeout 14 reuseaddr yes\n"
 			"allow any\n");
 	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
@@ -125,7 +125,7 @@ START_TEST(a_route_is_decided_over_too)
 }
 END_TEST
 
-/* The kernel has taken the traffic class into the path: with another one the route has to be resolved again. */
+/* The traffic class is part of the resolved path. With another class the route has to be resolved again. */
 START_TEST(the_traffic_class_of_a_route)
 {
 	struct rdma_conn_param p = param("");
@@ -137,17 +137,17 @@ START_TEST(the_traffic_class_of_a_route)
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_ptr_nonnull(strstr(why.text, "test.rules:2"));
-	/* Nor by asking for it now, which comes too late. */
+	/* Setting the right class now is too late. */
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 104, &why), 0);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
-	/* Resolved again it has the right one. */
+	/* A route that is resolved under the new rule has the right class. */
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 
-	/* A cap is as good as a class that is forced, and what is below it stays. */
+	/* A cap works as a forced class does. A class below the cap stays. */
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
@@ -219,7 +219,7 @@ START_TEST(accept_is_decided_by_the_policy_in_force)
 	ck_assert_uint_eq(tally_of(2)->n_rejected, 1);
 	ck_assert_int_eq(active->state, ID_FAILED);
 
-	/* The listener exists, and stays; what comes to it is decided over by the new policy, as ever. */
+	/* The listener exists and is kept. Its new requests are decided by the new policy. */
 	pair_set_policy("allow session\nallow connect\nallow accept\n");
 	request = request_of(pair_resolve(2, 7471));
 	pair_set_policy("allow session\nallow connect\n");
@@ -230,7 +230,7 @@ START_TEST(accept_is_decided_by_the_policy_in_force)
 }
 END_TEST
 
-/* What the request said first is not forgotten until it is answered. */
+/* The private data of a request is kept until the request is answered. */
 START_TEST(accept_is_decided_with_the_requests_data)
 {
 	struct rdma_conn_param p = param("");
@@ -259,7 +259,7 @@ START_TEST(a_request_past_the_new_rules_limit)
 	pair_start_listening(7471);
 	for (uint32_t i = 0; i < 3; i++)
 		requests[i] = request_of(pair_resolve(i + 1, 7471));
-	/* What is answered now does not wait, however many do. */
+	/* A request that is being accepted is not pending, so the limit on pending requests does not stop it. */
 	pair_set_policy("allow session\nallow accept max 2 pending 1\nallow connect\n");
 	waiting = request_of(pair_resolve(4, 7471));
 	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
@@ -272,7 +272,7 @@ START_TEST(a_request_past_the_new_rules_limit)
 	refusal = last_refusal();
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
 	ck_assert_uint_gt(refusal.retry_after_ms, 0);
-	/* A rule that has stayed the same goes on with what it has counted, and counts nothing twice. */
+	/* A rule that is also in the new policy keeps its counts, and does not count an object twice. */
 	pair_set_policy("reject listen\nallow accept max 2 pending 1\nallow accept\n");
 	ck_assert_uint_eq(tally_of(1)->n_now, 2);
 	ck_assert_int_eq(conn_accept(waiting, &p, NULL, &why), 0);
@@ -283,7 +283,7 @@ START_TEST(a_request_past_the_new_rules_limit)
 }
 END_TEST
 
-START_TEST(a_rule_that_stays_counts_once)
+START_TEST(a_kept_rule_counts_an_object_once)
 {
 	struct rdma_conn_param p = param("");
 	struct id *active, *request;
@@ -302,8 +302,8 @@ START_TEST(a_rule_that_stays_counts_once)
 }
 END_TEST
 
-/* The program has set up its QP by what came with the request, which no event takes back. */
-START_TEST(a_request_told_with_other_settings)
+/* The program has set up its QP with the attributes that came with the request, and no event can change them. */
+START_TEST(a_request_reported_with_other_settings)
 {
 	static const char *const rules[] = {
 		"allow accept tos 104\n",           "allow accept ack-timeout 14\n",
@@ -327,7 +327,7 @@ START_TEST(a_request_told_with_other_settings)
 		ck_assert_uint_gt(refusal.retry_after_ms, 0);
 	}
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
-	/* What the new rule allows too is no reason. */
+	/* Settings that the new rule allows as well do not prevent the accept. */
 	pair_set_policy("allow session\nallow connect\n"
 			"allow accept tos 104 ack-timeout 14 retry-count 3\n");
 	request = request_of(pair_resolve(20, 7471));
@@ -336,7 +336,7 @@ START_TEST(a_request_told_with_other_settings)
 }
 END_TEST
 
-/* Both QP numbers of a connection that has ended rest; what offers one of them is held back. */
+/* Puts both QP numbers of a connection into time wait: a request that offers one of them is held back. */
 static void rest(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
@@ -372,7 +372,10 @@ START_TEST(a_connect_that_was_held_back)
 	ck_assert_int_eq(denied->state, ID_FAILED);
 	ck_assert_ptr_null(denied->held);
 
-	/* With a route that the rule would not have let be resolved so: likewise. And where it may go it goes. */
+	/*
+	 * The same for a route that the new rule would not have allowed to be resolved with these settings. A connect
+	 * that is still allowed is sent.
+	 */
 	pair_set_policy("allow any\n");
 	timewait_enter(active);
 	active->qp_timeout = 31;
@@ -392,7 +395,7 @@ START_TEST(a_connect_that_was_held_back)
 }
 END_TEST
 
-/* The data of its request is known until it has gone out. */
+/* The private data of a request that is held back is kept until the reply is sent. */
 START_TEST(an_accept_that_was_held_back)
 {
 	static const struct {
@@ -411,7 +414,7 @@ START_TEST(an_accept_that_was_held_back)
 		pair_set_policy("allow any\n");
 		timewait_enter(active);
 		active->qp_timeout = 31;
-		p.qp_num = QPN + 1; /* the other side's is not to rest */
+		p.qp_num = QPN + 1; /* the other side's QP number is not in time wait */
 		asking = pair_resolve(2 + i, 7471);
 		p.private_data = "hello";
 		p.private_data_len = 5;
@@ -444,8 +447,8 @@ START_TEST(an_accept_that_was_held_back)
 }
 END_TEST
 
-/* Resolved and connected in one go: the last step is the policy's that is in force then. */
-START_TEST(a_plan_that_a_reload_overtakes)
+/* Resolving and connecting in one request: the policy in force at the last step decides. */
+START_TEST(a_plan_is_decided_after_a_reload)
 {
 	struct plan plan = { .param = { .qp_num = QPN }, .device = "fake0", .port_num = 1 };
 	struct id *id = make(&client, 1);
@@ -481,10 +484,10 @@ START_TEST(a_port_below_1024_that_was_bound_before)
 END_TEST
 
 UNIT_MAIN("reload", pair_set_up, pair_tear_down, connect_is_decided_by_the_policy_in_force,
-	  the_limits_are_those_of_the_rule_in_force, a_route_is_decided_over_too,
+	  the_limits_are_those_of_the_rule_in_force, resolving_a_route_is_decided,
 	  the_traffic_class_of_a_route, caps_ack_timeout_and_reuseaddr_of_the_new_rule,
 	  accept_is_decided_by_the_policy_in_force, accept_is_decided_with_the_requests_data,
-	  a_request_past_the_new_rules_limit, a_rule_that_stays_counts_once,
-	  a_request_told_with_other_settings, a_connect_that_was_held_back,
-	  an_accept_that_was_held_back, a_plan_that_a_reload_overtakes,
+	  a_request_past_the_new_rules_limit, a_kept_rule_counts_an_object_once,
+	  a_request_reported_with_other_settings, a_connect_that_was_held_back,
+	  an_accept_that_was_held_back, a_plan_is_decided_after_a_reload,
 	  a_port_below_1024_that_was_bound_before)

@@ -20,20 +20,21 @@
 #include "tests/unit/unit.h"
 
 /*
- * What counts as a change of the host's routes, asked of the kernel in a network namespace of the test's
- * own. Its notices are there when the request is answered. What counts for nothing is followed by
- * nothing, and by a change that is still told. What single notices say is in check_routes_messages.c.
+ * Which changes the kernel reports as a change of the host's routes, in a network namespace of the test's own. The
+ * kernel sends its notifications before the reply to the request that causes them. To show that an event is not
+ * reported, the test causes one that is reported afterwards. Single notifications are tested in
+ * check_routes_messages.c.
  *
  * The fabric here is the real one.
  */
 
 static sd_event *loop;
-static struct mnl_socket *nl; /* the test's own */
+static struct mnl_socket *nl; /* the test's own socket */
 static unsigned n_told;
 
-/* libmnl's, watched: the socket that was opened last. */
+/* libmnl's function, to learn which socket was opened last. */
 static struct mnl_socket *opened;
-static int open_error; /* > 0: the next one of NETLINK_ROUTE fails with it */
+static int open_error; /* > 0: the next NETLINK_ROUTE socket fails with it */
 
 struct mnl_socket *mnl_socket_open2(int bus, int flags)
 {
@@ -83,7 +84,7 @@ static void tear_down(void)
 	loop = sd_event_unref(loop);
 }
 
-/* False: it cannot be had here, and the test can show nothing. */
+/* False: there is no namespace to be had here, so the test cannot run. */
 static bool enter_namespace(void)
 {
 	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
@@ -104,7 +105,7 @@ static struct routes *start(void)
 	return routes;
 }
 
-/* How often it was told of what the kernel has said until now. */
+/* Returns how often the callback was called for what the kernel has sent until now. */
 static unsigned told(void)
 {
 	unsigned before = n_told;
@@ -117,8 +118,8 @@ static unsigned told(void)
 }
 
 /*
- * The kernel has said all there is to say of a link or an IPv6 address, which it does a while later. Nothing
- * else tells that than that nothing more comes.
+ * Waits until the kernel has sent everything about a link or an IPv6 address, which takes a while. The only sign of
+ * that is that no more notifications come.
  */
 static void settle(void)
 {
@@ -153,7 +154,7 @@ static int set_lo(bool up)
 	return send_request(&buf);
 }
 
-/* Before anybody listens who would hear the rest of it. */
+/* Called before the test listens, so that it does not hear the late notifications. */
 static void bring_up_lo(void)
 {
 	struct routes *routes = start();
@@ -241,7 +242,7 @@ static int delete_neighbour(int family, const char *text)
 	return send_request(&buf);
 }
 
-/* On lo the kernel has one IPv4 neighbour, of this address. */
+/* On lo the kernel accepts only one IPv4 neighbour, with this address. */
 static const struct {
 	int family;
 	const char *addr, *neighbour;
@@ -249,7 +250,7 @@ static const struct {
 
 #define N_FAMILIES (sizeof(families) / sizeof(families[0]))
 
-/* False: the kernel has no IPv6, or gives none to a new namespace. */
+/* False: the kernel has no IPv6, or a new namespace has none. */
 static bool has_family(size_t i)
 {
 	int fd = families[i].family == AF_INET6 ?
@@ -309,8 +310,8 @@ START_TEST(links_addresses_routes_rules)
 }
 END_TEST
 
-/* Each of the groups by itself: of an address alone IPv4 tells by its routes too. */
-START_TEST(hears_all_groups)
+/* Each group by itself. An IPv4 address is also reported by its routes. */
+START_TEST(all_groups_are_received)
 {
 	static const int groups[] = { RTNLGRP_LINK,        RTNLGRP_NEIGH,      RTNLGRP_IPV4_IFADDR,
 				      RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
@@ -335,11 +336,12 @@ static void assert_neighbour_told(int family, const char *text)
 		uint8_t lladdr;
 		unsigned n_told;
 	} steps[] = {
-		{ NUD_STALE, 1, 1 }, /* new to us */
-		{ NUD_REACHABLE, 1, 0 }, { NUD_STALE, 1, 0 },     { NUD_PERMANENT, 1, 0 },
-		{ NUD_STALE, 2, 1 }, /* elsewhere */
-		{ NUD_REACHABLE, 2, 0 }, { NUD_REACHABLE, 1, 1 }, { NUD_FAILED, 0, 1 }, /* lost */
-		{ NUD_STALE, 1, 1 }, /* and found */
+		{ NUD_STALE, 1, 1 }, /* new */
+		{ NUD_REACHABLE, 1, 0 }, { NUD_STALE, 1, 0 },
+		{ NUD_PERMANENT, 1, 0 }, { NUD_STALE, 2, 1 }, /* another link-layer address */
+		{ NUD_REACHABLE, 2, 0 }, { NUD_REACHABLE, 1, 1 },
+		{ NUD_FAILED, 0, 1 }, /* the last one: lost */
+		{ NUD_STALE, 1, 1 }, /* found again */
 		{ NUD_REACHABLE, 1, 0 },
 	};
 
@@ -349,7 +351,7 @@ static void assert_neighbour_told(int family, const char *text)
 	}
 	ck_assert_int_eq(delete_neighbour(family, text), 0);
 	ck_assert_uint_eq(told(), 1);
-	/* It comes without a link-layer address, and goes again. */
+	/* A neighbour without a link-layer address is added and removed. */
 	ck_assert_int_eq(set_neighbour(family, text, NUD_FAILED, 0), 0);
 	ck_assert_int_eq(delete_neighbour(family, text), 0);
 	ck_assert_uint_eq(told(), 0);
@@ -372,8 +374,8 @@ START_TEST(neighbours)
 }
 END_TEST
 
-/* Of one turn of the loop only the first is told, and many need several turns. */
-START_TEST(once_a_turn)
+/* Of all changes in one turn of the loop only the first is reported, and many changes need several turns. */
+START_TEST(one_report_a_turn)
 {
 	struct routes *routes;
 
@@ -392,7 +394,7 @@ START_TEST(once_a_turn)
 }
 END_TEST
 
-/* Once it is known, none of these counts by itself. */
+/* Once the neighbour is known, none of these changes counts. */
 static void use_neighbour(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -401,12 +403,12 @@ static void use_neighbour(unsigned n)
 	}
 }
 
-/* More than the socket holds. */
+/* More notifications than the socket can hold. */
 START_TEST(lost_notices)
 {
 	struct routes *routes;
 	unsigned n_turns = 0;
-	int size = 100000; /* for more than two turns */
+	int size = 100000; /* enough for more than two turns */
 
 	if (!enter_namespace())
 		return;
@@ -420,12 +422,12 @@ START_TEST(lost_notices)
 	use_neighbour(10);
 	ck_assert_uint_eq(told(), 0);
 	use_neighbour(2000);
-	/* While some may still be lost, what is there to be read proves nothing. */
+	/* While notifications may be lost, those that are read say nothing about the state. */
 	while (sd_event_run(loop, 0) > 0)
 		n_turns++;
 	ck_assert_uint_gt(n_turns, 2);
 	ck_assert_uint_eq(n_told, 1 + n_turns);
-	/* Nor is it remembered. */
+	/* They are not remembered either. */
 	use_neighbour(1);
 	ck_assert_uint_eq(told(), 1);
 	use_neighbour(10);
@@ -435,7 +437,9 @@ START_TEST(lost_notices)
 }
 END_TEST
 
-/* Who may change routes may also send to those who listen, but that is no notice. */
+/*
+ * A process that may change routes may also send to the group, but its messages are no notifications of the kernel.
+ */
 START_TEST(other_senders)
 {
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR };
@@ -460,7 +464,7 @@ START_TEST(other_senders)
 }
 END_TEST
 
-/* Something else is in the socket's place when its notice is to be read. */
+/* Another descriptor replaces the socket before its notification is read. */
 START_TEST(the_socket_fails)
 {
 	struct routes *routes;
@@ -497,7 +501,7 @@ static void free_it(void *userdata)
 	freed_when_told = routes_free(freed_when_told);
 }
 
-START_TEST(freed)
+START_TEST(routes_are_freed_at_any_time)
 {
 	unsigned n_fds;
 	struct routes *routes;
@@ -510,7 +514,7 @@ START_TEST(freed)
 	ck_assert_int_eq(set_lo(true), 0);
 	ck_assert_uint_ge(told(), 1);
 	settle();
-	/* It has not been told of this when it goes. */
+	/* This change is not read before the object is freed. */
 	ck_assert_int_eq(change_address(RTM_NEWADDR, AF_INET, "192.0.2.1"), 0);
 	ck_assert_ptr_null(routes_free(routes));
 	ck_assert_uint_eq(told(), 0);
@@ -536,7 +540,7 @@ START_TEST(no_socket)
 }
 END_TEST
 
-/* The fabric above */
+/* The fabric on top */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
@@ -554,7 +558,7 @@ static struct fabric *start_fabric(void (*changed)(void *userdata))
 	return fabric;
 }
 
-START_TEST(told_by_the_fabric)
+START_TEST(changes_reported_by_the_fabric)
 {
 	sd_event_source *timer;
 	struct fabric *fabric;
@@ -562,7 +566,7 @@ START_TEST(told_by_the_fabric)
 
 	if (!enter_namespace())
 		return;
-	/* The loop keeps the descriptor of its first timer. */
+	/* The loop keeps the descriptor of its first timer, so it is created before descriptors are counted. */
 	ck_assert_int_ge(
 		sd_event_add_time_relative(loop, &timer, CLOCK_MONOTONIC, 0, 0, NULL, NULL), 0);
 	sd_event_source_unref(timer);
@@ -580,7 +584,7 @@ START_TEST(told_by_the_fabric)
 }
 END_TEST
 
-START_TEST(nobody_asks_the_fabric)
+START_TEST(a_fabric_without_a_callback)
 {
 	struct fabric *fabric;
 
@@ -592,7 +596,7 @@ START_TEST(nobody_asks_the_fabric)
 }
 END_TEST
 
-START_TEST(a_fabric_that_cannot_know)
+START_TEST(a_fabric_without_notifications)
 {
 	struct fabric *fabric;
 
@@ -604,6 +608,7 @@ START_TEST(a_fabric_that_cannot_know)
 }
 END_TEST
 
-UNIT_MAIN("routes", set_up, tear_down, links_addresses_routes_rules, hears_all_groups, neighbours,
-	  once_a_turn, lost_notices, other_senders, the_socket_fails, freed, no_socket,
-	  told_by_the_fabric, nobody_asks_the_fabric, a_fabric_that_cannot_know)
+UNIT_MAIN("routes", set_up, tear_down, links_addresses_routes_rules, all_groups_are_received,
+	  neighbours, one_report_a_turn, lost_notices, other_senders, the_socket_fails,
+	  routes_are_freed_at_any_time, no_socket, changes_reported_by_the_fabric,
+	  a_fabric_without_a_callback, a_fabric_without_notifications)

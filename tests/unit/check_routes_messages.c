@@ -8,8 +8,8 @@
 #include "tests/unit/unit.h"
 
 /*
- * Which notices of the kernel's count as a change of the host's routes: those that it would have to be brought
- * to send, and those that it would not. check_routes.c has those that it sends.
+ * Which notifications of the kernel count as a change of the host's routes, including those that are hard to provoke.
+ * check_routes.c tests those that the kernel sends easily.
  */
 
 static sd_event *loop;
@@ -38,7 +38,7 @@ static struct routes *start(void)
 	return routes;
 }
 
-/* A copy that ends where LEN ends, so that reading past it is found. */
+/* Passes a copy that ends where LEN ends, so that sanitizers find reads past it. */
 static bool take(struct routes *routes, const void *datagram, size_t len)
 {
 	void *copy = malloc(len ?: 1);
@@ -81,7 +81,7 @@ START_TEST(states_of_a_neighbour)
 				!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", harmless[k], 1));
 		ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", lost[i], 0));
 	}
-	/* It is deleted in whatever state it was. */
+	/* A deletion counts, whatever the state of the neighbour. */
 	ck_assert(!take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
@@ -90,7 +90,7 @@ START_TEST(states_of_a_neighbour)
 }
 END_TEST
 
-/* By interface, family and address. */
+/* A neighbour is identified by interface, family and address. */
 START_TEST(which_neighbour)
 {
 	union message buf;
@@ -108,20 +108,20 @@ START_TEST(which_neighbour)
 	ck_assert(!take_message(routes, &buf));
 	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
 
-	/* A forwarding entry of a bridge. */
+	/* A forwarding entry of a bridge is no neighbour. */
 	nd = begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
 	nd->ndm_family = AF_BRIDGE;
 	nd->ndm_state = NUD_REACHABLE;
 	mnl_attr_put(&buf.header, NDA_LLADDR, 6, "\2\0\0\0\0\1");
 	ck_assert(!take_message(routes, &buf));
-	/* The kernel asks for one to be resolved. */
+	/* A request of the kernel to resolve a neighbour. */
 	ck_assert(!take_neighbour(routes, RTM_GETNEIGH, "10.0.0.3", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.3", NUD_STALE, 1));
 	routes_free(routes);
 }
 END_TEST
 
-/* From none, as on a tunnel, to the 20 bytes of IPoIB and the most that the kernel has. */
+/* Link-layer addresses from 0 bytes, as on a tunnel, to the 20 bytes of IPoIB and the kernel's maximum. */
 START_TEST(lengths_of_addresses)
 {
 	static const size_t lens[] = { 0, 6, 7, 20, 32 };
@@ -167,7 +167,7 @@ START_TEST(too_many_neighbours)
 }
 END_TEST
 
-/* It counts, and nothing that was remembered is relied on any more. */
+/* A malformed message counts as a change, and all remembered neighbours are forgotten. */
 static void assert_malformed(struct routes *routes, const void *datagram, size_t len)
 {
 	take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.9", NUD_STALE, 1);
@@ -189,10 +189,10 @@ START_TEST(malformed)
 	put_neighbour(&buf, nd, AF_INET6, "fd00::1", NUD_STALE, 1);
 	len = header->nlmsg_len;
 	ck_assert_uint_gt(len, 4);
-	/* Cut anywhere; the header says more than there is. */
+	/* Messages cut at each length: the header claims more than there is. */
 	for (size_t i = 1; i < len; i++)
 		assert_malformed(routes, &buf, i);
-	/* The header agrees. The last attribute, the link-layer address, may be missing. */
+	/* The header's length is right. Only the last attribute, the link-layer address, may be missing. */
 	for (uint32_t i = 0; i < len; i++) {
 		header->nlmsg_len = i;
 		if (i < NLMSG_LENGTH(sizeof(*nd)) + MNL_ATTR_HDRLEN + 16)
@@ -200,17 +200,17 @@ START_TEST(malformed)
 		else
 			take(routes, &buf, i);
 	}
-	/* Of another length than its family's. */
+	/* The address has the length of another family. */
 	begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
 	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 1);
 	nd->ndm_family = AF_INET6;
 	assert_malformed(routes, &buf, header->nlmsg_len);
-	/* Longer than any. */
+	/* A link-layer address longer than the maximum. */
 	begin(&buf, RTM_NEWNEIGH, 0, sizeof(*nd));
 	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 0);
 	mnl_attr_put(header, NDA_LLADDR, sizeof(lladdr), lladdr);
 	assert_malformed(routes, &buf, header->nlmsg_len);
-	/* An attribute that says to be longer than the rest, or than itself can be. */
+	/* An attribute whose length is greater than the rest, or smaller than its header. */
 	for (uint16_t attr_len = 0; attr_len < 64; attr_len++) {
 		struct nlattr *attr;
 
@@ -225,7 +225,7 @@ START_TEST(malformed)
 }
 END_TEST
 
-/* Several in one datagram: all are read, and one that counts is enough. */
+/* Several messages in one datagram: all are read, and one that counts is enough. */
 START_TEST(several_at_once)
 {
 	union message first, second;
@@ -246,7 +246,7 @@ START_TEST(several_at_once)
 	ck_assert(!take(routes, both, len));
 	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
 	ck_assert(!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.2", NUD_STALE, 1));
-	/* One of netlink's own says nothing, one of a link does. */
+	/* A netlink control message does not count, one about a link does. */
 	second.header.nlmsg_type = NLMSG_DONE;
 	memcpy(both + at, &second, second.header.nlmsg_len);
 	ck_assert(!take(routes, both, len));

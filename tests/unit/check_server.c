@@ -103,7 +103,7 @@ START_TEST(hello_comes_first)
 }
 END_TEST
 
-/* Answered only where it fails; what is asked after it is answered after it. */
+/* A quiet request gets a reply only if it fails. Later requests are answered after it. */
 START_TEST(quiet_requests)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -122,7 +122,7 @@ START_TEST(quiet_requests)
 	request.create_id = &create;
 	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
 	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
-	/* That is the second one's. */
+	/* This reply is that to the second request. */
 	ck_assert_int_eq(get_failure(fd), STATUS_BAD_REQUEST);
 	request.op_case = RDMABROKER__REQUEST__OP_DESTROY_ID;
 	request.destroy_id = &destroy;
@@ -151,7 +151,10 @@ START_TEST(a_request_that_is_not_in_the_table)
 }
 END_TEST
 
-/* Cut at every length, and every byte turned: an answer or the end, and others do not notice. */
+/*
+ * Packets cut at every length, and packets with one byte changed: each gets a reply or ends the session, and other
+ * clients are not affected.
+ */
 START_TEST(mutilated_packets)
 {
 	struct rdmabroker *s = open_session(0);
@@ -200,7 +203,7 @@ START_TEST(garbage_and_descriptors)
 	ck_assert_int_eq(send(fd, big, PACKET_MAX, 0), PACKET_MAX);
 	expect_end(fd);
 	fd = raw_connect();
-	/* Linux 6.16 and later does not let them pass at all. */
+	/* Linux 6.16 and later refuses to send these descriptors at all. */
 	r = packet_send(fd, buf, pack_hello(buf, 1), fds, 2);
 	if (r == -EPERM)
 		close(fd);
@@ -211,7 +214,7 @@ START_TEST(garbage_and_descriptors)
 }
 END_TEST
 
-/* It asks and asks, and takes no answer: it is dropped, with a bounded queue. */
+/* The client sends requests and reads no replies. It is dropped, and its queue stays bounded. */
 START_TEST(a_client_that_does_not_read)
 {
 	struct rdmabroker *s = open_session(0);
@@ -226,7 +229,7 @@ START_TEST(a_client_that_does_not_read)
 	request.op_case = RDMABROKER__REQUEST__OP_CREATE_ID;
 	request.create_id = &create;
 	len = pack(&request, buf);
-	/* The server stops reading what it cannot answer, so that the sender feels it. */
+	/* The server stops reading when it cannot queue further replies, so the client's socket fills up. */
 	for (int i = 0; i < 1000000 && r == 0; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 

@@ -18,18 +18,18 @@
 #include "tests/unit/unit.h"
 
 /*
- * The whole daemon above the fake fabric, as a process of its own that starts with what is in DIR: with errors in its
- * policy it starts, and is mended while it runs. What it tells systemd is what is waited for.
+ * The whole daemon on the fake fabric, as a process that starts with the files in DIR. With errors in its policy it
+ * starts, and the policy can be corrected while it runs. The tests wait for what the daemon reports to systemd.
  */
 
-#define T 20000 /* ms: long enough for a machine that is busy, never waited for when all is well */
+#define T 20000 /* ms: a timeout for a busy machine, never reached if all is well */
 
 static char dir[] = "/tmp/check_start.XXXXXX";
 static char policy_dir[64], config_path[64], socket_path[64], log_path[64];
 static int notify = -1;
 static pid_t daemon_pid;
 
-/* Once there is DIR/hang, until whoever has it open for writing closes it. */
+/* If there is a FIFO DIR/hang, blocks until its writer closes it. */
 static void hang(void)
 {
 	char path[64], byte;
@@ -43,7 +43,7 @@ static void hang(void)
 	close(fd);
 }
 
-/* Instead of libc's: the users that exist are the files of DIR/users; their uid is that of nobody. */
+/* Replaces libc's function: the users that exist are the files in DIR/users, all with the uid of nobody. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -106,7 +106,7 @@ static int remove_one(const char *name, const struct stat *st, int flag, struct 
 	return remove(name);
 }
 
-/* The exit status. */
+/* Waits for the daemon's end and returns its exit status. */
 static int end(void)
 {
 	int status;
@@ -142,13 +142,13 @@ static void await_match(const char *part, bool at_end)
 	} while (!found || (at_end && strcmp(found, part) != 0));
 }
 
-/* One of what it tells systemd has this part. */
+/* Waits until one of the reports to systemd contains PART. */
 static void await(const char *part)
 {
 	await_match(part, /* at_end= */ false);
 }
 
-/* Of its last line. */
+/* Waits until the last line of a report ends in END_OF_STATUS. */
 static void await_end(const char *end_of_status)
 {
 	await_match(end_of_status, /* at_end= */ true);
@@ -242,7 +242,7 @@ static void assert_rejects(struct rdmabroker *session)
 	rdmabroker_free_explanation(answer);
 }
 
-/* Who runs the test is an admin, as root is. */
+/* The user who runs the test is an admin, as root is. */
 START_TEST(a_policy_with_an_error)
 {
 	struct rdmabroker *session;
@@ -256,7 +256,7 @@ START_TEST(a_policy_with_an_error)
 	session = open_session();
 	ck_assert(is_fallback(session));
 	assert_rejects(session);
-	/* It is still broken, in another way. */
+	/* The policy has an error still, but another one. */
 	write_to("policy.d/1.rules", "allow session user ghost\n");
 	ck_assert(!reload(session));
 	ck_assert(is_fallback(session));
@@ -270,7 +270,7 @@ START_TEST(a_policy_with_an_error)
 }
 END_TEST
 
-START_TEST(no_directory_of_rules)
+START_TEST(without_a_directory_of_rules)
 {
 	struct rdmabroker *session;
 
@@ -279,7 +279,7 @@ START_TEST(no_directory_of_rules)
 	await("STATUS=NO POLICY");
 	session = open_session();
 	ck_assert(is_fallback(session));
-	/* A signal is as good as a request. */
+	/* SIGHUP reloads as a request does. */
 	ck_assert_int_eq(mkdir(policy_dir, 0755), 0);
 	kill(daemon_pid, SIGHUP);
 	await("STATUS=1 sessions, 0 listeners, 0 connections; 0 rules");
@@ -313,7 +313,7 @@ static bool is_allowed(struct rdmabroker *session)
 	return allow;
 }
 
-/* As of a directory service that comes up after the daemon. */
+/* This happens if a directory service starts after the daemon. */
 START_TEST(a_user_that_appears)
 {
 	struct rdmabroker *session;
@@ -327,7 +327,7 @@ START_TEST(a_user_that_appears)
 	session = open_session();
 	ck_assert_uint_eq(n_missing(session), 2);
 	ck_assert(!is_allowed(session));
-	/* What the files say by now nobody has asked for yet. */
+	/* The new contents of the files have no effect until a reload. */
 	write_to("policy.d/1.rules", "reject any\n");
 	write_to("users/ghost", "");
 	await("; 2 rules; names that cannot be looked up: 1");
@@ -341,7 +341,7 @@ START_TEST(a_user_that_appears)
 }
 END_TEST
 
-/* Neither clients nor a reload wait for it. */
+/* Neither clients nor a reload wait for the look-up. */
 START_TEST(a_look_up_that_hangs)
 {
 	struct rdmabroker *session;
@@ -353,7 +353,7 @@ START_TEST(a_look_up_that_hangs)
 	await("READY=1");
 	in_dir(path, "hang");
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	/* Until it is opened at the other end: names are looked up again. */
+	/* open() returns when the daemon opens the FIFO, which it does when it looks up names again. */
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	session = open_session();
@@ -362,7 +362,7 @@ START_TEST(a_look_up_that_hangs)
 	ck_assert(reload(session));
 	ck_assert_uint_eq(n_missing(session), 0);
 	ck_assert(is_allowed(session));
-	/* What it finds is of a policy that is not in force any more. */
+	/* The result of the look-up is for a policy that is not in force any more. */
 	write_to("users/ghost", "");
 	ck_assert_int_eq(unlink(path), 0);
 	close(fd);
@@ -372,7 +372,7 @@ START_TEST(a_look_up_that_hangs)
 }
 END_TEST
 
-/* The real one: what it exits with is the unit's business. */
+/* Runs the real program, whose exit status the unit depends on. */
 static void run_daemon(const char *option, const char *value)
 {
 	char program[4096];
@@ -390,7 +390,7 @@ static void run_daemon(const char *option, const char *value)
 	}
 }
 
-START_TEST(what_cannot_be_started)
+START_TEST(a_daemon_that_cannot_be_started)
 {
 	char line[256];
 	FILE *unit;
@@ -401,7 +401,7 @@ START_TEST(what_cannot_be_started)
 	assert_logged("rdmabrokerd.conf:2:1: unknown key 'LogLevl'");
 	assert_logged("Cannot start rdmabrokerd: its configuration has an error.");
 
-	/* What is named has to be there: its absence is not the defaults. */
+	/* A configuration file that is named must exist: the defaults do not replace it. */
 	ck_assert_int_eq(unlink(config_path), 0);
 	run_daemon("--socket", socket_path);
 	ck_assert_int_eq(end(), 78);
@@ -447,5 +447,6 @@ START_TEST(a_key_that_has_moved)
 }
 END_TEST
 
-UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, no_directory_of_rules,
-	  a_user_that_appears, a_look_up_that_hangs, what_cannot_be_started, a_key_that_has_moved)
+UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, without_a_directory_of_rules,
+	  a_user_that_appears, a_look_up_that_hangs, a_daemon_that_cannot_be_started,
+	  a_key_that_has_moved)

@@ -10,33 +10,33 @@
 #include "tests/unit/wire.h"
 
 /*
- * Every request of the protocol, about an id in every state that there is and in some that there are not,
- * over the wire. Each is answered once; which are carried out, is below; a refusal changes no state.
+ * Every request of the protocol, over the wire, about an id in every state and in some that do not exist. Each
+ * request gets one reply. The table below lists which are carried out. A refusal changes no state.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define IN(state) (1u << (state))
 
 enum {
-	NO_ID = _ID_STATE_MAX, /* there is none of that number */
-	OTHERS_ID, /* it is another session's */
-	NO_HELLO, /* nothing was said before */
+	NO_ID = _ID_STATE_MAX, /* no id has this handle */
+	OTHERS_ID, /* the id belongs to another session */
+	NO_HELLO, /* the client has not sent a hello */
 	N_COLUMNS,
 };
 
 #define ALL_IDS (IN(_ID_STATE_MAX) - 1)
 #define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED))
-/* Not about an id, or about one that there is not. */
+/* Requests that are about no id, so they do not depend on one. */
 #define GREETED (ALL_IDS | IN(NO_ID) | IN(OTHERS_ID))
 #define HAS_DEVICE (ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_REMOVED)))
 #define MAY_END                                                               \
 	(ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_BOUND) | IN(ID_ADDR_QUERY) | \
 		     IN(ID_ADDR_RESOLVED) | IN(ID_ROUTE_QUERY) | IN(ID_ROUTE_RESOLVED)))
 
-/* Where the request is carried out. */
+/* The states in which each request is carried out. */
 static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(HELLO)] = IN(NO_HELLO),
-	/* Of a number that is free; that of the requests is the daemon's to choose. */
+	/* The handle must be free. The handles of requests are chosen by the daemon. */
 	[OP(CREATE_ID)] = IN(NO_ID) | IN(OTHERS_ID),
 	[OP(DESTROY_ID)] = ALL_IDS,
 	[OP(SET_OPTION)] = ALL_IDS & ~EMPTY,
@@ -56,15 +56,15 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(GET_OPTION)] = ALL_IDS,
 	[OP(NOTIFY)] = ALL_IDS & ~EMPTY,
 	[OP(JOIN_MULTICAST)] = HAS_DEVICE,
-	[OP(LEAVE_MULTICAST)] = 0, /* nothing was joined */
+	[OP(LEAVE_MULTICAST)] = 0, /* no group was joined */
 	[OP(EXPORT_ID)] = ALL_IDS & ~(EMPTY | IN(ID_REMOVED)),
-	[OP(IMPORT_ID)] = 0, /* without a descriptor */
+	[OP(IMPORT_ID)] = 0, /* there is no descriptor */
 	[OP(LIST_DEVICES)] = GREETED,
 	[OP(EXPLAIN)] = GREETED,
 	[OP(RELOAD)] = GREETED,
 	[OP(LIST_RULES)] = GREETED,
 	[OP(LIST)] = GREETED,
-	[OP(KICK)] = 0, /* no session of that number */
+	[OP(KICK)] = 0, /* no session has that number */
 	[OP(DRAIN)] = GREETED,
 	[OP(GET_METRICS)] = GREETED,
 	[OP(WATCH)] = GREETED,
@@ -94,7 +94,7 @@ static void do_(struct wire_client *c, int op, uint32_t id)
 
 static void bind_to(struct wire_client *c, uint32_t id, uint16_t port)
 {
-	/* The address again, with another port: the last one counts. */
+	/* A second address with another port: the last field counts. */
 	const uint8_t extra[] = {
 		2 << 3 | 2,           4, 2 << 3, (uint8_t)(port | 128), (uint8_t)(port >> 7 | 128),
 		(uint8_t)(port >> 14)
@@ -147,7 +147,7 @@ static void connect_until(enum id_state until)
 	do_(&client, OP(DISCONNECT), 1);
 }
 
-/* An id in STATE; whose it is, and its number. */
+/* Brings an id into STATE. Returns the client that it belongs to, and its handle. */
 static struct wire_client *reach(unsigned state, uint32_t *ret)
 {
 	*ret = 1;
@@ -265,7 +265,7 @@ static void check_cell(int op, unsigned column)
 		      column_name(column), c->n_answers);
 	ck_assert_msg((c->status == 0) == expected, "%s, %s: status %d, errno %d", request_name(op),
 		      column_name(column), c->status, c->error);
-	/* A refusal changes nothing; before hello it is the end. */
+	/* A refusal changes no state. Before hello, it ends the connection. */
 	if (column < _ID_STATE_MAX && c->status != 0)
 		ck_assert_int_eq(state_of(c, id), column);
 	run();
@@ -286,7 +286,9 @@ START_TEST(every_request_in_every_state)
 }
 END_TEST
 
-/* The request with a field more: an id is made first, FIRST_ID, which it is about as a rule. */
+/*
+ * Sends the request with one field more: the broker first creates an id FIRST_ID, which the request is usually about.
+ */
 static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t first_id)
 {
 	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
@@ -323,13 +325,13 @@ START_TEST(with_the_id_made_first)
 		ask_with_first(&client, op, 1, 1);
 		ck_assert_msg((client.status == 0) == expected, "%s: status %d, errno %d",
 			      request_name(op), client.status, client.error);
-		/* Both or neither. */
+		/* Either both steps succeed, or none has an effect. */
 		ck_assert_int_eq(table_find(client.session, 1, &made, &why) == 0,
 				 expected && op != OP(DESTROY_ID));
 		n_done += expected;
 		tear_down();
 
-		/* Where there is one already it is left alone. */
+		/* If the id exists already, it is not changed. */
 		set_up(ID_BOUND);
 		reach(ID_BOUND, &(uint32_t){ 0 });
 		ask_with_first(&client, op, 1, 1);
@@ -342,7 +344,7 @@ START_TEST(with_the_id_made_first)
 }
 END_TEST
 
-/* Made first is another one than what the request is about: it is as good as any. */
+/* The id that is created first is another one than the request's: this works as well. */
 START_TEST(with_another_id_made_first)
 {
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {

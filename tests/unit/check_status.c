@@ -5,14 +5,14 @@
 #include "tests/unit/unit.h"
 #include "proto/status.h"
 
-START_TEST(refusal_there_and_back)
+START_TEST(pack_and_unpack)
 {
 	uint8_t buf[REFUSAL_MAX] = { 0 };
 	struct refusal refusal;
 	size_t len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_BUSY, 1234567, "not a storage host");
 
 	ck_assert_uint_eq(len, REFUSAL_HEADER_LEN + strlen("not a storage host"));
-	/* The transport pads: what comes is longer than what went. */
+	/* The transport pads private data, so more bytes arrive than were sent. */
 	ck_assert(refusal_unpack(&refusal, buf, sizeof(buf)));
 	ck_assert_int_eq(refusal.code, REFUSAL_BUSY);
 	ck_assert_uint_eq(refusal.retry_after_ms, 1234567);
@@ -27,7 +27,8 @@ START_TEST(a_long_text_is_cut_between_characters)
 	char text[400] = "";
 
 	for (int i = 0; i < 100; i++)
-		strcat(text, "\xe2\x82\xac"); /* the euro sign: 3 bytes, 136 is no multiple of 3 */
+		strcat(text,
+		       "\xe2\x82\xac"); /* the euro sign has 3 bytes, and 136 is no multiple of 3 */
 	ck_assert_uint_eq(refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0, text),
 			  REFUSAL_HEADER_LEN + 135);
 	ck_assert(refusal_unpack(&refusal, buf, REFUSAL_HEADER_LEN + 135));
@@ -35,7 +36,7 @@ START_TEST(a_long_text_is_cut_between_characters)
 }
 END_TEST
 
-START_TEST(what_is_no_refusal)
+START_TEST(invalid_refusals)
 {
 	uint8_t buf[REFUSAL_MAX];
 	struct refusal refusal;
@@ -47,7 +48,7 @@ START_TEST(what_is_no_refusal)
 	buf[4] = 2; /* another version */
 	ck_assert(!refusal_unpack(&refusal, buf, len));
 	buf[4] = REFUSAL_VERSION;
-	buf[6] = 255; /* a length that leads out of the buffer */
+	buf[6] = 255; /* a length past the end of the buffer */
 	ck_assert(!refusal_unpack(&refusal, buf, sizeof(buf)));
 	buf[6] = 4;
 	buf[0] = 'r';
@@ -63,7 +64,7 @@ START_TEST(control_characters_are_not_printed)
 
 	ck_assert(refusal_unpack(&refusal, buf, len));
 	ck_assert_str_eq(refusal.text, "a?[31mb?");
-	/* U+009B begins a control sequence too; what is cut or wrong is no character. */
+	/* U+009B also begins a control sequence. Incomplete and invalid sequences are no characters. */
 	len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0,
 			   "\xc2\x9b"
 			   "31m \xc3\xa4 \xff \xc3");
@@ -80,5 +81,5 @@ START_TEST(every_status_has_an_errno)
 }
 END_TEST
 
-UNIT_MAIN("status", NULL, NULL, refusal_there_and_back, a_long_text_is_cut_between_characters,
-	  what_is_no_refusal, control_characters_are_not_printed, every_status_has_an_errno)
+UNIT_MAIN("status", NULL, NULL, pack_and_unpack, a_long_text_is_cut_between_characters,
+	  invalid_refusals, control_characters_are_not_printed, every_status_has_an_errno)

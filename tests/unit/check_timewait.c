@@ -8,12 +8,15 @@
 #include "tests/unit/pair.h"
 
 /*
- * A QP number that the peer may still hold in time wait is kept from use until the kernel says that it is
- * free, whatever becomes of its id.
+ * A QP number that the peer may still have in time wait is not used until the kernel reports that it is free, even if
+ * its id is destroyed.
  */
 
-/* A QP number rests after its connection: what offers it again goes out when the kernel says so. */
-START_TEST(time_wait)
+/*
+ * After its connection, a QP number is in time wait. A connect that offers it is held back until the kernel reports
+ * the end.
+ */
+START_TEST(a_connect_waits_for_the_end_of_time_wait)
 {
 	struct rdma_conn_param p = param("again");
 	struct id *active, *passive, *next;
@@ -22,7 +25,7 @@ START_TEST(time_wait)
 	establish(&active, &passive);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
-	/* The fabric's time wait for timeout 31 has no end here but by its event. */
+	/* With timeout 31, time wait ends here only by the fabric's event. */
 	((struct id *)active)->qp_timeout = 31;
 	next = pair_resolve(2, 7471);
 	n = fake_count(core->fabric, FAKE_CONNECT);
@@ -32,7 +35,7 @@ START_TEST(time_wait)
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	run_loop();
-	/* Both ends had the number, for both are of this process: the passive one's rests still. */
+	/* Both ends are in this process and use the same number. The passive end is still in time wait. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	run_loop();
@@ -41,7 +44,7 @@ START_TEST(time_wait)
 }
 END_TEST
 
-/* Destroyed before: then the time that the kernel would have waited. */
+/* The id is destroyed first, so the broker waits for as long as the kernel would have. */
 START_TEST(time_wait_of_a_destroyed_id)
 {
 	struct rdma_conn_param p = param("again");
@@ -61,12 +64,12 @@ START_TEST(time_wait_of_a_destroyed_id)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	run_loop();
-	/* Held back and given up: nothing goes out. */
+	/* The connect was held back and then given up, so nothing is sent. */
 	ck_assert_int_eq(conn_disconnect(next, &why), 0);
 }
 END_TEST
 
-START_TEST(time_wait_moves_with_its_id)
+START_TEST(time_wait_of_an_imported_id)
 {
 	struct rdma_conn_param p = param("again");
 	struct id *active, *passive, *next, *moved;
@@ -94,5 +97,5 @@ START_TEST(time_wait_moves_with_its_id)
 }
 END_TEST
 
-UNIT_MAIN("timewait", pair_set_up, pair_tear_down, time_wait, time_wait_of_a_destroyed_id,
-	  time_wait_moves_with_its_id)
+UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
+	  time_wait_of_a_destroyed_id, time_wait_of_an_imported_id)

@@ -5,7 +5,7 @@
 
 #include "tests/unit/program.h"
 
-/* A wrong command line is answered with the error and a pointer to the help, and with nothing that hides them. */
+/* A wrong command line gives the error and a pointer to the help, and nothing else that would hide them. */
 
 static char ping[4096], daemon_program[4096];
 
@@ -28,7 +28,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* Two lines at most: a person has to see the first. */
+/* At most two lines, so that the user sees the first one. */
 static void assert_usage(const char *part, const char *see)
 {
 	ck_assert_int_eq(got.status, 2);
@@ -55,7 +55,7 @@ START_TEST(ping_usage)
 }
 END_TEST
 
-/* As rping does: both ends are started with the same options, but for one. */
+/* As with rping, both ends are started with the same options except for one. */
 START_TEST(ping_takes_a_count_on_both_sides)
 {
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");
@@ -64,7 +64,7 @@ START_TEST(ping_takes_a_count_on_both_sides)
 }
 END_TEST
 
-START_TEST(ping_knows_the_loopback)
+START_TEST(ping_explains_the_loopback)
 {
 	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
 	RUN(ping, "-s", "-a", "127.0.0.1", "-p", "7471");
@@ -77,7 +77,7 @@ START_TEST(ping_knows_the_loopback)
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
 	assert_lacks(got.err, "loopback");
-	/* What fails on the way there has no words of its own. */
+	/* A failure of resolving has no text, so ping adds the hint itself. */
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "127.0.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
@@ -118,7 +118,7 @@ START_TEST(daemon_usage)
 	assert_usage("--json requires --check", see);
 	RUN(daemon_program, "file.rules");
 	assert_usage("unexpected argument 'file.rules'", see);
-	/* Asked for, it is there. */
+	/* --help prints the whole text. */
 	RUN(daemon_program, "--help");
 	ck_assert_int_eq(got.status, 0);
 	assert_has(got.out, "--policy-dir DIR");
@@ -129,12 +129,12 @@ START_TEST(ctl_options)
 {
 	static const char see[] = "see rdmabrokerctl help ";
 
-	/* As they are typed. */
+	/* Errors name options as they were typed. */
 	ctl("explain", "connect", "--usr", "root");
 	assert_usage("unknown option \"--usr\", did you mean \"--user\"?\n", see);
 	ctl("status", "--full");
 	assert_usage("unknown option \"--full\"\n", see);
-	/* A program's options are not ours. */
+	/* rdmabrokerctl does not take a program's options for its own. */
 	ctl("run", "rping", "-s");
 	assert_usage("the program must follow \"--\": \"rdmabrokerctl run -- rping ...\"\n",
 		     "see rdmabrokerctl help run\n");
@@ -151,8 +151,8 @@ START_TEST(ctl_options)
 }
 END_TEST
 
-/* An unknown word is answered with the list of all words, unless a near one can be suggested. */
-START_TEST(ctl_words)
+/* The error for an unknown word lists all known words, unless a similar word can be suggested. */
+START_TEST(ctl_lists_known_words)
 {
 	static const struct {
 		const char *argv[4], *said;
@@ -192,4 +192,4 @@ START_TEST(ctl_words)
 END_TEST
 
 UNIT_MAIN("usage", set_up_all, tear_down, ping_usage, ping_takes_a_count_on_both_sides,
-	  ping_knows_the_loopback, versions, daemon_usage, ctl_options, ctl_words)
+	  ping_explains_the_loopback, versions, daemon_usage, ctl_options, ctl_lists_known_words)

@@ -13,8 +13,8 @@
 #include "util/util.h"
 
 /*
- * What has to be done off the loop: whose a QP is, when a port is free and devices are open, an entry in a node's ACL.
- * Its client waits for it, with all that it asks after that, and nobody else does.
+ * Work that is done outside the loop: finding a QP's owner, waiting for a port or for devices, changing a node's ACL.
+ * The client waits for it, with all its later requests, but no other client does.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -35,7 +35,7 @@ static void ask(struct wire_client *c, int op, uint32_t id)
 	ck_assert_int_eq(c->status, 0);
 }
 
-/* Asked, and not answered. */
+/* Sends a request without waiting for the reply. */
 static void send_only(struct wire_client *c, int op, uint32_t id)
 {
 	uint8_t buf[PACKET_MAX];
@@ -47,7 +47,7 @@ static void send_only(struct wire_client *c, int op, uint32_t id)
 
 static void listen_on_7471(void)
 {
-	/* An address of 10.9.0.1, port 7471: later fields win. */
+	/* The fields of an address, 10.9.0.1 port 7471. They replace earlier fields of the same number. */
 	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xaf\x3a";
 	uint8_t buf[PACKET_MAX];
 
@@ -106,13 +106,13 @@ START_TEST(others_are_served)
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
-	/* Asked once. */
+	/* The owner was looked up once. */
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 1);
 }
 END_TEST
 
-/* The order of a client's own requests is kept: what it asks meanwhile is answered after that. */
-START_TEST(the_clients_own_wait)
+/* The requests of one client are processed in order, so the later one is answered after the first. */
+START_TEST(the_clients_own_requests_wait)
 {
 	uint8_t buf[PACKET_MAX];
 
@@ -122,7 +122,7 @@ START_TEST(the_clients_own_wait)
 	ck_assert_uint_eq(client.n_answers, 0);
 	fake_hold_lookups(wire.core->fabric, false);
 	run();
-	/* The answer to what was asked last. */
+	/* This is the reply to the last request. */
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
@@ -145,8 +145,11 @@ START_TEST(a_request_that_waits_to_be_accepted)
 }
 END_TEST
 
-/* The answer is a stranger's QP; and an answer is good for the request that it was asked for alone. */
-START_TEST(an_answer_is_used_once)
+/*
+ * The look-up finds another owner, so the connect is refused. Its result is used for this request only, not for the
+ * next.
+ */
+START_TEST(a_result_is_used_once)
 {
 	fake_estrange_qp(wire.core->fabric, 17);
 	send_only(&client, OP(CONNECT), 1);
@@ -159,8 +162,8 @@ START_TEST(an_answer_is_used_once)
 }
 END_TEST
 
-/* What was decided before the answer came does not hold any more: it is decided when the request goes on. */
-START_TEST(policy_changes_meanwhile)
+/* A decision from before the look-up is not used: the request is decided when it continues. */
+START_TEST(policy_changes_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
 	wire_set_policy("allow session\nallow device\nallow listen\n");
@@ -172,7 +175,7 @@ START_TEST(policy_changes_meanwhile)
 }
 END_TEST
 
-START_TEST(the_device_goes_meanwhile)
+START_TEST(the_device_is_removed_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
 	fake_remove_device(wire.core->fabric, "fake0");
@@ -186,8 +189,8 @@ START_TEST(the_device_goes_meanwhile)
 }
 END_TEST
 
-/* Another session takes the id: who waits for it is told so, and goes on. */
-START_TEST(the_id_is_imported_meanwhile)
+/* Another session imports the id: the waiting client gets an error, and continues. */
+START_TEST(the_id_is_imported_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
 
@@ -205,8 +208,8 @@ START_TEST(the_id_is_imported_meanwhile)
 }
 END_TEST
 
-/* The end is noticed while nothing is read; the answer comes to nobody. */
-START_TEST(the_client_goes_meanwhile)
+/* The end of the client is noticed although it is not being read. The result of the look-up is dropped. */
+START_TEST(the_client_ends_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
 	wire_close(&client);
@@ -217,10 +220,10 @@ START_TEST(the_client_goes_meanwhile)
 }
 END_TEST
 
-/* Id 2 wants a port that an id has which was freed, and is not destroyed yet. */
+/* Id 2 binds to a port whose id was freed but is not destroyed yet. */
 static void bind_to_a_port_that_is_being_freed(void)
 {
-	/* An address of 10.9.0.1, port 7500. */
+	/* The fields of an address, 10.9.0.1 port 7500. */
 	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xcc\x3a";
 	uint8_t buf[PACKET_MAX];
 
@@ -242,12 +245,12 @@ START_TEST(a_port_that_is_being_freed)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		ask(&other, OP(LIST_DEVICES), 0);
 	n = fake_count(wire.core->fabric, FAKE_BIND);
-	/* One that had another port: nobody is asked again. */
+	/* An id with another port is destroyed: the bind is not tried again. */
 	fake_destroy_id(wire.core->fabric, 7501);
 	run();
 	ck_assert_uint_eq(client.n_answers, 0);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_BIND), n);
-	/* One of two that had it. */
+	/* Only one of two ids with this port is destroyed. */
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
 	fake_destroy_id(wire.core->fabric, 7500);
 	run();
@@ -260,7 +263,7 @@ START_TEST(a_port_that_is_being_freed)
 }
 END_TEST
 
-/* It is tried once more when it has waited for long enough, and no longer. */
+/* The bind is tried once more at the deadline, and then fails. */
 START_TEST(a_port_that_is_never_freed)
 {
 	wire.core->waits.max_ms = 0;
@@ -277,7 +280,7 @@ START_TEST(a_port_that_is_never_freed)
 }
 END_TEST
 
-/* While librdmacm opens a device it has its mutex locked: what would wait for that is not asked of it. */
+/* While librdmacm opens a device it holds its mutex, so calls that need the mutex are not made until then. */
 START_TEST(devices_that_take_long_to_open)
 {
 	static const int ops[] = { OP(BIND_ADDR), OP(LISTEN), OP(RESOLVE_ADDR) };
@@ -317,10 +320,10 @@ START_TEST(devices_that_are_never_open)
 }
 END_TEST
 
-/* Before hello is answered a client's unit is asked for, which the kernel can take long to tell. */
+/* Before the reply to hello, the client's unit is looked up, which can take long. */
 static pthread_mutex_t unit_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In place of libsystemd's. */
+/* Replaces libsystemd's function. */
 int sd_pid_get_unit(pid_t pid, char **ret)
 {
 	(void)pid;
@@ -353,7 +356,7 @@ START_TEST(units_that_take_long)
 	pthread_mutex_unlock(&unit_lock);
 	wire.n_asking = 0;
 	wire_run(all, MANY);
-	/* They have said hello: none was dropped for saying nothing. */
+	/* They had sent a hello, so none was dropped as silent. */
 	for (unsigned i = 0; i < MANY; i++) {
 		ck_assert(!many[i].dropped);
 		ck_assert_uint_eq(many[i].n_answers, 1);
@@ -363,7 +366,7 @@ START_TEST(units_that_take_long)
 }
 END_TEST
 
-/* To let a user open a device's node is a thread's work. */
+/* A thread changes the ACL of the node that the user may open. */
 START_TEST(a_lease_that_takes_long)
 {
 	struct fabric_device *device = fabric_next_device(wire.core->fabric, NULL);
@@ -380,7 +383,7 @@ START_TEST(a_lease_that_takes_long)
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_uint_eq(wire.core->n_leases, 1);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_LEASE_NEW), 1);
-	/* Allowed once, though it was decided twice. */
+	/* The request was decided twice, but is counted once. */
 	ck_assert_uint_eq(wire.core->metrics.decisions[POLICY_DEVICE][DECISION_ALLOWED], 1);
 	ask(&client, OP(CLOSE_DEVICE), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
@@ -401,7 +404,7 @@ START_TEST(a_lease_that_fails_late)
 }
 END_TEST
 
-/* By then the user may not have the device any more, or there is none. */
+/* By then the user may not use the device any more, or the device is gone. */
 START_TEST(a_lease_that_comes_too_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
@@ -424,15 +427,15 @@ START_TEST(a_lease_that_comes_too_late)
 }
 END_TEST
 
-/* What it waited for is somebody else's name by now. */
-START_TEST(the_first_device_goes_meanwhile)
+/* By then another device is the first one, which is what the client asked for. */
+START_TEST(the_first_device_is_removed_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
 
 	fake_add_device(wire.core->fabric, "fake1");
 	fake_hold_leases(wire.core->fabric, true);
 	client.n_answers = 0;
-	/* Without a name. */
+	/* The request names no device. */
 	wire_send(&client, buf,
 		  request_make(++client.serial, OP(OPEN_DEVICE), 0, (const uint8_t *)"\x0a\0", 2,
 			       buf),
@@ -451,7 +454,7 @@ START_TEST(the_first_device_goes_meanwhile)
 }
 END_TEST
 
-START_TEST(the_client_goes_before_its_lease)
+START_TEST(the_client_ends_before_its_lease)
 {
 	fake_hold_leases(wire.core->fabric, true);
 	send_only(&client, OP(OPEN_DEVICE), 0);
@@ -464,7 +467,7 @@ START_TEST(the_client_goes_before_its_lease)
 }
 END_TEST
 
-/* Names are looked up over the network, and that takes long: an admin waits for it, and nobody else. */
+/* A reload can look up names over the network, which takes long: only the admin waits for it. */
 START_TEST(a_reload_that_takes_long)
 {
 	wire.holds_reloads = true;
@@ -474,7 +477,7 @@ START_TEST(a_reload_that_takes_long)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		ask(&other, OP(LIST_DEVICES), 0);
 	ck_assert_uint_eq(client.n_answers + server.n_answers, 0);
-	/* The first one was asked for before the second: it says nothing of that. */
+	/* The first reload was requested before the second, so its result is no reply to the second. */
 	control_reloaded(server_get_control(wire.server), 1, 0, NULL);
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
@@ -509,7 +512,9 @@ START_TEST(where_a_failure_began)
 }
 END_TEST
 
-/* A peer on the network asks and asks; the program that listens does not read. Its session does not end by that. */
+/*
+ * A peer sends many requests, and the program that listens does not read. Its session must not end because of that.
+ */
 START_TEST(requests_that_are_not_read)
 {
 	enum { N = 1500 };
@@ -518,7 +523,7 @@ START_TEST(requests_that_are_not_read)
 	fake_hold_lookups(wire.core->fabric, false);
 	wire.core->settings.max_ids_per_session = 2 * N;
 	wire.core->settings.backlog = N;
-	/* A listener of its own, for the backlog. */
+	/* A new listener, so that it gets the new backlog. */
 	ask(&server, OP(DESTROY_ID), 1);
 	listen_on_7471();
 	for (uint32_t i = 2; i <= N + 1; i++) {
@@ -526,19 +531,19 @@ START_TEST(requests_that_are_not_read)
 		wire_ask(&client, OP(RESOLVE_ADDR), i);
 		wire_ask(&client, OP(RESOLVE_ROUTE), i);
 		wire_send(&client, buf, wire_make(&client, OP(CONNECT), i, buf), NULL);
-		/* The server is not among those whose answers are read. */
+		/* The server is not in the list, so its events are not read. */
 		wire_run(clients + 1, 1);
 		ck_assert_int_eq(client.status, 0);
 	}
-	/* More than its socket takes wait for it, and more than its limit for what it does not read. */
+	/* More events are pending than its socket holds, and more than the limit on unread bytes. */
 	ck_assert_uint_eq(server.session->requests.n_used, N);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
 	ck_assert_uint_lt(wire.core->account.used[ACCOUNT_BYTES], 65536);
-	/* The client gives up: each request has one more event to tell. */
+	/* The client gives up, so there is one more event for each request. */
 	for (uint32_t i = 2; i <= N + 1; i++)
 		wire_ask(&client, OP(DESTROY_ID), i);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
-	/* In the end all of it is read, a socket full at a time. */
+	/* In the end all events are read, one socket buffer at a time. */
 	for (uint32_t i = 0; i < N; i++)
 		wire_run(clients, 1);
 	ck_assert(!server.dropped);
@@ -547,7 +552,7 @@ START_TEST(requests_that_are_not_read)
 }
 END_TEST
 
-/* A session with many ids ends in slices: others are served in between, and all of it is given back. */
+/* A session with many ids ends in slices. Other clients are served in between, and everything is released. */
 START_TEST(the_end_of_a_large_session)
 {
 	struct wire_client *const others[] = { &other };
@@ -563,7 +568,7 @@ START_TEST(the_end_of_a_large_session)
 	wire_close(&client);
 	while (wire.core->n_ids == n_left)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
-	/* Asked when its end has begun, and answered before it is over. */
+	/* This request is sent after the end has begun, and is answered before it is complete. */
 	wire_send(&other, buf, wire_make(&other, OP(LIST_DEVICES), 0, buf), NULL);
 	while (other.n_answers == 0) {
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
@@ -575,11 +580,13 @@ START_TEST(the_end_of_a_large_session)
 }
 END_TEST
 
-UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_wait,
-	  a_request_that_waits_to_be_accepted, an_answer_is_used_once, policy_changes_meanwhile,
-	  the_device_goes_meanwhile, the_client_goes_meanwhile, the_id_is_imported_meanwhile,
+UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_requests_wait,
+	  a_request_that_waits_to_be_accepted, a_result_is_used_once,
+	  policy_changes_during_the_wait, the_device_is_removed_during_the_wait,
+	  the_client_ends_during_the_wait, the_id_is_imported_during_the_wait,
 	  a_port_that_is_being_freed, a_port_that_is_never_freed, devices_that_take_long_to_open,
 	  devices_that_are_never_open, units_that_take_long, a_lease_that_takes_long,
-	  a_lease_that_fails_late, a_lease_that_comes_too_late, the_first_device_goes_meanwhile,
-	  the_client_goes_before_its_lease, a_reload_that_takes_long, where_a_failure_began,
-	  requests_that_are_not_read, the_end_of_a_large_session)
+	  a_lease_that_fails_late, a_lease_that_comes_too_late,
+	  the_first_device_is_removed_during_the_wait, the_client_ends_before_its_lease,
+	  a_reload_that_takes_long, where_a_failure_began, requests_that_are_not_read,
+	  the_end_of_a_large_session)

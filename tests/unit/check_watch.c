@@ -18,11 +18,11 @@
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
-/* What happens is told to the admins who watch, by the library. */
+/* Admins who watch are notified of events, here by the library. */
 
 static uint32_t last_qpn = 16;
 
-/* A QP number rests for a while after each connection: every one has its own. */
+/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
@@ -39,7 +39,7 @@ static struct rdmabroker *open_watcher(const struct rdmabroker_filter *filter)
 	return session;
 }
 
-/* By its operation or its event: "listen", "established". */
+/* WHAT is the notice's operation or event: "listen", "established". */
 static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const char *what)
 {
 	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
@@ -59,7 +59,7 @@ static void expect_notices(struct rdmabroker *session, const char *const *whats)
 
 #define EXPECT(session, ...) expect_notices(session, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* What was asked before is done; so whatever is told of it is there. */
+/* The reply implies that all earlier requests were processed, and that their notices have arrived. */
 static void expect_no_notice(struct rdmabroker *session)
 {
 	struct rdmabroker_notice *notice;
@@ -70,7 +70,7 @@ static void expect_no_notice(struct rdmabroker *session)
 	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
 }
 
-START_TEST(decisions_are_told)
+START_TEST(decisions_are_reported)
 {
 	struct rdmabroker *w, *s;
 	struct rdmabroker_notice *notice;
@@ -107,7 +107,7 @@ START_TEST(decisions_are_told)
 	ck_assert_uint_eq(notice->id, 2);
 	rdmabroker_free_notice(notice);
 
-	/* For want of a rule. */
+	/* No rule matches. */
 	ck_assert_int_eq(try_to_listen(s, 8000), -EACCES);
 	notice = expect_notice(w, "listen");
 	ck_assert_str_eq(notice->outcome, "rejected");
@@ -116,7 +116,7 @@ START_TEST(decisions_are_told)
 	ck_assert_ptr_null(notice->rule_text);
 	rdmabroker_free_notice(notice);
 
-	/* The rule says yes, then its limit says no. */
+	/* The rule allows the request, but its limit is reached. */
 	start_listening(s, 7472);
 	EXPECT(w, "listen");
 	ck_assert_int_eq(try_to_listen(s, 7473), -EBUSY);
@@ -134,7 +134,7 @@ START_TEST(decisions_are_told)
 }
 END_TEST
 
-START_TEST(cm_events_are_told)
+START_TEST(cm_events_are_reported)
 {
 	struct rdmabroker *s, *c, *w;
 	struct rdmabroker_event *event;
@@ -154,7 +154,7 @@ START_TEST(cm_events_are_told)
 	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
 	rdmabroker_free_event(event);
 
-	/* The listener is asked for, and what comes has a number of its own. */
+	/* The notice names the listener. The request's id gets another number. */
 	notice = expect_notice(w, "accept");
 	ck_assert_str_eq(notice->outcome, "allowed");
 	ck_assert_uint_eq(notice->id, 1);
@@ -190,7 +190,7 @@ START_TEST(cm_events_are_told)
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
 	EXPECT(w, "disconnected", "disconnected");
 
-	/* A failure has its number, and what the peer's broker said its words. */
+	/* A failure has a number, and the text that the peer's broker sent. */
 	set_policy("allow session\nallow connect\nreject accept reason \"not you\"\n");
 	id = resolve(c, 7471);
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), -ECONNREFUSED);
@@ -210,7 +210,7 @@ START_TEST(cm_events_are_told)
 }
 END_TEST
 
-START_TEST(sessions_are_told)
+START_TEST(sessions_are_reported)
 {
 	struct rdmabroker *w = open_watcher(NULL), *s;
 	struct rdmabroker_notice *notice;
@@ -247,7 +247,7 @@ static void do_enforce(void *arg)
 	enforce_start(harness.core);
 }
 
-START_TEST(what_is_enforced_is_told)
+START_TEST(enforcement_is_reported)
 {
 	struct rdmabroker *w, *s;
 	struct rdmabroker_notice *notice;
@@ -263,7 +263,7 @@ START_TEST(what_is_enforced_is_told)
 	ck_assert_str_eq(notice->reason, "no more");
 	ck_assert_uint_eq(notice->id, 1);
 	rdmabroker_free_notice(notice);
-	/* There is nothing behind it any more. */
+	/* The id has no address any more. */
 	notice = expect_notice(w, "device-removal");
 	ck_assert_int_eq(notice->status, -EACCES);
 	ck_assert_int_eq(notice->local.ss_family, AF_UNSPEC);
@@ -274,7 +274,7 @@ START_TEST(what_is_enforced_is_told)
 }
 END_TEST
 
-/* Of what a session with a listener, a reject and a connect gives. */
+/* The notices of a session that listens, gets a reject, and connects. */
 static const struct {
 	struct rdmabroker_filter filter;
 	const char *const expected[8];
@@ -293,7 +293,7 @@ static const struct {
 
 #define N_FILTERS (sizeof(filters) / sizeof(filters[0]))
 
-START_TEST(filters_hold)
+START_TEST(filters_select_notices)
 {
 	struct rdmabroker *w[N_FILTERS], *s;
 	struct rdmabroker_notice *notice;
@@ -307,7 +307,7 @@ START_TEST(filters_hold)
 		filter.size = sizeof(filter);
 		w[i] = open_watcher(&filter);
 	}
-	/* Of the watchers that came later. */
+	/* Drop the notices about the watchers that were opened later. */
 	for (size_t i = 0; i < N_FILTERS; i++)
 		while (rdmabroker_get_notice(w[i], &notice, 0) == 0)
 			rdmabroker_free_notice(notice);
@@ -323,7 +323,7 @@ START_TEST(filters_hold)
 		expect_notices(w[i], filters[i].expected);
 	for (size_t i = 0; i < N_FILTERS; i++)
 		expect_no_notice(w[i]);
-	/* Closed last, for who goes is told to those who stay. */
+	/* These are closed last, because the end of a watcher is reported to the others. */
 	for (size_t i = 0; i < N_FILTERS; i++)
 		rdmabroker_close(w[i]);
 }
@@ -343,7 +343,7 @@ static void apply(struct rdmabroker *w, const uint32_t *uid, uint64_t session,
 	ck_assert_int_eq(rdmabroker_watch(w, &filter), 0);
 }
 
-/* One watcher, that changes its mind. */
+/* One watcher that changes its filter. */
 START_TEST(filters_are_changed)
 {
 	struct rdmabroker *w = open_watcher(NULL), *s = open_session(0);
@@ -363,14 +363,14 @@ START_TEST(filters_are_changed)
 	apply(w, NULL, number_of(w, 1), NULL);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	EXPECT(w, "listen");
-	/* Its port is not what counts. */
+	/* The filter ignores the port of the address. */
 	apply(w, NULL, 0, addr(9));
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	expect_no_notice(w);
 	rdmabroker_destroy_id(resolve(s, 7471));
 	EXPECT(w, "connect");
 
-	/* One that is refused leaves the last one as it was. */
+	/* A filter that is refused leaves the previous one in force. */
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = "decisions" };
 	expect_failure(w, rdmabroker_watch(w, &bad), EINVAL, "no kind \"decisions\"");
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .operation = "any" };
@@ -388,7 +388,7 @@ START_TEST(filters_are_changed)
 }
 END_TEST
 
-START_TEST(watch_comes_first)
+START_TEST(notices_begin_with_the_watch)
 {
 	struct rdmabroker *w = open_session(0), *s = open_session(0);
 	struct rdmabroker_notice *notice;
@@ -398,14 +398,14 @@ START_TEST(watch_comes_first)
 	expect_failure(w, rdmabroker_get_notice(w, &notice, 0), EINVAL, "watch comes first");
 	ck_assert_int_eq(rdmabroker_watch(w, NULL), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(w, &notice, 1), -EAGAIN);
-	/* Events of its own are none of it, and notices are no events. */
+	/* Notices do not replace the session's own events, and are not returned as events. */
 	id = resolve(w, 7471);
 	EXPECT(w, "connect", "addr-resolved", "route-resolved");
 	rdmabroker_destroy_id(id);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	ck_assert_int_eq(rdmabroker_get_event(w, &event, 0), -EAGAIN);
 	EXPECT(w, "listen");
-	/* What came before the daemon's end is told first. */
+	/* Notices from before the daemon's end are returned first. */
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	stop_server();
 	EXPECT(w, "listen");
@@ -419,7 +419,7 @@ START_TEST(watch_comes_first)
 }
 END_TEST
 
-/* Watches, and how they end */
+/* Watches and their end */
 
 START_TEST(watches_end_with_their_sessions)
 {
@@ -432,7 +432,7 @@ START_TEST(watches_end_with_their_sessions)
 	await_watches(1);
 	s = open_session(0);
 	EXPECT(v, "closed", "session", "opened");
-	/* Whoever ends it. */
+	/* The watch ends with the session, whoever ends it. */
 	ck_assert_int_eq(rdmabroker_kick(s, number_of(s, 0), 0), 0);
 	await_watches(0);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
@@ -446,7 +446,7 @@ static void do_get_queued(void *arg)
 	*(uint64_t *)arg = harness.core->account.used[ACCOUNT_BYTES];
 }
 
-/* More than the socket and the queue hold is made, and not read. */
+/* Causes more notices than the socket and the queue can hold, without reading them. */
 static void overflow(uint64_t limit)
 {
 	struct rdmabroker *w, *s;
@@ -462,13 +462,13 @@ static void overflow(uint64_t limit)
 	w = open_watcher(&filter);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
-	/* What waits is charged, to no more than the half of any limit. */
+	/* Queued notices are charged, and may use at most half of any limit. */
 	in_server(do_get_queued, &queued);
 	ck_assert_uint_gt(queued, 0);
 	ck_assert_uint_le(queued, limit / 2 < 32768 ? limit / 2 : 32768);
 	await_counts(2, 0);
 
-	/* What was kept comes in full, then what was not is told, though nothing else happens. */
+	/* The queued notices come first, then the number of lost ones is reported, even if nothing else happens. */
 	while (got_n + lost < n) {
 		ck_assert_int_eq(rdmabroker_get_notice(w, &notice, T), 0);
 		ck_assert_str_eq(notice->kind, notice->n_lost > 0 ? "lost" : "decision");
@@ -489,21 +489,21 @@ static void overflow(uint64_t limit)
 	rdmabroker_close(s);
 }
 
-START_TEST(slow_watchers_lose)
+START_TEST(slow_watchers_lose_notices)
 {
 	overflow(UINT64_MAX);
 }
 END_TEST
 
-/* Its user's other clients need what may be queued. */
-START_TEST(slow_watchers_leave_room)
+/* The user's other clients need part of the limit on queued bytes. */
+START_TEST(slow_watchers_leave_room_for_other_clients)
 {
 	overflow(8192);
 }
 END_TEST
 
-/* A library that reads while it waits for something else does not grow for ever. */
-START_TEST(library_keeps_no_more_than_so_many)
+/* The library's queue is bounded, also if it reads while it waits for something else. */
+START_TEST(the_librarys_queue_is_bounded)
 {
 	struct rdmabroker_filter filter = { .size = sizeof(filter), .kind = "decision" };
 	struct rdmabroker *w;
@@ -513,7 +513,7 @@ START_TEST(library_keeps_no_more_than_so_many)
 
 	set_policy(watch_rules);
 	w = open_watcher(&filter);
-	/* Its own calls have it read. */
+	/* The library reads the socket during its own calls. */
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(try_to_listen(w, 7480), -EACCES);
 	while (got_n < 4096) {
@@ -530,7 +530,8 @@ START_TEST(library_keeps_no_more_than_so_many)
 }
 END_TEST
 
-UNIT_MAIN("watch", set_up, tear_down, decisions_are_told, cm_events_are_told, sessions_are_told,
-	  what_is_enforced_is_told, filters_hold, filters_are_changed, watch_comes_first,
-	  watches_end_with_their_sessions, slow_watchers_lose, slow_watchers_leave_room,
-	  library_keeps_no_more_than_so_many)
+UNIT_MAIN("watch", set_up, tear_down, decisions_are_reported, cm_events_are_reported,
+	  sessions_are_reported, enforcement_is_reported, filters_select_notices,
+	  filters_are_changed, notices_begin_with_the_watch, watches_end_with_their_sessions,
+	  slow_watchers_lose_notices, slow_watchers_leave_room_for_other_clients,
+	  the_librarys_queue_is_bounded)
