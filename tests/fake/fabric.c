@@ -291,7 +291,7 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 
 struct fabric_lookup {
 	struct list link; /* fabric.lookups */
-	fabric_answer_fn done; /* NULL: nobody wants to know any more */
+	fabric_answer_fn done; /* NULL: cancelled */
 	void *userdata;
 	int answer;
 };

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * The fake fabric: fabric.h without RDMA. Its ids find each other by address and port in memory, and its
- * events come from the event loop like the real ones, in a fixed order. What real hardware does not do at
- * will is scripted here: failures of single calls, devices that come and go, QPs of strangers, events out
- * of the blue. It proves nothing about RDMA.
+ * The fake fabric: fabric.h without RDMA. Its ids find each other by address and port in memory, and its events come
+ * from the event loop like the real ones, in a fixed order. Tests can script what real hardware does not do on
+ * demand: failures of single calls, devices that are added and removed, QPs of other processes, unexpected events. It
+ * proves nothing about RDMA.
  */
 
 #include "fabric/fabric.h"
 
-#define FAKE_DGID 0xd6 /* each byte of every peer's GID */
+#define FAKE_DGID 0xd6 /* the value of each byte of every peer's GID */
 
 enum fake_call {
 	FAKE_ID_NEW,
@@ -35,17 +35,17 @@ enum fake_call {
 
 /* The next call of this kind fails with R, a negative errno. */
 void fake_fail_next(struct fabric *fabric, enum fake_call call, int r);
-/* How often it was called, failures included. */
+/* Number of calls, including those that failed. */
 unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 
-/* What absence_explain() says from now on; not copied. NULL: nothing is missing. */
+/* The text that absence_explain() returns from now on; it is not copied. NULL: RDMA can be used. */
 void fake_set_absence(const char *text);
 
 void fake_add_device(struct fabric *fabric, const char *name);
-/* Its ids get DEVICE_REMOVAL. */
+/* The device's ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);
 
-/* What fabric_device_holders() says of the device: a copy; NULL: nothing yet. */
+/* What fabric_device_holders() returns for the device. HOLDERS is copied; NULL: no result yet. */
 void fake_set_holders(struct fabric *fabric, const char *name,
 		      const struct fabric_holders *holders);
 
@@ -55,41 +55,41 @@ void fake_reject_stale(struct fabric *fabric, unsigned n);
 /* The next N address resolutions end in ADDR_ERROR with STATUS. */
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
-/* From now on QPN belongs to nobody known; all others belong to whoever asks. */
+/* From now on the owner of QPN is unknown. All other QPs belong to whichever process asks. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
-/* From now on QPN belongs to the process PID alone. */
+/* From now on QPN belongs only to the process PID. */
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 
-/* An event of the given type for the id that listens on, or is bound to, PORT. */
+/* Sends an event of the given type to the id that listens on, or is bound to, PORT. */
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
 
-/* routes_changed is told from the loop, before the events that are on their way, held or not. */
+/* The loop calls routes_changed before it sends pending events, even if these are held. */
 void fake_change_routes(struct fabric *fabric);
-/* What fabric_knows_routes() says: true from the start. */
+/* The result of fabric_knows_routes(), initially true. */
 void fake_set_knows_routes(struct fabric *fabric, bool knows);
 
 /*
- * From now on whose a QP is takes more than a turn: until this is called with false. Else it is known at once. It is
- * found out when it is asked.
+ * After a call with true, look-ups of QP owners are pending until a call with false. Otherwise they complete at once.
+ * The result is determined when the look-up begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
-/* Likewise leases. */
+/* The same for leases. */
 void fake_hold_leases(struct fabric *fabric, bool hold);
-/* Likewise devices: what fabric_is_opening() says. Events are held too. */
+/* The same for opening devices, see fabric_is_opening(). Events are held as well. */
 void fake_hold_devices(struct fabric *fabric, bool hold);
-/* An id that had PORT is destroyed. A bind waits for it that was told to fail with -EINPROGRESS. */
+/* Reports that an id with PORT was destroyed. A bind that was made to fail with -EINPROGRESS waits for that. */
 void fake_destroy_id(struct fabric *fabric, uint16_t port);
 
-/* Events wait until this is called with false. */
+/* After a call with true, events are held until a call with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);
-/* N of those that wait come nevertheless. */
+/* Releases N of the events that are held. */
 void fake_release_events(struct fabric *fabric, unsigned n);
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
 			int status);
 
-/* The options last set on the id bound to PORT; -1: not set. */
+/* The option that was last set on the id bound to PORT; -1: not set. */
 int fake_get_option(struct fabric *fabric, uint16_t port, int option);
 int fake_get_backlog(struct fabric *fabric, uint16_t port);
 

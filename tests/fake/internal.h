@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What the fake fabric's files know of each other. */
+/* Shared by the files of the fake fabric. */
 
 #include <netinet/in.h>
 
@@ -15,13 +15,13 @@ struct fabric_device {
 	struct fabric *fabric;
 	char *name, *node;
 	unsigned n_leases;
-	unsigned n_refs; /* leases, and the fabric while it is there */
+	unsigned n_refs; /* held by leases, and by the fabric until the device is removed */
 	bool announced;
 	struct fabric_holders *holders;
 };
 
 struct fabric_lease {
-	struct list link; /* fabric.leases, while it is held */
+	struct list link; /* fabric.leases, until it is freed */
 	struct fabric_device *device;
 	fabric_answer_fn done;
 	void *userdata;
@@ -30,7 +30,7 @@ struct fabric_lease {
 
 struct pending {
 	struct list link; /* fabric.pending */
-	struct fabric_id *id; /* NULL: freed meanwhile */
+	struct fabric_id *id; /* NULL: freed */
 	struct fabric_event event;
 };
 
@@ -46,15 +46,15 @@ struct fabric {
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
 	bool is_opening,
-		is_open; /* devices are being opened; they are since, and nobody was told */
+		is_open; /* devices are being opened; they are open, which is still to be announced */
 	in_port_t freed_port; /* 0: none */
 	unsigned n_ids;
 	uint32_t stranger;
 	uint32_t given_qpn;
-	pid_t owner; /* of GIVEN_QPN; 0: none was given */
+	pid_t owner; /* of GIVEN_QPN; 0: QPN not given */
 	unsigned n_stale;
 	bool holds_events;
-	unsigned n_released; /* of those that are held */
+	unsigned n_released; /* of the events that are held */
 	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;
@@ -70,7 +70,7 @@ struct fabric_id {
 	fabric_event_fn on_event;
 	void *userdata;
 	struct fabric_id_info info;
-	struct fabric_id *peer; /* the other end, once there is one */
+	struct fabric_id *peer; /* the other end of the connection; NULL: none yet */
 	bool listening, connected, answered;
 	int backlog;
 	int options[N_OPTIONS];
@@ -78,16 +78,16 @@ struct fabric_id {
 	bool is_datagram;
 };
 
-/* Counts the call, and returns what it was told to fail with. */
+/* Counts the call, and returns the failure that was scripted for it, or 0. */
 int fake_outcome(struct fabric *fabric, enum fake_call which);
-/* Both come with the loop's next turn. */
+/* Both take effect in the loop's next turn. */
 void fake_kick(struct fabric *fabric);
 void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	       struct fabric_id *request, const struct rdma_conn_param *conn);
-/* NULL: no id, or no listening one, has it. */
+/* Returns NULL if no id has the port, or no listening one. */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
 static inline in_port_t *fake_port(struct sockaddr_storage *addr)
 {
-	return &((struct sockaddr_in *)addr)->sin_port; /* at the same place in IPv6 */
+	return &((struct sockaddr_in *)addr)->sin_port; /* the port is at the same place in IPv6 */
 }

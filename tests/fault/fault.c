@@ -11,17 +11,17 @@
 #include "tests/hooks/hooks.h"
 
 /*
- * The story of story.c, again and again: the first time the first call of a kind fails, then the second,
- * until the story comes to its end without meeting the fault. Each time nobody crashes, nobody waits in
- * vain, nobody keeps memory, and the daemon serves on. Closes with "N passed, N failed", a test a story.
+ * Runs the story of story.c again and again: in the first run the first call of a kind fails, then the second,
+ * until the story ends before the fault occurs. In each run nothing may crash, wait for ever or leak memory, and
+ * the daemon must serve new clients afterwards. Ends with "N passed, N failed", where each run is one test.
  *
- *   fault                       all
+ *   fault                       all runs
  *   fault fast                  each FAST_EVERY-th call of a kind
  *   fault long                  the other calls
- *   fault SIDE KIND ERRNO N     this one; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 stops there
+ *   fault SIDE KIND ERRNO N     one run; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 aborts at the fault
  */
 
-/* Under a sanitizer, and with both cores busy. */
+/* Enough under a sanitizer and with both cores busy. */
 #define STORY_SECONDS 20
 
 #define FAST_EVERY 8
@@ -120,7 +120,7 @@ static unsigned count_fds(void)
 	return n;
 }
 
-/* Whether the fault was met. */
+/* Returns whether the fault occurred. */
 static bool run(const struct plan *plan, unsigned n)
 {
 	struct story story = { .dir = dir };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fault injection: what the daemon and the library do when a call of theirs fails. Always with sanitizers,
+# Fault injection: how the daemon and the library behave if one of their calls fails. Always with sanitizers,
 # below $(O)/fault.
 FAULT_SRC := tests/fault/fault.c tests/fault/story.c
 

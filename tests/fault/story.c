@@ -17,7 +17,7 @@
 
 #define T 5000
 
-/* Calls return 0 or a negative errno, and there is none above 4095. */
+/* Calls return 0 or a negative errno. -4095 is the lowest errno. */
 static bool did(struct story *story, int r, const char *what)
 {
 	if (r > 0 || r < -4095) {
@@ -42,7 +42,7 @@ static bool turn(void *userdata)
 	(void)userdata;
 	if (!loop || sd_event_get_state(loop) == SD_EVENT_FINISHED)
 		return false;
-	/* A pause of the daemon's is over soon. */
+	/* If the daemon pauses, it goes on within 3 s. */
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
 }
 
@@ -82,15 +82,15 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 	struct rdmabroker *session = NULL;
 
 	snprintf(path, sizeof(path), "%s/socket", story->dir);
-	/* One that failed is not the end: the next one comes. */
+	/* If the first attempt fails, the second one succeeds. */
 	if (!DID(rdmabroker_open(&session, &options)))
 		DID(rdmabroker_open(&session, &options));
 	return session;
 }
 
 /*
- * Events until one of TYPES (bits) or an end comes, within TIMEOUT_MS. An event without memory waits for
- * another try.
+ * Takes events until one of TYPES (bits) or an end comes, within TIMEOUT_MS. If there was no memory for an event, the
+ * next call returns it.
  */
 static bool await(struct story *story, struct rdmabroker *session, uint64_t types, int timeout_ms)
 {
@@ -119,7 +119,7 @@ static bool await(struct story *story, struct rdmabroker *session, uint64_t type
 }
 
 #define AWAIT(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, T)
-/* All runs in one thread: what has not come by now does not come. */
+/* Everything runs in one thread, so an event that has not come by now will not come. */
 #define LOOK_FOR(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, 0)
 
 static struct rdmabroker_id *start_listening(struct story *story, struct rdmabroker *session,
@@ -162,14 +162,14 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 	int r;
 
 	do {
-		/* Without waiting: where it came to nothing, whoever asked is told. */
+		/* Without a timeout: if the request failed, the client has been notified. */
 		r = rdmabroker_get_request(listener, &request, 0);
 		did(story, r, "get_request");
 	} while (r == -ENOMEM);
 	return request;
 }
 
-/* Connected, with QPs that the library moves; *RET is the passive side. */
+/* Connects two ids whose QPs the library moves. *RET is the passive side. */
 static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker *c,
 					 struct rdmabroker *s, struct rdmabroker_id *listener,
 					 struct rdmabroker_id **ret)
@@ -182,7 +182,7 @@ static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker 
 		passive = get_request(story, listener);
 		if (passive && !(make_qp(story, passive) && DID(rdmabroker_accept(passive, NULL))))
 			passive = rdmabroker_destroy_id(passive);
-		/* Whatever became of the request, whoever asked hears of it. */
+		/* Whatever happened to the request, the client is notified. */
 		connected = AWAIT(c, ESTABLISHED);
 	}
 	if (connected && !LOOK_FOR(s, ESTABLISHED)) {
@@ -209,7 +209,7 @@ static void tell_a_connection(struct story *story, struct rdmabroker *c, struct 
 		return;
 	DID(rdmabroker_notify(passive, IBV_EVENT_COMM_EST));
 	DID(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &value));
-	/* With QP and all to another session. Half done it can only be destroyed. */
+	/* Hands the id over to another session, with its QP. If that fails halfway, the id can only be destroyed. */
 	if (!w || DID(rdmabroker_migrate_id(passive, w)))
 		s = w ?: s;
 	else
@@ -236,7 +236,7 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 	}
 	rdmabroker_destroy_id(active);
 
-	/* Nobody listens there. */
+	/* No listener has this port. */
 	active = resolve(story, c, RDMABROKER_PS_TCP, 7999);
 	if (active)
 		DID(rdmabroker_connect_wait(active, &param, T));
@@ -244,8 +244,8 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 }
 
 /*
- * In one go, to where nobody listens: step by step if no QP was made there yet, then resolved by the broker,
- * then with an id that it had ready. What fails leaves the id for another try.
+ * Resolves and connects in one call, to a port without a listener: step by step if there is no QP yet, then resolved
+ * by the broker, then with a spare id. After a failure the id can be used again.
  */
 static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 {
@@ -263,7 +263,7 @@ static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 	rdmabroker_close_device(session, cq.context);
 }
 
-/* A worker is handed the request. */
+/* A request is handed over to a worker. */
 static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdmabroker *w,
 			   struct rdmabroker_id *listener)
 {
@@ -308,7 +308,7 @@ static void tell_datagrams(struct story *story, struct rdmabroker *c, struct rdm
 	rdmabroker_destroy_id(listener);
 }
 
-/* A QP that goes while its id is in a group. */
+/* A QP is destroyed while its id is in a group. */
 static void tell_groups(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_id *id = resolve(story, session, RDMABROKER_PS_UDP, 7473);
@@ -332,7 +332,7 @@ static void tell_devices(struct story *story, struct rdmabroker *session)
 		rdmabroker_free_devices(session, devices);
 }
 
-/* Who watches sees its own as well. */
+/* A watcher also gets the notices about itself. */
 static void tell_of_itself(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_notice *notice;
@@ -370,7 +370,7 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 	tell_of_itself(story, session);
 }
 
-/* In a session that does not block, where answers are events. */
+/* In a session that does not block, where events report the results. */
 static void tell_without_blocking(struct story *story)
 {
 	struct rdmabroker *session = open_session(story, RDMABROKER_NONBLOCK);
@@ -411,7 +411,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
-	/* Left connected, for the end of a session to end it. */
+	/* These ids stay connected, so that the end of their session disconnects them. */
 	if (listener && c)
 		connect_ids(story, c, s, listener, &passive);
 	rdmabroker_close(c);
@@ -419,7 +419,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 		AWAIT(s, DISCONNECTED);
 }
 
-/* Whatever has failed: who comes now is served. */
+/* After any failure, the daemon serves new clients. */
 static void tell_that_it_serves(struct story *story)
 {
 	struct story after = { .dir = story->dir };
@@ -448,7 +448,7 @@ static void end(struct story *story, struct broker *broker, struct rdmabroker *s
 	hooks_run(hooks_get_loop());
 	broker_free(broker);
 	hooks_set_turn(NULL, NULL);
-	/* Who was connected learns of it. */
+	/* A connected client is notified of the daemon's end. */
 	do
 		r = s ? rdmabroker_get_event(s, &event, T) : -ECONNRESET;
 	while (r == 0 && (rdmabroker_free_event(event), true));

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * All that two programs and their daemon do with each other, from the daemon's start to its end. A step
- * that fails has to fail with an errno; what depends on it is left out, and the story goes on.
+ * All that two programs and their daemon do with each other, from the daemon's start to its end. A step that fails
+ * must fail with an errno. Steps that depend on it are then left out, and the story goes on.
  */
 
 #include <stdbool.h>
 
-#define STORY_N_REFUSED 4u /* calls that go to where nobody listens */
+#define STORY_N_REFUSED 4u /* calls that connect to a port without a listener */
 
 struct story {
-	const char *dir; /* of configuration, rules and socket */
+	const char *dir; /* directory of the configuration, the rules and the socket */
 	unsigned n_done, n_failed; /* calls */
-	bool started; /* the daemon */
-	bool met; /* the fault, after the daemon's start */
-	unsigned n_deadlines; /* waits that nothing but the deadline ended */
-	bool broken; /* something is not as it has to be; printed */
+	bool started; /* the daemon has started */
+	bool met; /* the fault occurred, after the daemon's start */
+	unsigned n_deadlines; /* waits that ended only by their deadline */
+	bool broken; /* an error was found, and printed */
 };
 
 void story_run(struct story *story);

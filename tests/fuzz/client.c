@@ -8,9 +8,9 @@
 #include "tests/fuzz/hostile.h"
 
 /*
- * The library against a daemon that it cannot trust: calls, and between them what that daemon says. The
- * input is a program: a letter for each call; where the library waits, letters for what comes (hostile.c).
- * Every call returns; ids and events are what the header promises.
+ * The library against a hostile daemon: calls, and the packets that the daemon sends between them. The input is a
+ * program: a letter for each call, and, where the library waits, letters for what the daemon sends (hostile.c). Every
+ * call returns; ids and events are as the header promises.
  */
 
 #define IDS 6

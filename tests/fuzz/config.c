@@ -12,7 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "util/diag.h"
 
-/* A configuration file. What is taken lies within the limits of rdmabrokerd.conf(5). */
+/* A configuration file. If it is accepted, its values are within the limits of rdmabrokerd.conf(5). */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

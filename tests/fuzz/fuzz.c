@@ -38,7 +38,7 @@ uint32_t take_number(struct input *input)
 	};
 	uint8_t c = take(input);
 
-	/* Digits are themselves. */
+	/* Digits stand for themselves. */
 	if (c >= '0' && c <= '9')
 		return c - '0';
 	return c >= 'a' && c <= 'p' ? numbers[c - 'a'] : c;
@@ -58,7 +58,7 @@ size_t take_bytes(struct input *input, size_t scale, size_t max, const uint8_t *
 	return n;
 }
 
-/* Messages in the wire's form */
+/* Messages in their wire format */
 
 #define DEPTH_MAX 4
 
@@ -111,7 +111,7 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	case PROTOBUF_C_TYPE_STRING:
 	case PROTOBUF_C_TYPE_BYTES:
 		n = take_bytes(input, 4, 240, &data);
-		/* An address is 4 or 16 bytes, and a device is there by its name. */
+		/* An address needs 4 or 16 bytes, and a device that exists is named. */
 		if (field->type == PROTOBUF_C_TYPE_STRING && n == 0) {
 			data = (const uint8_t *)"fake0";
 			n = 5;
@@ -125,7 +125,7 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	}
 }
 
-/* A byte says of each field whether it is there, and twice if it can be. Of a oneof the last counts. */
+/* A digit of the input is the number of times that a field occurs. Of a oneof the last field counts. */
 static void put_message(struct out *out, struct input *input,
 			const ProtobufCMessageDescriptor *descriptor, int depth)
 {

@@ -36,7 +36,7 @@ void hostile_send_event(struct hostile *hostile, Rdmabroker__Event *event)
 	send_frame(hostile, &frame);
 }
 
-/* What the library asks is noted. */
+/* Reads and records the library's requests. */
 static void receive(struct hostile *hostile)
 {
 	uint8_t buf[PACKET_MAX];
@@ -76,7 +76,7 @@ static uint32_t next_request(struct hostile *hostile, int *ret_op)
 	return serial;
 }
 
-/* Yes, with what belongs to it where the library could not go on without. */
+/* Replies with success, and with the results that the library cannot go on without. */
 static void answer_well(struct hostile *hostile)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
@@ -114,14 +114,14 @@ static size_t put_length(uint8_t *buf, uint8_t tag, size_t n)
 	return 3;
 }
 
-/* A frame of BODY's number with any message in it; a reply has the serial that is waited for. */
+/* Sends a frame with any message as its field BODY. A reply gets SERIAL, that of a pending request. */
 static void send_any(struct hostile *hostile, unsigned body,
 		     const ProtobufCMessageDescriptor *descriptor, uint32_t serial)
 {
 	uint8_t message[4096], buf[sizeof(message) + 16];
 	size_t n = make_message(hostile->input, descriptor, message, sizeof(message) - 8);
 
-	/* The last one counts. */
+	/* A second serial: the last one counts. */
 	if (serial) {
 		message[n++] = 1 << 3;
 		for (; serial >= 128; serial >>= 7)
@@ -149,7 +149,7 @@ static void fail_request(struct hostile *hostile)
 	send_frame(hostile, &frame);
 }
 
-/* An event that fits: of one of the ids that there are. */
+/* Sends a valid event, about an existing id. */
 static void send_event(struct hostile *hostile)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -218,7 +218,7 @@ static bool turn(void *userdata)
 			  take_digit(hostile->input) + 1, ENOMEM);
 		return true;
 	default:
-		return false; /* it does not answer */
+		return false; /* the daemon does not reply */
 	}
 }
 
@@ -241,7 +241,7 @@ struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, un
 		.size = sizeof(options),
 		.socket = "/nowhere",
 		.flags = flags,
-		.call_timeout_ms = 10000, /* of a clock that a wait in vain sets forward */
+		.call_timeout_ms = 10000, /* ms, on a clock that a wait without a result advances */
 	};
 	struct rdmabroker *session = NULL;
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A daemon that the library cannot trust. It answers when the library waits, with what the input says;
- * what it does not answer ends with the library's deadline, at once.
+ * A hostile daemon. It runs when the library waits, and its replies come from the input. If it does not reply, the
+ * library's deadline passes at once.
  */
 
 #include "client/rdmabroker.h"
@@ -12,15 +12,15 @@
 struct hostile {
 	struct input *input;
 	int sock; /* the daemon's end; -1: closed */
-	uint32_t serials[64]; /* of requests not answered yet, the oldest first */
+	uint32_t serials[64]; /* of the requests that were not answered yet, the oldest first */
 	int ops[64];
 	unsigned n_requests;
-	bool honest; /* the next answers are what a broker would say */
+	bool honest; /* the next replies are valid */
 };
 
-/* A session with it, as the library's connect() would find it; NULL: refused. */
+/* Opens a session with the daemon; NULL: refused. */
 struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, unsigned flags);
 void hostile_close(struct hostile *hostile, struct rdmabroker *session);
 
-/* EVENT is sent as it is. */
+/* Sends EVENT unchanged. */
 void hostile_send_event(struct hostile *hostile, Rdmabroker__Event *event);

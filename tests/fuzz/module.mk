@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fuzzing: libFuzzer, with everything built by clang for it below $(O)/fuzz. A file for each target;
-# corpus/TARGET has its seeds and what it once found, TARGET.dict the words of its language.
+# Fuzzing with libFuzzer, everything built by clang below $(O)/fuzz. There is a file for each target;
+# corpus/TARGET has its seeds and the inputs that once found an error, TARGET.dict the words of its language.
 FUZZERS := packet requests rules config client reject
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60
 FUZZ_JOBS ?= $(shell nproc)
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
-# In the tree that clang builds:
+# The following holds in the tree that clang builds:
 $(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
 		$(call objs,$(FUZZ_SHARED)) $(HOOKED)
 	$(call say,LINK,$@)
@@ -25,7 +25,7 @@ fuzzers: fuzz-packages
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz CC=clang SAN= CFLAGS='$(FUZZ_CFLAGS)' \
 		$(addprefix $(O)/fuzz/tests/fuzz/,$(FUZZERS))
 
-# FUZZ_TIME seconds each, and all seeds before that; what is new stays in $(O)/fuzz/corpus.
+# First all seeds, then FUZZ_TIME seconds of new inputs for each target. New inputs are kept in $(O)/fuzz/corpus.
 fuzz: fuzzers
 	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) FUZZ_NO_SEEDS=$(FUZZ_NO_SEEDS) \
 		tests/fuzz/run $(FUZZERS)

@@ -7,7 +7,7 @@
 #include "rpc/convert.h"
 #include "tests/fuzz/fuzz.h"
 
-/* A packet as the daemon decodes it: in its arena, then field by field. */
+/* Decodes a packet as the daemon does: in its arena, then field by field. */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -71,7 +71,7 @@ static void use_request(const Rdmabroker__Request *request)
 	}
 }
 
-/* Fields that it does not know protobuf-c keeps as they are, and packs in a way that it cannot read. */
+/* protobuf-c keeps unknown fields, but may encode them in a form that it cannot decode. */
 static bool has_unknown(const ProtobufCMessage *message)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (frame->body_case == RDMABROKER__FRAME__BODY_REQUEST)
 		use_request(frame->request);
 
-	/* What was understood can be said again, and is understood again. */
+	/* A decoded message can be encoded and decoded again. */
 	n = rdmabroker__frame__get_packed_size(frame);
 	if (n > sizeof(packed) || has_unknown(&frame->base))
 		return 0;

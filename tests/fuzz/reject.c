@@ -7,8 +7,8 @@
 #include "util/diag.h"
 
 /*
- * The private data of a reject, which comes from a stranger: another host's program, or its broker. What
- * is made of it can be printed, and what the broker packs is what the library reads.
+ * The private data of a reject, which comes from an untrusted peer. The decoded text is printable, and what the
+ * broker encodes, the library decodes.
  */
 
 static struct {
@@ -70,7 +70,7 @@ static void check_event(const struct rdmabroker_event *event, const uint8_t *dat
 	check_text(event->text);
 }
 
-/* As a reject of a connection, and as the answer to a look-up. */
+/* Delivers it as the reject of a connection, or as the reply to a look-up. */
 static void deliver(const uint8_t *data, size_t size, bool lookup)
 {
 	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;

@@ -16,9 +16,8 @@
 #include "util/diag.h"
 
 /*
- * Requests of several clients to the whole daemon on the fake fabric. The input is a program: a letter for
- * each step, then what the step needs, all of it readable: see corpus/requests. At its end everything is
- * given back.
+ * Requests of several clients to the whole daemon on the fake fabric. The input is a program: a letter for each step
+ * and then its arguments, all readable, see corpus/requests. In the end everything must be released.
  */
 
 #define CLIENTS 4
@@ -36,10 +35,10 @@ static struct world {
 	struct core *core;
 	struct server *server;
 	struct client clients[CLIENTS];
-	struct client *client; /* whose turn it is */
-	int fds[FDS]; /* that ids were exported as; -1: none */
+	struct client *client; /* that makes the next step */
+	int fds[FDS]; /* descriptors of exported ids; -1: none */
 	bool enforce, pipelined;
-	Rdmabroker__CreateId first; /* goes with the next request; id 0: none does */
+	Rdmabroker__CreateId first; /* sent with the next request; id 0: not sent */
 	unsigned policy;
 } w;
 
@@ -87,7 +86,7 @@ static uint64_t reload(void *userdata)
 
 static const struct server_ops server_ops = { .reload = reload };
 
-/* Life */
+/* Start and end */
 
 static void start(void)
 {
@@ -118,14 +117,14 @@ static void start(void)
 	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
 	w.core->account.limit_per_user[ACCOUNT_FDS] = 12;
 	w.core->account.limit_per_user[ACCOUNT_BYTES] = 40000;
-	/* Nobody connects to it: the clients come by server_add_client(). */
+	/* Nobody connects to this socket: clients are added by server_add_client(). */
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
 	must(server_new(&w.server, w.loop, w.core, fd, 32768, &server_ops, NULL) == 0);
 }
 
-/* Answers are thrown away, but for the descriptors among them. */
+/* Reads and drops the replies, but keeps their descriptors. */
 static void receive(struct client *client)
 {
 	uint8_t buf[PACKET_MAX];
@@ -177,7 +176,7 @@ static void end(void)
 		if (w.fds[i] >= 0)
 			close(w.fds[i]);
 	hooks_run(w.loop);
-	/* That the descriptors of a session that is gone have arrived, or never will, is looked for by a timer. */
+	/* A timer checks whether the descriptors that were sent to an ended session have been received or dropped. */
 	for (int i = 0; i < 1000 && w.core->account.used[ACCOUNT_FDS] > 0; i++)
 		sd_event_run(w.loop, 10000);
 
@@ -214,7 +213,7 @@ static void choose_client(struct input *input)
 	server_add_client(w.server, pair[1]);
 }
 
-/* Letters are the client's own numbers from 1 on, digits those of requests. */
+/* Letters are the client's own ids from 1 on, digits are ids of requests. */
 static uint32_t take_id(struct input *input)
 {
 	uint8_t c = take(input) & 31;
@@ -280,7 +279,7 @@ static void send_request(Rdmabroker__Request *request, const int *fds, size_t n_
 	w.first.id = 0;
 }
 
-/* Whatever the protocol has for a request, valid or not. */
+/* Any request of the protocol, valid or not. */
 static void send_any(struct input *input)
 {
 	uint8_t message[2048], buf[PACKET_MAX];
@@ -301,7 +300,7 @@ static void send_raw(struct input *input)
 	send_bytes(data, n, w.fds, w.fds[0] >= 0 && n % 16 == 8);
 }
 
-/* The connection manager says something that nobody asked for. */
+/* The connection manager sends an unexpected event. */
 static void make_event(struct input *input)
 {
 	uint32_t handle = take_id(input);
@@ -314,7 +313,7 @@ static void make_event(struct input *input)
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    type == RDMA_CM_EVENT_MULTICAST_ERROR)
-		return; /* these have more to them: they come by connecting and joining */
+		return; /* these events carry data, and are caused by connects and joins */
 	list_for_each(l, &w.core->sessions) {
 		struct session *session = container_of(l, struct session, link);
 
@@ -465,7 +464,7 @@ static void ask_address(struct input *input, uint8_t step)
 	}
 }
 
-/* Bits of the digit: which of the filter's parts are there. */
+/* The bits of a digit decide which parts the filter has. */
 static void take_filter(struct input *input, Rdmabroker__Watch *m, Rdmabroker__Address *peer,
 			uint8_t space[16])
 {

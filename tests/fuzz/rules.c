@@ -13,8 +13,8 @@
 #include "util/diag.h"
 
 /*
- * A file of rules. What is read decides as a look at all rules does, and the text that a rule is shown
- * with is read again as the same rule.
+ * A file of rules. Its policy decides as a scan of all rules does, and the text that is reported for a rule parses to
+ * the same rule.
  */
 
 #define QUESTIONS 24
@@ -43,7 +43,7 @@ static struct policy *load(const char *text, size_t len)
 	return policy;
 }
 
-/* A value of one of the policy's matches, so that questions meet rules. */
+/* Picks a value from one of the policy's matches, so that questions match rules. */
 static const struct policy_match *pick_match(const struct policy *policy, const char *word,
 					     unsigned nth)
 {
@@ -210,7 +210,7 @@ static void compare_rules(const struct policy *a, size_t i, const struct policy 
 	}
 }
 
-/* Behind the text that defines the sets that they may name. */
+/* Parses the texts of rules after the text that defines their sets. */
 static void read_again(const struct policy *policy, const char *text, size_t len)
 {
 	size_t n = policy->n_rules < TEXTS ? policy->n_rules : TEXTS, size = len + 1;
@@ -236,7 +236,7 @@ static void read_again(const struct policy *policy, const char *text, size_t len
 	policy_unref(again);
 }
 
-/* The same behind so many rules that there is an index. */
+/* The same rules after so many others that the policy has an index. */
 static struct policy *load_indexed(const char *text, size_t len)
 {
 	static const char filler[] = "reject session user 4294967000\n";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What the tests of the rule language share: one policy, and its complaints. */
+/* Shared by the tests of the rule language: one policy, and its errors. */
 
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static inline void load(const char *text)
 	ck_assert_uint_eq(diag_count(diag), 0);
 }
 
-/* One complaint, and it is this one. */
+/* Loading TEXT gives exactly this one error. */
 static inline void assert_refused(const char *text, const char *expected)
 {
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);

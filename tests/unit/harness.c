@@ -98,7 +98,6 @@ static void do_count(void *arg)
 	};
 }
 
-/* A client's end is seen by the server a little later: it has to come, within T. */
 void await_counts(unsigned sessions, unsigned ids)
 {
 	struct counts counts;

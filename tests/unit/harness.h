@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The library against the server over a real socket; below it the fake fabric. The server runs in a
- * thread of its own; what a test wants to know or change of it is asked by a function that its loop runs.
+ * The library against the server over a real socket, with the fake fabric below. The server runs in a thread of its
+ * own. A test reads or changes the server's state by in_server().
  */
 
 #include <stdbool.h>
@@ -16,12 +16,12 @@
 #include "tests/fake/fake.h"
 #include "tests/unit/unit.h"
 
-#define T 5000 /* ms: long enough for a machine that is busy, never waited for when all is well */
+#define T 5000 /* ms: a timeout for a busy machine, never reached if all is well */
 
 struct harness {
 	char dir[64];
 	char socket_path[96];
-	char rules_path[96]; /* what a reload reads */
+	char rules_path[96]; /* the rules that a reload reads */
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
@@ -30,22 +30,25 @@ struct harness {
 
 extern struct harness harness;
 
-void set_up(void); /* with "allow any" */
+void set_up(void); /* the policy is "allow any" */
 void tear_down(void);
 
-/* RUN in the server's thread, and wait for it. */
+/* Calls RUN(ARG) in the server's thread, and waits until it has returned. */
 void in_server(void (*run)(void *arg), void *arg);
-void stop_server(void); /* as if it had died */
+void stop_server(void); /* ends it without notice, as if it had crashed */
 void set_policy(const char *rules);
-/* A client's end is seen by the server a little later: it has to come, within T. */
+/*
+ * Waits until the server has so many sessions and ids, as it notices the end of a client a little later. Fails after
+ * T.
+ */
 void await_counts(unsigned sessions, unsigned ids);
 
 struct rdmabroker *open_session(unsigned flags);
-const struct sockaddr *addr(uint16_t port); /* of the fake device */
+const struct sockaddr *addr(uint16_t port); /* an address of the fake device */
 struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type);
 void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(struct rdmabroker *session, int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
-/* Of the I-th session in the list that SESSION, an admin's, is shown. */
+/* Returns the number of the Ith session in the list that SESSION, an admin's, gets. */
 uint64_t number_of(struct rdmabroker *session, size_t i);

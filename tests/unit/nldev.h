@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The kernel's side of RDMA netlink, in the place of libmnl's sockets: one device, and ids on it. Like the
- * real one it makes the next piece of a dump when one is read.
+ * Simulates the kernel's side of RDMA netlink in place of libmnl's sockets: one device with ids. Like the kernel, it
+ * creates the next piece of a dump when the previous one is read.
  */
 
 #include <stdbool.h>
@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 #define PIECES_MAX 200
-#define IDS_MAX 64 /* in a piece */
+#define IDS_MAX 64 /* ids in a piece */
 
-/* An id as the kernel has it. */
+/* An id as the kernel reports it. */
 struct id {
-	uint32_t tid; /* 0: of a thread that has ended */
-	const char *kernel; /* its name, where it is the kernel's own */
+	uint32_t tid; /* 0: the thread that made the id has ended */
+	const char *kernel; /* the name of the kernel module that made the id; NULL: a process */
 	uint8_t state;
 	const char *local, *peer; /* IPv4; NULL: none */
 };
@@ -27,13 +27,13 @@ extern struct kernel {
 	char name[16];
 	struct id ids[PIECES_MAX][IDS_MAX];
 	size_t n_ids[PIECES_MAX];
-	unsigned n_pieces; /* past PIECES_MAX they are the same again */
-	int error; /* what the dump ends with: 0 or a negative errno */
-	uint32_t qp_port; /* where the QP is that is asked for */
+	unsigned n_pieces; /* pieces past PIECES_MAX repeat the earlier ones */
+	int error; /* with which the dump ends: 0 or a negative errno */
+	uint32_t qp_port; /* the port of the QP that is looked up */
 	unsigned n_ports;
-	/* What was asked. */
+	/* Counts of the requests and of the pieces that were read. */
 	unsigned n_device_dumps, n_dumps, n_read;
-	/* Of the dump that is being read. */
+	/* The dump that is being read. */
 	bool dumping;
 	unsigned next;
 	uint32_t seq;

@@ -86,7 +86,7 @@ void pair_set_up(void)
 	memset(&client, 0, sizeof(client));
 	ck_assert_int_eq(session_new(&server.session, core, sockets[0], &session_ops, &server), 0);
 	ck_assert_int_eq(session_new(&client.session, core, sockets[0], &session_ops, &client), 0);
-	/* A kernel without SO_PEERPIDFD would have it proven; that is check_identity's business. */
+	/* Without SO_PEERPIDFD the sessions would have to prove their identity. check_identity tests that. */
 	server.session->identity.proven = client.session->identity.proven = true;
 	ck_assert_int_eq(session_greet(server.session, &why), 0);
 	ck_assert_int_eq(session_greet(client.session, &why), 0);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The core on the fake fabric, with two sessions of this very user, a server's and a client's, which record
- * their events: what the tests of core/ begin with.
+ * The core on the fake fabric, with two sessions of the user who runs the test, a server's and a client's, which
+ * record their events. The tests of core/ begin with this.
  */
 
 #include <sys/socket.h>
@@ -25,8 +25,8 @@ struct record {
 		uint32_t id, request;
 		struct rdma_conn_param conn;
 		uint8_t data[256];
-		int traffic_class; /* of the RTR attributes; -1: none came */
-		bool with_info; /* what the id is bound to came with it */
+		int traffic_class; /* in the RTR attributes; -1: there were none */
+		bool with_info; /* the event came with the id's addresses and device */
 		char text[256];
 	} events[64];
 };
@@ -39,20 +39,20 @@ extern int sockets[2];
 
 struct policy *load(const char *rules);
 void pair_set_policy(const char *rules);
-/* What is due now. */
+/* Runs the loop until nothing is due. */
 void run_loop(void);
 void pair_set_up(void);
-/* What the account and the fabric assert at their ends is part of every test. */
+/* Frees everything, so that the assertions at the end of the account and of the fabric are part of every test. */
 void pair_tear_down(void);
-/* One of eight that take turns. */
+/* Returns one of eight buffers, in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);
 struct id *make(struct record *record, uint32_t handle);
-/* RECORD's event I is this one. */
+/* Checks event I of RECORD. */
 void pair_expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status);
-/* The server, as its id 1. */
+/* The server listens with its id 1. */
 struct id *pair_start_listening(uint16_t port);
-/* The client's, its route too. */
+/* The client resolves the address and the route. */
 struct id *pair_resolve(uint32_t handle, uint16_t port);
 struct rdma_conn_param param(const char *data);
-/* Both ends, established: the server's listener is its id 1, the client's id is 1. */
+/* Connects both ends: the server's listener is its id 1, the client's id is 1. */
 void establish(struct id **ret_active, struct id **ret_passive);

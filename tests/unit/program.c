@@ -32,7 +32,7 @@ void set_up_ctl(void)
 	run_as = 0;
 }
 
-/* Does not return: a Check test's child must not live on as a second test. */
+/* Does not return, because the child must not go on running the test. */
 static void become(const char *const *argv)
 {
 	if (run_as > 0 && (setgroups(0, NULL) < 0 || setgid(run_as) < 0 || setuid(run_as) < 0))
@@ -96,7 +96,7 @@ int run_on_terminal(unsigned short columns, const char *awaited, const char *con
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0)
 		become(argv);
-	/* EIO is the end of a terminal. */
+	/* EIO: the program has closed the terminal. */
 	while ((n = read(fd, got.out + len, sizeof(got.out) - 1 - len)) > 0) {
 		got.out[len += (size_t)n] = '\0';
 		if (awaited && strstr(got.out, awaited)) {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The real rdmabrokerctl, against the harness's server over a real socket. */
+/* Runs the real rdmabrokerctl against the harness's server over a real socket. */
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "tests/unit/harness.h"
 
-/* What the last run gave. */
+/* The results of the last run. */
 extern struct got {
 	int status;
 	char out[65536], err[65536];
 } got;
 
-extern char program[4096]; /* rdmabrokerctl */
-extern uid_t run_as; /* 0: as who runs the test */
+extern char program[4096]; /* the path of rdmabrokerctl */
+extern uid_t run_as; /* 0: as the user who runs the test */
 
 const char *build_dir(void);
 void set_up_ctl(void);
 
-int run(const char *const *argv); /* the exit status */
+int run(const char *const *argv); /* returns the exit status */
 /*
- * As somebody else, from copies that others can read, for the build directory need not be open to them.
- * False: only root can. PROGRAM is gone afterwards.
+ * Runs programs as another user, from copies that others can read, because the build directory may be closed to them.
+ * False: only root can do that. PROGRAM must not be used afterwards.
  */
 bool run_as_nobody(void);
 void end_nobody(void);
@@ -31,8 +31,8 @@ void end_nobody(void);
 	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
 
 /*
- * On a terminal, which has both outputs; lines end in CR LF there. Once AWAITED has come out the terminal's
- * interrupt key is pressed; NULL: it is not.
+ * Runs the program on a terminal that gets stdout and stderr. Lines end in CR LF there. When the output contains
+ * AWAITED, the terminal's interrupt key is pressed; NULL: it is not.
  */
 int run_on_terminal(unsigned short columns, const char *awaited, const char *const *argv);
 #define ctl_on_terminal(columns, ...)                                                    \
@@ -42,5 +42,5 @@ int run_on_terminal(unsigned short columns, const char *awaited, const char *con
 
 void assert_has(const char *text, const char *part);
 void assert_lacks(const char *text, const char *part);
-/* stdout is one JSON value, and of it, D, this Python expression is true. */
+/* Checks that stdout is one JSON value D, for which this Python expression is true. */
 void assert_json(const char *expression);

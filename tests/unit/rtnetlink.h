@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Messages of rtnetlink, for what is tested of the host's routes. */
+/* Messages of rtnetlink, for the tests of route changes. */
 
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
@@ -16,11 +16,11 @@ union message {
 	char bytes[512];
 };
 
-/* Returns the place of the extra header, of SIZE bytes. */
+/* Begins a message. Returns its extra header, of SIZE bytes. */
 void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size);
-/* Returns the length. */
+/* Returns the length of the address. */
 size_t read_addr(int family, const char *text, uint8_t ret[16]);
 void put_addr(union message *buf, uint16_t attr, int family, const char *text);
-/* Of lo. LLADDR 0: without. */
+/* Adds a neighbour on lo. LLADDR 0: without a link-layer address. */
 void put_neighbour(union message *buf, struct ndmsg *nd, int family, const char *text,
 		   uint16_t state, uint8_t lladdr);

@@ -62,7 +62,7 @@ void wire_start(const char *rules)
 		.tos = -1,
 		.resolve_timeout_ms = 1000,
 	};
-	/* Clients are given to the daemon one by one; nobody connects here. */
+	/* Clients are passed to the daemon one by one, so nobody connects to this socket. */
 	ck_assert_int_eq(bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
 	ck_assert_int_eq(
@@ -71,7 +71,10 @@ void wire_start(const char *rules)
 		;
 }
 
-/* With what its threads do, and what comes of that; but for what is stuck, see wire.stuck. */
+/*
+ * Runs the loop until it is idle, including the jobs of threads and their results, but without those that are stuck,
+ * see wire.n_stuck.
+ */
 static void run_all(void)
 {
 	for (;;) {
@@ -112,7 +115,7 @@ void wire_connect(struct wire_client *client)
 	*client = (struct wire_client){ .sock = pair[0], .fd = -1 };
 	ck_assert_int_eq(server_add_client(wire.server, pair[1]), 0);
 	client->session = container_of(wire.core->sessions.prev, struct session, link);
-	/* A kernel without SO_PEERPIDFD would have it proven; that is check_identity's business. */
+	/* Without SO_PEERPIDFD the client would have to prove its identity. check_identity tests that. */
 	client->session->identity.proven = true;
 }
 
@@ -140,7 +143,7 @@ static void read_frame(struct wire_client *client, const uint8_t *buf, size_t n)
 		client->status = failure ? (int)failure->status : 0;
 		client->error = failure ? failure->error : 0;
 		snprintf(client->text, sizeof(client->text), "%s", failure ? failure->text : "");
-		/* A refusal has an errno and words. */
+		/* A failure has a status, an errno and a text. */
 		ck_assert(!failure || (failure->status > 0 && failure->error > 0));
 		ck_assert(!failure || strlen(failure->text) > 0);
 	}

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The daemon above the fake fabric, and clients that speak the protocol without the library, in one thread:
- * what is sent is answered when wire_run() returns.
+ * The daemon on the fake fabric, and clients that speak the protocol without the library, in one thread: when
+ * wire_run() returns, all requests are answered.
  */
 
 #include <stdbool.h>
@@ -19,14 +19,14 @@
 
 struct wire_client {
 	int sock;
-	struct session *session; /* in the daemon */
+	struct session *session; /* the client's session in the daemon */
 	uint32_t serial;
-	int fd; /* the descriptor that came last; -1: none */
+	int fd; /* the last descriptor that was received; -1: none */
 	bool dropped;
-	unsigned n_answers; /* to the request sent last */
-	int status; /* of its answer: enum status, 0 for yes */
-	int error; /* likewise: errno */
-	char text[256]; /* likewise */
+	unsigned n_answers; /* replies to the last request */
+	int status; /* of the last reply: enum status, 0 for success */
+	int error; /* of the last reply: errno */
+	char text[256]; /* of the last reply */
 	uint32_t request; /* the id of the last CONNECT_REQUEST */
 };
 
@@ -34,27 +34,29 @@ struct wire {
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
-	uint64_t n_reloads; /* that were asked for: their tickets */
-	bool holds_reloads; /* they are done when the test says so, by server_reloaded() */
-	unsigned n_stuck; /* descriptors that cannot be closed for now: they are not waited for */
-	unsigned n_asking; /* units that cannot be found out for now: likewise */
+	uint64_t n_reloads; /* number of reloads that were requested; also the last ticket */
+	bool holds_reloads; /* the test completes reloads itself, by server_reloaded() */
+	unsigned
+		n_stuck; /* descriptors that cannot be closed for now, so wire_run() does not wait for them */
+	unsigned
+		n_asking; /* units whose look-up is blocked, so wire_run() does not wait for them */
 };
 
 extern struct wire wire;
 
 void wire_start(const char *rules);
-void wire_end(void); /* everything was given back, or the test fails */
+void wire_end(void); /* fails the test unless everything was released */
 void wire_set_policy(const char *rules);
-/* What the daemon has to do is done, and what it said to CLIENTS is read. */
+/* Runs the daemon until it is idle, and reads the packets for CLIENTS. */
 void wire_run(struct wire_client *const *clients, size_t n);
-/* What it has said already is read, and nothing else happens. */
+/* Reads the packets that have already been sent, without running the daemon. */
 void wire_receive(struct wire_client *const *clients, size_t n);
 
 void wire_connect(struct wire_client *client);
 void wire_close(struct wire_client *client);
 
-/* As request_make(), with the next serial. */
+/* Calls request_make() with the client's next serial. */
 size_t wire_make(struct wire_client *client, int op, uint32_t id, uint8_t buf[PACKET_MAX]);
 void wire_send(struct wire_client *client, const uint8_t *buf, size_t len, const int *fd);
-/* Send and run; the answer is in CLIENT. */
+/* Sends a request and runs the daemon. The reply is in CLIENT. */
 void wire_ask(struct wire_client *client, int op, uint32_t id);

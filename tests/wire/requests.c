@@ -44,7 +44,7 @@ static void put_bytes(struct writer *w, unsigned field, const void *data, size_t
 	w->n += n;
 }
 
-/* By hand, so that what the generated code would not write can be written as well. */
+/* Encodes by hand, because the generated code cannot write invalid messages. */
 static void put_address(struct writer *w, unsigned field, const char *host, uint32_t port)
 {
 	struct writer inner = { (uint8_t[32]){ 0 }, 0 };
@@ -104,7 +104,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 		put_number(w, 8, 7471);
 		return;
 	}
-	/* All others are about an id, which is their first field. */
+	/* All other requests are about an id, which is their first field. */
 	put_number(w, 1, id);
 	switch (op) {
 	case OP(SET_OPTION):
@@ -172,7 +172,10 @@ void request_each_cut(const struct request_trial *trial)
 	}
 }
 
-/* Fields, by the way that leads to them: of a message in a message the last one wins, field by field. */
+/*
+ * A field in nested messages. If a nested message occurs twice, its fields are merged, and the last value of each
+ * counts.
+ */
 
 struct way {
 	const struct request_trial *trial;
@@ -191,7 +194,7 @@ static size_t varint(uint8_t *buf, uint64_t value)
 	return n;
 }
 
-/* What is in BUF becomes the field of each message on the way, from the innermost on. */
+/* Wraps the bytes in BUF in each message on the path, from the innermost on. */
 static size_t wrap(const struct way *way, uint8_t *buf, size_t n)
 {
 	static uint8_t copy[PACKET_MAX];
@@ -257,7 +260,7 @@ static void try_bytes(const struct way *way, const char *name)
 		}
 }
 
-/* All eight, of which three do not exist. */
+/* All eight wire types, of which three do not exist. */
 static void try_wire_types(const struct way *way, const char *name)
 {
 	for (unsigned type = 0; type < 8; type++) {

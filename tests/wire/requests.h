@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Every request of the protocol as its bytes, written by hand, so that what the generated code would not
- * write can be written as well.
+ * Every request of the protocol as bytes, encoded by hand, because the generated code cannot write invalid messages.
  */
 
 #include <stddef.h>
@@ -11,26 +10,26 @@
 
 #include "proto/packet.h"
 
-/* By their numbers in the proto file. */
+/* Numbers of the requests in the proto file. */
 #define REQUEST_FIRST 16
 #define REQUEST_LAST 47
 const char *request_name(int op);
 
 /*
- * A request with values that make sense, about ID where it is about one. Returns the length of its packet.
- * EXTRA are bytes of fields that are put behind its own, in the operation's message.
+ * Encodes a valid request, about ID if it is about one. Returns the length of its packet. EXTRA are encoded fields
+ * that are appended to the request's own message.
  */
 size_t request_make(uint32_t serial, int op, uint32_t id, const uint8_t *extra, size_t extra_len,
 		    uint8_t buf[PACKET_MAX]);
 
-/* What is done with each of many requests, all about id 1. */
+/* Called with each of many requests, all about id 1. */
 struct request_trial {
-	uint32_t *serial; /* the last one used */
+	uint32_t *serial; /* the last serial that was used */
 	void (*try)(void *userdata, const uint8_t *buf, size_t len, const char *what);
 	void *userdata;
 };
 
-/* Every request cut at every length but its whole one. */
+/* Every request, cut at every length below its own. */
 void request_each_cut(const struct request_trial *trial);
 /* Every field of every request with values at its limits, past them, and of each wire type. */
 void request_each_field(const struct request_trial *trial);
