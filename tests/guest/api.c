@@ -75,7 +75,7 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Policy has to allow REUSEADDR. */
+/* Requires a policy that allows REUSEADDR. */
 static void check_reuseaddr_listen(void)
 {
 	struct rdmabroker_id *id;
@@ -160,7 +160,7 @@ static void check_nonblock(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* Two programs cannot listen on one port, nor can one. */
+/* A port can be listened on only once, by two programs or by one. */
 static void check_listen_twice(void)
 {
 	struct rdmabroker_id *a, *b;
@@ -176,7 +176,7 @@ static void check_listen_twice(void)
 	rdmabroker_destroy_id(b);
 }
 
-/* A child has no part in its parent's session, and the parent goes on. */
+/* A child cannot use its parent's session, and the parent goes on. */
 static void check_fork(void)
 {
 	struct rdmabroker_id *id;
@@ -197,7 +197,7 @@ static void check_fork(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* The port is one where nobody listens. */
+/* There is no listener on the port. */
 static void check_connect_wait(void)
 {
 	struct rdmabroker_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
@@ -236,7 +236,7 @@ static void check_connect_wait(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* Every wait ends, also where nothing answers. */
+/* Every wait ends, even if there is no answer. */
 static void check_deadline(void)
 {
 	int64_t start = now_ms();
@@ -245,7 +245,7 @@ static void check_deadline(void)
 
 	open_session(0);
 	id = make_id();
-	/* A neighbour that does not exist: address resolution asks and asks. */
+	/* No host has this address, so the resolution gets no answer. */
 	addr.sin_addr.s_addr = (addr.sin_addr.s_addr & htonl(0xffffff00)) | htonl(250);
 	r = rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&addr, 500);
 	printf("resolve_addr_wait of nobody: %s after %lld ms\n", error_name(r),

@@ -5,7 +5,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Connections made in one go, with rdmabroker_connect_to_wait(). */
+/* Connections that are resolved and made by one call, rdmabroker_connect_to_wait(). */
 
 static struct ibv_context *open_device(struct rdmabroker *session, const char *name)
 {
@@ -57,7 +57,7 @@ static void check_id(struct rdmabroker_id *id, const char *device, const union a
 		die("the id does not know the peer's answer");
 }
 
-/* What its QP needs for INIT is not what one for connections does. */
+/* A QP for datagrams needs other attributes in INIT than one for connections. The library must not confuse them. */
 static void make_datagram_qp(struct rdmabroker *session, const union address *address)
 {
 	struct link link;
@@ -68,7 +68,7 @@ static void make_datagram_qp(struct rdmabroker *session, const union address *ad
 	rdmabroker_destroy_id(link.id);
 }
 
-/* connect-to ADDR PORT DEVICE COUNT [steps]: one after the other, each used and ended. */
+/* connect-to ADDR PORT DEVICE COUNT [steps]: makes COUNT connections one after the other, and uses and ends each. */
 int connect_to(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -115,9 +115,9 @@ static void check_spent(struct link *link)
 }
 
 /*
- * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: what fails leaves an id that can be used again. Six
- * connections are made in the end. Nobody listens on the port above PORT; DEVICE is where the way leads, and
- * OTHER is where it leads from SOURCE.
+ * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. Six connections are made
+ * in the end. There is no listener on the port above PORT. The route to ADDR leads over DEVICE, but over OTHER from
+ * SOURCE.
  */
 int connect_to_refused(char **argv)
 {
@@ -134,7 +134,7 @@ int connect_to_refused(char **argv)
 
 	nobody.in.sin_port = htons((uint16_t)(ntohs(address.in.sin_port) + 1));
 
-	/* Step by step, as nothing is known of the device yet: it is the wrong one. */
+	/* Step by step, as the library knows nothing of the device yet. The QP is on the wrong device. */
 	link_init_on(&other, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must_fail(session, "connect_to, other device", try_to_connect(&other, &address), -EXDEV);
 	check_spent(&other);
@@ -143,7 +143,7 @@ int connect_to_refused(char **argv)
 	use(&first, argv[2], &address);
 	client_disconnect(&first);
 
-	/* Nobody listens: twice, for the second has a spare. */
+	/* There is no listener. The second attempt uses a spare id. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	for (int i = 0; i < 2; i++) {
 		must_fail(session, "connect_to, nobody", try_to_connect(&link, &nobody),
@@ -158,7 +158,7 @@ int connect_to_refused(char **argv)
 		  -ETIMEDOUT);
 	check_spent(&link);
 
-	/* The same id, now that it may. */
+	/* The same id, now that the connect is allowed. */
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
 	must_fail(session, "connect_to, once more",
@@ -174,7 +174,10 @@ int connect_to_refused(char **argv)
 	use(&link, argv[2], &address);
 	client_disconnect(&link);
 
-	/* The right one, from there; then the wrong one again, with a QP that was made ahead. */
+	/*
+	 * From SOURCE the QP is on the right device. Without SOURCE it is on the wrong one again, this time prepared
+	 * in advance.
+	 */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must(session, "connect_to from SOURCE", try_from(&link, &source, &address));
 	check_id(link.id, argv[3], &address);
@@ -186,7 +189,7 @@ int connect_to_refused(char **argv)
 	link_done(&other);
 	rdmabroker_destroy_id(other.id);
 
-	/* Bound already, to where the QP cannot be. */
+	/* The id is bound already, to an address of another device than the QP's. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
 	must_fail(session, "connect_to, bound to another device", try_to_connect(&link, &address),
@@ -195,7 +198,7 @@ int connect_to_refused(char **argv)
 	use(&link, argv[2], &address);
 	client_disconnect(&link);
 
-	/* Options are kept over a failure. */
+	/* Options are kept after a failure. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "set_option", rdmabroker_set_option(link.id, RDMABROKER_OPTION_TOS, 96));
 	must_fail(session, "connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);

@@ -56,7 +56,7 @@ static void answer_by_completion(struct link *link, struct ibv_wc *wc)
 	datagram_answer(link, wc, &attr);
 }
 
-/* datagram-server ADDR PORT COUNT: answers one look-up, and COUNT datagrams. */
+/* datagram-server ADDR PORT COUNT: accepts one look-up, and answers COUNT datagrams. */
 int datagram_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -87,7 +87,7 @@ int datagram_server(char **argv)
 	return 0;
 }
 
-/* A datagram may be lost, and then its answer does not come: here nothing loses any. */
+/* Sends a datagram and takes the answer. Datagrams may be lost in general, but nothing here loses any. */
 static void ask(struct link *link, const struct link_dest *dest, uint32_t qkey, uint64_t round)
 {
 	struct message *m = &link->memory->send.message;
@@ -142,7 +142,7 @@ int datagram_client(char **argv)
 	return 0;
 }
 
-/* datagram-refuser ADDR PORT COUNT: refuses COUNT look-ups. */
+/* datagram-refuser ADDR PORT COUNT: rejects COUNT look-ups. */
 int datagram_refuser(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -174,7 +174,7 @@ static const char *rejecter_name(enum rdmabroker_rejecter rejecter)
 	return rejecter < sizeof(rejecters) / sizeof(rejecters[0]) ? rejecters[rejecter] : "other";
 }
 
-/* datagram-refused ADDR PORT BY [TEXT]: who refuses the look-up, by event and by connect_wait. */
+/* datagram-refused ADDR PORT BY [TEXT]: checks who rejects the look-up, by the event and by connect_wait. */
 int datagram_refused(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

@@ -5,15 +5,12 @@
 
 #include "tests/guest/calls.h"
 
-/*
- * What does not answer: every call ends at its deadline, and what is destroyed after it is gone at
- * once.
- */
+/* If there is no answer, every call ends at its deadline, and an id is destroyed at once afterwards. */
 
 #define CALL_MS 1500
 #define GRACE_MS 1000
 
-/* Whatever the kernel has found out before the deadline is as good as ETIMEDOUT; success is not. */
+/* The kernel may report an error before the deadline, which is as good as ETIMEDOUT. Success is not. */
 static void ended(struct rdmabroker *session, const char *what, int64_t start, int r)
 {
 	struct rdmabroker_failure failure = { .text = "-" };
@@ -45,7 +42,7 @@ static void destroyed(struct rdmabroker_id *id)
 		die("destroy_id does not return at once");
 }
 
-/* deadline-broker ADDR PORT: the suite stops the broker itself. */
+/* deadline-broker ADDR PORT: the suite stops the broker. */
 int deadline_broker(char **argv)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .call_timeout_ms = CALL_MS };
@@ -80,7 +77,7 @@ int deadline_broker(char **argv)
 	start = now_ms();
 	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
-	/* The broker is asked for it with the first call. */
+	/* The broker creates the id with its first call. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	timed_out(session, "bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();
@@ -93,7 +90,7 @@ int deadline_broker(char **argv)
 	destroyed(id);
 	start = now_ms();
 	timed_out(session, "get_status", start, rdmabroker_get_status(session, &status));
-	/* Data does not pass by the broker. */
+	/* Data does not go through the broker. */
 	client_round(&link);
 	start = now_ms();
 	timed_out(session, "disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
@@ -117,7 +114,7 @@ int deadline_broker(char **argv)
 	return 0;
 }
 
-/* deadline-silent ADDR: an address that nobody has. */
+/* deadline-silent ADDR: no host has the address. */
 int deadline_silent(char **argv)
 {
 	union address address = make_address(argv[0], "7471");
@@ -134,7 +131,7 @@ int deadline_silent(char **argv)
 	      rdmabroker_resolve_wait(id, NULL, &address.any, CALL_MS));
 	destroyed(id);
 
-	/* It cannot go on from there. */
+	/* The address is never resolved, so the route cannot be resolved either. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	must(session, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &address.any, DEADLINE_MS));
 	start = now_ms();
@@ -144,7 +141,7 @@ int deadline_silent(char **argv)
 	return 0;
 }
 
-/* deadline-connect ADDR PORT: to somebody who does not accept, or who cannot be reached. */
+/* deadline-connect ADDR PORT: the peer does not accept, or cannot be reached. */
 int deadline_connect(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -163,7 +160,7 @@ int deadline_connect(char **argv)
 	return 0;
 }
 
-/* deadline-accept ADDR PORT: the peer asks, and then is not there any more. */
+/* deadline-accept ADDR PORT: the peer cannot be reached any more after its request. */
 int deadline_accept(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -186,7 +183,7 @@ int deadline_accept(char **argv)
 	return 0;
 }
 
-/* disconnect-stopped ADDR PORT: the server's program does not look; its broker answers for it. */
+/* disconnect-stopped ADDR PORT: the server's process is stopped, but its broker replies for it. */
 int disconnect_stopped(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -200,7 +197,7 @@ int disconnect_stopped(char **argv)
 	start = now_ms();
 	must(session, "disconnect_wait", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	printf("disconnect_wait: after %lld ms\n", (long long)(now_ms() - start));
-	/* Nothing is left to be done, nor waited for. */
+	/* The disconnect is complete, so the call has nothing to wait for. */
 	must(session, "disconnect_wait again", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	link_done(&link);
 	destroyed(link.id);
@@ -208,7 +205,7 @@ int disconnect_stopped(char **argv)
 	return 0;
 }
 
-/* deadline-disconnect ADDR PORT: the peer is not reached any more. */
+/* deadline-disconnect ADDR PORT: the peer cannot be reached any more. */
 int deadline_disconnect(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

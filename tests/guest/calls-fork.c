@@ -17,7 +17,7 @@ static const char *fork_status_name(int status)
 					     "disabled";
 }
 
-/* What an exec'd program has inherited: nothing but what it shall have. */
+/* Prints the descriptors that a program inherits by exec, which should be only those that it is given. */
 int list_fds(char **argv)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -63,7 +63,7 @@ static void refused(struct rdmabroker *session, const char *what, int r)
 		die("child: %s: there are no words for EPERM", what);
 }
 
-/* Each call that would ask the broker for something, or do something to a QP. */
+/* Makes each call that would send a request to the broker, or change a QP. */
 static void call_all(struct family *f)
 {
 	struct rdmabroker_id *id, *connected = f->link.id, *other = f->other;
@@ -121,7 +121,7 @@ static void call_all(struct family *f)
 	refused(s, "set_qp", rdmabroker_set_qp(other, f->link.qp));
 	refused(s, "disconnect", rdmabroker_disconnect(connected));
 	refused(s, "disconnect_wait", rdmabroker_disconnect_wait(connected, 100));
-	/* These return nothing; that they have done nothing shows in the parent. */
+	/* These calls return nothing. The parent shows that they had no effect. */
 	rdmabroker_destroy_qp(connected);
 	rdmabroker_close_device(s, f->link.qp->context);
 	rdmabroker_destroy_id(other);
@@ -133,7 +133,7 @@ static void be_the_child(struct family *f)
 {
 	unsigned char pages[sizeof(*f->link.memory) / 4096 + 1];
 
-	/* Where ibv_fork_init() is at work the child has no copy to write to. */
+	/* With ibv_fork_init() the child has no copy that it could write to. */
 	if (mincore(f->link.memory, sizeof(*f->link.memory), pages) == 0) {
 		memset(f->link.memory, 0xee, sizeof(*f->link.memory));
 		printf("child: its copy of the registered memory is overwritten\n");
@@ -148,8 +148,8 @@ static void be_the_child(struct family *f)
 }
 
 /*
- * forking ADDR PORT HOW: rounds go on before the fork, beside the child, and after it; HOW is
- * "flag", "env" (the suite has set a variable) or "none".
+ * forking ADDR PORT HOW: makes rounds before the fork, while the child runs, and after it. HOW is "flag", "env" (the
+ * suite has set a variable) or "none".
  */
 int forking(char **argv)
 {
@@ -195,7 +195,7 @@ int forking(char **argv)
 	return 0;
 }
 
-/* fork-too-late ADDR PORT: the program has registered memory already. */
+/* fork-too-late ADDR PORT: the program has already registered memory. */
 int fork_too_late(char **argv)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .flags = RDMABROKER_FORK_SAFE };

@@ -9,7 +9,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Differs in every round and all along, so that neither stale nor shifted bytes pass. */
+/* The pattern differs in every round and at every offset, so that neither stale nor shifted bytes are accepted. */
 void pattern_fill(uint8_t *bytes, uint64_t seed)
 {
 	for (size_t i = 0; i < PATTERN_SIZE; i += sizeof(uint64_t)) {
@@ -65,7 +65,7 @@ void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mo
 	link->cq = ibv_create_cq(verbs, 32, NULL, link->channel, 0);
 	if (!link->cq || ibv_req_notify_cq(link->cq, 0) != 0)
 		die("no completion queue: %s", strerror(errno));
-	/* Pages of its own: fork(2) treats them apart from all others. */
+	/* Pages that contain nothing else, because fork(2) treats registered pages differently. */
 	link->memory = mmap(NULL, sizeof(*link->memory), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->memory == MAP_FAILED)
@@ -153,7 +153,7 @@ void link_done(struct link *link)
 {
 	stall_remove(link);
 	if (link->mode == LINK_SET)
-		rdmabroker_destroy_qp(link->id); /* only lets it go */
+		rdmabroker_destroy_qp(link->id); /* only detaches the QP */
 	if (link->mode == LINK_SET || link_is_external(link))
 		ibv_destroy_qp(link->qp);
 	else
@@ -171,7 +171,7 @@ void link_done(struct link *link)
 void link_post_receive(struct link *link, unsigned slot)
 {
 	struct link_memory *memory = &link->memory->receives[slot];
-	/* Without a GRH, which only datagrams have, the message comes first. */
+	/* Only datagrams have a GRH. Without it, the message comes first. */
 	bool has_grh = link->qp->qp_type == IBV_QPT_UD;
 	struct ibv_sge sge = {
 		.addr = has_grh ? (uintptr_t)memory : (uintptr_t)&memory->message,
@@ -213,7 +213,7 @@ void link_post_send(struct link *link, const struct link_dest *dest)
 	link->n_sends++;
 }
 
-/* The pattern of the message to be sent. */
+/* Writes the pattern of the message that is to be sent next. */
 void link_post_write(struct link *link, const struct message *request)
 {
 	struct ibv_sge sge = {
@@ -247,7 +247,7 @@ static void wait_for_completions(struct link *link, int timeout_ms)
 	ibv_req_notify_cq(cq, 0);
 }
 
-/* The answer to a send may come before the send's own completion. */
+/* The answer to a send may arrive before the send's own completion. */
 static bool take_early(struct link *link, struct ibv_wc *ret)
 {
 	if (link->n_early == 0)
@@ -289,7 +289,7 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 			return false;
 		if (n == 1 && ret->opcode == opcode)
 			return true;
-		/* There are no more than the posted ones. */
+		/* There cannot be more than the posted receives. */
 		if (n == 1 && ret->opcode == IBV_WC_RECV)
 			link->early[link->n_early++] = *ret;
 		if (n == 1)
@@ -297,7 +297,10 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 		ret->status = IBV_WC_SUCCESS;
 		if (late)
 			return false;
-		/* An event of an old completion may be there: once more after the time. */
+		/*
+		 * An event of an earlier completion may be pending, so the queue is checked once more after the
+		 * timeout.
+		 */
 		late = left <= 0;
 		wait_for_completions(link, late ? 0 : (int)left);
 	}

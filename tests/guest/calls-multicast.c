@@ -5,10 +5,10 @@
 
 #include "tests/guest/calls.h"
 
-/* How long to look for a datagram that should not come. */
+/* How long to wait for a datagram that should not come. */
 #define NONE_MS 500
 
-/* What a join gives to send to the group. False: the kernel cannot join it. */
+/* Returns what is needed to send to the group, from the join. False: the kernel cannot join the group. */
 static bool join(struct link *link, const union address *group, unsigned flags,
 		 struct link_dest *ret)
 {
@@ -35,8 +35,8 @@ static bool join(struct link *link, const union address *group, unsigned flags,
 }
 
 /*
- * libibverbs makes no address of a completion whose datagram went to a group: that is none of the
- * port's own. So the sender's is read in the header that came, which is IPv4's in the second half.
+ * libibverbs cannot derive an address from the completion of a multicast datagram, as its destination is none of the
+ * port's own. So the sender's address is read from the received header, whose second half is the IPv4 header.
  */
 static void answer_sender(struct link *link, const struct ibv_wc *wc, const struct link_dest *dest)
 {
@@ -109,7 +109,7 @@ static void post(struct link *link, const struct link_dest *dest, uint64_t round
 	link_await(link, IBV_WC_SEND, &wc);
 }
 
-/* A member hears itself too: what is no answer is passed over. */
+/* A member also receives its own datagrams: those that are no answer are skipped. */
 static bool take_answer(struct link *link, uint64_t round)
 {
 	const struct message *m;

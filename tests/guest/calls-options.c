@@ -73,7 +73,9 @@ int binds(char **argv)
 		if (wildcard != !rdmabroker_id_get_device(id))
 			die("%s: the device should %sbe known", hosts[i], wildcard ? "not " : "");
 		bind_is_refused(session, hosts[i], port);
-		/* Of the same family; and ::, which takes IPv4 too. */
+		/*
+		 * A wildcard address takes the port on all addresses of its family, and :: on those of IPv4 as well.
+		 */
 		if (wildcard)
 			bind_is_refused(session, hosts[i + 1], port);
 		if (i == 2)
@@ -104,10 +106,7 @@ static void expect_option(struct rdmabroker_id *id, const char *when, enum rdmab
 		die("%d is expected", expected);
 }
 
-/*
- * options ADDR PORT ASKED FORCED: the TOS that is asked for, and what policy makes of it; -1:
- * none.
- */
+/* options ADDR PORT ASKED FORCED: the TOS that the program sets, and the one that policy makes of it; -1: none. */
 int options(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -143,7 +142,7 @@ int options(char **argv)
 	return 0;
 }
 
-/* devices: tells which there are, and that each can be used. */
+/* devices: prints the devices, and checks that each can be used. */
 int devices(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -167,7 +166,7 @@ int devices(char **argv)
 	return 0;
 }
 
-/* reloads FILE COUNT: the rules in FILE are others each time. */
+/* reloads FILE COUNT: changes the rules in FILE before each reload. */
 int reloads(char **argv)
 {
 	struct rdmabroker *session = open_session(0);

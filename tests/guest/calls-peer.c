@@ -61,7 +61,7 @@ void client_connect(struct link *link, struct rdmabroker *session, const union a
 		check_ack_timeout(link);
 		return;
 	}
-	/* INIT again: it is only now that the access flags are known. */
+	/* INIT once more, because the access flags are known only now. */
 	link_move(link, IBV_QPS_INIT);
 	link_move(link, IBV_QPS_RTR);
 	link_move(link, IBV_QPS_RTS);
@@ -192,7 +192,7 @@ bool server_lost_device(const struct server *server)
 	return server->lost_device;
 }
 
-/* A client that has given up meanwhile is no failure of the server. */
+/* A client that gives up early is no failure of the server. */
 static void lose_link(struct server *server, struct link *link, const char *why, const char *text)
 {
 	printf("a client is lost: %s: %s\n", why, text ? text : "-");
@@ -271,21 +271,21 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 	link_post_write(link, request);
 	link_post_send(link, NULL);
 	link->round++;
-	/* Another request comes only after this answer. */
+	/* The client sends its next request only after this answer. */
 	link_post_receive(link, slot);
 	link->is_answering = true;
 }
 
 /*
- * An answer's memory may be used again when its send has completed. That is not waited for: a client
- * may disconnect when it has the answer and before its QP has acknowledged it, and then only the
- * event of its id, not the send, comes to an end.
+ * The memory of an answer can be used again when its send has completed. The server does not wait for that: a client
+ * may disconnect as soon as it has the answer, before its QP has acknowledged it. Then the id gets an event, but the
+ * send never completes.
  */
 static void serve_link(struct server *server, struct link *link)
 {
 	struct ibv_wc wc;
 
-	/* A QP that failed has its end told by an event of its id. */
+	/* If the QP has failed, an event of the id reports the end. */
 	for (;;) {
 		if (link->is_answering && !link_try(link, IBV_WC_SEND, 0, &wc))
 			return;
@@ -327,8 +327,7 @@ bool server_wait(struct server *server, int fd)
 }
 
 /*
- * serve ADDR PORT MODE [COUNT [ACK_TIMEOUT]]: until COUNT connections have ended, or the suite
- * says so.
+ * serve ADDR PORT MODE [COUNT [ACK_TIMEOUT]]: serves until COUNT connections have ended, or until the suite ends it.
  */
 int serve(char **argv)
 {
@@ -370,7 +369,7 @@ int client(char **argv)
 	return 0;
 }
 
-/* client-leaves ADDR PORT ROUNDS: it disconnects at once when it has the answer of one round more. */
+/* client-leaves ADDR PORT ROUNDS: disconnects immediately after the answer of one more round. */
 int client_leaves(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -388,7 +387,7 @@ int client_leaves(char **argv)
 	return 0;
 }
 
-/* client-reset ADDR PORT: the kernel does not show a QP to the broker before it is in INIT. */
+/* client-reset ADDR PORT: the kernel does not report a QP to the broker before it is in INIT. */
 int client_reset(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

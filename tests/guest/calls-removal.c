@@ -3,9 +3,9 @@
 
 #include "tests/guest/calls.h"
 
-/* A device goes while it is in use, and comes again: the sessions go on. */
+/* A device is removed while it is in use, and added again. The sessions go on. */
 
-/* removal-server ADDR PORT: on the device that goes. */
+/* removal-server ADDR PORT: listens on the device that is removed. */
 int removal_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

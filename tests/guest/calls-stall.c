@@ -9,19 +9,19 @@
 
 #include "tests/guest/calls.h"
 
-/* How long the counters are watched: longer than the QPs' ack timeout, which is 2.1 s here. */
+/* For how long the counters are compared: longer than the QPs' ack timeout, which is 2.1 s here. */
 #define WATCH_SECONDS 5
 
 #define COUNTERS_MAX 512
 #define NAME_SIZE 96
 
 struct counter {
-	char of[NAME_SIZE]; /* the device, and which counters of it */
+	char of[NAME_SIZE]; /* the device and the group of counters */
 	char name[NAME_SIZE];
 	uint64_t value;
 };
 
-/* All of this process, through link->next. Who holds the lock finds no QP destroyed meanwhile. */
+/* All links of this process, by link->next. While the lock is held no QP is destroyed. */
 static struct link *links;
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -87,7 +87,7 @@ static void tell_qp(FILE *f, const struct link *link)
 		link->n_failed, link->n_early);
 }
 
-/* Nobody takes them after this. */
+/* The completions are consumed, because nothing needs them after this. */
 static void tell_completions(FILE *f, struct link *link)
 {
 	struct ibv_wc wc;
@@ -123,7 +123,7 @@ static void tell_command(FILE *f, const char *command)
 		pclose(output);
 }
 
-/* COLUMNS hexadecimal numbers of each processor's line. */
+/* Prints the first COLUMNS hexadecimal numbers of each processor's line. */
 static void tell_softnet(FILE *f)
 {
 	FILE *file = fopen("/proc/net/softnet_stat", "re");
@@ -169,7 +169,7 @@ static size_t read_counters(struct counter *ret)
 	return n;
 }
 
-/* A counter that stands still tells as much as one that goes on. */
+/* Counters that do not change are printed as well, as they are informative, too. */
 static void tell_counters(FILE *f, const struct counter *before, size_t n_before,
 			  const struct counter *after, size_t n)
 {
@@ -184,7 +184,7 @@ static void tell_counters(FILE *f, const struct counter *before, size_t n_before
 			fprintf(f, "%s  %s:", of[0] ? "\n" : "", c->of);
 		of = c->of;
 		fprintf(f, " %s %" PRIu64, c->name, c->value);
-		/* A device may have come or gone meanwhile. */
+		/* A device may have been added or removed in between. */
 		if (n == n_before && strcmp(before[i].name, c->name) == 0)
 			fprintf(f, " (+%" PRIu64 ")", c->value - before[i].value);
 	}
@@ -201,7 +201,7 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 	for (struct link *l = links; l; l = l->next)
 		tell_qp(f, l);
 	pthread_mutex_unlock(&links_lock);
-	/* The peers' QPs too, as far as netlink shows them. */
+	/* Includes the peers' QPs, as far as netlink reports them. */
 	tell_command(f, "rdma resource show qp 2>&1");
 	if (link)
 		tell_completions(f, link);
@@ -209,7 +209,7 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 		tell_events(f, session);
 }
 
-/* In one go: others write to the same file. */
+/* Written by one call, because other processes write to the same file. */
 static void write_text(FILE *f, char **text, const size_t *length)
 {
 	fclose(f);
@@ -229,7 +229,7 @@ void stall_tell(struct rdmabroker *session, struct link *link, const char *what)
 		die("out of memory");
 	n_before = read_counters(counters);
 	tell_state(f, session, link, what);
-	/* Before the counters are watched: the suite may end meanwhile, for another's failure. */
+	/* Written before the counters are compared, because the suite may end earlier, when another program fails. */
 	write_text(f, &text, &length);
 
 	sleep(WATCH_SECONDS);

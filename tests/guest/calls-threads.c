@@ -9,13 +9,13 @@
 #include "tests/guest/calls.h"
 
 /*
- * Threads with one session: each makes connections of its own, one after the other, and either
- * waits in the _wait forms, or has its events brought by a thread that takes all of them.
+ * Threads with a common session: each makes connections of its own, one after the other. They either wait in the
+ * _wait forms, or one thread takes all events and passes them on.
  */
 
 #define EVENTS_MAX 8
 
-/* Who waits for an id's events: the id's context. */
+/* Waits for the events of an id; it is the id's context. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -26,9 +26,9 @@ struct waiter {
 struct team {
 	struct rdmabroker *session;
 	union address address;
-	int n_connections; /* of each thread */
+	int n_connections; /* for each thread */
 	bool pumped;
-	/* So that no id is destroyed between its event's taking and its waiter's waking. */
+	/* Held so that no id is destroyed after its event was taken and before its waiter is woken. */
 	pthread_mutex_t taking;
 	bool done;
 };

@@ -13,8 +13,8 @@
 #include "tests/guest/calls.h"
 
 /*
- * One process listens, others serve: each request goes as a descriptor to the next worker, which
- * answers with a byte once the id is its own.
+ * One process listens, others serve: each request is passed as a descriptor to the next worker, which replies with a
+ * byte once it has imported the id.
  */
 
 #define WORKERS_MAX 8
@@ -43,7 +43,7 @@ static void send_fd(int sock, int fd)
 		die("a descriptor cannot be passed on: %s", strerror(errno));
 }
 
-/* -1: nobody will pass any more. */
+/* Returns -1 when the sender has closed the socket. */
 static int receive_fd(int sock)
 {
 	union {
@@ -85,7 +85,7 @@ static void try_forged(struct rdmabroker *session)
 	close(pair[1]);
 }
 
-/* Never returns: it is a process of its own. */
+/* Runs in a process of its own, and never returns. */
 static void work(uint32_t who, int sock)
 {
 	struct rdmabroker *session = open_session(0);
@@ -142,11 +142,11 @@ static void hand_over(struct rdmabroker *session, struct rdmabroker_id *request,
 	}
 	if (read(sock, &byte, 1) != 1)
 		die("a worker is gone");
-	/* It is the worker's, to whom this does nothing. */
+	/* The id belongs to the worker now, so this does not affect it. */
 	rdmabroker_destroy_id(request);
 }
 
-/* workers ADDR PORT WORKERS COUNT: COUNT connections in all. */
+/* workers ADDR PORT WORKERS COUNT: accepts COUNT connections in total. */
 int workers(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -164,7 +164,7 @@ int workers(char **argv)
 		case -1:
 			die("no process: %s", strerror(errno));
 		case 0:
-			/* The copies of the others' sockets would hide their end. */
+			/* Copies of the other workers' sockets would hide that these are closed. */
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
 			close(pair[0]);
@@ -200,8 +200,8 @@ int workers(char **argv)
 }
 
 /*
- * The clients of the workers: threads, each with a session of its own. With HOLD the connections
- * are held until the suite says that it has done to the workers what it wanted to.
+ * The clients of the workers are threads, each with its own session. With HOLD the connections are held until the
+ * suite ends them.
  */
 struct client_thread {
 	pthread_t thread;
@@ -213,7 +213,7 @@ static union address many_address;
 static pthread_barrier_t connected;
 static volatile bool hold_is_over;
 
-/* Whether the peer has disconnected. */
+/* Returns whether the peer has disconnected. */
 static bool is_disconnected(struct rdmabroker *session)
 {
 	struct rdmabroker_event *event;
@@ -228,7 +228,7 @@ static bool is_disconnected(struct rdmabroker *session)
 	return is;
 }
 
-/* Rounds go on, until the worker is lost or the suite has seen enough. */
+/* Makes rounds until the worker is lost, or until the suite ends them. */
 static void hold(struct link *link, uint32_t who)
 {
 	struct rdmabroker *session = rdmabroker_id_get_session(link->id);

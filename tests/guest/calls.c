@@ -11,7 +11,7 @@
 
 #include "tests/guest/calls.h"
 
-/* What no wait inside should let happen. */
+/* Longer than any wait of a program should take. */
 #define PROGRAM_SECONDS 380
 
 void die(const char *fmt, ...)
@@ -69,7 +69,7 @@ void step(const char *name)
 		die("the suite is gone");
 }
 
-/* A byte at a time: the next line is for the next step. */
+/* Reads single bytes, because the next line is for the next step. */
 bool step_is_over(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };

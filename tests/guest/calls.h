@@ -2,9 +2,7 @@
 #ifndef TESTS_GUEST_CALLS_H
 #define TESTS_GUEST_CALLS_H
 
-/*
- * Programs of the suite calls: each is a subcommand, and ends at its first failure with status 1.
- */
+/* The programs of the suite calls: each is a subcommand, and ends with status 1 at its first failure. */
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -12,29 +10,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* No wait of these programs is longer. */
+/* The longest timeout in these programs. */
 #define DEADLINE_MS 60000
 
-/* calls.c: what all use */
+/* calls.c: shared functions */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 int64_t now_ms(void);
 const char *error_name(int r);
 int number(const char *text);
-const char *argument(char **argv, int i); /* "" where there is none */
+const char *argument(char **argv, int i); /* "" if there is none */
 
-/* Tells NAME, and waits until the suite says to go on. */
+/* Prints NAME, and waits until the suite sends a line. */
 void step(const char *name);
-/* Whether the suite has said so: without waiting. */
+/* Returns whether the suite has sent the line, without waiting. */
 bool step_is_over(void);
 
 struct rdmabroker *open_session(unsigned flags);
-/* R is what a call has returned: 0, or the end. */
+/* R is the result of a call. Unless it is 0, the program ends. */
 void must(struct rdmabroker *session, const char *what, int r);
-/* The same for a call that has to fail. Its words are printed. */
+/* The same for a call that has to fail. Prints its error text. */
 void must_fail(struct rdmabroker *session, const char *what, int r, int expected);
 
-/* The next event, which has to be a TYPE, of ID unless that is NULL. */
+/* Waits for the next event, which must have this TYPE, and belong to ID unless that is NULL. */
 struct rdmabroker_event *await_event(struct rdmabroker *session, struct rdmabroker_id *id,
 				     enum rdmabroker_event_type type);
 void drop_event(struct rdmabroker *session, struct rdmabroker_id *id,
@@ -49,34 +47,34 @@ union address make_address(const char *host, const char *port);
 struct rdmabroker_id *new_id(struct rdmabroker *session, enum rdmabroker_port_space ps);
 struct rdmabroker_id *listen_on(struct rdmabroker *session, enum rdmabroker_port_space ps,
 				const union address *address);
-/* With its address and its route. */
+/* Resolves the address and the route. */
 struct rdmabroker_id *resolve(struct rdmabroker *session, enum rdmabroker_port_space ps,
 			      const union address *address);
 
 /* calls-link.c: a QP with its memory */
 
 enum link_mode {
-	LINK_OWN, /* made by the library */
-	LINK_SET, /* made here, and told to the library */
-	LINK_EXTERNAL, /* made and moved here */
-	LINK_RESET, /* made here, and offered without having been moved */
+	LINK_OWN, /* made and moved by the library */
+	LINK_SET, /* made here, and given to the library */
+	LINK_EXTERNAL, /* made and moved here, unknown to the library */
+	LINK_RESET, /* made here, and used in a connect without having been moved */
 	LINK_SRQ, /* made by the library, with a shared receive queue */
 };
 
 #define LINK_RECEIVES 4
-#define PATTERN_SIZE 960 /* with the rest of a message within a datagram */
-#define PATTERN_WRITTEN 1000000000000u /* added to the round: what the server writes */
+#define PATTERN_SIZE 960 /* so that a whole message fits into a datagram */
+#define PATTERN_WRITTEN 1000000000000u /* round + this: what the server writes */
 
 struct message {
 	uint64_t round;
-	uint64_t addr; /* where the server is to write, in the client's target */
+	uint64_t addr; /* the address in the client's target that the server writes to */
 	uint32_t rkey;
-	uint32_t who; /* in answers: the server's number */
+	uint32_t who; /* in answers: the number of the server */
 	uint8_t pattern[PATTERN_SIZE];
 };
 
 struct link_memory {
-	uint8_t grh[40]; /* datagrams come with it, right before the message */
+	uint8_t grh[40]; /* filled in for datagrams, immediately before the message */
 	struct message message;
 };
 
@@ -94,93 +92,98 @@ struct link {
 		uint8_t target[PATTERN_SIZE];
 	} * memory;
 	struct ibv_mr *mr;
-	uint64_t round; /* verified so far */
-	bool is_answering; /* a server's: its last send has not completed */
-	struct ibv_wc early[LINK_RECEIVES]; /* receives that came while another was waited for */
+	uint64_t round; /* the last round that was verified */
+	bool is_answering; /* a server's last send has not completed */
+	struct ibv_wc early[LINK_RECEIVES]; /* completed before they were awaited */
 	unsigned n_early;
-	/* Posted, and not completed well; n_failed have completed badly. */
+	/* Operations that were posted and have not completed successfully; n_failed counts failed completions. */
 	unsigned n_sends, n_writes, n_receives, n_failed;
-	struct link *next; /* links in calls-stall.c */
+	struct link *next; /* list of links in calls-stall.c */
 };
 
 enum link_mode link_mode(const char *name);
 void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode);
-/* The same before the id has a device, on VERBS and with a PD of it. */
+/* The same before the id has a device: on VERBS, with PD. */
 void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mode,
 		  struct ibv_context *verbs, struct ibv_pd *pd);
 struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type type);
-/* That the library has made meanwhile, with receives. */
+/* Uses the QP that the library has made in the meantime, and posts its receives. */
 void link_take_qp(struct link *link);
-/* The QP, whose receives are posted. */
+/* Makes the QP and posts its receives. */
 void link_make_qp(struct link *link, enum ibv_qp_type type);
-/* A QP of LINK_EXTERNAL and LINK_RESET, which the library does not know. */
+/* Whether the QP is unknown to the library: LINK_EXTERNAL and LINK_RESET. */
 bool link_is_external(const struct link *link);
 void link_move(struct link *link, enum ibv_qp_state state);
-/* Before the id is destroyed. */
+/* Call this before the id is destroyed. */
 void link_done(struct link *link);
 
 void link_post_receive(struct link *link, unsigned slot);
-/* DEST: of a datagram. */
+/* The destination of a datagram. */
 struct link_dest {
 	struct ibv_ah *ah;
 	uint32_t qpn;
 	uint32_t qkey;
-	struct ibv_ah_attr attr; /* of a group */
+	struct ibv_ah_attr attr; /* if it is a group */
 };
 void link_post_send(struct link *link, const struct link_dest *dest);
 void link_post_write(struct link *link, const struct message *request);
 
 /*
- * The next completion of the wanted opcode within the time, others succeed silently; false: none,
- * or it failed, which *ret tells (IBV_WC_SUCCESS: it is the time that is over).
+ * Takes the next completion with the given opcode within the timeout. Other successful completions are skipped.
+ * False: there was none, or it failed; *ret has its status (IBV_WC_SUCCESS: the timeout has passed).
  */
 bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, struct ibv_wc *ret);
-/* It has to come. */
+/* The same, but the completion must come. */
 void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret);
 
 void pattern_fill(uint8_t *bytes, uint64_t seed);
 void pattern_check(const char *what, const uint8_t *bytes, uint64_t seed);
 
-/* calls-stall.c: what there is to know when something that has to come does not come in time */
+/* calls-stall.c: prints the state if something does not happen in time */
 
-/* Done by link_init and link_done. */
+/* Called by link_init and link_done. */
 void stall_add(struct link *link);
 void stall_remove(struct link *link);
 /*
- * Before the end: prints on stderr the QPs of this process and what is outstanding on them, what
- * netlink shows of the peers', and the counters of the devices and the network. Takes the session's
- * events and the link's completions, either may be NULL, and some seconds.
+ * Call this before the program fails. It prints on stderr the QPs of this process and their outstanding operations,
+ * the peers' QPs as netlink reports them, and the counters of the devices and the network. It consumes the session's
+ * events and the link's completions, either of which may be NULL, and takes some seconds.
  */
 void stall_tell(struct rdmabroker *session, struct link *link, const char *what);
 
-/* calls-datagram.c: verifies what has come, and answers its sender at ATTR */
+/* calls-datagram.c: verifies a received datagram, and answers its sender at ATTR */
 void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr);
 
-/* calls-peer.c: the two ends of rounds. The client sends a pattern; the server verifies it, writes
- * another into the client's memory, and answers; the client verifies both. */
+/*
+ * calls-peer.c: both ends of a round. The client sends a pattern. The server verifies it, writes another one into the
+ * client's memory, and answers. The client verifies both.
+ */
 
-/* The ACK_TIMEOUT that all connections of this process ask for; -1: none. */
+/* ACK_TIMEOUT of all connections of this process; -1: not set. */
 extern int ack_timeout;
 
-/* Connects with _wait forms. */
+/* Connects by _wait forms. */
 void client_connect(struct link *link, struct rdmabroker *session, const union address *address,
 		    enum link_mode mode);
-/* A round in two steps; *ret_who may be NULL. */
+/* The two steps of a round. *ret_who may be NULL. */
 enum answer {
-	ANSWER_NONE, /* within the time */
+	ANSWER_NONE, /* none within the timeout */
 	ANSWER_VERIFIED,
-	ANSWER_FAILED, /* the connection is broken */
+	ANSWER_FAILED, /* the connection has failed */
 };
 void client_ask(struct link *link);
 enum answer client_take(struct link *link, int timeout_ms, uint32_t *ret_who);
-/* Ask and take; who has answered. */
+/* Both steps. Returns the number of the server that answered. */
 uint32_t client_round(struct link *link);
 void client_disconnect(struct link *link);
 
 struct server;
 struct server *server_new(struct rdmabroker *session, uint32_t who, enum link_mode mode);
 void server_accept(struct server *server, struct rdmabroker_id *request);
-/* Until something comes, of the session, of a link, or from FD (-1: none): true if from that. */
+/*
+ * Waits for an event of the session, a completion of a link, or input from FD (-1: none). Returns true if there is
+ * input.
+ */
 bool server_wait(struct server *server, int fd);
 unsigned server_n_links(const struct server *server);
 unsigned server_n_ended(const struct server *server);

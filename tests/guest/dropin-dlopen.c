@@ -3,7 +3,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 
-/* A program that does not know librdmacm until it runs. It tells where it found it. */
+/* Loads librdmacm at run time, and prints the file that was found. */
 
 int main(void)
 {

@@ -47,7 +47,7 @@ void case_own_channels(void)
 	server_stop(&server);
 }
 
-/* All threads are on one channel, and each takes events for any. */
+/* All threads share a channel, and each takes events of any id. */
 
 static struct rdma_event_channel *shared;
 static atomic_int rounds_left;
@@ -101,7 +101,7 @@ static void *share_rounds(void *arg)
 		}
 		id = event->id;
 		type = event->event;
-		/* Until it is acked nobody else destroys the id. */
+		/* Until the event is acked, no other thread can destroy the id. */
 		if (type == RDMA_CM_EVENT_DISCONNECTED)
 			CHECK(rdma_ack_cm_event(event) == 0);
 		step(id, type);
@@ -130,7 +130,7 @@ void case_one_channel(void)
 	server_stop(&server);
 }
 
-/* An event that another thread acks later holds the destruction of its id up. */
+/* Destroying an id blocks until another thread has acked its event. */
 
 static atomic_bool acked;
 
@@ -193,7 +193,7 @@ void case_poll(void)
 	pthread_t thread;
 	int epoll = epoll_create1(0);
 
-	/* Nobody's calls make it readable, so that a program may block once it is. */
+	/* Calls of other threads do not make it readable, so a program can rely on it and then block. */
 	atomic_store(&calling, true);
 	CHECK(pthread_create(&thread, NULL, make_calls, channel) == 0);
 	CHECK(!is_readable(channel->fd, 700));
@@ -217,7 +217,7 @@ void case_poll(void)
 	server_stop(&server);
 }
 
-/* Signals end the wait where their handler says so. */
+/* A signal ends the wait if its handler is installed without SA_RESTART. */
 
 static atomic_int signals;
 
@@ -253,7 +253,7 @@ void case_signal(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A thread that comes too late waits for what never comes; it is given no error to end the program with. */
+/* A thread that waits too late for an event waits for ever. It gets no error that would end the program. */
 
 static atomic_int late;
 
@@ -267,7 +267,7 @@ static void *come_late(void *channel)
 	return NULL;
 }
 
-/* The number of the system call that a thread of this process is in; -1: in none. */
+/* Returns the number of the system call that a thread of this process is in; -1: none. */
 static long system_call(int tid)
 {
 	char path[64];

@@ -86,7 +86,7 @@ void server_start(struct server *server)
 	CHECK(pthread_create(&server->thread, NULL, server_run, server) == 0);
 }
 
-/* As rping does it: the thread waits for an event. */
+/* Ends the thread as rping does, while it waits for an event. */
 void server_stop(struct server *server)
 {
 	CHECK(pthread_cancel(server->thread) == 0);
@@ -194,7 +194,7 @@ static void case_id(void)
 	rdma_destroy_event_channel(two);
 	server_stop(&server);
 
-	/* The port is free again at once. */
+	/* The port can be used again at once. */
 	server_start(&server);
 	server_stop(&server);
 }
@@ -228,7 +228,7 @@ static void *sync_server(void *arg)
 	CHECK(id->event->event == RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
-	/* The client's first: it waits for its completion, which a QP in ERR may not give it any more. */
+	/* The client's event comes first: it waits for its completion, which a QP in ERR may not give any more. */
 	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
 	CHECK(rdma_ack_cm_event(event) == 0);
@@ -293,14 +293,14 @@ static void case_sync(void)
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(listener);
 
-	/* Nobody listens. */
+	/* There is no listener. */
 	other = new_ep(0);
 	CHECK(rdma_connect(other, &hello) < 0 && errno == ECONNREFUSED);
 	CHECK(other->event->event == RDMA_CM_EVENT_REJECTED && other->event->status == 8);
 	rdma_destroy_ep(other);
 }
 
-/* An id that has its QP, and one that is connected. */
+/* An id with a QP, and a connected one. */
 static void case_migrate(void)
 {
 	struct rdma_event_channel *one = rdma_create_event_channel();
@@ -390,7 +390,7 @@ static void case_srq(void)
 	server_stop(&server);
 }
 
-/* What follows is for the suite, which has something to do meanwhile; librdmacm has none of it. */
+/* The following cases need actions of the suite, and cannot be run with librdmacm. */
 
 static void say(const char *text)
 {
@@ -409,7 +409,7 @@ static void expect_removal(struct rdma_event_channel *channel, struct rdma_cm_id
 	rdma_ack_cm_event(event);
 }
 
-/* A listener on the address, whose device, or broker, may have to come first. */
+/* Listens on the address. Its device, or the broker, may still have to appear. */
 static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel;
@@ -432,8 +432,7 @@ static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel
 	CHECK(false);
 }
 
-/* The daemon is killed, and comes again. */
-/* The broker ends, and comes not back: what it has made is not librdmacm's, whatever RDMABROKER_FALLBACK= says. */
+/* The broker ends and does not come back. Its ids cannot be used with librdmacm, whatever RDMABROKER_FALLBACK= is. */
 static void case_stays_away(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -449,6 +448,7 @@ static void case_stays_away(void)
 	rdma_destroy_event_channel(channel);
 }
 
+/* The daemon is killed, and restarted. */
 static void case_lost(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel(), *next;
@@ -498,7 +498,7 @@ static void case_lost(void)
 	server_stop(&server);
 }
 
-/* The device goes, and comes again. */
+/* The device is removed, and added again. */
 static void case_removal(void)
 {
 	struct rdma_event_channel *channel;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A program of librdmacm, which knows nothing of any broker: what it expects is what librdmacm does, so it
- * is run both ways. One function a case, in dropin.c's table.
+ * A program of librdmacm that knows nothing of a broker. It expects the behaviour of librdmacm, so it is run with
+ * librdmacm and with the drop-in. Each case is a function in the table of dropin.c.
  */
 
 #include <pthread.h>
@@ -14,9 +14,9 @@
 
 #define N_THREADS 8
 
-extern struct sockaddr_in here; /* where the server listens */
+extern struct sockaddr_in here; /* the server's address */
 
-/* Ends the program with the line and errno where COND does not hold. */
+/* Ends the program with the line and errno unless COND holds. */
 #define CHECK(cond) ((cond) ? (void)0 : check_failed(__FILE__, __LINE__, #cond))
 __attribute__((noreturn)) void check_failed(const char *file, int line, const char *cond);
 
@@ -26,15 +26,15 @@ struct server {
 	pthread_t thread;
 };
 
-/* Accepts every connection, and ends its side when the peer does. */
+/* Accepts every connection, and disconnects when the peer does. */
 void server_start(struct server *server);
 void server_stop(struct server *server);
 
-/* The next event on CHANNEL: it has to be TYPE, and is acked. */
+/* Takes the next event on CHANNEL, which must have this TYPE, and acks it. */
 void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
-/* With a QP whose queues librdmacm makes. */
+/* Makes a QP whose queues librdmacm creates. */
 void make_qp(struct rdma_cm_id *id);
-/* From no id to a connection, on a channel that has no other events. */
+/* Makes an id and connects it, on a channel without other events. */
 struct rdma_cm_id *connect_new(struct rdma_event_channel *channel);
 void disconnect(struct rdma_cm_id *id);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * To be taken for another process. One that ends connects and leaves its connections to this one; then the suite
- * gives its pid to a victim, and lets the daemon look.
+ * Attacks that take the place of another process. A process connects, leaves its connections to this one, and ends.
+ * Then the suite gives its pid to a victim, and lets the daemon look.
  */
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 #include "tests/guest/hostile.h"
 
 enum way {
-	WAY_PLAIN, /* it knows of no proof */
-	WAY_PROOF, /* it brings one, of its own */
+	WAY_PLAIN, /* without the feature PROOF */
+	WAY_PROOF, /* with the feature PROOF, and with this process's own proof */
 	N_WAYS,
 };
 
 static const char *const way_names[N_WAYS] = { "without a proof", "with a proof of its own" };
 
-/* By a process that is gone when this returns; its pid. */
+/* Connects in a process that has ended when this returns. Returns its pid. */
 static pid_t connect_and_end(int socks[N_WAYS])
 {
 	uint8_t buf[PACKET_MAX];
@@ -50,7 +50,7 @@ static pid_t connect_and_end(int socks[N_WAYS])
 	return pid;
 }
 
-/* What the suite says when it is time. */
+/* Waits for a line from the suite. */
 static void await_word(char *word, size_t size)
 {
 	if (!fgets(word, (int)size, stdin))
@@ -97,7 +97,7 @@ static enum end greet(int sock, enum way way)
 	if (way == WAY_PLAIN)
 		return say_hello(sock, /* announce= */ false, -1).end;
 	answer = say_hello(sock, /* announce= */ true, -1);
-	/* Linux 6.5 and later need none. */
+	/* Linux 6.5 and later need no proof. */
 	if (answer.end != END_DONE || !answer.proof[0])
 		return answer.end;
 	fd = make_proof(answer.proof);
@@ -116,7 +116,7 @@ static struct answer ask(int sock, Rdmabroker__Request *request)
 	return await_answer(sock, DEADLINE_MS);
 }
 
-/* Connects with a QP number to the server at 10.9.0.1. */
+/* Connects with this QP number to the server at 10.9.0.1. */
 static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -151,7 +151,7 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 	connect_to.param = &param;
 	request.op_case = RDMABROKER__REQUEST__OP_CONNECT;
 	request.connect = &connect_to;
-	/* Until the route is there. */
+	/* Repeated until the route is resolved. */
 	do {
 		poll(NULL, 0, 20);
 		answer = ask(sock, &request);
@@ -161,8 +161,8 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 }
 
 /*
- * ARGV: "unit", where only a rule for the victim's unit would admit this user: nobody may be let in. Or "qp" and a
- * port, to which the victim's QP is to be connected; its number comes with the second word.
+ * ARGV: "unit", if only a rule for the victim's unit would admit this user: no connection may be admitted. Or "qp"
+ * and a port to which the victim's QP is to be connected. The suite's second line has its number.
  */
 void attack_pid(char **argv)
 {

@@ -21,12 +21,12 @@ static unsigned number_of_sessions(const char *text)
 	return n;
 }
 
-/* Asks and asks, and never reads an answer: the daemon must not keep them all. */
+/* A client that sends requests and never reads replies: the daemon must not keep them all. */
 
-/* As long as nobody's requests are taken. */
+/* No request was received for so long. */
 #define STALLED_MS 2000
 
-/* Until the connection takes no more, for now or for ever. */
+/* Sends until the connection accepts no more, for now or for ever. */
 static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
 {
 	uint8_t buf[PACKET_MAX];
@@ -78,21 +78,21 @@ void attack_unread(char **argv)
 	       n_sessions, n, n_taken, n_stalled, n_dropped);
 }
 
-/* Connections that come all at once, and stay as far as they are let. */
+/* Many connections at once, which stay for as long as they are allowed to. */
 
 #define CROWD_MAX 20000
 #define CROWD_STATUS_MAX 32
-/* As long as nothing comes of those that wait in the socket's queue. */
+/* The connections that wait in the socket's queue have made no progress for so long. */
 #define CROWD_STALLED_MS 1500
 #define CROWD_HOLD_MS 4000
 #define CROWD_SERIAL_ID 2
 
 static struct crowd {
 	int epoll;
-	int socks[CROWD_MAX]; /* -1: gone */
+	int socks[CROWD_MAX]; /* -1: closed */
 	unsigned n;
 	unsigned n_open, n_queue_full, n_greeted, n_with_id, n_dropped, n_garbage;
-	unsigned n_refused[CROWD_STATUS_MAX]; /* by status: the connection */
+	unsigned n_refused[CROWD_STATUS_MAX]; /* connections that were refused, by status */
 	unsigned n_without_id;
 } crowd;
 
@@ -138,7 +138,7 @@ static void crowd_read(unsigned i)
 	crowd_lose(i);
 }
 
-/* False: nothing has come within the time. */
+/* False: nothing came within the timeout. */
 static bool crowd_wait(int timeout_ms)
 {
 	struct epoll_event events[64];
@@ -149,7 +149,7 @@ static bool crowd_wait(int timeout_ms)
 	return n > 0;
 }
 
-/* With hello and a request for an id, which costs the daemon the most descriptors. */
+/* Connects with a hello and a request for an id, which needs the most descriptors in the daemon. */
 static bool crowd_add(unsigned i)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
@@ -169,7 +169,7 @@ static bool crowd_add(unsigned i)
 	return true;
 }
 
-/* crowd CONNECTS: says "full" when no more comes of it, and "held" when it has stayed for a while. */
+/* crowd CONNECTS: prints "full" when nothing more happens, and "held" after it has stayed for a while. */
 void attack_crowd(char **argv)
 {
 	unsigned n = number(argv[0]), n_waiting;
@@ -191,7 +191,7 @@ void attack_crowd(char **argv)
 	}
 	while (crowd_wait(CROWD_STALLED_MS))
 		;
-	/* Those in the socket's queue have a connection of which the daemon does not know yet. */
+	/* Connections in the socket's queue are open, but the daemon does not know them yet. */
 	n_waiting = crowd.n_open - crowd.n_greeted;
 	printf("full: %u connects: %u are served (%u with an id, %u refused one), %u dropped, %u wait, "
 	       "%u found the queue full",
@@ -211,14 +211,14 @@ void attack_crowd(char **argv)
 	printf("held: %u connections are open\n", crowd.n_open);
 }
 
-/* One byte a second, nothing at all, and nothing after hello. */
+/* Clients that send one byte a second, nothing at all, and nothing after hello. */
 
 #define N_SLOW 50
-#define SLOW_SECONDS 12 /* longer than a client has for its hello */
+#define SLOW_SECONDS 12 /* longer than the daemon waits for a hello */
 #define HELLO_MIN_MS 9000
 #define HELLO_MAX_MS 11900
 
-/* Each of those that wait is dropped, and in time. */
+/* Each silent connection must be dropped, within the limits. */
 static void judge_silent(struct pollfd silent[N_SLOW], int64_t start, unsigned *n_dropped)
 {
 	int64_t took = now_ms() - start;
@@ -253,7 +253,7 @@ void attack_slow(char **argv)
 	for (int second = 0; second < SLOW_SECONDS; second++) {
 		int64_t next = start + 1000 * (second + 1);
 
-		/* Each byte is a packet of its own, and none of them a request. */
+		/* Each byte is a packet, and none is a valid request. */
 		for (unsigned i = 0; i < N_SLOW; i++) {
 			slow[i] = must_connect();
 			send_bytes(slow[i], hello + (size_t)second % len, 1);
@@ -277,10 +277,10 @@ void attack_slow(char **argv)
 	}
 }
 
-/* Requests that do not wait for the answers before them. */
+/* Requests that do not wait for the replies to earlier ones. */
 
 #define FLOOD_IDS 100
-/* As long as nothing is answered. */
+/* No reply came for so long. */
 #define FLOOD_STALLED_MS 5000
 
 static const int flood_ops[] = {
@@ -312,7 +312,7 @@ static void flood_read(struct flooder *f, unsigned i)
 	if (answer.serial != 2 + f->n_answered)
 		die("session %u: answer %u comes instead of %u", i, answer.serial,
 		    2 + f->n_answered);
-	/* Which is for admins. */
+	/* Only admins may ask for the status. */
 	if (flood_ops[f->n_answered % N_FLOOD_OPS] == OP(GET_STATUS) && answer.end != END_REFUSED)
 		failed("session %u: request %u is not refused", i, f->n_answered);
 	f->n_refused += answer.end == END_REFUSED;

@@ -38,11 +38,11 @@ void attack_raw(char **argv)
 	attack_bytes("one byte more than a packet", buf, PACKET_MAX + 1, ALLOW(END_CLOSED));
 	memset(buf, 0, sizeof(buf));
 	attack_bytes("16 KiB of zero bytes", buf, PACKET_MAX, ALLOW(END_CLOSED));
-	/* Nested length-delimited fields, each as long as what is left. */
+	/* Nested length-delimited fields, each as long as the rest. */
 	memset(buf, 0x0a, sizeof(buf));
 	attack_bytes("16 KiB of nesting", buf, PACKET_MAX, ALLOW(END_CLOSED));
 
-	/* Who is gone is answered by nobody. */
+	/* The client closes the connection before the reply. */
 	len = pack_hello(buf, 1);
 	sock = must_connect();
 	send_bytes(sock, buf, len / 2);
@@ -85,7 +85,7 @@ static void send_copies(int sock, const void *buf, size_t len, int fd, size_t n_
 	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 	for (size_t i = 0; i < n_fds; i++)
 		fds[i] = fd;
-	/* It may be dropped already. */
+	/* The connection may be closed already. */
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		die("sendmsg: %s", strerror(errno));
 }
@@ -95,7 +95,7 @@ static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
 	send_copies(sock, buf, len, STDERR_FILENO, n_fds);
 }
 
-/* Only one request takes any, and only one. */
+/* Only one request takes a descriptor, and it takes only one. */
 static void attack_request_fds(int op, size_t n_fds)
 {
 	bool takes = op == OP(IMPORT_ID) && n_fds == 1;
@@ -130,7 +130,7 @@ void attack_fds(char **argv)
 	}
 }
 
-/* One request after an honest hello. It must be refused, and the session must go on. */
+/* Sends one request after a valid hello. It must be refused, and the session must go on. */
 static void attack_request(const char *attack, Rdmabroker__Request *request)
 {
 	uint8_t buf[PACKET_MAX];
@@ -206,7 +206,7 @@ void attack_protocol(char **argv)
 	close(sock);
 }
 
-/* Fields out of range, on an id that exists or on one that does not. */
+/* Fields out of range, about an id that exists or about one that does not. */
 static void attack_fields_of(uint32_t id, const char *whose)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -248,7 +248,7 @@ static void attack_fields_of(uint32_t id, const char *whose)
 	if (await_end(sock, serial) != END_DONE)
 		die("the daemon makes no id");
 
-	/* A second time. */
+	/* Creates the id a second time. */
 	request.serial = ++serial;
 	send_bytes(sock, buf, pack_request(buf, &request));
 	judge("an id that is there already", await_end(sock, serial), ALLOW(END_REFUSED));
@@ -330,7 +330,7 @@ void attack_fields(char **argv)
 	attack_fields_of(12345, "id of nobody");
 }
 
-/* Requests that are nearly right. Whatever comes of each, the connection must not hang. */
+/* Valid requests with flipped bits. Whatever the result, the connection must not hang. */
 void attack_flipped(char **argv)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -359,7 +359,7 @@ void attack_flipped(char **argv)
 		for (unsigned flips = 1 + random_next() % 4; flips > 0; flips--)
 			buf[random_next() % len] ^= (uint8_t)(1u << random_next() % 8);
 		send_bytes(sock, buf, len);
-		/* The serial may be flipped too: then whatever is answered is an answer. */
+		/* The serial may be flipped as well, so any reply counts. */
 		end = await_end(sock, 2);
 		judge("flipped bits", end == END_GARBAGE ? END_DONE : end,
 		      ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE));
@@ -367,13 +367,13 @@ void attack_flipped(char **argv)
 	}
 }
 
-/* Of many requests about id 1. */
+/* Sends many requests about id 1. */
 
 struct prober {
 	int sock;
-	uint32_t serial; /* the last one */
+	uint32_t serial; /* the last serial that was used */
 	unsigned allowed;
-	unsigned step, n; /* one request of STEP is tried, of N so far */
+	unsigned step, n; /* only every STEPth request is sent; N: requests so far */
 };
 
 static void prober_ask(struct prober *p, int op, const char *what, unsigned allowed)
@@ -409,8 +409,8 @@ static void try_request(void *userdata, const uint8_t *buf, size_t len, const ch
 		return;
 	}
 	if (end == END_REFUSED)
-		return; /* that has changed nothing */
-	/* The id may be something else by now, or gone. */
+		return; /* a refused request has changed nothing */
+	/* The request may have changed or destroyed the id. */
 	prober_ask(p, OP(DESTROY_ID), what, ALLOW(END_DONE) | ALLOW(END_REFUSED));
 	prober_ask(p, OP(CREATE_ID), what, ALLOW(END_DONE));
 }
@@ -435,7 +435,7 @@ void attack_cut(char **argv)
 	probe(request_each_cut, ALLOW(END_CLOSED), 1);
 }
 
-/* limits STEP: every STEPth of them */
+/* limits STEP: sends every STEPth request */
 void attack_limits(char **argv)
 {
 	unsigned step = number(argv[0]);
@@ -445,7 +445,7 @@ void attack_limits(char **argv)
 	probe(request_each_field, ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE), step);
 }
 
-/* What belongs to others, by the numbers that it has there. This session has nothing. */
+/* Requests about ids of other sessions, by the handles that they have there. This session has no ids. */
 
 static bool is_about_an_id(int op)
 {
@@ -484,7 +484,7 @@ static void judge_stranger(int sock, uint32_t serial, const char *what, uint32_t
 		failed("%s: status %u", what, answer.status);
 }
 
-/* strangers N: the first N numbers of those that clients choose, and of those that the daemon does. */
+/* strangers N: tries the first N handles that clients choose, and the first N that the daemon chooses. */
 void attack_strangers(char **argv)
 {
 	unsigned n = number(argv[0]);
@@ -515,7 +515,7 @@ void attack_strangers(char **argv)
 	close(sock);
 }
 
-/* Fills SOCK, whose peer does not read: close() of it waits for a minute from now on. */
+/* Fills SOCK, whose peer does not read, so that from now on its last close() blocks for a minute. */
 static void make_linger(int sock)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
@@ -528,8 +528,8 @@ static void make_linger(int sock)
 }
 
 /*
- * LEN bytes with N_FDS copies of a socket that lingers. Who closes the last one has to wait, and that may be its
- * sender: so that is a process of its own, which ends, for at its end nothing lingers.
+ * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks, and this
+ * could be the sender. So another process sends them and exits, because an exit does not linger.
  */
 static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
@@ -551,15 +551,16 @@ static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 		send_copies(to, buf, len, sock, n_fds);
 		_exit(0);
 	}
-	/* Kept open, and never read. */
+	/* The connection stays open, and is never read. */
 	if (pid < 0 || accept(listener, NULL, NULL) < 0 || waitpid(pid, &status, 0) < 0)
 		die("a sender: %s", strerror(errno));
 	close(listener);
 }
 
 /*
- * Whoever closes these waits for a minute: with the first hello, in packets that nobody will read, as many as fit into
- * a packet, and with a request that takes one. ARGV[0]: "stranger", who may not have a session. Ends with its input.
+ * Makes the daemon close descriptors that linger for a minute: with the first hello, in packets that the daemon will
+ * not read, as many as fit into a packet, and with a request that takes one. ARGV[0]: "stranger", who may not have a
+ * session. Ends with its input.
  */
 void attack_linger(char **argv)
 {
@@ -569,7 +570,7 @@ void attack_linger(char **argv)
 	int sock;
 	char c;
 
-	/* First: of a user of whom much waits to be closed nothing more is read. */
+	/* This comes first, because the daemon does not read from a user who has many descriptors to be closed. */
 	for (int i = 0; i < 8 && may_greet; i++) {
 		sock = greeted_connect();
 		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
@@ -588,7 +589,7 @@ void attack_linger(char **argv)
 		;
 }
 
-/* ARGV[0] ids bound to a device, whose events nobody reads, until there is no more input. */
+/* Keeps ARGV[0] ids that are bound to a device, without reading their events, until its input ends. */
 void attack_keep(char **argv)
 {
 	unsigned n = number(argv[0]);
@@ -616,7 +617,7 @@ static int compare_times(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Not an attack: ARGV[0] honest requests, one after the other, and how long they took. */
+/* Not an attack: sends ARGV[0] valid requests one after the other, and prints how long they took. */
 void attack_requests(char **argv)
 {
 	unsigned n = number(argv[0]);

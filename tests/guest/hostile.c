@@ -3,7 +3,8 @@
 /*
  *   hostile SOCKET ATTACK [ARG...]
  *
- * Status 1: an attack came through. Each ends with an answer or with the connection's end: silence fails.
+ * Ends with status 1 if an attack succeeded. Each attack must end with a reply or with the connection's end: no reply
+ * at all is a failure.
  */
 
 #include <errno.h>
@@ -18,9 +19,9 @@
 
 #include "tests/guest/hostile.h"
 
-/* What no wait inside should let happen. */
+/* Longer than any wait of an attack should take. */
 #define PROGRAM_SECONDS 800
-/* More of them tell nothing new. */
+/* Further failures would give no more information. */
 #define FAILURES_MAX 20
 
 static const char *const end_names[N_ENDS] = {
@@ -179,7 +180,7 @@ size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 	return pack_request(buf, &request);
 }
 
-/* False: it is an event, which comes when it comes. */
+/* False: the packet is an event, which can come at any time. */
 static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 {
 	Rdmabroker__Frame *frame =
@@ -223,7 +224,7 @@ struct answer await_answer(int sock, int timeout_ms)
 		if (poll(&p, 1, left > 0 ? (int)left : 0) == 0)
 			return (struct answer){ .end = END_SILENCE };
 		n = recv(sock, buf, sizeof(buf), MSG_TRUNC | MSG_DONTWAIT);
-		/* Told once, before what was sent ahead of it. */
+		/* The error is returned once, before the packets that were sent earlier. */
 		if (n < 0 && errno == ECONNRESET && !reset) {
 			reset = true;
 			continue;

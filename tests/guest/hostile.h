@@ -3,9 +3,9 @@
 #define TESTS_GUEST_HOSTILE_H
 
 /*
- * Clients that do not keep to the protocol, or do and want too much. Each attack is a subcommand; it says
- * what came of it in one line, and more only of what should not be. Whether the daemon lives on, and what
- * it does for others meanwhile, is for the suite to see.
+ * Clients that break the protocol, or that use too many resources. Each attack is a subcommand. It prints a summary
+ * in one line, and one more for each failure. The suite checks that the daemon lives on, and that other clients are
+ * served.
  */
 
 #include <stdbool.h>
@@ -16,17 +16,17 @@
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* No answer of the daemon's takes longer. */
+/* The longest time that a reply of the daemon may take. */
 #define DEADLINE_MS 60000
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 
 enum end {
-	END_CLOSED, /* dropped */
+	END_CLOSED, /* the connection was closed */
 	END_REFUSED, /* a reply with a failure */
 	END_DONE, /* a reply without one */
 	END_SILENCE,
-	END_GARBAGE, /* not something that a daemon sends, or not now */
+	END_GARBAGE, /* a packet that a daemon never sends, or not at this time */
 };
 #define N_ENDS (END_GARBAGE + 1)
 #define ALLOW(end) (1u << (end))
@@ -34,38 +34,38 @@ enum end {
 struct answer {
 	enum end end;
 	uint32_t serial;
-	uint32_t status; /* of END_REFUSED */
-	char proof[64]; /* that a reply to hello asks for; empty: none */
+	uint32_t status; /* if END_REFUSED */
+	char proof[64]; /* the name that the reply to hello asks to connect to; empty: none */
 };
 
-/* hostile.c: what all use */
+/* hostile.c: shared functions */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
-/* Something is wrong with the daemon; the attack goes on, as far as that makes sense. */
+/* Reports an error of the daemon. The attack continues if possible. */
 __attribute__((format(printf, 1, 2))) void failed(const char *fmt, ...);
 int64_t now_ms(void);
 uint32_t random_next(void);
 void fill_random(uint8_t *buf, size_t len);
 unsigned number(const char *text);
 
-/* FLAGS of socket(2). -1: not taken, see errno. */
+/* FLAGS of socket(2). -1: not connected, see errno. */
 int try_connect(int flags);
 int must_connect(void);
-/* With an honest hello, serial 1. */
+/* Connects, and sends a valid hello with serial 1. */
 int greeted_connect(void);
 
-/* To a connection that has ended too: that shows when the answer is awaited. */
+/* The connection may have ended: the caller notices that when it waits for the reply. */
 void send_bytes(int sock, const void *buf, size_t len);
-/* Never blocks. False: not now; *ret_gone: nor ever. */
+/* Never blocks. False: the socket is full, or, if *ret_gone is set, closed. */
 bool try_send(int sock, const void *buf, size_t len, bool *ret_gone);
 size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request);
 size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version);
 
-/* The next reply, within TIMEOUT_MS; events are passed over. */
+/* Waits for the next reply, and skips events. */
 struct answer await_answer(int sock, int timeout_ms);
-/* The same, which has to be to this request. */
+/* The same, but the reply must be to this request. */
 enum end await_end(int sock, uint32_t serial);
-/* Counts a trial by its END, which has to be one of those allowed. */
+/* Counts one attempt by its END, which must be among ALLOWED. */
 void judge(const char *what, enum end end, unsigned allowed);
 
 /* hostile-protocol.c */

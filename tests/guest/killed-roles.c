@@ -10,7 +10,7 @@
 
 #include "killed.h"
 
-/* Whoever runs as a user: verbs objects that all connections of this process use */
+/* Verbs objects that all connections of a process use, in the processes that do not run as root */
 
 static struct rdmabroker *session;
 static struct ibv_context *verbs;
@@ -39,7 +39,7 @@ static void open_session(void)
 		die("open: %s: %s", strerror(-r), rdmabroker_open_error());
 }
 
-/* The device stays open when ID goes. */
+/* The device stays open after ID is destroyed. */
 static void open_verbs(struct rdmabroker_id *id)
 {
 	if (verbs)
@@ -104,7 +104,7 @@ static struct rdmabroker_id *find_peer(void)
 	return id;
 }
 
-/* CHILD is told to the peer. */
+/* The private data contains CHILD. */
 static struct rdmabroker_conn_param conn_param(uint32_t *child)
 {
 	return (struct rdmabroker_conn_param){
@@ -117,7 +117,7 @@ static struct rdmabroker_conn_param conn_param(uint32_t *child)
 	};
 }
 
-/* The client that is killed: connects, sends and disconnects, for ever. */
+/* The client that is killed: it connects, sends and disconnects in a loop. */
 
 static void kill_self(struct child *child)
 {
@@ -188,7 +188,7 @@ void run_client(uint32_t number)
 	}
 }
 
-/* The server: takes every request, or every Nth. */
+/* The server: it accepts every request, or every Nth. */
 
 static struct link *new_link(unsigned child)
 {
@@ -209,7 +209,7 @@ static void tell_link(struct link *link, int event)
 	link->told_ns = now_ns();
 }
 
-/* Whether it is over with the event's id. */
+/* Returns whether the event ends its id. */
 static bool is_end(const struct rdmabroker_event *event)
 {
 	switch (event->type) {
@@ -227,8 +227,8 @@ static bool is_end(const struct rdmabroker_event *event)
 }
 
 static unsigned n_serving; /* links that have not ended */
-static bool is_victim; /* it is this server that is killed */
-static struct child *falls; /* as which it kills itself once it has accepted; NULL: it does not */
+static bool is_victim; /* this server is to be killed */
+static struct child *falls; /* its entry, if it kills itself after accepting; NULL: no */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
@@ -274,7 +274,7 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 		link->established = true;
 }
 
-/* Until nobody comes any more, which stdin's end says, and all who came have gone. */
+/* Serves until stdin ends, which means that no more clients come, and all links have ended. */
 void run_server(unsigned every, struct child *falls_as)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
@@ -312,7 +312,7 @@ void run_server(unsigned every, struct child *falls_as)
 	rdmabroker_close(session);
 }
 
-/* The watcher: has connections to a server that is killed. A line "PORT" begins a round. */
+/* The watcher: it has connections to a server that is killed. A line "PORT" begins a round. */
 
 static bool read_port(unsigned *ret)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Programs that are killed at random moments, and peers that have to be told. Run as root:
+ * Programs that are killed at random moments, whose peers must be notified. Run as root:
  *
  *   killed clients ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *   killed servers ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *
- * Every fourth client is killed by itself, right behind its request, and every second server once it has
- * accepted one. Status 1: somebody was not told.
+ * Every fourth client kills itself immediately after its request, and every second server after it has accepted one.
+ * Ends with status 1 if a peer was not notified.
  */
 
 #include <arpa/inet.h>
@@ -34,9 +34,9 @@
 #define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
-#define N_EARLY 4 /* every fourth may be killed before it has a session */
+#define N_EARLY 4 /* one in so many may be killed before it has a session */
 #define N_PORTS 40
-#define EVERY 2 /* of the requests to a server that is killed are taken; the others wait */
+#define EVERY 2 /* a server that is killed accepts one in so many requests; the others wait */
 #define N_EVENTS 66
 
 static const char *const state_names[N_STATES] = {
@@ -122,7 +122,7 @@ void ring(void)
 		die("eventfd: %s", strerror(errno));
 }
 
-/* The parent: starts, kills, and adds up. It is the only one that is root. */
+/* The parent starts and kills the others, and adds up the results. It is the only process that runs as root. */
 
 static void become(const char *user)
 {
@@ -136,7 +136,7 @@ static void become(const char *user)
 		die("prctl: %s", strerror(errno));
 }
 
-/* ROLE with its ARGUMENT; STDIN is a descriptor, -1: none. */
+/* Starts a process in ROLE with its ARGUMENT. IN is its stdin, -1: none. */
 static pid_t start(const char *user, const char *role, unsigned argument, unsigned port, int in)
 {
 	char texts[5][24], host[INET_ADDRSTRLEN];
@@ -160,7 +160,7 @@ static pid_t start(const char *user, const char *role, unsigned argument, unsign
 	die("exec: %s", strerror(errno));
 }
 
-/* Its peers may know before its parent does: the time is that of the signal. */
+/* The peers may notice the end before the parent does, so the time is taken when the signal is sent. */
 static void kill_now(pid_t pid, unsigned number)
 {
 	int status;
@@ -173,7 +173,7 @@ static void kill_now(pid_t pid, unsigned number)
 		die("process %u has ended by itself, with status %d", number, WEXITSTATUS(status));
 }
 
-/* It has a deadline of its own. False: it has said what is wrong. */
+/* Waits for a process that has a deadline of its own. False: it failed, and has printed why. */
 static bool await_end(pid_t pid)
 {
 	int status;
@@ -181,7 +181,7 @@ static bool await_end(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* False: the time is over, and nobody has rung. */
+/* False: the time has come without a ring. */
 static bool hear_until(int64_t due_ns)
 {
 	struct pollfd p = { .fd = bell_fd, .events = POLLIN };
@@ -194,7 +194,7 @@ static bool hear_until(int64_t due_ns)
 	return true;
 }
 
-/* Until the condition holds, which somebody rings for. */
+/* Waits until the condition holds. The process that makes it true rings. */
 #define AWAIT(condition, what)                                                  \
 	do {                                                                    \
 		int64_t deadline_ = in_ms(DEADLINE_MS);                         \
@@ -203,7 +203,7 @@ static bool hear_until(int64_t due_ns)
 				die("%s: not within %d ms", what, DEADLINE_MS); \
 	} while (0)
 
-/* The other end reads: this end is given, which nobody inherits. */
+/* Returns the writing end, which is not inherited. */
 static int make_pipe(int *ret_read)
 {
 	int fds[2];
@@ -221,7 +221,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* False: somebody was told too late, or not at all. */
+/* False: a peer was notified too late, or not at all. */
 static bool report(const char *who)
 {
 	static int64_t took[LINKS_MAX];
@@ -283,7 +283,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
-	bool with_session; /* its time is counted from when it has one */
+	bool with_session; /* the time until it is killed begins with its session */
 	int64_t due_ns;
 };
 
@@ -323,7 +323,7 @@ static int kill_clients(char **argv)
 			if (v->pid > 0 && (!next || v->due_ns < next->due_ns))
 				next = v;
 		}
-		/* Somebody has a session, or somebody's time has come. */
+		/* Until a process has a session, or until it is time to kill one. */
 		if (hear_until(next->due_ns))
 			continue;
 		kill_now(next->pid, next->number);
@@ -396,7 +396,7 @@ static int run_parent(char **argv)
 	die("clients or servers are killed, not %s", argv[0]);
 }
 
-/* A role: of a process that the parent starts. */
+/* Runs one role in a process that the parent has started. */
 static int run_role(char **argv)
 {
 	unsigned argument = number(argv[3], CHILDREN_MAX);

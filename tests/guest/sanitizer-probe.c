@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Errors of its own, so that a suite sees that what a sanitizer finds comes to light. */
+/* Contains errors, so that a suite can check that sanitizers report them. */
 
 static void *volatile kept;
 

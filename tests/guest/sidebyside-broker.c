@@ -12,7 +12,7 @@
 
 static struct rdmabroker *sessions[N_SIDES];
 
-/* The context of an id whose calls return with the outcome. */
+/* The context of ids whose calls wait for their outcome. */
 static char waits;
 
 static int broker_open(enum side side)
@@ -34,7 +34,7 @@ static int broker_get_fd(enum side side)
 	return rdmabroker_get_fd(sessions[side]);
 }
 
-/* What was refused is told in words, to the side of what is compared. */
+/* The text of a refusal is printed on stderr, which is not compared. */
 static int tell(void *id, int r)
 {
 	struct rdmabroker_failure failure = { 0 };
@@ -127,7 +127,7 @@ static int broker_migrate_id(void *id, enum side side)
 {
 	int r = rdmabroker_migrate_id(id, sessions[side]);
 
-	/* As with librdmacm: whoever has a channel for it does not want to wait. */
+	/* As with librdmacm, an id that gets a channel does not wait in its calls. */
 	if (r == 0)
 		rdmabroker_id_set_context(id, NULL);
 	return tell(id, r);

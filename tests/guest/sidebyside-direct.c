@@ -49,7 +49,7 @@ static int direct_get_event(enum side side, struct event *ret)
 
 	if (rdma_get_cm_event(channels[side], &event) < 0)
 		return -errno;
-	/* Of what it did itself before the event was given out it says that much, and sets errno. */
+	/* For failures of its own, librdmacm sets status -1 and errno. */
 	if (event->status == -1)
 		event->status = -errno;
 	*ret = (struct event){
@@ -111,7 +111,7 @@ static int direct_create_ep(enum side side, bool passive, enum rdma_port_space p
 	rdma_freeaddrinfo(info);
 	if (r < 0)
 		return r;
-	/* As all others it is to have its events where the script looks for them. */
+	/* Its events must come on the script's channel, as those of all other ids. */
 	r = result(rdma_migrate_id(id, channels[side]));
 	if (r < 0)
 		rdma_destroy_ep(id);
@@ -195,7 +195,7 @@ static int direct_notify(void *id, enum ibv_event_type event)
 	return result(rdma_notify(id, event));
 }
 
-/* A value that the option's type cannot hold is given as the int that it is. */
+/* A value that does not fit the option's type is passed as an int. */
 static int direct_set_option(void *id, int option, int value)
 {
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;

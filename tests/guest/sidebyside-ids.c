@@ -57,14 +57,14 @@ const char *error_name(int r)
 	static char number[24];
 	const char *name = strerrorname_np(-r);
 
-	/* The kernel has some that are not meant to come out. */
+	/* The kernel has some errnos that should not reach user space. */
 	snprintf(number, sizeof(number), "errno %d", -r);
 	return name ?: number;
 }
 
 /* Ids */
 
-/* Those of the active side are called active, active2, ... */
+/* Names that begin with "active" belong to the active side. */
 static enum side side_of(const char *name)
 {
 	return strncmp(name, "active", strlen("active")) == 0 ? SIDE_ACTIVE : SIDE_PASSIVE;

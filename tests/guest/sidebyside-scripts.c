@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The scripts, by subject. The verbs and the names of addresses are in sidebyside.c. Ids that are called
- * active... belong to the active side, all others to the passive one; each side has an event channel of
- * its own.
+ * The scripts, by subject. The verbs are in sidebyside-steps.c, the names of addresses in sidebyside-tell.c. Ids
+ * whose names begin with "active" belong to the active side, all others to the passive one. Each side has its own
+ * event channel.
  */
 
 #include <stddef.h>
@@ -24,10 +24,10 @@
 #define REQUESTED LISTENING READY "connect active data=hello; event passive; "
 #define ACCEPTED REQUESTED "create-qp passive; accept passive data=welcome; "
 #define CONNECTED ACCEPTED "event active; event passive; "
-/* A disconnection is over when the other side disconnects too. */
+/* A disconnect is complete when the other side has disconnected, too. */
 #define DISCONNECTED "disconnect active; event passive; disconnect passive; event active; "
 
-/* The QPs are the program's own, and it moves them. */
+/* The QPs are made and moved by the program. */
 #define OWN_READY ROUTED "make-qp active; qp-attr active init; "
 #define OWN_REQUESTED LISTENING OWN_READY "connect active data=hello; event passive; "
 #define OWN_PASSIVE_RTS                                                \
@@ -538,7 +538,7 @@ const struct script scripts[] = {
 		   "listen listener; create active ipoib; "
 		   "resolve-addr active here; event active" },
 
-	/* Whoever runs it removes rxe0 when it is ready. */
+	/* The program that runs this script removes rxe0 when it is ready. */
 	{ "device-removal", CONNECTED "ready; event passive; event passive; "
 				      "destroy passive; destroy listener; event active; "
 				      "disconnect active" },
@@ -560,7 +560,7 @@ const struct script scripts[] = {
 #define NO_SHARED_LISTENERS "an id with REUSEADDR is for connecting"
 
 const struct exception exceptions[] = {
-	/* Not tried directly */
+	/* Steps that are not tried directly */
 	{ "route-unbound", "resolve-route active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "connect-unbound", "connect active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "accept-unbound", "accept active", "not tried", "EINVAL", DEVICE_FIRST },
@@ -597,7 +597,7 @@ const struct exception exceptions[] = {
 
 	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG },
 	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG },
-	/* The kernel rejects what it cannot accept. */
+	/* The kernel rejects the connection, as it cannot accept it. */
 	{ "accept-too-much-data", "quiet active", "REJECTED active, status 28", "nothing",
 	  TOO_BIG },
 	{ "reject-too-much-data", "reject passive length=149", "EINVAL", "E2BIG", TOO_BIG },

@@ -38,7 +38,7 @@ static int look_up(const struct constant *constants, const char *name)
 	for (; constants->name; constants++)
 		if (strcmp(constants->name, name) == 0)
 			return constants->value;
-	/* No name: to see what is said of a number that does not exist. */
+	/* A number without a name, to test numbers that do not exist. */
 	return atoi(name);
 }
 
@@ -176,7 +176,7 @@ static int do_resolve_route(const struct step *step, struct text *out)
 	return backend->resolve_route(slot_of(step)->id, DEADLINE_MS / 5);
 }
 
-/* "none": without parameters. LENGTH=N: that many bytes of private data. */
+/* "none": no parameters. LENGTH=N: N bytes of private data. */
 static struct rdma_conn_param *parse_param(const struct step *step, struct rdma_conn_param *ret)
 {
 	static char filler[256];
@@ -281,7 +281,7 @@ static int do_option(const struct step *step, struct text *out)
 				   atoi(step->words[3]));
 }
 
-/* join ID GROUP [send-only]. The context is one that outlives the step. */
+/* join ID GROUP [send-only]. The context must outlive the step. */
 static int do_join(const struct step *step, struct text *out)
 {
 	bool send_only = step->n > 3 && strcmp(step->words[3], "send-only") == 0;
@@ -344,7 +344,7 @@ static struct ibv_cq *make_cq(struct ibv_context *verbs)
 	return cq;
 }
 
-/* Without a device a program has nothing that a QP could be made of. */
+/* Without a device a program cannot make a QP. */
 static int do_create_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -374,7 +374,7 @@ static int do_destroy_qp(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* A QP that the library does not know: the script moves it by qp-attr. */
+/* Makes a QP that the library does not know. The script moves it by qp-attr. */
 static int do_make_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -432,14 +432,14 @@ static int do_qp_state(const struct step *step, struct text *out)
 	return -r;
 }
 
-/* event SIDE [NAME]: NAME is what a request is to be called. */
+/* event SIDE [NAME]: NAME is the name that a request gets. */
 static int do_event(const struct step *step, struct text *out)
 {
 	return await_event(side_named(step->words[1]), step->n > 2 ? step->words[2] : "passive",
 			   DEADLINE_MS, out);
 }
 
-/* pending SIDE: until there is an event, which is not taken. */
+/* pending SIDE: waits until there is an event, and does not take it. */
 static int do_pending(const struct step *step, struct text *out)
 {
 	struct pollfd p = {
@@ -462,7 +462,7 @@ static int do_quiet(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* For whoever runs the script: it is ready for what is to be done now. */
+/* Tells the program that runs the script that it is ready. */
 static int do_ready(const struct step *step, struct text *out)
 {
 	(void)step;

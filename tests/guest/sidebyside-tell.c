@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * How addresses, events and attributes are told. What varies from run to run is not: QP numbers are named
- * after the id whose QP it is, ports that the kernel chose are "chosen".
+ * Prints addresses, events and attributes. Values that vary from run to run are replaced: QP numbers are printed as
+ * the name of their id, ports that the kernel chose as "chosen".
  */
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 
 #include "tests/guest/sidebyside.h"
 
-/* Ports from here on are the kernel's choice. */
+/* Ports from here on are chosen by the kernel. */
 #define FIRST_CHOSEN_PORT 32768
 
 /* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
@@ -101,7 +101,7 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 
 /* Events */
 
-/* What the peer sent is followed by zeros, for the transport's messages have one length. */
+/* The private data is followed by zeros, because the transport's messages have a fixed length. */
 static void add_data(struct text *out, const struct event *event)
 {
 	char data[sizeof(event->data) + 1] = "";
@@ -161,7 +161,7 @@ static void add_event(struct text *out, const struct event *event)
 		add(out, ", context %s", (const char *)event->join_context);
 }
 
-/* A request becomes the id of that name. */
+/* The id of a request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out)
 {
 	struct event event;

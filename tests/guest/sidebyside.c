@@ -75,7 +75,7 @@ static void run_step(const char *text)
 	die("not a step: %s", text);
 }
 
-/* What no step asked for counts too. */
+/* Events that no step has taken count as well. */
 static void tell_rest(void)
 {
 	int64_t deadline = now_ms() + QUIET_MS;
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 	}
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* librdmacm waits for ever where it waits. */
+	/* Calls of librdmacm can wait for ever. */
 	alarm(300);
 	run_script();
 	return 0;

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * The interpreter of scripts (sidebyside.c, -ids.c, -steps.c, -tell.c), and what it asks of librdmacm and
- * of librdmabroker alike. The types are rdma_cma.h's, for it is the reference.
+ * The interpreter of scripts (sidebyside.c, -ids.c, -steps.c, -tell.c), and the interface by which it uses both
+ * librdmacm and librdmabroker. The types are those of rdma_cma.h, which is the reference.
  */
 
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long whatever has to come is waited for. */
+/* How long to wait for an expected event. */
 #define DEADLINE_MS 15000
-/* How long nothing must happen for it to be said that nothing happens. */
+/* How long to wait until "nothing" is reported. */
 #define QUIET_MS 400
 
 /* The event channels of a run. */
@@ -24,7 +24,7 @@ enum side {
 };
 
 struct event {
-	const char *type; /* the name without its prefix */
+	const char *type; /* the event's name without its prefix */
 	int status;
 	void *id;
 	void *listen_id; /* CONNECT_REQUEST only */
@@ -42,10 +42,10 @@ struct backend {
 	int (*open)(enum side side);
 	void (*close)(enum side side);
 	int (*get_fd)(enum side side);
-	/* -EAGAIN: there is none. */
+	/* -EAGAIN: there is no event. */
 	int (*get_event)(enum side side, struct event *ret);
 
-	/* With WAIT, calls on the id return with the outcome. */
+	/* With WAIT, calls on the id wait for their outcome. */
 	int (*create_id)(enum side side, bool wait, enum rdma_port_space ps, void **ret);
 	int (*create_ep)(enum side side, bool passive, enum rdma_port_space ps, const char *node,
 			 const char *service, void **ret);
@@ -73,7 +73,7 @@ struct backend {
 	void (*destroy_qp)(void *id);
 	int (*init_qp_attr)(void *id, struct ibv_qp_attr *attr, int *mask);
 
-	/* NULL: none. */
+	/* NULL: there is no QP. */
 	struct ibv_qp *(*get_qp)(void *id);
 	struct ibv_context *(*get_verbs)(void *id);
 	const struct sockaddr *(*get_local_addr)(void *id);
@@ -86,13 +86,15 @@ extern const struct backend direct_backend, broker_backend;
 
 struct script {
 	const char *name;
-	/* "VERB ID ARGUMENT...; ..." Before a VERB that directly would end or block the program: "!". */
+	/*
+	 * "VERB ID ARGUMENT...; ...". A "!" marks a VERB that would end or block the program if it were run directly.
+	 */
 	const char *steps;
 };
 
 /*
- * Where the two differ, and are meant to. Each has to give exactly what is said here; then the reason
- * is printed in its place.
+ * Intended differences between the two. Each side must give exactly the result in this table. Then the reason is
+ * printed instead.
  */
 struct exception {
 	const char *script;
@@ -104,8 +106,8 @@ struct exception {
 extern const struct script scripts[];
 extern const struct exception exceptions[];
 
-extern const struct backend *backend; /* of this run */
-extern const struct script *script; /* likewise */
+extern const struct backend *backend; /* the backend of this run */
+extern const struct script *script; /* the script of this run */
 
 /* sidebyside-ids.c */
 
@@ -118,16 +120,16 @@ struct text {
 	size_t n;
 };
 
-/* An id of a script, by its name there. */
+/* An id of a script, with its name there. */
 struct slot {
 	char name[16];
 	enum side side;
 	enum rdma_port_space ps;
-	void *id; /* NULL: there is none */
-	struct ibv_cq *cq; /* of the QP that the library made */
+	void *id; /* NULL: none */
+	struct ibv_cq *cq; /* of the QP that the library has made */
 	struct ibv_pd *own_pd;
 	struct ibv_cq *own_cq;
-	struct ibv_qp *own_qp; /* which the library does not know */
+	struct ibv_qp *own_qp; /* a QP that the library does not know */
 };
 
 extern struct slot slots[MAX_SLOTS];
@@ -139,7 +141,7 @@ int64_t now_ms(void);
 /* Valid until the next call. */
 const char *error_name(int r);
 
-/* NULL: there is none. */
+/* NULL: no id has this name. */
 struct slot *find_slot(const char *name);
 struct slot *new_slot(const char *name);
 const struct slot *slot_by_id(const void *id);
@@ -155,21 +157,21 @@ int drop_slot(struct slot *slot);
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
-/* A request becomes the id of that name. */
+/* The id of a request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out);
 int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
 
 /* sidebyside-steps.c */
 
 struct step {
-	char *words[MAX_ARGS]; /* after the last: NULL */
+	char *words[MAX_ARGS]; /* NULL after the last */
 	unsigned n;
 };
 
 struct verb {
 	const char *name;
-	unsigned n_words; /* at least */
+	unsigned n_words; /* the least number of words */
 	int (*run)(const struct step *step, struct text *out);
 };
 
-extern const struct verb step_verbs[]; /* after the last: no name */
+extern const struct verb step_verbs[]; /* the last one has no name */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Preloaded into the daemon: the call that SLOW= names takes 15 seconds once the file "arm" is in SLOW_DIR=, as it can
- * on a host where firmware, the kernel or a name service is slow. It takes that file away, so the next one does not, and
- * leaves the files "begun" and "ended".
+ * Preloaded into the daemon: once the file "arm" is in SLOW_DIR=, the call that SLOW= names takes 15 seconds, as it
+ * can on a host with slow firmware, a slow kernel or a slow name service. The call removes that file, so the next one
+ * is not slow, and creates the files "begun" and "ended".
  */
 
 #include <dlfcn.h>
