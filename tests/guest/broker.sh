@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
-# For suites about the installed broker: its policy, its journal, rdmabroker-ping on both sides.
+# Shared by suites that test the installed broker: its policy, its journal, and rdmabroker-ping on both sides.
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
@@ -19,12 +19,12 @@ mark_journal() {
 	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
 }
 
-# What the daemon said since mark_journal.
+# journal: the daemon's entries since mark_journal.
 journal() {
 	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
 }
 
-# policy: what stdin says is in force when this returns.
+# policy: stdin becomes the policy, which is in force when this returns.
 policy() {
 	rm -f /etc/rdmabroker/policy.d/*.rules
 	cat > "$RULES"
@@ -36,14 +36,14 @@ policy() {
 	fi
 }
 
-# reload EXPECTED: until the journal says so.
+# reload EXPECTED: waits until the journal contains EXPECTED.
 reload() {
 	mark_journal
 	systemctl reload rdmabrokerd
 	await "journal | grep -qF '$1'"
 }
 
-# refused_reload EXPECTED: it fails, and the journal says so.
+# refused_reload EXPECTED: the reload must fail, and the journal must contain EXPECTED.
 refused_reload() {
 	mark_journal
 	assert_fails_with 1 systemctl reload rdmabrokerd
@@ -61,7 +61,7 @@ users_policy() {
 	END
 }
 
-# status_field EXPRESSION: of what rdmabrokerctl tells, e.g. ['sessions'].
+# status_field EXPRESSION: prints an element of rdmabrokerctl's JSON output, such as ['sessions'].
 status_field() {
 	rdmabrokerctl --json status |
 		python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
@@ -71,8 +71,8 @@ count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
 }
 
-# The daemon counts the socket and the process of who asks, and lets go of them when it gets round to it: by a thread, as
-# of the proof that a client has sent with its hello. So it is asked until nothing else is being closed.
+# The daemon counts the socket and the pidfd of the client that asks, and also the proof that the client sent with
+# its hello, until a thread has closed it. So this asks again until nothing else is being closed.
 counted_holdings() {
 	local counted files
 	for _ in {1..50}; do
@@ -91,7 +91,7 @@ for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
 	echo "open files $files"
 }
 
-# What must be the same before a client comes and after it is gone.
+# holdings: the values that must be the same before a client begins and after it has ended.
 holdings() {
 	counted_holdings
 	getfacl -pn /dev/infiniband/uverbs*
@@ -130,7 +130,7 @@ await_line() {
 	}
 }
 
-# finish NAME [EXPECTED_STATUS]: it ends by itself.
+# finish NAME [EXPECTED_STATUS]: waits until the program ends by itself.
 finish() {
 	local status=0
 	wait "${pid[$1]}" || status=$?
@@ -144,7 +144,7 @@ stop() {
 	finish "$1"
 }
 
-# capture DEVICE: the RoCE packets that cross it, until the next stop capture.
+# capture DEVICE: records the RoCE packets that cross it, until "stop capture".
 capture() {
 	tcpdump -Z root -U --immediate-mode -ni "$1" -w packets.pcap udp dst port 4791 \
 		> capture 2>&1 &
@@ -152,7 +152,7 @@ capture() {
 	await_line capture "listening on"
 }
 
-# packets FILTER: how many of those that were captured.
+# packets FILTER: prints how many recorded packets match FILTER.
 packets() {
 	tcpdump -nr packets.pcap "$*" 2> capture.log | wc -l
 }
@@ -161,7 +161,7 @@ TO_CM='udp[12:4] & 0xffffff = 1' # the QP of the connection manager's own messag
 TO_QP='udp[12:4] & 0xffffff != 1'
 AF31='ip[1] & 0xfc = 0x68'
 
-# fails STATUS COMMAND...: what it says is in the file words.
+# fails STATUS COMMAND...: COMMAND must end with STATUS. Its output is in the file words.
 fails() {
 	local expected=$1 status=0
 	shift

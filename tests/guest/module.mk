@@ -16,14 +16,14 @@ guest-user:
 
 guest-image: $(guest-stamp)
 
-# By content, for a fresh checkout has a new date but needs no new guest.
+# Compared by content, because a fresh checkout has new dates but needs no new guest.
 $(guest-stamp):
 	$(Q)rm -f $(O)/guest/built-*
 	$(Q)$(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
-# Programs of the suites; hostile speaks the protocol by itself, api, calls and killed through the library,
-# sidebyside through the library and through librdmacm, dropin through librdmacm or what takes its place.
+# Programs of the suites. hostile speaks the protocol without the library; api, calls and killed use the library;
+# sidebyside uses the library and librdmacm; dropin uses librdmacm or the drop-in.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
 	sanitizer-probe sidebyside slow.so) \
@@ -91,7 +91,7 @@ $(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabrok
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-# What the guest sees as /host.
+# The folder that the guest sees as /host.
 guest-dest: all $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
 	$(Q)mkdir -p $(O)/guest/share/dest
@@ -102,7 +102,7 @@ guest-dest: all $(guest-programs)
 	$(Q)cp -r conf/examples README $(O)/guest/share/
 	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
-# The packages, as `make deb` made them; the guest has not what -dev and -dbgsym depend on.
+# The packages, as `make deb` builds them, except -dev and -dbgsym, whose dependencies are not in the guest.
 .PHONY: guest-debs check-guest-deb check-guest-packages
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
@@ -113,15 +113,15 @@ guest-debs: deb
 check-guest-packages: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) suites/packages.sh $(CASES)
 
-# What check-guest does, with the product installed from its packages.
+# The same as check-guest, with the product installed from its packages.
 check-guest-deb: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
 
-# CASES="name ..." runs only these.
+# CASES="name ..." runs only these cases.
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)
 
-# Calls that the product's own programs do not make, or not like this.
+# Calls of the library that the product's own programs do not make, or not in this way.
 check-guest-calls: guest-image guest-dest
 	$(Q)$(guest-run) suites/calls.sh $(CASES)
 
@@ -141,17 +141,17 @@ check-guest-dropin-sidebyside: guest-image guest-dest
 check-guest-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/sidebyside.sh $(CASES)
 
-# Clients that do not keep to the protocol, want too much, or are killed.
+# Clients that break the protocol, use too many resources, or are killed.
 check-guest-hostile: guest-image guest-dest
 	$(Q)$(guest-run) suites/hostile.sh $(CASES)
 
-# The commands of README, as they stand there.
+# README's commands, unchanged.
 check-guest-readme: guest-image guest-dest
 	$(Q)$(guest-run) suites/readme.sh $(CASES)
 
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)
 
-# The guest first: where it cannot be made, that is said before anything is compiled.
+# The guest comes first, so that an error in building it is reported before anything is compiled.
 demo-guest: guest-image all guest-dest
 	$(Q)$(guest-run) suites/demo.sh

@@ -1,35 +1,35 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: BSD-2-Clause
-# For lib.sh: a product that was built with SAN=address,undefined. What a sanitizer finds is a file below
-# $reports, and fails the case in which it comes. UndefinedBehaviorSanitizer beside AddressSanitizer knows only
-# stderr, and a program of systemd's has not the suite's environment: theirs are in the journal or in the files
-# of the case.
+# For lib.sh: a product that was built with SAN=address,undefined. Each report of a sanitizer is a file below $reports,
+# and fails the case in which it comes. Beside AddressSanitizer, UndefinedBehaviorSanitizer can only write to stderr,
+# and services of systemd do not have the suite's environment: these reports are in the journal or in the files of the
+# case.
 
 reports=/run/sanitizers
 
-# How a program of librdmacm gets the drop-in. With sanitizers it has to have theirs too, which Debian's have not;
-# and what those do not free themselves is not ours.
+# The command that runs a program of librdmacm with the drop-in. If the drop-in has sanitizers, the program needs
+# them too, which Debian's programs do not have. Leaks of the programs themselves are ignored.
 asan=
 through=(rdmabrokerctl run --)
 
-# sanitized [DAEMON]: does it have sanitizers? Default: the installed one.
+# sanitized [DAEMON]: whether DAEMON has sanitizers, by default the installed one.
 sanitized() {
 	grep -qaE 'lib(asan|ubsan)\.so' "${1:-/usr/sbin/rdmabrokerd}" 2> /dev/null
 }
 
-# The drop-in is before libasan in LD_PRELOAD, and has no names but those of librdmacm: verify_asan_link_order=0.
-# When a thread has been cancelled AddressSanitizer takes what it has on its stack itself for wild, as it gives
-# its signal stack back: use_sigaltstack=0.
+# verify_asan_link_order=0: the drop-in is before libasan in LD_PRELOAD, which is safe, because it only has the
+# names of librdmacm. use_sigaltstack=0: when a cancelled thread gives its signal stack back, AddressSanitizer
+# would take what it has on that stack for a wild access.
 sanitizer_options() {
 	echo "log_path=$reports/report:log_exe_name=1:print_stacktrace=1:verify_asan_link_order=0:quarantine_size_mb=16:use_sigaltstack=0"
 }
 
-# The unit's sandbox, loosened by what the sanitizers need and by no more: where reports go; ptrace(), with
-# which LeakSanitizer stops the process at its end to look for pointers in its registers. They would set
-# RLIMIT_CORE, which the sandbox refuses to the daemon: disable_coredump=0.
-# What librdmacm leaves of a device that was unplugged while ids were bound to it is not ours: the 16 bytes of its
-# protection domain, which it cannot free any more (daemon/fabric/context.c). They are from librxe, of which the
-# daemon itself wants nothing.
+# Loosens the unit's sandbox, only as far as the sanitizers need it: the folder for reports, and ptrace(), with
+# which LeakSanitizer stops the process at its end to look for pointers in its registers. disable_coredump=0: they
+# would set RLIMIT_CORE, which the sandbox does not allow.
+# The suppression: if a device is removed while ids are bound to it, librdmacm cannot free the 16 bytes of its
+# protection domain (daemon/fabric/context.c). They are allocated in librxe, and the daemon itself does not use
+# librxe.
 sanitizer_dropin() {
 	echo leak:librxe- > $reports/suppressions
 	cat <<-END
@@ -65,8 +65,7 @@ sanitizers_begin() {
 		through=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0" rdmabrokerctl run --)
 }
 
-# sanitizer_reports CURSOR FOLDER: prints what was found since, and forgets what is in $reports. Fails if there is
-# nothing.
+# sanitizer_reports CURSOR FOLDER: prints the reports since CURSOR, and empties $reports. Fails if there are none.
 sanitizer_reports() {
 	local file found=1 words='(Address|Leak|UndefinedBehavior)Sanitizer[: ]|runtime error:'
 
@@ -86,7 +85,8 @@ journal_cursor() {
 	journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p'
 }
 
-# The last case, which looks itself: what the daemon leaves at its end, and that errors would have been seen.
+# The last case. It checks for reports itself: what the daemon leaks at its end, and that errors would have been
+# reported.
 case_sanitizers() {
 	local what errors=()
 
@@ -106,7 +106,7 @@ case_sanitizers() {
 	done
 
 	[ -n "$asan" ] || return 0
-	# A signal that AddressSanitizer reports: the daemon's own can leave its sandbox.
+	# AddressSanitizer must report a signal, so the daemon's reports can leave its sandbox.
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	systemctl kill --signal=SEGV rdmabrokerd
 	await "cat $reports/report.rdmabrokerd.* | grep -q SEGV" 30

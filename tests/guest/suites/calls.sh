@@ -28,7 +28,7 @@ users_policy() {
 	END
 }
 
-# Devices that go take their nodes with them, and come back with other ones.
+# Removed devices take their nodes with them, and get new ones later. So the nodes' ACLs are not compared here.
 holdings() {
 	counted_holdings
 }
@@ -46,7 +46,7 @@ holdings_are_back() {
 
 declare -A pids
 
-# start NAME USER COMMAND...: in the background, with its output in NAME.
+# start NAME USER COMMAND...: runs COMMAND in the background. Its output is in the file NAME.
 start() {
 	local name=$1 user=$2
 	shift 2
@@ -56,7 +56,7 @@ start() {
 	pids[$name]=$!
 }
 
-# The next step of NAME.
+# go NAME: lets NAME go on with its next step.
 go() {
 	echo go > "$1.in"
 }
@@ -79,12 +79,12 @@ finish() {
 	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
 }
 
-# run USER COMMAND...: to its end.
+# run USER COMMAND...: runs COMMAND to its end.
 run() {
 	local user=$1 status=0
 	shift
 	as "$user" calls "$@" || status=$?
-	# What the others have to say to it.
+	# Print the output of the other programs as well.
 	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 80 {} +
 	return $status
 }
@@ -96,9 +96,9 @@ rounds_pass() {
 	finish check_server
 }
 
-# ---- in one go ----
+# ---- connecting by one call ----
 
-# spares taken: what the daemon counts.
+# spares taken|missed|ready: prints the daemon's counter.
 spares() {
 	if [ "$1" = ready ]; then
 		rdmabrokerctl metrics | sed -n 's/^rdmabroker_spares //p'
@@ -116,7 +116,8 @@ case_connect_to() {
 	missed=$(spares missed)
 	start server alice serve $A 7471 own 30
 	await_line server listening
-	# The first QP of the session teaches the library; the second connection misses its spare.
+	# From the first QP of the session the library learns the device. The second connection finds no spare
+	# yet.
 	run bob connect-to $A 7471 rxe1 30
 	finish server
 	taken=$(($(spares taken) - taken))
@@ -124,17 +125,17 @@ case_connect_to() {
 	echo "$taken spares taken, $missed missed"
 	assert [ $taken -ge 15 ]
 	assert_eq $((taken + missed)) 29
-	# They go when nobody comes for them: their sockets and ids with them.
+	# Unused spares expire, and their sockets and ids are closed.
 	await '[ "$(spares ready)" = 0 ]'
 	holdings_are_back
 }
 
-# Without spares it is the same but for what is counted.
+# Without spares the results are the same, except for the counters.
 case_connect_to_without_spares() {
 	local taken
 	mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
 	printf '[Limits]\nSpareIds=0\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
-	# This and the rules are read together.
+	# users_policy reloads, which reads this file as well.
 	users_policy
 	remember_holdings
 	taken=$(spares taken)
@@ -149,7 +150,7 @@ case_connect_to_without_spares() {
 	users_policy
 }
 
-# What was resolved may be wrong now: each of these ends the spares.
+# Each of these changes can make resolved routes wrong, so it ends the spares.
 case_connect_to_when_routes_change() {
 	local n=1 change
 	users_policy
@@ -212,7 +213,7 @@ case_examples() {
 	wait $server || fail "the server: $(cat server)"
 	assert_eq "$(grep -v ^listening server | sort)" "$(printf 'and three\none\ntwo')"
 
-	# Nobody listens any more: the client says so.
+	# There is no listener any more, and the client reports it.
 	as bob event-client $A 7471 again > client 2>&1 && fail "it has connected"
 	assert_contains "$(cat client)" "REJECTED: nobody listens there"
 	holdings_are_back
@@ -255,7 +256,7 @@ case_datagram_refusals() {
 	holdings_are_back
 }
 
-# ---- ids that change hands ----
+# ---- ids that are handed over ----
 
 case_four_workers() {
 	users_policy
@@ -328,7 +329,7 @@ case_fork_environment() {
 	forked env IBV_FORK_SAFE=1
 }
 
-# Nobody has called ibv_fork_init(): the kernel copies registered memory for the child.
+# Without ibv_fork_init(), the kernel copies registered memory for the child.
 case_fork_unprepared() {
 	forked none
 	assert_contains "$(cat parent)" "child: its copy of the registered memory is overwritten"
@@ -341,7 +342,7 @@ case_fork_too_late() {
 
 # ---- deadlines ----
 
-# drop [MATCH...]: packets between the devices, without a match all and in both directions.
+# drop [MATCH...]: drops packets between the devices; without a match all, in both directions.
 drop() {
 	dropped=("$@")
 	iptables -I INPUT -p udp --dport 4791 "$@" -j DROP
@@ -424,7 +425,7 @@ case_deadlines_accept() {
 	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
 	lift
 	rounds_pass
-	# On a slow machine it has given up by now.
+	# On a slow machine the client has given up by now.
 	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
 	holdings_are_back 60
@@ -437,7 +438,7 @@ case_disconnect_from_a_stopped_server() {
 	await_line server listening
 	start client bob disconnect-stopped $A 7471
 	await_line client "the server is to be stopped"
-	# The job is what runs the program as alice.
+	# The background job is the program that runs calls as alice, so calls itself is stopped by name.
 	pkill -STOP -u alice -x calls
 	go client
 	finish client
@@ -447,8 +448,8 @@ case_disconnect_from_a_stopped_server() {
 	holdings_are_back
 }
 
-# A client that disconnects at once when it has an answer may do so before its QP has acknowledged the
-# answer: then the server's send never completes. The lost packets make this certain.
+# A client that disconnects as soon as it has an answer may do so before its QP has acknowledged the answer. Then
+# the server's send never completes. The lost packets make this certain.
 case_last_answer_is_not_acknowledged() {
 	users_policy
 	remember_holdings
@@ -482,9 +483,9 @@ case_deadlines_disconnect() {
 	holdings_are_back 60
 }
 
-# ---- QPs that the program made ----
+# ---- QPs that the program makes ----
 
-# Both sides in all ways.
+# Both sides, in each mode.
 case_own_qps() {
 	users_policy
 	remember_holdings
@@ -499,7 +500,7 @@ case_own_qps() {
 	holdings_are_back
 }
 
-# Asked for by either side, and by both.
+# The timeout is set by either side, and by both.
 case_ack_timeout() {
 	users_policy
 	for mode in own set external; do
@@ -522,7 +523,7 @@ case_qp_in_reset() {
 
 # ---- multicast ----
 
-# multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are the sender's.
+# multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are those of the sender.
 multicast() {
 	policy <<-END
 		allow session user alice,bob
@@ -570,7 +571,7 @@ case_multicast_ipv6() {
 	multicast ff05::1234 1 $A6 $B6
 }
 
-# ---- devices that go ----
+# ---- devices that are removed ----
 
 case_removal_at_the_server() {
 	users_policy
@@ -629,7 +630,7 @@ case_threads_waiting_in_one_session() {
 	threads threads-waiting $A 7471 8 25
 }
 
-case_threads_with_events_brought() {
+case_threads_with_an_event_thread() {
 	threads threads-pumped $A 7471 8 25
 }
 
@@ -671,7 +672,7 @@ case_devices() {
 
 fabric_up
 install_product
-# What the daemon opens once, at its first connection, is open from now on.
+# Descriptors that the daemon opens once, for its first connection, are opened now.
 (cd "$(mktemp -d)" && chmod 755 . && users_policy && rounds_pass) > /dev/null ||
 	fail "no connection"
 run_cases "$@"

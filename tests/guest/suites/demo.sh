@@ -20,7 +20,7 @@ run() {
 	as "$@" 2>&1
 }
 
-# serve PORT: alice's server, in the background.
+# serve PORT: runs alice's server in the background.
 serve() {
 	show alice rdmabroker-ping -s -a 10.9.0.1 -p "$1"
 	as alice rdmabroker-ping -s -a 10.9.0.1 -p "$1" > server 2>&1 &

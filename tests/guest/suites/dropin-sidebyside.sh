@@ -19,16 +19,17 @@ start_broker() {
 
 # Where the two differ by design: what makes them the same, by script.
 declare -A by_design=(
-	# An id with REUSEADDR is for connecting.
+	# With the drop-in, an id with REUSEADDR can only connect.
 	[reuseaddr-listen]='s/^(listen (listener|other)): .*/\1: ?/'
 	[reuseaddr-listen-shared]='s/^(listen (listener|other)): .*/\1: ?/'
-	# The request told what the QP needs; librdmacm asks again, and only then finds that it is gone.
+	# With the drop-in, the request already contains what the QP needs. librdmacm asks the kernel again, and
+	# only then finds that the request is gone.
 	[accept-peer-gone]='s/^(create-qp passive): .*/\1: ?/'
-	# A request that nobody has seen stays with nobody, or is rejected.
+	# With the drop-in, a request that nobody has taken is kept or rejected, not moved.
 	[migrate-with-events]='s/^(quiet active): .*/\1: ?/'
-	# An id is a member of a group, or is not.
+	# With the drop-in, an id joins a group only once.
 	[join-twice]='s/^(join active group|quiet active): .*/\1: ?/'
-	# A number of the kernel's own.
+	# errno 524 is the kernel's ENOTSUPP.
 	[join-ipv6]='s/: errno 524$/: EOPNOTSUPP/'
 )
 

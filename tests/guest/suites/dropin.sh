@@ -43,19 +43,19 @@ side() {
 
 # ---- the programs: one function each, with the server's way and the client's ----
 
-# All of what was said, where it went wrong.
+# show: prints the output of both programs, after a failure.
 show() {
 	for file in server client; do
 		[ ! -s $file ] || sed "s/^/$file: /" $file
 	done
 }
 
-# On rxe0: a wildcard listens before it does so on each device.
+# A wildcard listener exists before it listens on each device, so this waits for rxe0.
 listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
 
-# anyone_listens: on whatever.
+# anyone_listens: on any device.
 anyone_listens() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
@@ -64,13 +64,13 @@ anyone_listens() {
 serve() {
 	local way=$1
 	shift
-	# One that ended just now may still be seen.
+	# A listener that has just ended may still be visible.
 	await "! anyone_listens"
 	side "$way" alice timeout --foreground -k 1 200 "$@" > server 2>&1 &
 	server=$!
 }
 
-# connect WAY COMMAND...: once there is a listener.
+# connect WAY COMMAND...: waits for a listener first.
 connect() {
 	local way=$1
 	shift
@@ -82,7 +82,7 @@ connect() {
 	}
 }
 
-# Where the server's threads are.
+# show_waits: prints where the server's threads are blocked.
 show_waits() {
 	local task
 	for task in /proc/[0-9]*/task/*; do
@@ -92,7 +92,7 @@ show_waits() {
 	done
 }
 
-# The server ends by itself, and well.
+# served: the server must end by itself, with success.
 served() {
 	(await "! kill -0 $server") || show_waits
 	wait $server || {
@@ -102,7 +102,8 @@ served() {
 	}
 }
 
-# descendants PID: those of a process that ends first would be nobody's.
+# descendants PID: listed before PID is killed, because the children of a process that has ended get another
+# parent.
 descendants() {
 	local child
 	for child in $(pgrep -P "$1"); do
@@ -111,7 +112,7 @@ descendants() {
 	done
 }
 
-# It would go on for ever.
+# stop_server: kills the server, which would not end by itself.
 stop_server() {
 	# shellcheck disable=SC2046
 	kill -KILL $(descendants $server) $server 2> /dev/null || true
@@ -205,7 +206,7 @@ program_udaddy() {
 	assert_contains "$(cat client)" "return status 0"
 }
 
-# The receiver listens to a group only.
+# The receiver listens to a group, and has no listening id.
 program_mckey() {
 	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
 	(await "grep -q joined server") || (show && exit 1)
@@ -214,8 +215,8 @@ program_mckey() {
 	assert_contains "$(cat server)" "data transfers complete"
 }
 
-# The server listens twice, first for a talk about the test; a client that is faster than the second time is
-# rejected, and ends with a segmentation fault, with librdmacm too. Then both are tried again.
+# The server listens twice, first to exchange the parameters of the test. A client that is faster than the second
+# listen is rejected, and crashes with a segmentation fault, with librdmacm as well. Then both are run again.
 program_ib_send_lat-R() {
 	! sanitized || [ "$1$2" != brokerdirect ] || skip "a client without sanitizers is always the faster"
 	for _ in 1 2 3 4; do
@@ -243,9 +244,9 @@ done
 
 # ---- the rest ----
 
-# What the program expects is what librdmacm does.
-case_expected() {
-	# It loses an event that it makes for a thread which is cancelled then.
+# The program's expectations hold with librdmacm.
+case_expectations_with_librdmacm() {
+	# librdmacm leaks an event if the thread for which it makes the event is cancelled.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
 	"${CASES[@]:0:1}" $A "${CASES[@]:1}"
 }
@@ -273,7 +274,7 @@ case_dlopen() {
 	assert_contains "$(cat found)" "/rdmabroker/librdmabroker-rdmacm.so"
 	dropin-dlopen | tee found
 	assert_contains "$(cat found)" "/librdmacm.so.1"
-	# The loader's own names are as they were.
+	# The loader still finds librdmacm by its own name.
 	ldconfig
 	assert_contains "$(ldconfig -p | grep librdmacm)" "librdmacm.so.1 "
 	assert_lacks "$(readlink -f /usr/lib/*/librdmacm.so.1)" broker
@@ -290,7 +291,7 @@ case_run() {
 		"librdmabroker-rdmacm.so:${asan:-libc.so.6}"
 }
 
-# told COMMAND...: what it says on stderr goes to the file errors.
+# told COMMAND...: writes the command's stderr to the file errors.
 told() {
 	local status=0
 	"$@" 2> errors || status=$?
@@ -302,7 +303,7 @@ case_refused() {
 	told as carol rdmabrokerctl run -- dropin $A channel | tee said
 	assert_contains "$(cat said)" "channel: EACCES"
 	assert_contains "$(cat errors)" "the broker refuses"
-	# A refusal is no reason to go past the broker.
+	# After a refusal the fallback to librdmacm must not be used.
 	RDMABROKER_FALLBACK=direct told as carol rdmabrokerctl run -- dropin $A channel | tee said
 	assert_contains "$(cat said)" "channel: EACCES"
 	assert_lacks "$(cat errors)" "itself is used"
@@ -321,7 +322,7 @@ case_device_removal() {
 	as bob rdmabrokerctl run -- dropin $A removal > removal 2>&1 &
 	program=$!
 	await "grep -q ready removal"
-	# It waits for all who have the device open, and the program lives on.
+	# The removal waits until all programs have closed the device. The program keeps running.
 	rdma link del rxe0 &
 	removal=$!
 	await "grep -q gone removal"
@@ -334,8 +335,8 @@ case_fork() {
 	as bob rdmabrokerctl run -- dropin $A fork
 }
 
-# Of librdmacm itself nobody knows what it would do.
-case_late() {
+# This is not run with librdmacm, whose behaviour in this case is not defined.
+case_wait_that_comes_too_late() {
 	as bob "${through[@]}" timeout 30 dropin $A late
 }
 
@@ -349,7 +350,7 @@ case_rsockets() {
 	assert_eq "$(grep -c 'do not go through the broker' client)" 1
 }
 
-# Late, for what comes after would suffer too.
+# This case comes late, because it would affect the others.
 case_daemon_stays_away() {
 	RDMABROKER_FALLBACK=direct as bob rdmabrokerctl run -- dropin $A stays-away > away 2>&1 &
 	await "grep -q ready away"
@@ -373,7 +374,7 @@ case_no_daemon() {
 	if sanitized; then
 		echo "without RDMABROKER_FALLBACK=direct: $no_direct" >> .show
 	else
-		# As librdmacm fails: root has it, bob may not.
+		# As with librdmacm, root can open rdma_cm and bob cannot.
 		RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
 		RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
 			dropin $A channel | tee said
@@ -384,7 +385,7 @@ case_no_daemon() {
 	as bob rdmabrokerctl run -- dropin $A channel
 }
 
-# Nothing stays behind of all these programs.
+# Nothing is left of all these programs.
 case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'sessions: 1$'"
 	await "rdmabrokerctl status | grep -q ' ids: 0$'"

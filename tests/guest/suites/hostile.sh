@@ -13,7 +13,7 @@
 case_seconds=900
 # shellcheck disable=SC2034
 long_cases=(every_field_at_its_limits descriptors_that_linger calls_that_take_long devices_that_take_long
-	a_device_that_goes_with_many_ids unread slow flood a_pid_that_is_used_again crowd_within_quotas
+	device_removal_with_many_ids unread_replies slow_clients flood reused_pid crowd_within_quotas
 	crowd_without_quotas killed_clients killed_servers killed_while_the_wire_is_cut)
 
 # What of the daemon's memory may come and go: of what it had to take for the same attack before, some is
@@ -59,12 +59,12 @@ rss_kb() {
 	awk '$1 == "VmRSS:" { print $2 }' "/proc/$(daemon_pid)/status"
 }
 
-# The sanitizers' allocator keeps what is freed.
+# AddressSanitizer's allocator keeps freed memory.
 has_asan() {
 	ldd /usr/sbin/rdmabrokerd | grep -q libasan
 }
 
-# But for the session that asks.
+# is_idle: there is nothing but the session of rdmabrokerctl itself.
 is_idle() {
 	rdmabrokerctl --json status | python3 -c '
 import json, sys
@@ -78,7 +78,7 @@ await_holdings() {
 		fail "more or less than before: $(diff <(echo "$1") <(holdings))"
 }
 
-# attack NAME [ARG...]: by dave, in the middle of the witness's rounds; at least three whole ones.
+# attack NAME [ARG...]: dave attacks while the witness makes at least three complete rounds.
 attack() {
 	local daemon before base after begin first n=0 times=0
 	daemon=$(daemon_pid)
@@ -86,7 +86,7 @@ attack() {
 	ping_once bob $A -p 7471
 	await "[ \$(status_field \"['sessions']\") = 2 ]"
 	before=$(holdings)
-	# The first time what grows has grown; of what takes long, a part is enough.
+	# In a first run the daemon's memory grows to its final size. For slow attacks a part is enough.
 	first=("$@")
 	[ "$1" != limits ] || first=(limits 20)
 	as dave hostile $SOCKET "${first[@]}"
@@ -117,7 +117,7 @@ attack() {
 case_raw() {
 	users_policy
 	attack raw
-	# Who may not have a session gets no further.
+	# A user who may not have a session cannot do more.
 	as carol hostile $SOCKET raw
 	assert_fails_with 1 as carol hostile $SOCKET fields
 }
@@ -152,8 +152,8 @@ case_descriptors_everywhere() {
 	attack fds
 }
 
-# One who may not even have a session, and one who may, have the daemon close what lingers for a minute. Meanwhile
-# connections are made and end, and root is answered.
+# A user who may not have a session, and one who may, make the daemon close descriptors that linger for a minute.
+# Meanwhile other clients connect and disconnect, and root's requests are answered.
 case_descriptors_that_linger() {
 	local daemon before n held idle_fds
 	users_policy
@@ -177,7 +177,7 @@ case_descriptors_that_linger() {
 	end_witness
 	echo "meanwhile $(($(rounds) - n)) pings of another user, the slowest $(slowest) ms;" \
 		"$(status_field "['fds']") descriptors are open" | show
-	# It has not ended by itself. (Of some the sender was the last to let go.)
+	# The attack still has its effect. (Some descriptors were closed last by their sender.)
 	[ "$(status_field "['fds']")" -gt $((idle_fds + 8)) ] || fail "nothing lingers: $(holdings)"
 	exec {held}>&-
 	finish carol
@@ -188,8 +188,8 @@ case_descriptors_that_linger() {
 	await is_idle
 }
 
-# slow_call CALL COMMAND...: a daemon of which CALL takes 15 seconds is made to make it, by COMMAND. 1,000 requests of
-# another user are answered before that is over.
+# slow_call CALL COMMAND...: COMMAND makes the daemon call CALL, which then takes 15 seconds. Meanwhile 1,000
+# requests of another user must be answered.
 slow_call() {
 	local call=$1 dropin=/run/systemd/system/rdmabrokerd.service.d/60-slow.conf dir=/run/rdmabroker
 	shift
@@ -198,7 +198,8 @@ slow_call() {
 	systemctl daemon-reload
 	mark_journal
 	systemctl restart rdmabrokerd
-	# Devices are open by then: what librdmacm does at its start, with its lock held, is not what is asked for here.
+	# Waits until the devices are open, because the calls that librdmacm makes at its start, with its mutex
+	# locked, are not the ones to be tested.
 	(await "[ \$(journal | grep -c 'can be used') = 2 ]")
 	await "rdmabrokerctl status"
 	rm -f $dir/begun $dir/ended
@@ -212,7 +213,7 @@ slow_call() {
 	as bob hostile $SOCKET requests 1000 | show
 	[ ! -e $dir/ended ] || fail "$call: others have waited for it"
 	echo "$call takes long: 1000 requests of another user are answered before it is over" | show
-	# Who has to wait for it may have given up.
+	# A client that had to wait for the call may have given up.
 	wait "${pid[slow]}" || :
 	await "[ -e $dir/ended ]"
 	rm $dropin
@@ -246,14 +247,15 @@ case_devices_that_take_long() {
 	systemctl restart rdmabrokerd
 }
 
-# librdmacm would have its id wait until the device is open, and with it all that the broker does.
+# want_an_id: requests an id while a device is being opened. If librdmacm made it now, it would block until the
+# device is open, and the whole broker with it.
 want_an_id() {
 	as dave rdmabroker-ping -c -a $A -p 7499 > wanting 2>&1 &
 	pid[wanting]=$!
 	await "rdmabrokerctl list --sessions --user dave | grep -q dave"
 }
 
-# It waits for a third of the time that opening takes here.
+# The client waits for a third of the time that opening takes here.
 finish_wanting() {
 	! wait "${pid[wanting]}" || fail "it has reached port 7499, where nobody listens"
 	assert_contains "$(cat wanting)" "the host's RDMA devices are being opened"
@@ -265,7 +267,7 @@ add_a_device() {
 	fabric_up
 }
 
-# Its id is destroyed in the end.
+# reach_nobody: connects where there is no listener, so that the id is destroyed.
 reach_nobody() {
 	as dave rdmabroker-ping -c -a $A -p 7499
 }
@@ -276,11 +278,12 @@ ping_self() {
 	stop server
 }
 
-# Whose events nobody reads: the device goes all the same, for the broker lets go of it, and others are served.
-case_a_device_that_goes_with_many_ids() {
+# dave does not read the events of his ids. The device is removed nevertheless, because the broker closes it, and
+# other clients are served.
+case_device_removal_with_many_ids() {
 	local begin n=500
 	users_policy
-	# Before the pipe is open, which it would hold open too.
+	# The server is started first, because it would inherit the pipe.
 	serve server alice $B 7471 -P
 	mkfifo hold
 	as dave hostile $SOCKET keep $n < hold > dave &
@@ -307,9 +310,9 @@ case_strangers_ids() {
 	connect one bob $A 7472
 	ping_once dave $A -p 7472 -C 7 > two &
 	pid[two]=$!
-	# The owner has a listener, a connection and a request; so has bob an id.
+	# The owner has a listener, a connection and a request, and bob has an id.
 	await_line owner "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
-	# In another session of her own, and in another user's.
+	# The attackers are another session of the same user, and other users.
 	for user in alice bob dave; do
 		as $user hostile $SOCKET strangers 20 | show
 	done
@@ -319,12 +322,12 @@ case_strangers_ids() {
 	stop owner
 }
 
-case_unread() {
+case_unread_replies() {
 	users_policy
 	attack unread 16 20000
 }
 
-case_slow() {
+case_slow_clients() {
 	users_policy
 	attack slow
 }
@@ -334,7 +337,7 @@ case_flood() {
 	attack flood 20 1000
 }
 
-# start_victim PID: bob's ping, in a scope of its own, is the process of this pid.
+# start_victim PID: runs bob's ping as the process PID, in a scope of its own.
 start_victim() {
 	local number=$1
 	: > victim
@@ -354,8 +357,8 @@ start_victim() {
 	await "[ \$(cat /proc/$number/comm) = rdmabroker-ping ]"
 }
 
-# in_the_place_of_a_victim USER ARG...: USER's process connects and ends, and its pid is the victim's before the
-# daemon has looked.
+# in_the_place_of_a_victim USER ARG...: a process of USER connects and exits, and a victim gets its pid before the
+# daemon looks.
 in_the_place_of_a_victim() {
 	local user=$1
 	shift
@@ -369,7 +372,7 @@ in_the_place_of_a_victim() {
 	echo go >&9
 }
 
-case_a_pid_that_is_used_again() {
+case_reused_pid() {
 	trap 'kill -CONT "$(daemon_pid)"' EXIT
 	policy <<-END
 		allow session unit victim-*.scope
@@ -379,13 +382,13 @@ case_a_pid_that_is_used_again() {
 	exec 9<> orders
 	serve server alice $A 7471 -P
 	mark_journal
-	# The unit: carol may have no session of her own.
+	# The victim's unit: carol may not have a session of her own.
 	assert_fails_with 1 as carol hostile $SOCKET fields
 	in_the_place_of_a_victim carol unit
 	finish attack
 	await_line victim "established"
 	stop victim
-	# The QP: with it dave would be connected to the server in bob's place.
+	# The victim's QP: with it, dave would connect to the server in bob's place.
 	in_the_place_of_a_victim dave qp 7471
 	await_line attack "greeted"
 	await_line victim "established"
@@ -401,7 +404,7 @@ CROWD=10000
 NOFILE=/run/systemd/system/rdmabrokerd.service.d/50-test.conf
 LIMITS=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 
-# few_descriptors SESSIONS_PER_USER: what the daemon has, until many_descriptors.
+# few_descriptors SESSIONS_PER_USER: limits the daemon's descriptors, until many_descriptors.
 few_descriptors() {
 	mkdir -p "$(dirname $NOFILE)"
 	printf '[Service]\nLimitNOFILE=1024\n' > $NOFILE
@@ -448,7 +451,7 @@ case_crowd_within_quotas() {
 	many_descriptors
 }
 
-# No user can be served then, but root can, and afterwards all can.
+# While the connections stay, no user can be served, but root can. Afterwards all users can be.
 case_crowd_without_quotas() {
 	local daemon before used calls begin
 	users_policy
@@ -464,7 +467,8 @@ case_crowd_without_quotas() {
 	(await "grep -q ^full: crowd" 120) || fail "$(cat crowd)"
 	used=$(cpu_ticks)
 	assert rdmabrokerctl status
-	# On a machine that is busy, time says little of how often somebody wakes up; calls do.
+	# strace counts the daemon's calls, because on a busy machine the CPU time does not show how often it
+	# wakes up.
 	timeout 3 strace -c -f -p "$daemon" > calls 2>&1 || true
 	calls=$(awk '$NF == "total" { print $4 }' calls)
 	await_line crowd "held:"
@@ -498,7 +502,7 @@ kills() {
 	daemon=$(daemon_pid)
 	serve server alice $A 7471 -P
 	ping_once bob $A -p 7471
-	# What librdmacm keeps for each device is there from its first connection on.
+	# librdmacm's objects for each device exist from its first connection on.
 	killed "$1" $A 7400 16 1500 "$RANDOM" alice dave
 	await "[ \$(status_field \"['sessions']\") = 2 ]"
 	before=$(holdings)
@@ -535,25 +539,25 @@ case_killed_servers() {
 	kills servers 25 1000
 }
 
-# What the broker tells the peer of a killed client is lost on the way, and told again.
+# The message about the end of a killed client is lost on the wire, and sent again.
 case_killed_while_the_wire_is_cut() {
 	local before
 	trap 'tc qdisc del dev d1 root 2> /dev/null || true' EXIT
 	users_policy
-	# What librdmacm keeps for each device is there from its first connection on.
+	# librdmacm's objects for each device exist from its first connection on.
 	serve server alice $A 7471
 	ping_once bob $A -p 7471
 	finish server
 	before=$(holdings)
-	# It would end the connection itself if nothing came for so long.
+	# The long timeout keeps the server from ending the connection itself.
 	serve server alice $A 7471 -T 120
 	connect client bob $A 7471
-	# From here on it is the server that waits.
+	# From here on the server waits.
 	kill -STOP "${pid[client]}"
 	tc qdisc add dev d1 root netem loss 100%
 	kill -KILL "${pid[client]}"
 	(await "[ \$(status_field \"['sessions']\") = 2 ]") || fail "the session of a dead client goes on"
-	# The server's: it knows nothing yet.
+	# This is the server's connection, which has not been notified yet.
 	assert_eq "$(status_field "['connections']")" 1
 	tc qdisc del dev d1 root
 	await_line server "event: RDMABROKER_EVENT_DISCONNECTED"

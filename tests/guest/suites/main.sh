@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034
 case_seconds=400
 # shellcheck disable=SC2034
-long_cases=(reuseaddr kill_the_server nodes_that_others_can_open a_node_that_comes_open foreign_ids
+long_cases=(reuseaddr kill_the_server nodes_that_others_can_open new_node_that_others_can_open foreign_ids
 	foreign_ids_of_a_new_device start_without_a_device broken_policy policy_broken_at_start
 	user_that_is_missing_at_start configuration_broken_at_start without_socket_activation ipv6)
 
@@ -32,7 +32,7 @@ case_start() {
 	assert_eq "$(sed -n 's/^CapBnd:\s*//p' "/proc/$(daemon_pid)/status")" 0000000000000400
 }
 
-# What boot does, before anybody can log in.
+# Repeats what happens at boot, before any user can log in.
 case_module_is_loaded_at_boot() {
 	systemctl stop rdmabrokerd.socket rdmabrokerd.service
 	modprobe -r rdma_ucm
@@ -72,7 +72,7 @@ case_no_rule_no_session() {
 	fails 3 ping_once carol $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as carol rdmabroker-ping -s -p 7471
-	# A user with a session, but no right to do this.
+	# A user with a session, but without a rule for this operation.
 	fails 3 as bob rdmabroker-ping -s -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as alice rdmabroker-ping -s -p 7500
@@ -99,7 +99,7 @@ case_policy_reject_reaches_the_peer() {
 	assert_contains "$(cat words)" "rejected by policy of the peer's broker (no-rule): no-rule"
 }
 
-case_connect_rule_names_itself() {
+case_failed_connect_names_its_rule() {
 	policy <<-END
 		allow  session user bob
 		reject connect user bob peer $A reason "not from here"
@@ -134,7 +134,7 @@ case_dscp_on_the_wire() {
 	capture d0
 	ping_once bob $A -p 7471 -C 20
 	finish server
-	# The last of what is to be seen: the disconnect's answer.
+	# The last packet of the capture is the reply to the disconnect.
 	await "[ \$(packets 'src host $A and $TO_CM') -ge 2 ]"
 	stop capture
 	for host in $A $B; do
@@ -157,7 +157,7 @@ case_dscp_of_the_accepting_side() {
 	ping_once bob $A -p 7471 -C 20
 	finish server
 	stop capture
-	# The connection manager's own messages go back as the request came.
+	# The connection manager's own messages have the class of the request.
 	assert test "$(packets "src host $A and $TO_QP and $AF31")" -gt 20
 	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
 }
@@ -186,7 +186,7 @@ case_second_client_waits() {
 	ping_once dave $A -p 7471 -C 7 > second &
 	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
-	# Its request waits; one that gives up meanwhile does no harm.
+	# The second request waits. A third client that gives up early does no harm.
 	fails 1 ping_once dave $A -p 7471 -T 1
 	stop first
 	finish second
@@ -234,7 +234,7 @@ case_api() {
 	done
 }
 
-# killed SIDE OTHER: SIDE is killed, OTHER sees it.
+# killed SIDE OTHER: kills SIDE, and checks that OTHER is notified.
 killed() {
 	local before
 	before=$(holdings)
@@ -267,7 +267,7 @@ case_strangers_qp() {
 	qp=$(qp_number client)
 
 	mark_journal
-	# Of another user, of another process of the same user, and of nobody.
+	# Of another user, of another process of the same user, and of no process.
 	fails 3 ping_once dave $A -p 7471 --qpn "$qp"
 	assert_contains "$(cat words)" "QP number $qp"
 	assert_contains "$(cat words)" EPERM
@@ -308,7 +308,7 @@ case_hot_plug() {
 	stop server
 }
 
-# everybody_may NODE...: open them, as in the moment before udev closes them.
+# everybody_may NODE...: opens the nodes to everybody, as the kernel does until udev restricts them.
 everybody_may() {
 	local node
 	mkdir -p /run/udev/rules.d
@@ -338,7 +338,7 @@ case_nodes_that_others_can_open() {
 	for node in rdma_cm uverbs0; do
 		await "journal | grep -qF '/dev/infiniband/$node has owner 0 and mode 0666'"
 	done
-	# Once for each time; and a daemon that finds it so tells of it too.
+	# Each fault is logged once. A daemon that finds it at its start logs it, too.
 	udevadm trigger --settle --subsystem-match=misc --subsystem-match=infiniband_verbs
 	rdmabrokerctl status
 	assert_eq "$(count_journal "has owner")" 2
@@ -355,7 +355,7 @@ case_nodes_that_others_can_open() {
 	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
 }
 
-case_a_node_that_comes_open() {
+case_new_node_that_others_can_open() {
 	users_policy
 	trap nobody_may EXIT
 	everybody_may uverbs1
@@ -365,7 +365,7 @@ case_a_node_that_comes_open() {
 	fabric_up
 	await "journal | grep -qF '/dev/infiniband/uverbs1 has owner 0 and mode 0666'"
 	journal | grep -F "has owner" | show
-	# The admin may want it.
+	# The admin can choose open access.
 	printf '[Devices]\nAccess = open\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 	mark_journal
 	systemctl restart rdmabrokerd
@@ -376,7 +376,7 @@ case_a_node_that_comes_open() {
 	systemctl restart rdmabrokerd
 }
 
-# foreign DEVICE: what the status says of ids that are not the broker's.
+# foreign DEVICE: prints the ids in the status that the broker did not make.
 foreign() {
 	rdmabrokerctl --json status | python3 -c "
 import json, sys
@@ -384,7 +384,7 @@ devices = {d['name']: d for d in json.load(sys.stdin)['devices']}
 print(json.dumps(devices['$1']['foreign_ids']))"
 }
 
-# listen_alone PORT [OPTION...]: carol listens with rdma_cm of her own, which she has got hold of in that moment.
+# listen_alone PORT [OPTION...]: carol listens with rdma_cm itself, which she has opened while everybody could.
 listen_alone() {
 	local port=$1
 	shift
@@ -402,7 +402,7 @@ case_foreign_ids() {
 	trap nobody_may EXIT
 	listen_alone 7490 -a $A
 
-	# It is seen when somebody asks. The daemon's own are not.
+	# The ids are found when the status is requested. The daemon's own ids are not among them.
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
 	await "foreign rxe0 | grep -q '\"pid\": $stranger,'"
@@ -416,7 +416,7 @@ case_foreign_ids() {
 	stop client
 	stop server
 
-	# A daemon that starts later says so.
+	# A daemon that starts later logs them.
 	mark_journal
 	systemctl restart rdmabrokerd
 	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds'"
@@ -426,7 +426,7 @@ case_foreign_ids() {
 	await "foreign rxe0 | grep -qF '\"holders\": []'"
 }
 
-# Somebody who listens on all devices listens on one that comes later.
+# A program that listens on all devices also listens on a device that is added later.
 case_foreign_ids_of_a_new_device() {
 	local stranger
 	users_policy
@@ -449,7 +449,7 @@ case_start_without_a_device() {
 	mark_journal
 	systemctl start rdmabrokerd
 	assert_eq "$(devices)" "[]"
-	# What is missing, and what to do about it.
+	# The message names what is missing, and what to do.
 	for words in "$(journal)" "$(rdmabrokerctl status)"; do
 		assert_contains "$words" "this host has no RDMA device"
 		assert_contains "$words" "rdma link add rxe0 type rxe netdev"
@@ -475,7 +475,7 @@ case_broken_policy() {
 		allow everythig user carol
 	END
 	refused_reload "$error"
-	# What systemctl itself printed, and where it says to look.
+	# systemctl prints the error, and names the place to look at.
 	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the previous 3 rules stay'"
 	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"
@@ -484,12 +484,12 @@ case_broken_policy() {
 	assert_eq "$(status_field "['policy']['rules']")" 3
 	fails 1 rdmabrokerd --check
 	assert_contains "$(cat words)" "$error"
-	# What was in force is.
+	# The old policy is still in force.
 	fails 3 ping_once carol $A -p 7471
 	fails 3 ping_once bob $A -p 7471
 	assert_contains "$(cat words)" "nobody listens"
 
-	# Whoever may write the policy is root.
+	# A policy that others than root can write is refused.
 	users_policy
 	assert_eq "$(status_field "['policy']['error']")" None
 	chmod g+w "$RULES"
@@ -498,13 +498,13 @@ case_broken_policy() {
 	chmod g-w "$RULES"
 	reload "policy reloaded"
 
-	# Nobody waits for a signal, and it does the same.
+	# A signal does the same, without a reply.
 	mark_journal
 	kill -HUP "$(daemon_pid)"
 	await "journal | grep -qF 'policy reloaded'"
 }
 
-# As after a reboot of a host from which somebody has deleted a user.
+# As after a reboot of a host on which the policy was broken in the meantime.
 case_policy_broken_at_start() {
 	users_policy
 	echo "alow session" > "$RULES"
@@ -543,14 +543,14 @@ case_user_that_is_missing_at_start() {
 		allow accept
 		allow connect
 	END
-	# Not for a reload.
+	# The missing user is an error for a reload, but not at start.
 	refused_reload "$RULES:1:20: unknown user"
 	mark_journal
 	systemctl restart rdmabrokerd
 	assert_contains "$(journal)" "$RULES:1:20: unknown user 'eve'"
 	assert_eq "$(status_field "['policy']['missing_names']")" 1
 	serve server alice $A 7471
-	# She comes, and nobody has to do anything about it.
+	# When the user is created, she can connect without a reload.
 	trap 'userdel eve' EXIT
 	useradd --no-create-home eve
 	await "journal | grep -qF 'All user and group names of the policy have been looked up'"
@@ -571,10 +571,11 @@ case_configuration_broken_at_start() {
 		"ExecMainStatus=78
 NRestarts=0
 Result=exit-code"
-	# A client has it started again, in vain; where that is often enough in a short time both units fail.
+	# A client makes systemd start the daemon again, which fails. If that happens too often in a short time,
+	# both units fail.
 	assert_fails_with 1 timeout 60 rdmabrokerctl status
 	rm $config
-	# The service wants its socket: to restart that by itself is refused while the service is on its way.
+	# The service requires its socket, so systemd refuses to restart the socket while the service is starting.
 	await "systemctl restart rdmabrokerd"
 	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
 	rdmabrokerctl status
@@ -628,7 +629,7 @@ case_daemon_dies() {
 	finish server 1
 	finish client 1
 	await "[ \$(systemctl is-active rdmabrokerd) = active ]"
-	# What the dead one had lent is taken back.
+	# ACL entries that the killed daemon has left are removed.
 	await "! getfacl -pn /dev/infiniband/uverbs* | grep -q user:100"
 	serve server alice $A 7471
 	ping_once bob $A -p 7471
@@ -650,7 +651,7 @@ case_ipv6() {
 	assert_contains "$(cat server)" "1000 rounds"
 	fails 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
-	# One listener for both families.
+	# One listener serves both families.
 	users_policy
 	serve server alice :: 7472 -P
 	ping_once bob $A6 -p 7472
@@ -660,12 +661,12 @@ case_ipv6() {
 case_sandbox() {
 	local exposure limit=15
 	users_policy
-	# What the sanitizers need is not in the product.
+	# With sanitizers the unit's sandbox is weaker than the product's.
 	! sanitized || limit=17
 	exposure=$(systemd-analyze security rdmabrokerd |
 		sed -n 's/.*exposure level for rdmabrokerd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
 	assert test "$exposure" -le $limit
-	# What is no library and not the daemon does not run where it is.
+	# In the daemon's sandbox only libraries and the daemon itself can be executed.
 	assert_fails_with 126 nsenter --mount --target "$(daemon_pid)" /bin/true
 	nsenter --mount --target "$(daemon_pid)" /usr/sbin/rdmabrokerd --version
 }

@@ -32,7 +32,7 @@ nodes() {
 	stat -c '%n %U:%G %a' $NODES
 }
 
-# What `dpkg` says when it fails is in the case's output.
+# If `dpkg` fails, its messages are in the case's output.
 dpkg_() {
 	DEBIAN_FRONTEND=noninteractive dpkg "$@" < /dev/null
 }
@@ -43,7 +43,7 @@ purge() {
 	dpkg_ --purge $PACKAGES
 }
 
-# Of a case that failed.
+# fresh: removes what a failed case has left.
 fresh() {
 	! dpkg-query -W rdmabroker > /dev/null 2>&1 || purge > /dev/null 2>&1
 }
@@ -52,7 +52,7 @@ version() {
 	dpkg-query -W -f '${Version}' rdmabroker
 }
 
-# next_packages: the next version of the same, in the folder next.
+# next_packages: makes the next version of the same packages, in the folder next.
 next_packages() {
 	local deb version
 	mkdir next
@@ -71,7 +71,7 @@ ping_works() {
 	finish server
 }
 
-# connected: a pair that stays so, until the broker goes.
+# connected: a server and a client that stay connected until the broker ends.
 connected() {
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
@@ -84,7 +84,8 @@ disconnected() {
 	finish client 1
 }
 
-# program_works [LAUNCHER...]: one of librdmacm's. rping's end is a race of its threads.
+# program_works [LAUNCHER...]: runs a program of librdmacm. Not rping, whose threads race with each other at its
+# end.
 program_works() {
 	as alice "$@" ucmatose -b $A -p 7480 &
 	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7480'"
@@ -115,7 +116,7 @@ assert_ours() {
 	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
 }
 
-# From installation to purge.
+# The packages from installation to purge.
 case_life() {
 	local daemon nodes errors
 	fresh
@@ -132,7 +133,7 @@ case_life() {
 	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
-	# Nothing is allowed until somebody allows it.
+	# Nothing is allowed before the admin allows it.
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
 	assert_eq "$(status_field "['policy']['rules']")" 0
 	users_policy
@@ -143,7 +144,7 @@ case_life() {
 	systemctl -q enable --now rdmabroker-exporter
 	exporter_serves
 
-	# What the admin changed and took away stays so.
+	# An upgrade keeps the admin's changes and removals.
 	echo '# mine' >> /etc/rdmabroker/rdmabrokerd.conf
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	next_packages
@@ -168,7 +169,7 @@ case_life() {
 	assert_active inactive
 	exporter_is inactive
 	assert test ! -e /run/rdmabroker
-	# As before, everybody helps himself.
+	# As before the installation, every user can open the devices.
 	assert_eq "$(nodes)" "$nodes"
 	program_works
 	assert test -e "$RULES"
@@ -180,12 +181,12 @@ case_life() {
 	files > after
 	diff before after
 	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*')" ""
-	# A uid that comes again must not be another's.
+	# The user remains after a purge, so that its uid is not given to another one.
 	assert_eq "$(id -un rdmabroker)" rdmabroker
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
 }
 
-case_removed_and_back() {
+case_removed_and_reinstalled() {
 	fresh
 	install_product
 	users_policy
@@ -197,7 +198,7 @@ case_removed_and_back() {
 	ping_works
 }
 
-case_disabled_stays_so() {
+case_disabled_service_stays_disabled() {
 	fresh
 	install_product
 	next_packages
@@ -223,7 +224,8 @@ case_policy_rc_d() {
 	ping_works
 }
 
-# README's commands between two lines of it. The guest has no compiler: what its make would do was done outside.
+# readme FROM TO: README's commands between two of its lines. The guest has no compiler, so the results of make
+# were built outside.
 readme() {
 	sed -n "/$1/,/$2/s/^      //p" "$share/README" | grep .
 }
@@ -239,7 +241,7 @@ make() {
 	esac
 }
 
-# By `make install`, and what README says of its removal.
+# The installation by `make install`, and the removal as README describes it.
 case_from_source() {
 	local nodes commands left
 	fresh

@@ -22,8 +22,8 @@ for rule in json.load(sys.stdin)["rules"]:
 		print(rule[sys.argv[2]])' "$1" "$2"
 }
 
-# journal_fields CODE FIELD...: of the entries since mark_journal that have this code. journalctl would
-# skip the first of those that match.
+# journal_fields CODE FIELD...: prints fields of the entries since mark_journal that have this code. journalctl,
+# given both, would skip the first match.
 journal_fields() {
 	journalctl -u rdmabrokerd -o json --after-cursor="$journal_mark" | python3 -c '
 import json, sys
@@ -65,7 +65,7 @@ case_admin_by_policy() {
 	END
 	rdmabrokerctl status
 	fails 1 as dave rdmabrokerctl status
-	# Who may use RDMA is no admin by that; who observes changes nothing.
+	# A rule for any makes no admin, and an observer cannot change anything.
 	policy <<-END
 		allow observe user bob
 		allow any
@@ -78,7 +78,7 @@ case_admin_by_policy() {
 	fails 1 as bob rdmabrokerctl reload
 }
 
-case_busy() {
+case_limits_at_the_peers_broker() {
 	policy <<-END
 		allow session
 		allow device
@@ -101,8 +101,8 @@ case_busy() {
 	stop server
 }
 
-# Every kind of thing that a rule can limit.
-case_limits_here() {
+# One rule for each kind of object that can be limited.
+case_limits_at_the_clients_broker() {
 	policy <<-END
 		allow session user bob max-per-user 1
 		allow session
@@ -140,7 +140,7 @@ case_quotas() {
 	connect one bob $A 7471
 	fails 3 ping_once bob $A -p 7471
 	assert_contains "$(cat words)" "SessionsPerUser="
-	# Others are not affected.
+	# Other users are not affected.
 	ping_once dave $A -p 7473
 	stop one
 	ping_once bob $A -p 7471
@@ -173,12 +173,12 @@ case_audit() {
 		"accept 7471 $(id -u alice) $RULES:6 max 1"
 	assert_eq "$(journal_fields allowed OPERATION UID | sort -u)" "connect $(id -u bob)"
 	assert_contains "$(journal_fields denied PEER)" "$B:"
-	# The catalog has words for each.
+	# The catalog explains each code.
 	journalctl --update-catalog
 	for code in denied busy allowed; do
 		assert_contains "$(journalctl -x RDMABROKER_CODE=$code)" "man:rdmabroker.rules(5)"
 	done
-	# A user who tries again and again fills no journal.
+	# A user who retries again and again does not fill the journal.
 	mark_journal
 	begin=$SECONDS
 	for _ in {1..30}; do
@@ -211,7 +211,7 @@ case_enforce() {
 		allow accept
 		allow connect user dave
 	END
-	# bob's connection ends, dave's turn comes.
+	# bob's connection ends, and dave may connect.
 	await_line one "event: RDMABROKER_EVENT_DISCONNECTED"
 	finish two
 	policy <<-END
@@ -223,13 +223,13 @@ case_enforce() {
 	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 }
 
-# Who was connected stays so, nobody is refused, and nothing is left behind.
+# Connections stay, no request is refused, and nothing is leaked.
 case_reloads_under_load() {
 	local before result=0
 	policy <<-END
 		allow any max 100
 	END
-	# librdmacm opens the devices with the first id, and keeps them.
+	# librdmacm opens the devices with the first id, and keeps them open.
 	serve warm alice $A 7471
 	ping_once bob $A -p 7471
 	finish warm
@@ -253,7 +253,7 @@ case_reloads_under_load() {
 	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" "$(grep -c '^round$' rounds)"
 	stop server
 	(await "[ \"\$(holdings)\" = '$before' ]") || fail "more or less than before: $(holdings)"
-	# The session that asks.
+	# Only the session of rdmabrokerctl itself is left.
 	assert_eq "$(rule_field "allow any max 100" now)" 1
 	rm /etc/rdmabroker/policy.d/10-other.rules
 }
@@ -271,7 +271,7 @@ case_overload() {
 	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 1
 }
 
-# names user|group: those that the rules in $file name.
+# names user|group: prints the users or groups that the rules in $file name.
 names() {
 	grep -v '^#' "$file" | grep -o "\<$1 [a-z][a-z,-]*" | sed "s/$1 //" | tr ',' '\n' | sort -u || true
 }
@@ -319,12 +319,12 @@ case_rules() {
 	sessions=$(rule_field "allow session" allowed)
 	rejects=$(rule_field "" rejected)
 	fails 3 as bob rdmabroker-ping -s -a $A -p 7471
-	# root's own, to ask, is the other one.
+	# One more session is that of rdmabrokerctl.
 	assert_eq "$(rule_field "allow session" allowed)" $((sessions + 3))
 	assert_eq "$(rule_field "" rejected)" $((rejects + 1))
 }
 
-# listed OPTION... -- FIELD...: of the ids that list tells with these options.
+# listed OPTION... -- FIELD...: prints these fields of the ids that `list OPTION...` prints.
 listed() {
 	local options=()
 	while [ "$1" != -- ]; do
@@ -377,7 +377,7 @@ case_kick() {
 	connect one bob $A 7471
 	connect two dave $A 7472
 	mark_journal
-	# bob's connection, which both sides are told; dave's goes on.
+	# bob's connection ends at both sides, dave's goes on.
 	rdmabrokerctl kick "$(listed --user bob -- session id | tr ' ' :)"
 	await_line one "event: RDMABROKER_EVENT_DISCONNECTED"
 	await_line server "event: RDMABROKER_EVENT_DISCONNECTED"
@@ -390,7 +390,7 @@ case_kick() {
 	fails 1 rdmabrokerctl kick 999999
 	assert_contains "$(cat words)" "there is no session 999999"
 	fails 1 as bob rdmabrokerctl kick 1
-	# How bob's ends is its own matter.
+	# The exit status of bob's program does not matter.
 	wait "${pid[one]}" || true
 	stop two
 	stop other
@@ -417,7 +417,7 @@ case_drain() {
 	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
 	fails 3 ping_once dave $A -p 7471
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7472
-	# What exists goes on, until it ends by itself.
+	# Existing connections stay until they end by themselves.
 	assert_eq "$(listed --user bob --connections -- state)" established
 	rdmabrokerctl drain --timeout 60 > drained &
 	draining=$!
@@ -523,7 +523,7 @@ case_metrics_exporter() {
 	systemctl daemon-reload
 }
 
-# What two programs of librdmacm's do, by the drop-in: it is not they who tell of it.
+# Two programs of librdmacm with the drop-in. The events come from the broker, not from the programs.
 case_events() {
 	policy <<-END
 		allow session
@@ -556,10 +556,10 @@ case_events() {
 	assert grep -q "  alice .*  connect-request " events
 	assert grep -q "  bob .*  connect-response .* rxe1 " events
 	assert grep -q "  alice .*  established " events
-	# rping's client may end before its own comes.
+	# rping's client may end before its own event is sent.
 	assert grep -q "  alice .*  disconnected " events
 	assert grep -q "  dave .*  connect  *rejected .* $RULES:5 .* not dave (reject connect user dave " events
-	# One object a line, and no more than asked for.
+	# JSON output has one object on each line, and ends after the requested number.
 	rdmabrokerctl events --json --kind session --user bob --count 1 > json &
 	watcher=$!
 	await "as bob rdmabroker-ping -c -a $A -p 7471; [ -s json ]"

@@ -23,7 +23,8 @@ block() {
 	' "$README"
 }
 
-# The guest has neither sudo nor a compiler. What make would install was installed into a folder by the real one.
+# Stands in for sudo and make: the guest has neither sudo nor a compiler. The real `make install` has installed
+# the files into a folder.
 make_stand_ins() {
 	mkdir stand-ins
 	printf '#!/bin/sh\nexec "$@"\n' > stand-ins/sudo
@@ -39,7 +40,7 @@ make_stand_ins() {
 	chmod 755 stand-ins/*
 }
 
-# typed: what stdin says is typed into a shell, which stops at what fails.
+# typed: runs the commands from stdin in a shell that stops at the first failure.
 typed() {
 	cat > commands
 	assert [ -s commands ]
@@ -62,14 +63,14 @@ case_install() {
 case_first_policy() {
 	local command status
 	make_stand_ins
-	# Where this case is run alone.
+	# If this case is run alone.
 	[ -e /usr/sbin/rdmabrokerd ] || install_product
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	block "FIRST POLICY" 1 | typed
 	assert_contains " $(as $WHO id -nG) " " rdma "
 	assert_eq "$(status_field "['policy']['rules']")" 3
 	assert_eq "$(status_field "['warnings']")" "[]"
-	# Members may use RDMA, and are no admins by that; others may not.
+	# Members of the group may use RDMA, but are no admins. Other users may not use RDMA.
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7471
 	fails 1 as $WHO rdmabrokerctl drain --cancel
 	serve storage $WHO $A 4420 -P
@@ -77,7 +78,7 @@ case_first_policy() {
 	assert_contains "$(cat words)" "not a storage host"
 	stop storage
 
-	# What it goes on with, each for itself: those that do not end by themselves are ended.
+	# Runs each of README's remaining commands. Those that do not end by themselves are killed.
 	block "FIRST POLICY" 2 | sed 's/  *#.*//; s/^ *//' > lines
 	assert [ -s lines ]
 	show < lines

@@ -20,7 +20,7 @@ start_broker() {
 # run BACKEND SCRIPT: tells it to the file BACKEND, and on stderr to BACKEND.errors.
 run() {
 	local backend=$1 script=$2 as_user=()
-	# What librdmacm does not free is not ours.
+	# Leaks of librdmacm are ignored.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
 	if [ "$backend" != direct ]; then
 		as_user=(as alice)
@@ -36,7 +36,7 @@ ended() {
 
 compare() {
 	local same=true
-	# All of both is shown, not only where they differ.
+	# The complete output is shown, not only the differences.
 	diff -U 1000 direct broker || same=false
 	[ "$(tail -qn 1 direct broker | grep -c '^ended with')" = 0 ] || same=false
 	if ! $same; then
@@ -49,7 +49,7 @@ compare() {
 
 side_by_side() {
 	local direct
-	# Each has its own ports.
+	# Each run has its own ports.
 	run direct "$1" &
 	direct=$!
 	run broker "$1" || ended broker $?
@@ -62,7 +62,7 @@ case_device-removal() {
 		run $backend device-removal &
 		program=$!
 		await "grep -q '^ready' $backend"
-		# It waits for all who have the device open.
+		# The removal waits until all programs have closed the device.
 		rdma link del rxe0 &
 		removal=$!
 		wait $program || ended $backend $?

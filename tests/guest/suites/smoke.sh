@@ -44,7 +44,7 @@ case_rping_between_users() {
 	ping_pong alice bob
 }
 
-# Runs tcpdump on d0 until it has seen as many packets.
+# watch_wire COUNT: runs tcpdump on d0 until it has seen that many packets.
 watch_wire() {
 	tcpdump --immediate-mode -nvi d0 -c "$1" udp port 4791 > packets 2> tcpdump.log &
 	await 'grep -q "listening on" tcpdump.log'
@@ -71,7 +71,7 @@ case_ipv6_packets_too() {
 	assert_contains "$(cat packets)" "> fd09::1.4791:"
 }
 
-# The device is gone for new users at once, but is kept until its last user has closed it.
+# New users cannot open the device at once, but it is kept until its last user has closed it.
 case_removal_waits_for_users() {
 	fabric_up
 	rping -s -a 10.9.0.1 -P > server.log &
