@@ -97,7 +97,7 @@ static int complain_unknown(struct parser *parser, const struct token *token, co
 		return parser_complain(parser, token, "unknown %s '%.*s', did you mean '%s'?", what,
 				       len, token->text, best);
 	return parser_complain(parser, token, "unknown %s '%.*s'%s%s", what, len, token->text,
-			       words ? ", expected one of " : "", words ? words : "");
+			       words ? ": it must be one of " : "", words ? words : "");
 }
 
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,

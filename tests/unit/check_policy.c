@@ -90,13 +90,13 @@ START_TEST(unknown_words_are_refused)
 {
 	assert_refused("alow session", "t:1:1: unknown action 'alow', did you mean 'allow'?");
 	assert_refused("deny session",
-		       "t:1:1: unknown action 'deny', expected one of allow, reject, set");
+		       "t:1:1: unknown action 'deny': it must be one of allow, reject, set");
 	assert_refused("= x", "t:1:1: a line must begin with allow, reject or set");
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
 	ck_assert_int_eq(load_bytes("allow user root", 15), -EBADMSG);
 	ck_assert_ptr_nonnull(strstr(diag_first(diag),
-				     "t:1:7: unknown operation 'user', expected one "
+				     "t:1:7: unknown operation 'user': it must be one "
 				     "of session, device, listen, connect, "));
 	assert_refused("allow", "t:1:6: expected an operation");
 	assert_refused("allow \"any\"", "t:1:7: expected an operation");
@@ -195,7 +195,7 @@ START_TEST(bad_joins_are_refused)
 		       "t:1:25: the file ends here, but this '\\' continues the line");
 	/* A comment ends a joined line, so the next line begins a statement of its own. */
 	assert_refused("allow listen \\\n# comment\nport 4420",
-		       "t:3:1: unknown action 'port', expected one of allow, reject, set");
+		       "t:3:1: unknown action 'port': it must be one of allow, reject, set");
 }
 END_TEST
 
