@@ -243,7 +243,7 @@ static void warn_of_missing_names(const struct policy *policy)
 			n, n == 1 ? "" : "s", first);
 }
 
-/* Only names were found: what was allowed is still allowed, so there is nothing to enforce. */
+/* POLICY has only found more names, so whatever was allowed is still allowed, and there is nothing to enforce. */
 static void on_names_found(void *userdata, struct policy *policy)
 {
 	struct broker *broker = userdata;

@@ -202,7 +202,7 @@ static int keep_source(struct policy *policy, struct source *source)
 	return 0;
 }
 
-/* Parses SOURCE and takes ownership of it. R < 0: there is no SOURCE, and R says why. */
+/* Parses SOURCE and takes ownership of it. R < 0: there is no SOURCE, and R is the reason. */
 static void feed(struct loading *loading, struct source *source, int r)
 {
 	if (r == 0) {

@@ -7,7 +7,7 @@
 #include "policy/words.h"
 #include "util/diag.h"
 
-/* What a reject's private data leaves for the text, behind a header of 12 bytes: 148 - 12. */
+/* The private data of a reject has at most 148 bytes, of which the header takes 12. */
 #define REASON_MAX 136
 
 /* The two settings can stand in either order, so each of them checks the other. */

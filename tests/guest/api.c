@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What rdmabroker.h says of its calls, where no program of the product comes by.
+ * Checks calls of rdmabroker.h that no program of the product makes, or not in this way.
  *
  *   api CHECK ADDR PORT    ADDR is an IPv4 address of an RDMA device of this host
  */

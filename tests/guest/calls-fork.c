@@ -60,7 +60,7 @@ static void refused(struct rdmabroker *session, const char *what, int r)
 		die("child: %s: %s instead of EPERM", what, error_name(r));
 	rdmabroker_get_failure(session, &failure);
 	if (!failure.text || failure.error != -EPERM)
-		die("child: %s: there are no words for EPERM", what);
+		die("child: %s: there is no error text for EPERM", what);
 }
 
 /* Makes each call that would send a request to the broker, or change a QP. */

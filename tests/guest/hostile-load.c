@@ -204,7 +204,7 @@ void attack_crowd(char **argv)
 	if (crowd.n_greeted == 0)
 		failed("nobody is served");
 	if (crowd.n_garbage > 0)
-		failed("%u were told what is no answer", crowd.n_garbage);
+		failed("%u got a packet that is no valid reply", crowd.n_garbage);
 	held = now_ms() + CROWD_HOLD_MS;
 	while (now_ms() < held)
 		crowd_wait((int)(held - now_ms()));

@@ -545,19 +545,18 @@ const struct script scripts[] = {
 	{ NULL, NULL },
 };
 
-#define DEVICE_FIRST "librdmacm reads the id's device before it has one"
+#define DEVICE_FIRST "librdmacm reads the device of an id that has none yet"
 #define KERNEL_BLOCKS \
-	"the kernel forgets the message under way, and to destroy the id blocks for minutes"
+	"the kernel forgets the message that was sent, and destroying the id blocks for minutes"
 #define ATTR_WITH_EVENT \
-	"the attributes came with the request: that the peer is gone is told by accept"
-#define MOVED_AWAY \
-	"a request that went to the old channel is rejected: directly its peer waits in vain"
-#define ANSWERED "a disconnect is answered by the peer's broker, and not when its program looks"
-#define AS_NEW "where the first thing asked of an id is refused, the next one finds it new"
-#define JOINED_ONCE "an id is in a group once, and to leave it is no question of which time"
+	"the attributes came with the request, so only accept reports that the peer is gone"
+#define MOVED_AWAY "a request on the old channel is rejected; with librdmacm its peer waits in vain"
+#define ANSWERED "the peer's broker replies to a disconnect at once, without the peer's program"
+#define AS_NEW "if the first call on an id is refused, the next call finds it unchanged"
+#define JOINED_ONCE "an id can be in a group only once, so it leaves it only once"
 #define KERNEL_NUMBER "524 is the kernel's own ENOTSUPP, which no program knows"
-#define TOO_BIG "E2BIG says what is wrong, and nothing was sent"
-#define NO_SHARED_LISTENERS "an id with REUSEADDR is for connecting"
+#define TOO_BIG "E2BIG names the error, and nothing was sent"
+#define NO_SHARED_LISTENERS "an id with REUSEADDR can only connect"
 
 const struct exception exceptions[] = {
 	/* Steps that are not tried directly */

@@ -403,7 +403,8 @@ START_TEST(final_answers)
 END_TEST
 
 /*
- * The rest compares with a scan that is implemented here, with other data structures and other code, after policy.h.
+ * The rest compares with a scan of all rules that is implemented here, as policy.h describes it, with other data
+ * structures and other code.
  */
 
 enum { NO, MAYBE, YES };

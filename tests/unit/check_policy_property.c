@@ -530,7 +530,7 @@ static void print_overlapping(FILE *f, int i)
 	fprintf(f, "%s accept peer @s%d port %d\n", i % 3 ? "allow" : "reject", i, 1 + i / 2);
 }
 
-/* One address is in more sets than are looked up. */
+/* One address is in more sets than the index looks up. */
 START_TEST(many_sets)
 {
 	struct policy *policy = load_lines(print_overlapping, 600);
