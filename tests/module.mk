@@ -14,7 +14,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # These are about the real fabric, as far as it needs no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node routes routes_messages)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan routes routes_messages)
 
 # These are on the library with its calls hooked; their rule is in tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages library_waits)
@@ -27,7 +27,7 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
-$(O)/tests/unit/check_nldev: $(O)/obj/tests/unit/nldev.o
+$(addprefix $(O)/tests/unit/check_,nldev qpscan): $(O)/obj/tests/unit/nldev.o
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/obj/tests/unit/rtnetlink.o \
 		$(call objs,$(FABRIC_SRC)) $(O)/daemon.a

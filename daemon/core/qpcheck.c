@@ -68,11 +68,9 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",
 			(unsigned long long)session->number, session->identity.uid,
 			session->identity.pid, qpn, device);
-		return failure_set(
-			failure, STATUS_NOT_OWNER,
-			"QP number %u of %s does not belong to process %d, or is still in "
-			"RESET: move it to INIT first",
-			qpn, device, session->identity.pid);
+		return failure_set(failure, STATUS_NOT_OWNER,
+				   "QP number %u of %s does not belong to process %d", qpn, device,
+				   session->identity.pid);
 	}
 	return 0;
 }

@@ -59,6 +59,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (r == 0)
 		r = offload_new(&fabric->lookups, loop, LOOKUP_THREADS);
 	if (r == 0)
+		r = qpscan_new(&fabric->qpscan, loop);
+	if (r == 0)
 		r = offload_new(&fabric->entries, loop, 1);
 	if (r == 0)
 		r = offload_prepare(fabric->entries, &fabric->keep_entries, 0);
@@ -90,10 +92,11 @@ struct fabric *fabric_free(struct fabric *fabric)
 	fabric_end_farewells(fabric);
 	/* A stuck thread still uses all of this: leave it allocated until the process ends. */
 	fabric->undertaker = offload_free(fabric->undertaker);
+	fabric->qpscan = qpscan_free(fabric->qpscan); /* before LOOKUPS, which it has jobs of */
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);
 	fabric->entries = offload_free(fabric->entries);
-	if (fabric->undertaker || fabric->lookups || fabric->entries)
+	if (fabric->undertaker || fabric->qpscan || fabric->lookups || fabric->entries)
 		return NULL;
 	opener_free(fabric->opener);
 	routes_free(fabric->routes);

@@ -10,6 +10,7 @@
 #include "fabric/fabric.h"
 #include "fabric/nldev.h"
 #include "fabric/opener.h"
+#include "fabric/qpscan.h"
 #include "util/account.h"
 #include "util/list.h"
 #include "util/log.h"
@@ -47,6 +48,7 @@ struct fabric {
 	struct offload *lookups; /* see lookup.c */
 	/* kept from the last look-up; NULL: in use by a look-up, or there was none */
 	struct nldev *nldev;
+	struct qpscan *qpscan;
 	struct look *look; /* NULL until needed, see look.c */
 	bool cm_node_told; /* see node.c */
 	struct routes *routes; /* NULL: routes_changed is NULL, or monitoring is not possible */

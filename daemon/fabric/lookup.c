@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 #include "fabric/internal.h"
-#include "fabric/qpowner.h"
+#include "fabric/qpscan.h"
 #include "util/util.h"
 
 /*
  * Finds a QP's owner, in a thread: the kernel calls the driver's query_qp() for it, which on a real adapter is a
  * command to its firmware. A user's look-ups are made one after the other. Each look-up has a netlink socket of its
- * own.
+ * own. A QP without a port is found by a scan of all QPs, see qpscan.h.
  */
 
 struct fabric_lookup {
@@ -23,8 +23,8 @@ struct fabric_lookup {
 	struct nldev *nldev;
 	char name[64];
 	struct nldev_device device;
-	uint32_t qpn;
-	pid_t pid;
+	struct qpscan_wait wait; /* with the QP's number, and the process */
+	uid_t uid;
 	int answer;
 };
 
@@ -35,7 +35,7 @@ static void run(struct offload_job *job)
 	lookup->answer = lookup->nldev ? 0 : nldev_new(&lookup->nldev);
 	if (lookup->answer == 0)
 		lookup->answer = qpowner_find(lookup->nldev, lookup->name, &lookup->device,
-					      lookup->qpn, lookup->pid);
+					      lookup->wait.want.qpn, lookup->wait.want.pid);
 }
 
 /* One is kept for the next look-up; more are needed only while several look-ups run at a time. */
@@ -49,24 +49,46 @@ static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 
 static void lookup_free(struct fabric_lookup *lookup)
 {
-	put_nldev(lookup->fabric, lookup->nldev);
+	if (lookup->nldev)
+		put_nldev(lookup->fabric, lookup->nldev);
 	offload_release(&lookup->job);
 	free(lookup);
+}
+
+static void finish(struct fabric_lookup *lookup, int answer)
+{
+	fabric_answer_fn done = lookup->done;
+	void *userdata = lookup->userdata;
+
+	lookup_free(lookup);
+	if (done)
+		done(userdata, answer);
+}
+
+static void on_scanned(struct qpscan_wait *wait, int answer)
+{
+	finish(container_of(wait, struct fabric_lookup, wait), answer);
 }
 
 static void on_done(struct offload_job *job)
 {
 	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
 	struct fabric_device *device = fabric_find_device(lookup->fabric, lookup->name);
-	fabric_answer_fn done = lookup->done;
-	void *userdata = lookup->userdata;
-	int answer = lookup->answer;
+	int r;
 
 	if (device)
 		device->nldev = lookup->device;
-	lookup_free(lookup);
-	if (done)
-		done(userdata, answer);
+	if (lookup->answer != -EAGAIN || !lookup->done) {
+		finish(lookup, lookup->answer);
+		return;
+	}
+	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
+	/* The job is not submitted again, only counted among the user's look-ups. */
+	r = offload_prepare(lookup->fabric->lookups, &lookup->job, lookup->uid);
+	if (r == 0)
+		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
+	else
+		finish(lookup, r);
 }
 
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *name,
@@ -87,8 +109,11 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	lookup->userdata = userdata;
 	strcpy(lookup->name, name);
 	lookup->device = device->nldev;
-	lookup->qpn = qpn;
-	lookup->pid = pid;
+	lookup->uid = uid;
+	lookup->wait.device = lookup->name;
+	lookup->wait.want.qpn = qpn;
+	lookup->wait.want.pid = pid;
+	lookup->wait.done = on_scanned;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
 	r = offload_prepare(fabric->lookups, &lookup->job, uid);

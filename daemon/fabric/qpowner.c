@@ -2,44 +2,43 @@
 #include <errno.h>
 #include <rdma/rdma_netlink.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fabric/qpowner.h"
+#include "util/util.h"
 
 /*
  * Asks the kernel about one QP, by its number: the data that `rdma resource show qp` prints for all QPs. The kernel
  * replies within the send, so this does not wait for a message. The kernel looks only at QPs of the given port, and
- * returns EAGAIN for a QP that exists but not on this port; a QP in RESET has no port.
+ * returns EAGAIN for a QP that exists but not on this port. A QP in RESET has no port: only a dump of all QPs has it.
  */
 
 #define NONE UINT32_MAX
+#define DATAGRAM_MAX 32768 /* the largest that the kernel makes */
+#define DATAGRAMS_MAX 8192 /* of a dump: some 700,000 QPs */
 
-struct answer {
-	uint32_t qpn;
-	uint32_t pid; /* 0: the kernel's, or made by a thread that has ended */
-	/* numbers of protection domain and context, from 0; NONE: not reported */
-	uint32_t pdn, ctxn;
-};
+static const struct qpowner_facts nothing = { .pdn = NONE, .ctxn = NONE };
 
 static int on_resource_attr(const struct nlattr *attr, void *data)
 {
-	struct answer *answer = data;
+	struct qpowner_facts *facts = data;
 
 	if (mnl_attr_get_payload_len(attr) != sizeof(uint32_t))
 		return MNL_CB_OK;
 	switch (mnl_attr_get_type(attr)) {
 	case RDMA_NLDEV_ATTR_RES_LQPN:
-		answer->qpn = mnl_attr_get_u32(attr);
+		facts->qpn = mnl_attr_get_u32(attr);
 		break;
 	case RDMA_NLDEV_ATTR_RES_PID:
-		answer->pid = mnl_attr_get_u32(attr);
+		facts->tid = mnl_attr_get_u32(attr);
 		break;
 	case RDMA_NLDEV_ATTR_RES_PDN:
-		answer->pdn = mnl_attr_get_u32(attr);
+		facts->pdn = mnl_attr_get_u32(attr);
 		break;
 	case RDMA_NLDEV_ATTR_RES_CTXN:
-		answer->ctxn = mnl_attr_get_u32(attr);
+		facts->ctxn = mnl_attr_get_u32(attr);
 		break;
 	}
 	return MNL_CB_OK;
@@ -52,7 +51,7 @@ static int on_resource(const struct nlmsghdr *header, void *data)
 
 /* PORT 0: the resource belongs to the device as a whole. */
 static int ask(struct nldev *nl, const struct nldev_device *device, int command, uint16_t key,
-	       uint32_t number, uint32_t port, struct answer *ret)
+	       uint32_t number, uint32_t port, struct qpowner_facts *ret)
 {
 	_Alignas(struct nlmsghdr) char buf[256];
 	struct nlmsghdr *header = nldev_request(buf, command, 0);
@@ -61,12 +60,12 @@ static int ask(struct nldev *nl, const struct nldev_device *device, int command,
 	if (port > 0)
 		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, port);
 	mnl_attr_put_u32(header, key, number);
-	*ret = (struct answer){ .pdn = NONE, .ctxn = NONE };
+	*ret = nothing;
 	return nldev_exchange(nl, header, on_resource, ret);
 }
 
 static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t qpn,
-		   struct answer *ret)
+		   struct qpowner_facts *ret)
 {
 	int r = -ENOENT;
 
@@ -84,27 +83,18 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
  * is asked which thread made the QP's protection domain, and if that has ended too, which thread opened the device
  * for it.
  */
-static int find_maker(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
-		      uint32_t *ret_tid)
+static int find_maker(struct nldev *nl, const struct nldev_device *device,
+		      struct qpowner_facts *facts)
 {
-	struct answer answer;
 	int r = 0;
 
-	if (device->n_ports == 0)
-		r = nldev_find_device(nl, name, device);
-	if (r < 0)
-		return r;
-	r = find_qp(nl, device, qpn, &answer);
-	if (r == 0 && answer.pid == 0 && answer.pdn != NONE)
-		r = ask(nl, device, RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PDN, answer.pdn,
-			0, &answer);
-	if (r == 0 && answer.pid == 0 && answer.ctxn != NONE)
+	if (facts->tid == 0 && facts->pdn != NONE)
+		r = ask(nl, device, RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PDN, facts->pdn,
+			0, facts);
+	if (r == 0 && facts->tid == 0 && facts->ctxn != NONE)
 		r = ask(nl, device, RDMA_NLDEV_CMD_RES_CTX_GET, RDMA_NLDEV_ATTR_RES_CTXN,
-			answer.ctxn, 0, &answer);
-	if (r < 0)
-		return r;
-	*ret_tid = answer.pid;
-	return 0;
+			facts->ctxn, 0, facts);
+	return r;
 }
 
 static bool is_thread_of(pid_t pid, uint32_t tid)
@@ -117,21 +107,144 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 	return access(path, F_OK) == 0;
 }
 
+static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qpn, pid_t pid)
+{
+	struct qpowner_facts facts;
+	int r;
+
+	r = find_qp(nl, device, qpn, &facts);
+	if (r == 0)
+		r = find_maker(nl, device, &facts);
+	return r < 0 ? r : is_thread_of(pid, facts.tid);
+}
+
 int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
 		 pid_t pid)
 {
-	uint32_t tid;
+	bool is_known = device->n_ports > 0;
 	int r;
 
-	r = find_maker(nl, name, device, qpn, &tid);
+	r = is_known ? find(nl, device, qpn, pid) : -EINVAL;
 	if (r == -EINVAL) {
 		/* There is no device with this index: it was replaced, and udev has not reported that yet. */
-		device->n_ports = 0;
-		r = find_maker(nl, name, device, qpn, &tid);
+		r = nldev_find_device(nl, name, device);
+		if (r == 0)
+			r = find(nl, device, qpn, pid);
 	}
-	if (r == -ENOENT || r == -EAGAIN)
-		return 0;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* All QPs of a device */
+
+struct scan {
+	struct qpowner_want **wants;
+	size_t n;
+	unsigned n_left; /* of WANTS: not found yet */
+};
+
+static size_t first_want(const struct scan *scan, uint32_t qpn)
+{
+	size_t low = 0, high = scan->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (scan->wants[middle]->qpn < qpn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int on_qp(const struct nlattr *attr, void *data)
+{
+	struct qpowner_facts facts = nothing;
+	struct scan *scan = data;
+
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP_ENTRY)
+		return MNL_CB_OK;
+	if (mnl_attr_parse_nested(attr, on_resource_attr, &facts) < 0)
+		return MNL_CB_ERROR;
+	for (size_t i = first_want(scan, facts.qpn);
+	     i < scan->n && scan->wants[i]->qpn == facts.qpn; i++) {
+		scan->n_left -= scan->wants[i]->facts.qpn != facts.qpn;
+		scan->wants[i]->facts = facts;
+	}
+	return MNL_CB_OK;
+}
+
+static int on_qps(const struct nlattr *attr, void *data)
+{
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP)
+		return MNL_CB_OK;
+	return mnl_attr_parse_nested(attr, on_qp, data);
+}
+
+static int on_dump(const struct nlmsghdr *header, void *data)
+{
+	return mnl_attr_parse(header, 0, on_qps, data);
+}
+
+/* Returns the number of datagrams, or a negative errno. */
+static int dump(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
+{
+	_cleanup_free_ char *buf = malloc(DATAGRAM_MAX);
+	_Alignas(struct nlmsghdr) char request[256];
+	struct nlmsghdr *header;
+	int n = 0, r;
+
+	if (!buf)
+		return -ENOMEM;
+	header = nldev_request(request, RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, device->index);
+	r = nldev_send(nl, header);
 	if (r < 0)
 		return r;
-	return is_thread_of(pid, tid);
+	do {
+		r = nldev_receive(nl, buf, DATAGRAM_MAX, on_dump, scan);
+		if (r > 0 && ++n == DATAGRAMS_MAX)
+			r = -EOVERFLOW;
+	} while (r > 0 || r == -EINTR);
+	/* The kernel has made the next datagram before the last one was read. */
+	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
+}
+
+/*
+ * The kernel counts QPs to find where the last datagram ended. If one of those goes meanwhile, it skips one: what was
+ * not found in several datagrams is looked for once more.
+ */
+static int dump_until_found(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
+{
+	int r = dump(nl, device, scan);
+
+	if (r > 1 && scan->n_left > 0)
+		r = dump(nl, device, scan);
+	return r < 0 ? r : 0;
+}
+
+int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device,
+		 struct qpowner_want **wants, size_t n)
+{
+	struct scan scan = { .wants = wants, .n = n, .n_left = (unsigned)n };
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		wants[i]->facts = nothing;
+	r = device->n_ports > 0 ? dump_until_found(nl, device, &scan) : -EINVAL;
+	if (r == -EINVAL) {
+		r = nldev_find_device(nl, name, device);
+		if (r == 0)
+			r = dump_until_found(nl, device, &scan);
+	}
+	for (size_t i = 0; i < n && r == 0; i++) {
+		struct qpowner_want *want = wants[i];
+
+		r = want->facts.qpn == want->qpn ? find_maker(nl, device, &want->facts) : 0;
+		/* What it was made of has gone, and the QP with it. */
+		if (r == -ENOENT)
+			r = 0;
+		want->answer = is_thread_of(want->pid, want->facts.tid);
+	}
+	return r;
 }

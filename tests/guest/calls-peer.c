@@ -387,23 +387,34 @@ int client_leaves(char **argv)
 	return 0;
 }
 
-/* client-reset ADDR PORT: the kernel does not report a QP to the broker before it is in INIT. */
+/*
+ * client-reset ADDR PORT ROUNDS: with a QP that is in RESET until the connection is there, so that the kernel reports
+ * it to the broker only in a dump of all QPs.
+ */
 int client_reset(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
 	struct rdmabroker *session = open_session(0);
 	struct rdmabroker_id *id = resolve(session, RDMABROKER_PS_TCP, &address);
 	struct rdmabroker_conn_param param;
+	int rounds = number(argv[2]);
 	struct link link;
 
 	link_init(&link, id, LINK_RESET);
 	link_make_qp(&link, IBV_QPT_RC);
 	param = conn_param(&link);
-	must_fail(session, "connect with a QP in RESET", rdmabroker_connect(id, &param), -EPERM);
+	printf("QP number %u\n", param.qp_num);
+	step("the QP is in RESET");
+	must(session, "connect_wait", rdmabroker_connect_wait(id, &param, DEADLINE_MS));
 	link_move(&link, IBV_QPS_INIT);
-	must(session, "connect with a QP in INIT", rdmabroker_connect(id, &param));
-	link_done(&link);
-	rdmabroker_destroy_id(id);
+	for (unsigned i = 0; i < LINK_RECEIVES; i++)
+		link_post_receive(&link, i);
+	link_move(&link, IBV_QPS_RTR);
+	link_move(&link, IBV_QPS_RTS);
+	must(session, "establish", rdmabroker_establish(id));
+	for (int i = 0; i < rounds; i++)
+		client_round(&link);
+	client_disconnect(&link);
 	rdmabroker_close(session);
 	return 0;
 }

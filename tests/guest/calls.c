@@ -211,7 +211,7 @@ static const struct command {
 	{ "connect-to", 4, connect_to },
 	{ "connect-to-refused", 5, connect_to_refused },
 	{ "client-leaves", 3, client_leaves },
-	{ "client-reset", 2, client_reset },
+	{ "client-reset", 3, client_reset },
 	{ "removal-server", 2, removal_server },
 	{ "removal-client", 2, removal_client },
 	{ "threads-waiting", 4, threads_waiting },

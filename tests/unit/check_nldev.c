@@ -541,11 +541,12 @@ START_TEST(a_qp_of_another_port)
 	ck_assert_int_eq(nldev_new(&nl), 0);
 	snprintf(kernel.name, sizeof(kernel.name), "rxe0");
 	kernel.n_ports = 3;
-	kernel.qp_port = 2;
+	kernel.qps[0] = (struct qp){ .qpn = 17, .port = 2, .tid = (uint32_t)getpid() };
+	kernel.n_qps = 1;
 	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), 1);
 	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getppid()), 0);
-	kernel.qp_port = 4;
-	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), 0);
+	kernel.qps[0].port = 4;
+	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), -EAGAIN);
 	device.n_ports = 0;
 	ck_assert_int_eq(qpowner_find(nl, "rxe1", &device, 17, getpid()), -ENODEV);
 	nldev_free(nl);

@@ -15,6 +15,9 @@
 
 struct mnl_socket {
 	int near, far;
+	uint32_t seq;
+	bool dumping; /* QPs */
+	unsigned next; /* of kernel.qps */
 };
 
 struct kernel kernel;
@@ -52,13 +55,13 @@ static void put_id(struct nlmsghdr *header, const struct id *id)
 	mnl_attr_nest_end(header, entry);
 }
 
-static struct nlmsghdr *begin(void *buf, uint16_t type, uint16_t flags)
+static struct nlmsghdr *begin(struct mnl_socket *nl, void *buf, uint16_t type, uint16_t flags)
 {
 	struct nlmsghdr *header = mnl_nlmsg_put_header(buf);
 
 	header->nlmsg_type = type;
 	header->nlmsg_flags = flags;
-	header->nlmsg_seq = kernel.seq;
+	header->nlmsg_seq = nl->seq;
 	return header;
 }
 
@@ -70,7 +73,7 @@ static void answer(struct mnl_socket *nl, const struct nlmsghdr *header)
 static void answer_number(struct mnl_socket *nl, uint16_t type, uint16_t flags, int number)
 {
 	_Alignas(struct nlmsghdr) char buf[256] = { 0 };
-	struct nlmsghdr *header = begin(buf, type, flags);
+	struct nlmsghdr *header = begin(nl, buf, type, flags);
 	struct nlmsgerr *error = mnl_nlmsg_put_extra_header(header, sizeof(*error));
 
 	error->error = number;
@@ -88,7 +91,7 @@ static void next_piece(struct mnl_socket *nl)
 		kernel.dumping = false;
 		return;
 	}
-	header = begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CM_ID_GET),
+	header = begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CM_ID_GET),
 		       NLM_F_MULTI);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
 	mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_DEV_NAME, kernel.name);
@@ -104,7 +107,7 @@ static void answer_devices(struct mnl_socket *nl)
 {
 	_Alignas(struct nlmsghdr) char buf[512];
 	struct nlmsghdr *header =
-		begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET), NLM_F_MULTI);
+		begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET), NLM_F_MULTI);
 
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
 	mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_DEV_NAME, kernel.name);
@@ -126,27 +129,97 @@ static uint32_t get_u32(const struct nlmsghdr *header, uint16_t type)
 	ck_abort_msg("attribute %u is missing", type);
 }
 
+static void put_qp(struct nlmsghdr *header, const struct qp *qp)
+{
+	if (qp->port > 0)
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, qp->port);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN, qp->qpn);
+	if (qp->tid)
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, qp->tid);
+	if (qp->pdn)
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PDN, qp->pdn);
+}
+
 static void answer_qp(struct mnl_socket *nl, const struct nlmsghdr *request)
 {
+	uint32_t port = get_u32(request, RDMA_NLDEV_ATTR_PORT_INDEX);
+	uint32_t qpn = get_u32(request, RDMA_NLDEV_ATTR_RES_LQPN);
 	_Alignas(struct nlmsghdr) char buf[512];
 	struct nlmsghdr *header;
 
-	if (get_u32(request, RDMA_NLDEV_ATTR_PORT_INDEX) != kernel.qp_port) {
-		answer_number(nl, NLMSG_ERROR, 0, -EAGAIN);
+	kernel.n_qp_asked++;
+	for (unsigned i = 0; i < kernel.n_qps; i++) {
+		if (kernel.qps[i].qpn != qpn)
+			continue;
+		if (kernel.qps[i].port != port) {
+			answer_number(nl, NLMSG_ERROR, 0, -EAGAIN);
+			return;
+		}
+		header = begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET),
+			       0);
+		put_qp(header, &kernel.qps[i]);
+		answer(nl, header);
 		return;
 	}
-	header = begin(buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET), 0);
-	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN,
-			 get_u32(request, RDMA_NLDEV_ATTR_RES_LQPN));
-	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)getpid());
+	answer_number(nl, NLMSG_ERROR, 0, -ENOENT);
+}
+
+static void answer_pd(struct mnl_socket *nl)
+{
+	_Alignas(struct nlmsghdr) char buf[512];
+	struct nlmsghdr *header =
+		begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_PD_GET), 0);
+
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, PD_TID);
 	answer(nl, header);
+}
+
+static void next_qps(struct mnl_socket *nl)
+{
+	_Alignas(struct nlmsghdr) char buf[32768];
+	struct nlmsghdr *header;
+	struct nlattr *table;
+
+	if (nl->next >= kernel.n_qps) {
+		answer_number(nl, NLMSG_DONE, NLM_F_MULTI, 0);
+		nl->dumping = false;
+		return;
+	}
+	header = begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET),
+		       NLM_F_MULTI);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
+	table = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_QP);
+	for (unsigned i = 0; i < QPS_A_PIECE && nl->next < kernel.n_qps; i++) {
+		struct nlattr *entry = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
+
+		put_qp(header, &kernel.qps[nl->next++]);
+		mnl_attr_nest_end(header, entry);
+	}
+	mnl_attr_nest_end(header, table);
+	answer(nl, header);
+}
+
+static void dump_qps(struct mnl_socket *nl)
+{
+	kernel.n_qp_dumps++;
+	if (kernel.on_qp_dump)
+		kernel.on_qp_dump();
+	if (kernel.qp_error) {
+		answer_number(nl, NLMSG_ERROR, 0, kernel.qp_error);
+		kernel.qp_error = 0;
+		return;
+	}
+	nl->dumping = true;
+	nl->next = kernel.skips;
+	kernel.skips = 0;
+	next_qps(nl);
 }
 
 /* libmnl */
 
 struct mnl_socket *mnl_socket_open2(int bus, int flags)
 {
-	struct mnl_socket *nl = malloc(sizeof(*nl));
+	struct mnl_socket *nl = calloc(1, sizeof(*nl));
 	int fds[2];
 
 	ck_assert_int_eq(bus, NETLINK_RDMA);
@@ -190,7 +263,7 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request
 	struct mnl_socket *nl = (struct mnl_socket *)const_nl;
 	const struct nlmsghdr *header = request;
 
-	kernel.seq = header->nlmsg_seq;
+	nl->seq = header->nlmsg_seq;
 	switch (RDMA_NL_GET_OP(header->nlmsg_type)) {
 	case RDMA_NLDEV_CMD_GET:
 		kernel.n_device_dumps++;
@@ -205,7 +278,13 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request
 		next_piece(nl);
 		break;
 	case RDMA_NLDEV_CMD_RES_QP_GET:
-		answer_qp(nl, header);
+		if (header->nlmsg_flags & NLM_F_DUMP)
+			dump_qps(nl);
+		else
+			answer_qp(nl, header);
+		break;
+	case RDMA_NLDEV_CMD_RES_PD_GET:
+		answer_pd(nl);
 		break;
 	default:
 		ck_abort_msg("nobody should ask this: %u", header->nlmsg_type);
@@ -223,5 +302,7 @@ ssize_t mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
 	kernel.n_read++;
 	if (kernel.dumping)
 		next_piece((struct mnl_socket *)nl);
+	if (nl->dumping)
+		next_qps((struct mnl_socket *)nl);
 	return n;
 }

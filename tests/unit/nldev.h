@@ -6,6 +6,7 @@
  * creates the next piece of a dump when the previous one is read.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,15 @@ struct id {
 	const char *local, *peer; /* IPv4; NULL: none */
 };
 
+/* A QP as the kernel has it. */
+struct qp {
+	uint32_t qpn;
+	uint32_t port; /* 0: none */
+	uint32_t tid; /* 0: of a thread that has ended */
+	uint32_t pdn; /* 0: not reported; its thread is PD_TID */
+};
+
+enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
 enum { CONNECT = 5, ADDR_BOUND = 7, LISTEN = 8 };
 
 extern struct kernel {
@@ -29,12 +39,17 @@ extern struct kernel {
 	size_t n_ids[PIECES_MAX];
 	unsigned n_pieces; /* pieces past PIECES_MAX repeat the earlier ones */
 	int error; /* with which the dump ends: 0 or a negative errno */
-	uint32_t qp_port; /* the port of the QP that is looked up */
 	unsigned n_ports;
+	struct qp qps[QPS_MAX];
+	unsigned n_qps;
+	int qp_error; /* with which the next dump of QPs fails: 0 or a negative errno */
+	unsigned skips; /* how many QPs the next dump of QPs leaves out */
+	/* Called before each dump of QPs, in the thread that requests it; NULL: not called. */
+	void (*on_qp_dump)(void);
 	/* Counts of the requests and of the pieces that were read. */
 	unsigned n_device_dumps, n_dumps, n_read;
+	atomic_uint n_qp_asked, n_qp_dumps;
 	/* The dump that is being read. */
 	bool dumping;
 	unsigned next;
-	uint32_t seq;
 } kernel;

@@ -513,12 +513,24 @@ case_ack_timeout() {
 }
 
 case_qp_in_reset() {
-	users_policy
-	start server alice serve $A 7471 own
+	local qp
+	policy <<-END
+		allow any user alice,bob,dave
+	END
+	start server alice serve $A 7471 own 1
 	await_line server listening
-	run bob client-reset $A 7471
-	kill "${pids[server]}"
-	finish server 143
+	start client bob client-reset $A 7471 5
+	await_line client "the QP is in RESET"
+	qp=$(sed -n 's/^QP number //p' client)
+	rdma resource show qp | grep "link rxe./- lqpn $qp " | show
+	# It is another process's, and nobody's number is still nobody's.
+	for user in bob dave; do
+		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn "$qp"
+		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn 0xfffffe
+	done
+	go client
+	finish client
+	finish server
 }
 
 # ---- multicast ----

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric/internal.h"
+#include "tests/unit/nldev.h"
+#include "tests/unit/unit.h"
+
+/* QPs without a port, which only a dump of all QPs shows. The fabric is the real one, with a device of the test's. */
+
+#define UID 1000
+#define N_MANY 100
+
+static sd_event *loop;
+static struct fabric *fabric;
+
+/* Time */
+
+static time_t skipped;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int r = (int)syscall(SYS_clock_gettime, clock, ret);
+
+	if (r == 0 && clock == CLOCK_MONOTONIC)
+		ret->tv_sec += skipped;
+	return r;
+}
+
+/* The test's side */
+
+static void on_device(void *userdata, struct fabric_device *device)
+{
+	(void)userdata;
+	(void)device;
+}
+
+static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
+
+static void add_device(const char *name)
+{
+	struct fabric_device *device = calloc(1, sizeof(*device));
+
+	ck_assert_ptr_nonnull(device);
+	device->n_refs = 1;
+	device->fabric = fabric;
+	device->announced = true;
+	list_init(&device->grants);
+	device->name = strdup(name);
+	device->node = strdup("/dev/infiniband/uverbs0");
+	list_insert(&fabric->devices, &device->link);
+	snprintf(kernel.name, sizeof(kernel.name), "%s", name);
+}
+
+static void set_up(void)
+{
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.n_ports = 1;
+	skipped = 0;
+	ck_assert_int_ge(sd_event_new(&loop), 0);
+	ck_assert_int_eq(fabric_new(&fabric, loop, FABRIC_ACCESS_ACL, &ops, NULL), 0);
+	add_device("rxe0");
+}
+
+static void tear_down(void)
+{
+	fabric_free(fabric);
+	sd_event_unref(loop);
+}
+
+static void add_qp(uint32_t qpn, uint32_t port, uint32_t tid, uint32_t pdn)
+{
+	ck_assert_uint_lt(kernel.n_qps, QPS_MAX);
+	kernel.qps[kernel.n_qps++] = (struct qp){ qpn, port, tid, pdn };
+}
+
+struct question {
+	struct fabric_lookup *lookup;
+	bool done;
+	int answer;
+};
+
+static void on_answer(void *userdata, int answer)
+{
+	struct question *question = userdata;
+
+	ck_assert(!question->done);
+	question->done = true;
+	question->answer = answer;
+}
+
+static void ask(struct question *question, uint32_t qpn, pid_t pid)
+{
+	*question = (struct question){ 0 };
+	ck_assert_int_eq(fabric_qp_belongs(&question->lookup, fabric, "rxe0", qpn, pid, UID,
+					   on_answer, question),
+			 -EINPROGRESS);
+}
+
+/* The timers of the loop know of the time that was skipped when they look; the kernel's timer does not. */
+static void run_until(const struct question *question)
+{
+	while (!question->done)
+		ck_assert_int_ge(sd_event_run(loop, 1000), 0);
+}
+
+static int ask_now(uint32_t qpn, pid_t pid)
+{
+	struct question question;
+
+	ask(&question, qpn, pid);
+	run_until(&question);
+	return question.answer;
+}
+
+START_TEST(with_a_port_there_is_no_dump)
+{
+	add_qp(17, 1, (uint32_t)getpid(), 0);
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+	ck_assert_int_eq(ask_now(18, getpid()), 0);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 0);
+}
+END_TEST
+
+START_TEST(without_a_port_the_owner_is_found)
+{
+	for (uint32_t qpn = 100; qpn < 200; qpn++)
+		add_qp(qpn, qpn % 2, (uint32_t)(qpn == 170 ? getpid() : getppid()), 0);
+	ck_assert_int_eq(ask_now(170, getpid()), 1);
+	ck_assert_int_eq(ask_now(170, getppid()), 0);
+	ck_assert_int_eq(ask_now(172, getpid()), 0);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 3);
+}
+END_TEST
+
+/* Its thread has ended: who made its protection domain is the owner. */
+START_TEST(the_owner_of_the_protection_domain)
+{
+	add_qp(17, 0, 0, 4);
+	ck_assert_int_eq(ask_now(17, PD_TID), 1);
+	ck_assert_int_eq(ask_now(17, getpid()), 0);
+	/* Nothing is known of it. */
+	add_qp(18, 0, 0, 0);
+	ck_assert_int_eq(ask_now(18, getpid()), 0);
+}
+END_TEST
+
+static void take_all_away(void)
+{
+	kernel.n_qps = 0;
+}
+
+/* It is gone between the look-up and the dump. */
+START_TEST(a_qp_that_goes_meanwhile)
+{
+	add_qp(17, 0, (uint32_t)getpid(), 0);
+	kernel.on_qp_dump = take_all_away;
+	ck_assert_int_eq(ask_now(17, getpid()), 0);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 1);
+}
+END_TEST
+
+/* The kernel skips a QP if another one goes while a long dump is made. */
+START_TEST(what_a_long_dump_skips_is_looked_for_again)
+{
+	for (uint32_t qpn = 100; qpn < 200; qpn++)
+		add_qp(qpn, 0, (uint32_t)getpid(), 0);
+	kernel.skips = 1;
+	ck_assert_int_eq(ask_now(100, getpid()), 1);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 2);
+	/* A short dump is whole. */
+	kernel.n_qps = 2;
+	kernel.skips = 1;
+	ck_assert_int_eq(ask_now(100, getpid()), 0);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 3);
+}
+END_TEST
+
+START_TEST(a_dump_that_fails)
+{
+	add_qp(17, 0, (uint32_t)getpid(), 0);
+	kernel.qp_error = -ENOMEM;
+	ck_assert_int_eq(ask_now(17, getpid()), -ENOMEM);
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+}
+END_TEST
+
+/* The device was replaced by one of its name, and has another index. */
+START_TEST(a_device_that_was_replaced)
+{
+	add_qp(17, 0, (uint32_t)getpid(), 0);
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+	kernel.n_device_dumps = 0;
+	kernel.qp_error = -EINVAL;
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+	ck_assert_uint_eq(kernel.n_device_dumps, 1);
+}
+END_TEST
+
+/* The first dump waits until all others have been found to have no port. */
+static void hold_first_dump(void)
+{
+	if (kernel.n_qp_dumps == 1)
+		while (kernel.n_qp_asked < N_MANY)
+			sched_yield();
+}
+
+START_TEST(those_that_wait_share_a_dump)
+{
+	static struct question questions[N_MANY];
+
+	for (uint32_t i = 0; i < N_MANY; i++)
+		add_qp(100 + i, 0, (uint32_t)(i % 2 ? getpid() : getppid()), 0);
+	kernel.on_qp_dump = hold_first_dump;
+	for (uint32_t i = 0; i < N_MANY; i++)
+		ask(&questions[i], 100 + i, getpid());
+	for (uint32_t i = 0; i < N_MANY; i++) {
+		run_until(&questions[i]);
+		ck_assert_int_eq(questions[i].answer, i % 2);
+	}
+	ck_assert_uint_le(kernel.n_qp_dumps, 3);
+	ck_assert_uint_ge(kernel.n_qp_dumps, 2);
+}
+END_TEST
+
+static void take_ten_seconds(void)
+{
+	skipped += 10;
+}
+
+static void run_for_what_is_due(void)
+{
+	while (sd_event_run(loop, 100000) > 0)
+		;
+}
+
+/* Dumps take a tenth of the time at most, whoever asks. */
+START_TEST(there_is_a_rest)
+{
+	static struct question question;
+
+	add_qp(17, 0, (uint32_t)getpid(), 0);
+	kernel.on_qp_dump = take_ten_seconds;
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+	ask(&question, 17, getpid());
+	while (kernel.n_qp_asked < 2)
+		ck_assert_int_ge(sd_event_run(loop, 1000), 0);
+	skipped += 80;
+	run_for_what_is_due();
+	ck_assert(!question.done);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 1);
+	skipped += 11;
+	run_until(&question);
+	ck_assert_int_eq(question.answer, 1);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 2);
+}
+END_TEST
+
+/* Those that wait are freed with the fabric, and those that were cancelled get no answer. */
+START_TEST(cancelled_while_they_wait)
+{
+	static struct question questions[3];
+
+	add_qp(17, 0, (uint32_t)getpid(), 0);
+	kernel.on_qp_dump = take_ten_seconds;
+	ck_assert_int_eq(ask_now(17, getpid()), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&questions[i], 17, getpid());
+		while (kernel.n_qp_asked < 2 + i)
+			ck_assert_int_ge(sd_event_run(loop, 1000), 0);
+	}
+	run_for_what_is_due();
+	fabric_lookup_cancel(questions[0].lookup);
+	skipped += 91;
+	run_until(&questions[1]);
+	run_until(&questions[2]);
+	ck_assert(!questions[0].done);
+	ask(&questions[0], 17, getpid());
+	while (kernel.n_qp_asked < 5)
+		ck_assert_int_ge(sd_event_run(loop, 1000), 0);
+	run_for_what_is_due();
+	fabric_lookup_cancel(questions[0].lookup);
+}
+END_TEST
+
+UNIT_MAIN("qpscan", set_up, tear_down, with_a_port_there_is_no_dump,
+	  without_a_port_the_owner_is_found, the_owner_of_the_protection_domain,
+	  a_qp_that_goes_meanwhile, what_a_long_dump_skips_is_looked_for_again, a_dump_that_fails,
+	  a_device_that_was_replaced, those_that_wait_share_a_dump, there_is_a_rest,
+	  cancelled_while_they_wait)
