@@ -233,6 +233,28 @@ program_ib_send_lat-R() {
 	fail "rejected each time"
 }
 
+# ucx TRANSPORTS DEVICE: the command of io_demo, which reads and writes through UCX with rdma_cm's addresses. UCX connects
+# rdma_cm with a QP that stays in RESET, and registers more memory than a user may lock by default.
+ucx() {
+	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm \
+		io_demo -p 7471
+}
+
+# program_ucx SERVER CLIENT TRANSPORTS
+program_ucx() {
+	ulimit -l unlimited
+	# shellcheck disable=SC2046
+	serve "$1" $(ucx "${3:-rc_verbs,self}" rxe0)
+	# shellcheck disable=SC2046
+	connect "$2" $(ucx "${3:-rc_verbs,self}" rxe1) -i 20 -o read,write $A
+	assert_contains "$(cat client)" "Client exit with status 'OK'"
+	stop_server
+}
+
+program_ucx-rc-ud() {
+	program_ucx "$1" "$2" rc_verbs,ud_verbs,self
+}
+
 programs=$(compgen -A function program_ | cut -d_ -f2-)
 ways="broker_broker broker_direct direct_broker"
 
