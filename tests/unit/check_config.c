@@ -375,9 +375,10 @@ START_TEST(a_key_that_has_moved)
 	}
 	/* It is no key of another section, and hides no error. */
 	config_done(&config);
-	assert_refused("[Limits]\nMetricsListen=/x\n", "c:2:1: unknown key in section [Limits]");
+	assert_refused("[Limits]\nMetricsListen=/x\n",
+		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");
 	assert_refused("[Daemon]\nMetricsListen=/x\nNoSuch=1\n",
-		       "c:3:1: unknown key in section [Daemon]");
+		       "c:3:1: unknown key 'NoSuch' in section [Daemon]");
 	write_file("c", "[Daemon]\nLogLevel=debug\n");
 	config_done(&config);
 	assert_loads();

@@ -61,7 +61,7 @@ case_install() {
 }
 
 case_first_policy() {
-	local command status
+	local command status sanitizing=()
 	make_stand_ins
 	# If this case is run alone.
 	[ -e /usr/sbin/rdmabrokerd ] || install_product
@@ -78,6 +78,8 @@ case_first_policy() {
 	assert_contains "$(cat words)" "not a storage host"
 	stop storage
 
+	# A program of librdmacm needs the sanitizers that the drop-in has.
+	[ -z "$asan" ] || sanitizing=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0")
 	# Runs each of README's remaining commands. Those that do not end by themselves are killed.
 	block "FIRST POLICY" 2 | sed 's/  *#.*//; s/^ *//' > lines
 	assert [ -s lines ]
@@ -93,8 +95,8 @@ case_first_policy() {
 			pid[server]=$!
 			await_line server "listening"
 			continue ;;
-		sudo*) PATH=$PWD/stand-ins:$PATH timeout 10 bash -c "$command" > words 2>&1 || status=$? ;;
-		*) as $WHO timeout 20 bash -c "$command" > words 2>&1 || status=$? ;;
+		sudo*) PATH=$PWD/stand-ins:$PATH timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
+		*) as $WHO "${sanitizing[@]}" timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
 		esac
 		echo "--- $command ($status):"
 		cat words
