@@ -33,8 +33,8 @@ int status_to_errno(enum status status);
 #define REFUSAL_MAGIC "RDBK"
 #define REFUSAL_VERSION 1
 #define REFUSAL_HEADER_LEN 12
-#define REFUSAL_MAX 148 /* the private data of an InfiniBand REJ */
-#define REFUSAL_MAX_LOOKUP 136 /* of a SIDR REP */
+#define REFUSAL_MAX PRIVATE_DATA_REJECT
+#define REFUSAL_MAX_LOOKUP PRIVATE_DATA_LOOKUP_ANSWER
 #define REFUSAL_TEXT_MAX (REFUSAL_MAX - REFUSAL_HEADER_LEN)
 
 enum refusal_code {
@@ -47,6 +47,8 @@ enum refusal_code {
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "proto/private_data.h"
 
 struct refusal {
 	enum refusal_code code;

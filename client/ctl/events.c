@@ -16,6 +16,7 @@
 #include "output.h"
 #include "proto/addr.h"
 #include "proto/json.h"
+#include "proto/portspace.h"
 #include "read.h"
 
 enum {
@@ -151,7 +152,7 @@ static void json_facts(struct json *json, const struct rdmabroker_notice *notice
 	json_string(json, "outcome", notice->outcome);
 	json_string(json, "event", notice->event);
 	json_signed(json, "status", notice->status);
-	json_string(json, "ps", port_space_name(notice->ps));
+	json_string(json, "ps", portspace_name((int)notice->ps));
 	json_addr(json, "local", &notice->local);
 	json_addr(json, "peer", &notice->peer);
 	json_string(json, "device", notice->device);

@@ -13,6 +13,7 @@
 #include "output.h"
 #include "proto/addr.h"
 #include "proto/json.h"
+#include "proto/portspace.h"
 #include "read.h"
 
 #define WATCH_MS 2000
@@ -189,7 +190,7 @@ static void json_id(struct json *json, const struct rdmabroker_listed_id *id)
 	json_owner(json, id->session);
 	json_string(json, "state", id->state);
 	json_number(json, "age_ms", id->age_ms);
-	json_string(json, "ps", port_space_name(id->ps));
+	json_string(json, "ps", portspace_name((int)id->ps));
 	json_addr(json, "local", &id->local);
 	json_addr(json, "peer", &id->peer);
 	json_string(json, "device", id->device);

@@ -95,21 +95,6 @@ const char *user_name(uint32_t uid)
 	return last.name[0] ? last.name : NULL;
 }
 
-const char *port_space_name(enum rdmabroker_port_space ps)
-{
-	switch (ps) {
-	case RDMABROKER_PS_TCP:
-		return "tcp";
-	case RDMABROKER_PS_UDP:
-		return "udp";
-	case RDMABROKER_PS_IB:
-		return "ib";
-	case RDMABROKER_PS_IPOIB:
-		return "ipoib";
-	}
-	return NULL;
-}
-
 void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr)
 {
 	char text[ADDR_STRLEN];

@@ -36,5 +36,4 @@ const char *colour(enum colour colour);
 unsigned terminal_width(void);
 
 const char *user_name(uint32_t uid); /* NULL: it has no entry; valid until the next call */
-const char *port_space_name(enum rdmabroker_port_space ps); /* as in the rules; NULL: unknown */
 void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr);

@@ -10,20 +10,12 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "proto/portspace.h"
 #include "question.h"
 #include "read.h"
 
 const char *const operations[] = {
 	"session", "device", "listen", "connect", "accept", "join", "observe", "admin", NULL,
-};
-
-static const char *const port_spaces[] = { "tcp", "udp", "ib", "ipoib", NULL };
-
-static const enum rdmabroker_port_space port_space_numbers[] = {
-	RDMABROKER_PS_TCP,
-	RDMABROKER_PS_UDP,
-	RDMABROKER_PS_IB,
-	RDMABROKER_PS_IPOIB,
 };
 
 const struct verb_option explain_options[] = {
@@ -36,7 +28,7 @@ const struct verb_option explain_options[] = {
 	[OPTION_PEER] = { "peer", "ADDR", "the peer's address, or the multicast group" },
 	[OPTION_PORT] = { "port", "N", "the service's port" },
 	[OPTION_DEVICE] = { "device", "NAME", "the RDMA device" },
-	[OPTION_PS] = { "ps", "PS", "the port space", port_spaces },
+	[OPTION_PS] = { "ps", "PS", "the port space", portspace_names },
 	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the private data of the connection request" },
 	{ NULL },
 };
@@ -221,11 +213,11 @@ static int take_data(struct question *question, const char *text)
 
 static int take_port_space(struct question *question, const char *text)
 {
-	int i = read_word("port space", text, port_spaces);
+	int i = read_word("port space", text, portspace_names);
 
 	if (i < 0)
 		return EXIT_USAGE;
-	question->public.ps = port_space_numbers[i];
+	question->public.ps = (enum rdmabroker_port_space)portspace_number((size_t)i);
 	return 0;
 }
 

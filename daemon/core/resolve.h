@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/pool.h"
+#include "proto/private_data.h"
 
 struct failure;
 struct id;
@@ -18,7 +19,7 @@ struct id;
  */
 struct plan {
 	struct rdma_conn_param param; /* private_data points into the field below, or is NULL */
-	uint8_t private_data[56];
+	uint8_t private_data[PRIVATE_DATA_CONNECT];
 	struct ibv_ece local_ece;
 	char device[64];
 	uint8_t port_num;

@@ -11,24 +11,13 @@
 
 #include "policy/parser.h"
 #include "policy/words.h"
+#include "proto/portspace.h"
+#include "proto/private_data.h"
 #include "util/diag.h"
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
 #define NAME_MAX_LEN 255 /* of a user, a group or a pattern */
 #define LOOKUP_BUFFER_MAX (1024 * 1024)
-/* Bytes of private data: what rdma_cm leaves to its user in a connection request, and all of a look-up's. */
-#define DATA_CONNECT_MAX 56
-#define DATA_LOOKUP_MAX 180
-
-static const struct {
-	const char *name;
-	int number;
-} port_spaces[] = {
-	{ "tcp", RDMA_PS_TCP },
-	{ "udp", RDMA_PS_UDP },
-	{ "ib", RDMA_PS_IB },
-	{ "ipoib", RDMA_PS_IPOIB },
-};
 
 static enum ternary ternary(bool yes)
 {
@@ -409,12 +398,12 @@ int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy
 	struct diag_guess guess = { .word = token->text, .len = token->len };
 
 	(void)rule;
-	for (size_t i = 0; i < sizeof(port_spaces) / sizeof(port_spaces[0]); i++) {
-		if (token_is(token, port_spaces[i].name)) {
-			ret->number = port_spaces[i].number;
+	for (size_t i = 0; portspace_names[i]; i++) {
+		if (token_is(token, portspace_names[i])) {
+			ret->number = portspace_number(i);
 			return 0;
 		}
-		diag_guess(&guess, port_spaces[i].name);
+		diag_guess(&guess, portspace_names[i]);
 	}
 	return parser_complain_value(parser, token, "'ps' takes tcp, udp, ib or ipoib", &guess);
 }
@@ -428,8 +417,8 @@ enum ternary match_ps(const union policy_value *value, const struct policy_facts
 
 size_t match_data_max(int port_space)
 {
-	return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB ? DATA_CONNECT_MAX :
-								       DATA_LOOKUP_MAX;
+	return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB ? PRIVATE_DATA_CONNECT :
+								       PRIVATE_DATA_LOOKUP;
 }
 
 static int hex_digit(char c)
@@ -479,9 +468,9 @@ int match_parse_data(struct parser *parser, struct policy_rule *rule, union poli
 				       "'data' takes a text in double quotes, or 0x followed by "
 				       "pairs of hexadecimal digits");
 	}
-	if (!data->len || data->len > DATA_LOOKUP_MAX)
+	if (!data->len || data->len > PRIVATE_DATA_LOOKUP)
 		parser_complain(parser, token, "'data' takes 1 to %u bytes, but this is %zu",
-				DATA_LOOKUP_MAX, data->len);
+				PRIVATE_DATA_LOOKUP, data->len);
 	ret->data = data;
 	return 0;
 }

@@ -39,7 +39,7 @@ struct policy_ports {
 };
 
 struct policy_data {
-	size_t len; /* 1 to 180 */
+	size_t len; /* 1 to PRIVATE_DATA_LOOKUP */
 	uint8_t bytes[];
 };
 

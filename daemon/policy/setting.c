@@ -5,10 +5,8 @@
 
 #include "policy/parser.h"
 #include "policy/words.h"
+#include "proto/status.h"
 #include "util/diag.h"
-
-/* The private data of a reject has at most 148 bytes, of which the header takes 12. */
-#define REASON_MAX 136
 
 /* The two settings can stand in either order, so each of them checks the other. */
 static void check_tos(struct parser *parser, const struct token *token,
@@ -190,9 +188,9 @@ int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union 
 	if (!reason)
 		return -ENOMEM;
 	token_unescape(token, reason);
-	if (!reason[0] || strlen(reason) > REASON_MAX)
+	if (!reason[0] || strlen(reason) > REFUSAL_TEXT_MAX)
 		parser_complain(parser, token, "a reason has 1 to %u bytes, this one has %zu",
-				REASON_MAX, strlen(reason));
+				REFUSAL_TEXT_MAX, strlen(reason));
 	rule->reason = reason;
 	return 0;
 }

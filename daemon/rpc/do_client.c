@@ -14,6 +14,7 @@
 #include "core/settings.h"
 #include "core/table.h"
 #include "proto/address.h"
+#include "proto/private_data.h"
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
@@ -216,7 +217,9 @@ int do_connect(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0 && !wrong)
-		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 180 : 56);
+		wrong = in_conn_param(&param, m->param,
+				      id_is_datagram(id) ? PRIVATE_DATA_LOOKUP :
+							   PRIVATE_DATA_CONNECT);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	return r != 0 ? r : conn_connect(id, &param, &ece, &call->failure);
@@ -232,7 +235,9 @@ int do_accept(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0 && !wrong)
-		wrong = in_conn_param(&param, m->param, id_is_datagram(id) ? 136 : 196);
+		wrong = in_conn_param(&param, m->param,
+				      id_is_datagram(id) ? PRIVATE_DATA_LOOKUP_ANSWER :
+							   PRIVATE_DATA_ACCEPT);
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	return r != 0 ? r : conn_accept(id, &param, &ece, &call->failure);

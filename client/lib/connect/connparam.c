@@ -7,6 +7,14 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
+#include "proto/private_data.h"
+
+/* The library and the daemon agree on the maximum of private data. */
+_Static_assert(RDMABROKER_CONNECT_DATA_MAX == PRIVATE_DATA_CONNECT, "connect");
+_Static_assert(RDMABROKER_ACCEPT_DATA_MAX == PRIVATE_DATA_ACCEPT, "accept");
+_Static_assert(RDMABROKER_REJECT_DATA_MAX == PRIVATE_DATA_REJECT, "reject");
+_Static_assert(RDMABROKER_LOOKUP_DATA_MAX == PRIVATE_DATA_LOOKUP, "look-up");
+_Static_assert(RDMABROKER_LOOKUP_ANSWER_DATA_MAX == PRIVATE_DATA_LOOKUP_ANSWER, "answer");
 
 static const struct rdmabroker_conn_param default_param = {
 	.responder_resources = 0xff,
