@@ -328,7 +328,7 @@ case_refused() {
 	# After a refusal the fallback to librdmacm must not be used.
 	RDMABROKER_FALLBACK=direct told as carol rdmabrokerctl run -- dropin $A channel | tee said
 	assert_contains "$(cat said)" "channel: EACCES"
-	assert_lacks "$(cat errors)" "itself is used"
+	assert_lacks "$(cat errors)" "librdmacm itself instead"
 }
 
 case_daemon_dies() {
@@ -369,7 +369,7 @@ case_rsockets() {
 	RDMABROKER_DEBUG=1 "${through[@]}" timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
 		(show && exit 1)
 	wait $! || (show && exit 1)
-	assert_eq "$(grep -c 'do not go through the broker' client)" 1
+	assert_eq "$(grep -c 'do not use the broker' client)" 1
 }
 
 # This case comes late, because it would affect the others.
