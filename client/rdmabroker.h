@@ -204,7 +204,7 @@ struct rdmabroker_event {
 
 struct rdmabroker_failure {
 	int error; /* negative errno, what the call returned */
-	const char *text; /* what went wrong, for a person */
+	const char *text; /* what went wrong, as human-readable text */
 	const char *rule; /* the rule that decided, as "file:line"; NULL: no rule decided */
 	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 };

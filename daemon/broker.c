@@ -250,8 +250,8 @@ static void on_names_found(void *userdata, struct policy *policy)
 	const char *first;
 
 	if (core_set_policy(broker->core, policy) < 0) {
-		log_error("Cannot apply the names that were looked up again: out of memory. Trying "
-			  "again later.");
+		log_error("Cannot use the result of looking up user and group names again: out of "
+			  "memory. The look-up will be repeated.");
 		return;
 	}
 	missing_names_watch(broker->names, policy);

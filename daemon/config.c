@@ -355,7 +355,7 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* False: the key is none of an earlier version. */
+/* Returns false if no earlier version had this key in this section. */
 static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
 			      size_t at)
 {

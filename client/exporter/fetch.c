@@ -22,7 +22,8 @@ struct fetch {
 	void *userdata;
 	int notice; /* an eventfd: the thread has a result */
 	sd_event_source *source;
-	char user[64]; /* whom a rule has to allow */
+	char user
+		[64]; /* name or uid of the exporter's user, for the rule that an error message suggests */
 
 	struct rdmabroker *session; /* the thread's own; NULL: none is open */
 

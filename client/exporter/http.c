@@ -119,7 +119,7 @@ static void free_body(void *userdata)
 	free(body);
 }
 
-/* All connections share it. NULL: out of memory. */
+/* All connections share the response. Returns NULL if there is no memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
 	struct body *body = calloc(1, sizeof(*body));

@@ -115,7 +115,9 @@ static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 			return open_fail(errno, "no broker answers on %s: %s", path,
 					 strerror(errno));
 		if (deadline_left(deadline) <= 0)
-			return open_fail(ETIMEDOUT, "the broker on %s accepts no clients", path);
+			return open_fail(ETIMEDOUT,
+					 "the broker on %s did not accept the connection in time",
+					 path);
 		poll(NULL, 0, 5);
 	}
 	return 0;

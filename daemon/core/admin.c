@@ -153,7 +153,7 @@ void admin_set_draining(struct session *by, bool draining)
 	core->draining = draining;
 	if (draining)
 		log_notice(
-			"Draining: nothing new is taken, by uid %u, pid %d; %u connections are left.",
+			"Draining: new work is refused, by uid %u, pid %d; %u connections are left.",
 			by->identity.uid, by->identity.pid, core->n_connections);
 	else
 		log_notice("Draining is taken back by uid %u, pid %d.", by->identity.uid,

@@ -10,7 +10,7 @@
 #include "core/admission.h"
 #include "util/util.h"
 
-/* Without memory uthash leaves the new element out of its table; the caller checks for that (hh.tbl). */
+/* If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is NULL. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 

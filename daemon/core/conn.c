@@ -184,8 +184,8 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 	/* A program must not be able to imitate a rejection by its broker. */
 	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
 		return failure_set(failure, STATUS_BAD_REQUEST,
-				   "reject: private data that begins with \"" REFUSAL_MAGIC
-				   "\" is the broker's own");
+				   "reject: private data must not begin with \"" REFUSAL_MAGIC
+				   "\", which is reserved for the broker");
 	r = fabric_id_reject(id->fabric, data, (uint8_t)len, ece);
 	if (r < 0)
 		return failure_set_fabric(failure, r, "reject");

@@ -76,8 +76,8 @@ struct core *core_free(struct core *core); /* all sessions must be gone */
 int core_set_policy(struct core *core, struct policy *policy);
 
 /*
- * The rate limit for the next log line about UID and a decision of TALLY's rule, which may be of an earlier
- * policy. TALLY NULL: the line is not about a decision.
+ * Returns the rate limit for the next log line about UID and a decision by TALLY's rule. The rule may belong to an
+ * earlier policy. TALLY is NULL if the line is not about a decision.
  */
 static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
 					       const struct tally *tally)

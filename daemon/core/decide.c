@@ -164,7 +164,7 @@ int decide_may_begin(struct session *session, const char *verb, struct failure *
 	if (!session->core->draining)
 		return 0;
 	return failure_set(failure, STATUS_DRAINING,
-			   "%s: the broker is draining: it takes nothing new", verb);
+			   "%s: the broker is draining and refuses new work", verb);
 }
 
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,

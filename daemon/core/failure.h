@@ -33,9 +33,8 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * Likewise for a call that takes a port. The kernel returns EADDRNOTAVAIL also for a port that is taken, if
- * the address that has it or the one that wants it is a wildcard. VERB as in "bind". ADDR NULL: the id is
- * bound already.
+ * Likewise for a call that takes a port. If the port is in use and one of the two conflicting addresses is a wildcard,
+ * the kernel returns EADDRNOTAVAIL. VERB is for example "bind". ADDR is NULL if the id is bound already.
  */
 int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr);
 /* A limit of RULE is reached. */

@@ -156,7 +156,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, stru
 		return id_refuse_state(id, "init_qp_attr", failure);
 	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
 	if (r < 0)
-		return failure_set_fabric(failure, r, "QP attributes for an id that is %s",
+		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
 	 * On the passive side the kernel takes the address handle from the connection request, with the

@@ -5,9 +5,9 @@
  * Who is at the other end of a Unix socket, as the kernel recorded it when the client connected.
  *
  * User and groups are those of the process that connected, and stay the same whoever has the socket later.
- * Its pid is recorded too, but may belong to another process by now: the one that connected can pass the
- * socket on and end. From Linux 6.5 on, SO_PEERPIDFD identifies the process that connected. Before, the
- * client has to prove that the process which has the pid now is at the other end. Without this proof the unit
+ * Its pid is recorded too, but may belong to another process by now, because the process that connected can pass
+ * the socket on and exit. From Linux 6.5 on, SO_PEERPIDFD identifies the process that connected. On an older kernel
+ * the client has to prove that the process which has the pid now is at the other end. Without this proof the unit
  * is unknown, and nothing that is found by the pid (such as a QP) counts as the client's.
  *
  * A process that has given the proof can pass the socket on too. What others then do with the socket is done

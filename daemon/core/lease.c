@@ -153,7 +153,7 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	return 0;
 }
 
-/* The request that LEASE was created for is repeated. */
+/* Repeats the decision for the request that LEASE was created for, which waited until the user had access. */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
 		      struct failure *failure)
 {

@@ -30,7 +30,7 @@ struct spare;
 #define POOL_DEPTH 16 /* spares for one destination */
 #define POOL_KEEP_MS 10000 /* spares are dropped at this age */
 
-/* Where a spare leads. */
+/* The destination of a spare: port space, source and destination address. */
 struct pool_key {
 	enum rdma_port_space ps;
 	struct sockaddr_storage src; /* ss_family 0: any; its port is 0 */

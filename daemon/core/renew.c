@@ -16,7 +16,7 @@
  * accept is refused.
  */
 
-/* The peer can retry almost at once: nothing has to happen first. */
+/* Sent to the peer as the time after which to retry. It is short, because nothing has to become free first. */
 #define RETRY_MS 100
 
 static bool is_decided(const struct id *id)

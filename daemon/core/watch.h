@@ -76,8 +76,8 @@ static inline bool core_is_watched(const struct core *core)
 }
 
 /*
- * SESSION watches from now on; if it does already, FILTER replaces its filter. 0 or -ENOMEM: then nothing has
- * changed.
+ * SESSION gets notices from now on. If it got notices before, FILTER replaces its filter. Returns 0 or -ENOMEM; after
+ * -ENOMEM nothing has changed.
  */
 int watch_start(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);

@@ -149,7 +149,7 @@ static void on_cleared(struct offload_job *job)
 {
 	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
 
-	complain_of_rest(device, device->clear_r, "users who had it before");
+	complain_of_rest(device, device->clear_r, "the users of an earlier run");
 	fabric_device_unref(device);
 }
 

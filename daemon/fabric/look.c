@@ -127,9 +127,10 @@ static void tell(const struct fabric_device *device)
 			    holders->n_more_ids, device->name);
 	/* This includes the ids of a daemon that was killed. */
 	if (holders->n_nameless_ids > 0)
-		log_info("Threads that have ended made %u connection manager ids on %s. The kernel "
-			 "does not report their process.",
-			 holders->n_nameless_ids, device->name);
+		log_info(
+			"%u connection manager ids on %s were created by threads that have ended. The "
+			"kernel does not report the processes of such ids.",
+			holders->n_nameless_ids, device->name);
 }
 
 /* Looking */

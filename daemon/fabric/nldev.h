@@ -14,7 +14,7 @@ struct nldev;
 /* The kernel's index of a device, which it never reuses, and the device's number of ports. */
 struct nldev_device {
 	uint32_t index;
-	uint32_t n_ports; /* 0: neither is known yet */
+	uint32_t n_ports; /* 0: INDEX and N_PORTS are not known yet */
 };
 
 int nldev_new(struct nldev **ret);

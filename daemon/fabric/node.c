@@ -32,9 +32,9 @@ void fabric_check_node(const char *node, enum fabric_access access, bool *told)
 		"%s has owner %u and mode %04o, but must have owner %u and no mode bits for others: "
 		"%s. Make sure that udev reads 90-rdmabroker.rules and that no later file overrides "
 		"it, then run \"udevadm trigger --settle --sysname-match=%s\". A program that has "
-		"opened the node keeps it until it ends: see rdmabrokerd(8).",
+		"opened the node keeps it open until the program ends: see rdmabrokerd(8).",
 		node, st.st_uid, st.st_mode & 07777, geteuid(),
-		st.st_mode & EVERYBODY ? "everybody can open it, whatever the rules say" :
+		st.st_mode & EVERYBODY ? "every user can open it, whatever the policy is" :
 					 "its owner can open it and change its mode",
 		name);
 }

@@ -61,8 +61,8 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 }
 
 /*
- * The kernel hides a device from librdmacm before it unlinks the node. A device in this state cannot be released
- * yet; there will be another opener_look() when the node is gone.
+ * Whether an open device is missing in the new list DEVICES. The kernel removes a device from librdmacm's list before it
+ * unlinks the node, and until then the device cannot be released: opener_look() is called again when the node is gone.
  */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {

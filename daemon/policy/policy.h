@@ -33,7 +33,7 @@ enum policy_operation {
 	POLICY_ACCEPT,
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
 	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */
-	POLICY_ADMIN, /* the verbs that change it, and those that show it */
+	POLICY_ADMIN, /* rdmabrokerctl's verbs that change the state of others, and those that show it */
 	_POLICY_OPERATION_MAX,
 };
 

@@ -15,8 +15,8 @@
 #define MAX_WARNINGS 4 /* the proto file's number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
-#define MAX_RULES 16 /* in a reply: with texts of full length they fit into a packet */
-#define MAX_LISTED 24 /* sessions and ids in a page: likewise */
+#define MAX_RULES 16 /* in a reply: so many fit into a packet even if all texts have full length */
+#define MAX_LISTED 24 /* sessions and ids in a page: so many fit into a packet, too */
 #define TEXT_MAX 512
 
 struct control;

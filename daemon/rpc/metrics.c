@@ -88,7 +88,7 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },
 		{ "missing_names", "Users and groups in the rules that cannot be looked up.",
 		  policy_n_missing_names(core->policy, &first) },
-		{ "draining", "1 while nothing new is taken.", core->draining },
+		{ "draining", "1 while new work is refused.", core->draining },
 	};
 
 	(void)i;
@@ -176,7 +176,7 @@ static void print_rule_objects(const struct core *core, struct metrics_text *tex
 
 	if (i == 0)
 		metrics_family(text, "rdmabroker_rule_objects", "gauge", NULL,
-			       "Objects at a time that each rule has admitted.");
+			       "Objects that each rule has admitted and that exist now.");
 	rule_labels(core, i, labels, sizeof(labels));
 	metrics_printf(text, "rdmabroker_rule_objects{%s} %u\n", labels,
 		       rule_tally(core, i)->n_now);

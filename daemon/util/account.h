@@ -3,7 +3,7 @@
 
 /*
  * Accounts: how much of each resource the users hold. A charge is embedded in the object that it pays for;
- * charge_done() gives the amount back. A user exists in the account from the first charge to the last.
+ * charge_done() gives the amount back. The account has an entry for a user while the user has at least one charge.
  * account_done() asserts that everything was given back.
  */
 

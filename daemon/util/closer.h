@@ -7,8 +7,9 @@
  * examples are a TCP socket with SO_LINGER whose peer does not read, or a file of a FUSE file system that does not
  * respond.
  *
- * Each class (enum closer_class) has a few threads for all users, and one of them at a time closes for a user.
- * There are fewer threads for clients that are not admitted yet, so that these cannot hold up the admitted ones.
+ * Each class (enum closer_class) has a few threads of its own, shared by all users; at most one of them at a time
+ * works for a given user. Clients that are not admitted yet are a class of their own, with fewer threads, so that they
+ * cannot hold up admitted clients.
  * Sockets without unread descriptors have threads of their own, so that many users who each block one thread
  * cannot hold up users who send no descriptors. A descriptor that waits to be closed stays open and charged to its
  * user.

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What becomes of a service under ten times the load that its rule admits, and of its neighbour.
+ * Measures a service, and a second service next to it (the neighbour), under ten times the load that the service's
+ * rule admits.
  *
  *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
  *
- * Serves both ports, of which the first has a rule with RATE. Connects to the other one alone, and then
- * while CLIENTS together try the first one ten times as often as RATE: evenly spread, and then with
- * RDMABROKER_RETRY_BUSY. Prints a table. Ends with 1 if more got through than RATE, with a burst of as
- * many, admits; if nobody was refused, or one for another reason than BUSY; or if one of those that retry
- * did not get through. How many get through is printed, not judged: it depends on the machine's speed, and
- * the broker's own count is a unit test's.
+ * Listens on both ports; the rule for PORT has RATE, with a burst of as many. Connects to OTHER-PORT, first without
+ * other load, then while CLIENTS clients together connect to PORT at ten times RATE, evenly spread, and then while they
+ * use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if more connections were made than RATE and the burst
+ * admit; no client was refused; no client connected; a connection failed for a reason other than BUSY, also on
+ * OTHER-PORT; or a client that retries did not connect. Otherwise the number of connections is only printed, because it
+ * depends on the speed of the machine; a unit test checks the broker's count.
  *
- * Who presses does so from hosts of their own, as a rule. Here they are a process of their own that
- * yields the CPU to the services, their neighbour and the broker.
+ * In production, overloading clients usually run on other hosts. Here they are a separate process with low priority, so
+ * that the services, the neighbour's client and the broker get the CPU first.
  */
 
 #include <arpa/inet.h>
@@ -46,7 +47,7 @@ struct client {
 	unsigned flags;
 	struct sockaddr_in addr;
 	double per_second; /* tries; 0: one after the other */
-	double delay; /* ms before the first */
+	double delay; /* ms before the first try */
 	unsigned n_tried, n_connected, n_busy, n_other, n_late;
 	double *times; /* ms, of those that connected */
 	unsigned n_times;
@@ -253,7 +254,7 @@ struct outcome {
 	double took; /* s, from before the first try until after the last */
 };
 
-/* The clients of the service. */
+/* Runs all clients of the service once, and returns the sum of their results. */
 static struct outcome press(unsigned flags)
 {
 	static struct client clients[MAX_CLIENTS];

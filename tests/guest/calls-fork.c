@@ -195,7 +195,10 @@ int forking(char **argv)
 	return 0;
 }
 
-/* fork-too-late ADDR PORT: the program has already registered memory. */
+/*
+ * fork-too-late ADDR PORT: rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory. It fails
+ * with EINVAL, because ibv_fork_init() must come first; if the kernel makes that unneeded, it succeeds.
+ */
 int fork_too_late(char **argv)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .flags = RDMABROKER_FORK_SAFE };

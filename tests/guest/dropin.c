@@ -409,7 +409,7 @@ static void expect_removal(struct rdma_event_channel *channel, struct rdma_cm_id
 	rdma_ack_cm_event(event);
 }
 
-/* Listens on the address. Its device, or the broker, may still have to appear. */
+/* Listens on the address. Retries for up to 20 s, because the device or the broker may not be there yet. */
 static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel;

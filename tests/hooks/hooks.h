@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The daemon and the library in one process and one thread, with everything that they ask of the system
- * under control. Both are linked as one object each whose calls of malloc(), sendmsg(), poll() and so on
- * were renamed (daemon.symbols, client.symbols): they come here. So
+ * Runs the daemon and the library in one process and one thread, and controls their calls to the system. Each of the
+ * two is linked into one object, in which the calls of malloc(), sendmsg(), poll() and so on are renamed
+ * (daemon.symbols, client.symbols) to the functions here. Therefore
  *
- *   - the N-th call of a kind can be made to fail, on one side and not on the other,
- *   - what either side holds of memory is known, and has to be nothing at the end,
- *   - where the library would wait, the daemon has its turn; where nothing comes of that, time jumps to
- *     the library's deadline. A wait that only its deadline ends is counted: nobody told the client.
+ *   - the N-th call of a kind can be made to fail, on one side only,
+ *   - the memory that each side holds is known, and must be none at the end,
+ *   - when the library would wait, the daemon runs instead; if that brings nothing for the library, the clock is advanced
+ *     to the library's deadline. Waits that end only by their deadline are counted, because then the daemon did not
+ *     notify the client.
  */
 
 #include <stdbool.h>

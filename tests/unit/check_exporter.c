@@ -50,7 +50,7 @@ START_TEST(serves_on_tcp)
 		assert_served_on(address);
 		stop_exporter();
 		assert_refused_on(address);
-		/* With connections of the last time still known to the kernel. */
+		/* The kernel still holds connections of the previous exporter (TIME_WAIT). */
 		start_exporter(address);
 		assert_served_on(address);
 		/* Without a host it is on every address, of both families. */

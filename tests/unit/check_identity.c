@@ -162,7 +162,7 @@ static void await_event(void)
 	ck_assert_int_gt(recv(sock, buf, sizeof(buf), 0), 0);
 }
 
-/* Returns the status of a connect with the QP. */
+/* Creates an id, resolves it, and requests a connection with a QP. Returns the status of the connect. */
 static int offer_qp(void)
 {
 	ck_assert_int_eq(ask(OP(CREATE_ID)), STATUS_OK);

@@ -42,7 +42,7 @@ void pair_set_policy(const char *rules);
 /* Runs the loop until nothing is due. */
 void run_loop(void);
 void pair_set_up(void);
-/* Frees everything, so that the assertions at the end of the account and of the fabric are part of every test. */
+/* Frees everything. So every test runs the assertions of account_done() and fabric_free(), which check that nothing is left. */
 void pair_tear_down(void);
 /* Returns one of eight buffers, in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);

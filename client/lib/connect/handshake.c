@@ -122,7 +122,7 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 		return fail(EINVAL,
 			    "set_local_ece: of a QP that the library knows it asks the device");
 	if (!ece->vendor_id || ece->comp_mask)
-		return fail(EINVAL, "set_local_ece: no vendor id, or unknown fields");
+		return fail(EINVAL, "set_local_ece: vendor_id is 0, or comp_mask is not 0");
 	id->local_ece = *ece;
 	return 0;
 }

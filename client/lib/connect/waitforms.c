@@ -99,7 +99,8 @@ int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **
 			   deadline_after(timeout_ms), NULL, &event);
 
 	if (r == -EAGAIN)
-		return fail(ETIMEDOUT, "get_request: none in time");
+		return fail(ETIMEDOUT,
+			    "get_request: no connection request came before the timeout");
 	if (r < 0)
 		return r;
 	if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The creation and the end of ids: with an id the events that wait for it end, and the connection requests among them. */
+/*
+ * Creates and destroys ids. When an id is destroyed, its queued events are dropped, and the connection requests among
+ * them are destroyed.
+ */
 
 #include <stdint.h>
 

@@ -48,7 +48,7 @@ static int open_context(const char *name, struct ibv_context **ret)
 
 	list = ibv_get_device_list(NULL);
 	if (!list)
-		return fail(errno, "the list of RDMA devices: %s", strerror(errno));
+		return fail(errno, "cannot list the RDMA devices: %s", strerror(errno));
 	for (struct ibv_device **p = list; *p; p++)
 		if (strcmp(ibv_get_device_name(*p), name) == 0) {
 			context = ibv_open_device(*p);
@@ -348,7 +348,8 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 	frame_free(frame);
 	if (n == 0) {
 		free(devices);
-		return fail(ENODEV, "get_devices: there is none that this user may have");
+		return fail(ENODEV,
+			    "get_devices: no RDMA device could be opened that this user may use");
 	}
 	*ret = devices;
 	if (ret_n)

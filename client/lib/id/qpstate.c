@@ -200,7 +200,7 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 	if (r < 0)
 		return r;
 	if (pd->context != context)
-		return fail(EINVAL, "create_qp: the PD is not of the id's device %s",
+		return fail(EINVAL, "create_qp: the PD is not on %s, the device of the id",
 			    id->device_name);
 	id->qp = ibv_create_qp(pd, attr);
 	if (!id->qp)
@@ -223,7 +223,8 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 	if (!id->device_name[0])
 		return fail(ENODEV, "set_qp: the id is not bound to a device");
 	if (strcmp(ibv_get_device_name(qp->context->device), id->device_name) != 0)
-		return fail(EINVAL, "set_qp: the QP is not of the id's device %s", id->device_name);
+		return fail(EINVAL, "set_qp: the QP is not on %s, the device of the id",
+			    id->device_name);
 	id->qp = qp;
 	r = make_ready(id);
 	if (r < 0)

@@ -12,7 +12,8 @@
 #include "client/lib/wire/wire.h"
 #include "proto/packet.h"
 
-#define UNANSWERED_MAX 16 /* calls at a time that the broker answers only on failure */
+#define UNANSWERED_MAX \
+	16 /* maximum number of pending calls that the broker answers only on failure */
 
 static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 			 int64_t deadline)

@@ -27,7 +27,7 @@
 
 #include "tests/bench/connect/bench.h"
 
-/* As long as the broker's are, about. */
+/* Approximately the sizes of the broker's requests and replies. */
 #define REQUEST_SIZE 64
 #define ANSWER_SIZE 192
 

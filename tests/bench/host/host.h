@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The daemon above the fake fabric, whole and as main() would start it, and programs of the library against it
- * over a real socket. What RDMA itself costs is not in what is measured here.
+ * The complete daemon, started as main() starts it, but with the fake fabric. Programs that use the library connect to it
+ * over a real socket. The measurements do not include the cost of RDMA itself.
  */
 
 #include <netinet/in.h>

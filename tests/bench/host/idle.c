@@ -13,7 +13,7 @@
 #define QUIET_MS 1500
 #define FDS 2 /* of the daemon for each session here: its socket and its process */
 
-/* As many sessions as there are descriptors for, WANTED at most. */
+/* Raises RLIMIT_NOFILE for WANTED sessions. Returns how many sessions the limit then allows, at most WANTED. */
 static unsigned allow_sessions(unsigned wanted)
 {
 	rlim_t needed = (rlim_t)wanted * FDS + SPARE_FDS;

@@ -15,7 +15,7 @@
  * packing, and the library, which are added one by one.
  */
 
-#define CALLS 300 /* of each way in each round, or as many as there is time for */
+#define CALLS 300 /* measured for each method in each round; fewer if TURN_NS has passed */
 #define TURN_NS 100000000
 #define RPC_TARGET 1.5
 

@@ -108,7 +108,7 @@ void measure_scale(const struct options *options)
 	for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
 		if (CPU_ISSET(i, &all))
 			CPU_SET(i, &one);
-	/* The daemons inherit it. */
+	/* Run on one CPU. The daemons inherit this affinity. */
 	sched_setaffinity(0, sizeof(one), &one);
 
 	for (unsigned open = 10; open < options->connections && n < LEVELS_MAX - 1; open *= 10)

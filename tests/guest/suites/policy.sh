@@ -411,7 +411,7 @@ case_drain() {
 	fails 1 rdmabrokerctl drain --timeout 1
 	assert_contains "$(cat words)" "connection"
 	assert_contains "$(cat words)" "left after 1 s"
-	await "journal | grep -q 'Draining: nothing new is taken, by uid 0,'"
+	await "journal | grep -q 'Draining: new work is refused, by uid 0,'"
 	assert_eq "$(status_field "['draining']")" True
 	assert_contains "$(rdmabrokerctl status)" "NEW WORK IS REFUSED"
 	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
