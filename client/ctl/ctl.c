@@ -1,115 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
 #include "output.h"
 
-const struct verb verbs[] = {
-	{
-		.name = "check",
-		.argument = "[FILE ...]",
-		.summary = "Check the rules and the configuration for errors, without the daemon",
-		.max_arguments = -1,
-		.run = verb_check,
-	},
-	{
-		.name = "drain",
-		.summary = "Refuse all new work, and wait until no connection is left",
-		.options = drain_options,
-		.run = verb_drain,
-	},
-	{
-		.name = "events",
-		.summary =
-			"Print decisions and connection events as they happen, until interrupted",
-		.options = events_options,
-		.run = verb_events,
-	},
-	{
-		.name = "explain",
-		.argument = "OPERATION",
-		.summary = "Print what policy would decide, and by which rule",
-		.min_arguments = 1,
-		.max_arguments = 1,
-		.options = explain_options,
-		.values = operations,
-		.run = verb_explain,
-	},
-	{
-		.name = "help",
-		.argument = "[VERB]",
-		.summary = "Print this summary, or the summary of one verb",
-		.max_arguments = 1,
-		.run = verb_help,
-	},
-	{
-		.name = "kick",
-		.argument = "SESSION[:ID]",
-		.summary = "End a session, or one id of it; \"list\" prints the numbers",
-		.min_arguments = 1,
-		.max_arguments = 1,
-		.run = verb_kick,
-	},
-	{
-		.name = "list",
-		.summary = "Print the daemon's sessions and their ids",
-		.options = list_options,
-		.run = verb_list,
-	},
-	{
-		.name = "metrics",
-		.summary = "Print what the daemon has counted, in the format of OpenMetrics",
-		.run = verb_metrics,
-	},
-	{
-		.name = "reload",
-		.summary = "Reload the rules and the configuration; an error changes nothing",
-		.run = verb_reload,
-	},
-	{
-		.name = "rules",
-		.summary = "Print the rules in force, and how often each has decided",
-		.options = rules_options,
-		.run = verb_rules,
-	},
-	{
-		.name = "run",
-		.argument = "-- PROGRAM [ARGUMENT ...]",
-		.summary = "Run a program that uses librdmacm through the broker",
-		.min_arguments = 1,
-		.max_arguments = -1,
-		.run = verb_run,
-	},
-	{
-		.name = "status",
-		.summary = "Print the daemon's state: policy, devices, counts",
-		.run = verb_status,
-	},
-	{
-		.name = "version",
-		.summary = "Print the version of rdmabrokerctl",
-		.run = verb_version,
-	},
-};
-const size_t n_verbs = sizeof(verbs) / sizeof(verbs[0]);
-
-const struct verb *find_verb(const char *name)
+const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 {
 	struct near near = { .word = name, .len = strlen(name) };
 
-	for (size_t i = 0; i < n_verbs; i++) {
-		if (strcmp(verbs[i].name, name) == 0)
-			return &verbs[i];
-		near_offer(&near, verbs[i].name);
+	for (const struct verb *verb = ctl->verbs; verb->name; verb++) {
+		if (strcmp(verb->name, name) == 0)
+			return verb;
+		near_offer(&near, verb->name);
 	}
 	complain_unknown("verb", &near, NULL);
 	return NULL;
 }
 
-int open_session(const struct ctl *ctl, struct rdmabroker **ret)
+int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
 {
 	const struct rdmabroker_options options = { .size = sizeof(options),
 						    .socket = ctl->socket };
@@ -125,7 +35,7 @@ int open_session(const struct ctl *ctl, struct rdmabroker **ret)
 	return EXIT_FAILURE;
 }
 
-int complain_failure(struct rdmabroker *session, int r)
+int ctl_complain_failure(struct rdmabroker *session, int r)
 {
 	struct rdmabroker_failure failure = { 0 };
 
@@ -136,60 +46,8 @@ int complain_failure(struct rdmabroker *session, int r)
 	return EXIT_FAILURE;
 }
 
-int see_help(const struct verb *verb)
+int ctl_see_help(const struct verb *verb)
 {
 	complain("see rdmabrokerctl help%s%s", verb ? " " : "", verb ? verb->name : "");
 	return EXIT_USAGE;
-}
-
-static int run_verb(struct ctl *ctl, int argc, char **argv)
-{
-	const struct verb *verb = ctl->verb;
-
-	if (!read_verb_options(ctl, &argc, &argv))
-		return see_help(verb);
-	if (ctl->help)
-		return print_help(ctl, verb);
-	if (ctl->version)
-		return verb_version(ctl, argv);
-	if (argc < verb->min_arguments) {
-		complain("%s needs an argument: %s", verb->name, verb->argument);
-		return see_help(verb);
-	}
-	if (verb->max_arguments >= 0 && argc > verb->max_arguments) {
-		complain("unexpected argument \"%s\": %s takes %s%s", argv[verb->max_arguments],
-			 verb->name, verb->max_arguments > 0 ? "only " : "no arguments",
-			 verb->max_arguments > 0 ? verb->argument : "");
-		return see_help(verb);
-	}
-	return verb->run(ctl, argv);
-}
-
-static int run(struct ctl *ctl, int argc, char **argv)
-{
-	if (!read_common_options(ctl, &argc, &argv))
-		return see_help(NULL);
-	if (argc == 0 && ctl->help)
-		return print_help(ctl, NULL);
-	if (argc == 0 && ctl->version)
-		return verb_version(ctl, argv);
-	if (argc == 0) {
-		complain("no verb given");
-		return see_help(NULL);
-	}
-	ctl->verb = find_verb(argv[0]);
-	return ctl->verb ? run_verb(ctl, argc, argv) : see_help(NULL);
-}
-
-int main(int argc, char **argv)
-{
-	struct ctl ctl = { 0 };
-	int status = run(&ctl, argc, argv);
-
-	/* Fail if not all output was written: a reader must not mistake a part for all of it. */
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("cannot write the output: %m");
-		return EXIT_FAILURE;
-	}
-	return status;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * rdmabrokerctl: each verb has a row in ctl.c and a file of its own. The rows are used to parse the command line
+ * rdmabrokerctl: each verb has a row in main.c and a file of its own. The rows are used to parse the command line
  * and to print the help; the shell completion and the man page are tested against them.
  */
 
@@ -25,7 +25,8 @@ struct verb_option {
 };
 
 struct ctl {
-	const struct verb *verb;
+	const struct verb *verbs; /* all verbs; an entry without a name ends the list */
+	const struct verb *verb; /* the one on the command line; NULL: not read yet */
 	const char *socket; /* NULL: the library's default */
 	bool json;
 	bool help;
@@ -43,19 +44,15 @@ struct verb {
 	int (*run)(const struct ctl *ctl, char **arguments); /* an exit status */
 };
 
-extern const struct verb verbs[];
-extern const size_t n_verbs;
-const struct verb *find_verb(const char *name); /* NULL: there is none, which is printed */
-
 extern const struct verb_option common_options[]; /* of all verbs */
 /*
  * Parse the options before the verb, up to the first argument that is none, or those after the verb. False: they are
  * wrong, which is printed.
  */
-bool read_common_options(struct ctl *ctl, int *argc, char ***argv);
-bool read_verb_options(struct ctl *ctl, int *argc, char ***argv);
+bool options_read_common(struct ctl *ctl, int *argc, char ***argv);
+bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 
-int print_help(const struct ctl *ctl, const struct verb *verb);
+int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option drain_options[], events_options[], explain_options[],
 	list_options[], rules_options[];
@@ -74,9 +71,11 @@ int verb_run(const struct ctl *ctl, char **arguments);
 int verb_status(const struct ctl *ctl, char **arguments);
 int verb_version(const struct ctl *ctl, char **arguments);
 
+/* NULL: there is no verb NAME, which is printed. */
+const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
 /* Open a session with the daemon. Returns 0, or an exit status after printing why. */
-int open_session(const struct ctl *ctl, struct rdmabroker **ret);
+int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret);
 /* Point to the help after an error of the command line. Returns the exit status. */
-int see_help(const struct verb *verb); /* VERB may be NULL */
+int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
 /* Print why a call on the session failed with R. Returns the exit status. */
-int complain_failure(struct rdmabroker *session, int r);
+int ctl_complain_failure(struct rdmabroker *session, int r);

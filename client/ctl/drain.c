@@ -130,9 +130,9 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 		complain(cancel ? "--timeout cannot be given with --cancel, which does not wait" :
 				  "invalid timeout \"%s\": it must be a number of seconds",
 			 timeout);
-		return see_help(ctl->verb);
+		return ctl_see_help(ctl->verb);
 	}
-	status = open_session(ctl, &session);
+	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_drain(session, cancel);
@@ -141,7 +141,7 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 	else if (r == 0)
 		r = wait_for_end(session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1, &left,
 				 &draining);
-	status = r < 0 ? complain_failure(session, r) : print_end(ctl, &left, draining);
+	status = r < 0 ? ctl_complain_failure(session, r) : print_end(ctl, &left, draining);
 	rdmabroker_close(session);
 	return status;
 }

@@ -94,7 +94,7 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
 		complain("--operation and --outcome select decisions, not --kind %s",
 			 given[OPTION_KIND]);
-		return see_help(ctl->verb);
+		return ctl_see_help(ctl->verb);
 	}
 	ret->filter.session = session;
 	if (given[OPTION_USER]) {
@@ -426,7 +426,7 @@ static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsig
 		if (r == -ECONNRESET)
 			complain("the daemon has ended, or has closed this session");
 		if (r < 0)
-			return r == -ECONNRESET ? EXIT_FAILURE : complain_failure(session, r);
+			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(session, r);
 		n += !is_lost(notice);
 		if (ctl->json)
 			print_json(notice);
@@ -448,13 +448,13 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	(void)arguments;
 	status = read_wanted(&wanted, ctl);
 	if (status == 0)
-		status = open_session(ctl, &session);
+		status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	catch_signals();
 	r = rdmabroker_watch(session, &wanted.filter);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 	} else {
 		/* The header shows that from now on no event is missed. */
 		if (!ctl->json)

@@ -133,12 +133,12 @@ int verb_explain(const struct ctl *ctl, char **arguments)
 	status = question_read(&question, ctl, arguments[0]);
 	if (status != 0)
 		return status;
-	status = open_session(ctl, &session);
+	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_explain(session, &question.public, &explanation);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 	} else {
 		(ctl->json ? print_json : print_text)(&question, explanation);
 		status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;

@@ -38,15 +38,15 @@ static void json_verb(struct json *json, const struct verb *verb)
 	json_close(json, '}');
 }
 
-static void print_json(const struct verb *only)
+static void print_json(const struct ctl *ctl, const struct verb *only)
 {
 	struct json json = { .file = stdout };
 
 	json_open(&json, NULL, '{');
 	json_open(&json, "verbs", '[');
-	for (size_t i = 0; i < n_verbs; i++)
-		if (!only || only == &verbs[i])
-			json_verb(&json, &verbs[i]);
+	for (const struct verb *verb = ctl->verbs; verb->name; verb++)
+		if (!only || only == verb)
+			json_verb(&json, verb);
 	json_close(&json, ']');
 	json_options(&json, common_options);
 	json_close(&json, '}');
@@ -85,30 +85,30 @@ static void print_verb(const struct verb *verb)
 	print_options(2, common_options);
 }
 
-static void print_all(void)
+static void print_all(const struct ctl *ctl)
 {
 	puts("Usage: rdmabrokerctl [OPTION ...] VERB [ARGUMENT ...]\n"
 	     "\n"
 	     "Shows the state, rules and decisions of rdmabrokerd, and administers it.\n"
 	     "\n"
 	     "Verbs:");
-	for (size_t i = 0; i < n_verbs; i++) {
-		print_row(2, "", verbs[i].name, verbs[i].argument, verbs[i].summary);
-		print_options(6, verbs[i].options);
+	for (const struct verb *verb = ctl->verbs; verb->name; verb++) {
+		print_row(2, "", verb->name, verb->argument, verb->summary);
+		print_options(6, verb->options);
 	}
 	puts("\nOptions of all verbs:");
 	print_options(2, common_options);
 	puts("\nExit status: 0 success, 1 failure, 2 usage error, 3 rejected (explain).");
 }
 
-int print_help(const struct ctl *ctl, const struct verb *verb)
+int help_print(const struct ctl *ctl, const struct verb *verb)
 {
 	if (ctl->json)
-		print_json(verb);
+		print_json(ctl, verb);
 	else if (verb)
 		print_verb(verb);
 	else
-		print_all();
+		print_all(ctl);
 	return EXIT_SUCCESS;
 }
 
@@ -117,9 +117,9 @@ int verb_help(const struct ctl *ctl, char **arguments)
 	const struct verb *verb = NULL;
 
 	if (arguments[0]) {
-		verb = find_verb(arguments[0]);
+		verb = ctl_find_verb(ctl, arguments[0]);
 		if (!verb)
 			return EXIT_USAGE;
 	}
-	return print_help(ctl, verb);
+	return help_print(ctl, verb);
 }

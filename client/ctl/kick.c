@@ -56,12 +56,12 @@ int verb_kick(const struct ctl *ctl, char **arguments)
 
 	status = read_target(arguments[0], &number, &id);
 	if (status == 0)
-		status = open_session(ctl, &session);
+		status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_kick(session, number, id);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 		if (r == -EBADF)
 			complain("run \"rdmabrokerctl list\" for the sessions and ids");
 	} else if (ctl->json) {

@@ -92,11 +92,11 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	    1) {
 		complain(
 			"--sessions, --listeners and --connections exclude each other: give only one");
-		return see_help(ctl->verb);
+		return ctl_see_help(ctl->verb);
 	}
 	if (given[OPTION_WATCH] && (ctl->json || !isatty(STDOUT_FILENO))) {
 		complain("--watch needs a terminal, and excludes --json");
-		return see_help(ctl->verb);
+		return ctl_see_help(ctl->verb);
 	}
 	if (given[OPTION_LISTENERS])
 		ret->states = listening;
@@ -445,7 +445,7 @@ static int print_list(const struct ctl *ctl, struct rdmabroker *session,
 
 	r = rdmabroker_get_list(session, &list);
 	if (r < 0)
-		return complain_failure(session, r);
+		return ctl_complain_failure(session, r);
 	if (ctl->json)
 		print_json(list, filter);
 	else if (ctl->given[OPTION_WATCH])
@@ -466,7 +466,7 @@ int verb_list(const struct ctl *ctl, char **arguments)
 	(void)arguments;
 	status = filter_read(&filter, ctl);
 	if (status == 0)
-		status = open_session(ctl, &session);
+		status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	if (ctl->given[OPTION_WATCH]) {

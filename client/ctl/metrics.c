@@ -22,12 +22,12 @@ int verb_metrics(const struct ctl *ctl, char **arguments)
 	char *text;
 
 	(void)arguments;
-	status = open_session(ctl, &session);
+	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_get_metrics(session, &text);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 	} else {
 		if (ctl->json)
 			print_json(text);

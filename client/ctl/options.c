@@ -119,7 +119,7 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 	return true;
 }
 
-bool read_common_options(struct ctl *ctl, int *argc, char ***argv)
+bool options_read_common(struct ctl *ctl, int *argc, char ***argv)
 {
 	return read_options(ctl, "+:hV", argc, argv);
 }
@@ -142,7 +142,7 @@ static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 	return true;
 }
 
-bool read_verb_options(struct ctl *ctl, int *argc, char ***argv)
+bool options_read_verb(struct ctl *ctl, int *argc, char ***argv)
 {
 	return ctl->verb->run == verb_run ? read_run_options(ctl, argc, argv) :
 					    read_options(ctl, ":hV", argc, argv);

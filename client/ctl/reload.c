@@ -47,12 +47,12 @@ int verb_reload(const struct ctl *ctl, char **arguments)
 	int r, status;
 
 	(void)arguments;
-	status = open_session(ctl, &session);
+	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_reload(session, &result);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 	} else {
 		(ctl->json ? print_json : print_text)(result);
 		status = result->ok ? EXIT_SUCCESS : EXIT_FAILURE;

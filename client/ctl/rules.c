@@ -145,12 +145,12 @@ int verb_rules(const struct ctl *ctl, char **arguments)
 	int r, status;
 
 	(void)arguments;
-	status = open_session(ctl, &session);
+	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_get_rules(session, &rules, &n);
 	if (r < 0) {
-		status = complain_failure(session, r);
+		status = ctl_complain_failure(session, r);
 	} else {
 		if (ctl->json)
 			print_json(rules, n);

@@ -215,12 +215,12 @@ int verb_status(const struct ctl *ctl, char **arguments)
 	int r, exit_status;
 
 	(void)arguments;
-	exit_status = open_session(ctl, &session);
+	exit_status = ctl_open_session(ctl, &session);
 	if (exit_status != 0)
 		return exit_status;
 	r = rdmabroker_get_status(session, &status);
 	if (r < 0) {
-		exit_status = complain_failure(session, r);
+		exit_status = ctl_complain_failure(session, r);
 	} else {
 		(ctl->json ? print_json : print_text)(status);
 		rdmabroker_free_status(status);
