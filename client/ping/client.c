@@ -12,12 +12,12 @@ static enum outcome set_options(struct ping *ping, struct conn *conn)
 	if (options->tos >= 0) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_TOS, options->tos);
 		if (r < 0)
-			return call_failed(ping, r);
+			return ping_call_failed(ping, r);
 	}
 	if (options->reuseaddr) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_REUSEADDR, 1);
 		if (r < 0)
-			return call_failed(ping, r);
+			return ping_call_failed(ping, r);
 	}
 	return OUTCOME_OK;
 }
@@ -30,13 +30,13 @@ static enum outcome find_peer(struct ping *ping, struct conn *conn)
 	if (options->source.ss_family) {
 		r = rdmabroker_bind_addr(conn->id, (const struct sockaddr *)&options->source);
 		if (r < 0)
-			return call_failed(ping, r);
+			return ping_call_failed(ping, r);
 	}
 
 	r = rdmabroker_resolve(conn->id, NULL, (const struct sockaddr *)&options->addr,
 			       options->timeout_ms);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the address and the route");
 }
 
@@ -57,14 +57,14 @@ static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 	int r;
 
 	if (!options->use_qpn) {
-		outcome = conn_make_data(ping, conn, options->size);
+		outcome = ping_make_data(ping, conn, options->size);
 		if (outcome != OUTCOME_OK)
 			return outcome;
 	}
 	data_pack_hello(hello, options->size);
 	r = rdmabroker_connect(conn->id, &param);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	return ping_await(ping, CONN_ESTABLISHED, "connecting");
 }
 
@@ -123,7 +123,7 @@ static enum outcome say_bye(struct ping *ping, struct conn *conn)
 	while (conn->data.n_sending > 0 && conn->state == CONN_ESTABLISHED && !ping->lost)
 		if (ping_pump(ping, deadline) < 0)
 			break;
-	return conn_disconnect(ping, conn);
+	return ping_disconnect(ping, conn);
 }
 
 enum outcome client_run(struct ping *ping)
@@ -133,10 +133,10 @@ enum outcome client_run(struct ping *ping)
 	int64_t start;
 	int r;
 
-	addr_to_string(conn.peer, (const struct sockaddr *)&ping->options->addr);
+	ping_addr_to_string(conn.peer, (const struct sockaddr *)&ping->options->addr);
 	r = rdmabroker_create_id(ping->session, &conn.id, NULL, RDMABROKER_PS_TCP);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	ping->conn = &conn;
 
 	outcome = set_options(ping, &conn);
@@ -147,13 +147,13 @@ enum outcome client_run(struct ping *ping)
 	if (outcome == OUTCOME_OK) {
 		start = ping_now();
 		outcome = run_rounds(ping, &conn);
-		conn_print_result(ping, &conn, start);
+		ping_print_result(ping, &conn, start);
 		end = outcome == OUTCOME_OK || outcome == OUTCOME_STOPPED ?
 			      say_bye(ping, &conn) :
-			      conn_disconnect(ping, &conn);
+			      ping_disconnect(ping, &conn);
 		if (outcome == OUTCOME_OK)
 			outcome = end;
 	}
-	conn_done(ping, &conn);
+	ping_conn_done(ping, &conn);
 	return outcome;
 }

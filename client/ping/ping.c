@@ -2,20 +2,14 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ping.h"
-
-enum {
-	EXIT_REFUSED = 3,
-};
 
 int64_t ping_now(void)
 {
@@ -25,7 +19,7 @@ int64_t ping_now(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr)
+const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr)
 {
 	socklen_t len = addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
 						      sizeof(struct sockaddr_in);
@@ -68,7 +62,7 @@ bool ping_is_refusal(int r)
 	return r == -EACCES || r == -EPERM || r == -EBUSY || r == -EDQUOT || r == -ESHUTDOWN;
 }
 
-enum outcome call_failed(struct ping *ping, int r)
+enum outcome ping_call_failed(struct ping *ping, int r)
 {
 	struct rdmabroker_failure failure = { 0 };
 	const char *text, *name;
@@ -437,7 +431,7 @@ enum outcome ping_await_message(struct ping *ping)
 	}
 }
 
-enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
+enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size)
 {
 	struct ibv_qp_init_attr attr;
 	struct ibv_context *verbs;
@@ -445,7 +439,7 @@ enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
 
 	r = rdmabroker_get_verbs(conn->id, &verbs);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	conn->has_data = true;
 	if (data_init(&conn->data, verbs, size) < 0) {
 		complain("%s", conn->data.error);
@@ -454,7 +448,7 @@ enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
 	data_get_qp_attr(&conn->data, &attr);
 	r = rdmabroker_create_qp(conn->id, conn->data.pd, &attr);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	if (data_start(&conn->data, rdmabroker_get_qp(conn->id)) < 0) {
 		complain("%s", conn->data.error);
 		return OUTCOME_FAILED;
@@ -465,7 +459,7 @@ enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size)
 	return OUTCOME_OK;
 }
 
-enum outcome conn_disconnect(struct ping *ping, struct conn *conn)
+enum outcome ping_disconnect(struct ping *ping, struct conn *conn)
 {
 	int r;
 
@@ -473,11 +467,11 @@ enum outcome conn_disconnect(struct ping *ping, struct conn *conn)
 		return OUTCOME_OK;
 	r = rdmabroker_disconnect(conn->id);
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	return ping_await(ping, CONN_DISCONNECTED, "disconnecting");
 }
 
-void conn_done(struct ping *ping, struct conn *conn)
+void ping_conn_done(struct ping *ping, struct conn *conn)
 {
 	if (ping->conn == conn)
 		ping->conn = NULL;
@@ -490,77 +484,10 @@ void conn_done(struct ping *ping, struct conn *conn)
 	*conn = (struct conn){ 0 };
 }
 
-void conn_print_result(const struct ping *ping, const struct conn *conn, int64_t start)
+void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start)
 {
 	const struct data *data = &conn->data;
 
 	say(ping, "%llu rounds of %zu bytes verified in %.3f s",
 	    (unsigned long long)data->n_verified, data->size, (double)(ping_now() - start) / 1000);
-}
-
-static int make_signal_fd(void)
-{
-	sigset_t set;
-
-	/* SIGPIPE too: when the reader of our output has gone, stop, but disconnect properly. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGPIPE);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-static bool is_loopback(const struct sockaddr_storage *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-	return (addr->ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) ||
-	       (addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
-}
-
-int main(int argc, char **argv)
-{
-	struct options options;
-	struct ping ping = { .options = &options };
-	enum outcome outcome;
-	int r, exit_status;
-
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (options_parse(&options, argc, argv, &exit_status) < 0)
-		return exit_status;
-	ping.signal_fd = make_signal_fd();
-	if (ping.signal_fd < 0) {
-		complain("cannot receive signals: %m");
-		return EXIT_FAILURE;
-	}
-
-	r = rdmabroker_open(&ping.session, NULL);
-	if (r < 0) {
-		complain(ping_is_refusal(r) ? "refused by the broker: %s" : "%s",
-			 rdmabroker_open_error());
-		return ping_is_refusal(r) ? EXIT_REFUSED : EXIT_FAILURE;
-	}
-	outcome = options.serve ? server_run(&ping) : client_run(&ping);
-	if (outcome == OUTCOME_STOPPED)
-		complain("interrupted");
-	/* For a server the broker's own message says this. */
-	if (outcome == OUTCOME_FAILED && !options.serve &&
-	    (is_loopback(&options.addr) || is_loopback(&options.source)))
-		complain(
-			"RDMA devices do not have the loopback address: give another address of this "
-			"host");
-	rdmabroker_close(ping.session);
-	close(ping.signal_fd);
-
-	switch (outcome) {
-	case OUTCOME_OK:
-		return EXIT_SUCCESS;
-	case OUTCOME_REFUSED:
-		return EXIT_REFUSED;
-	default:
-		return EXIT_FAILURE;
-	}
 }

@@ -95,13 +95,13 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 int64_t ping_now(void);
 /* Whether R, a negative errno, is a rejection by the broker (policy, a limit, draining), not another failure. */
 bool ping_is_refusal(int r);
-const char *addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
+const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 /* A line on stdout, unless -q. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
 /* A call on the session returned R: print what could not be done, and why. */
-enum outcome call_failed(struct ping *ping, int r);
+enum outcome ping_call_failed(struct ping *ping, int r);
 
 /* Handle events and completions; if there are none, wait for some. -ETIMEDOUT past DEADLINE; DEADLINE -1: none. */
 int ping_pump(struct ping *ping, int64_t deadline);
@@ -111,12 +111,12 @@ enum outcome ping_await(struct ping *ping, enum conn_state state, const char *do
 enum outcome ping_await_message(struct ping *ping);
 
 /* Give the connection its memory and its QP. */
-enum outcome conn_make_data(struct ping *ping, struct conn *conn, size_t size);
+enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size);
 /* Disconnect, and wait for the end. */
-enum outcome conn_disconnect(struct ping *ping, struct conn *conn);
+enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
 /* Everything on the device is closed when this returns. */
-void conn_done(struct ping *ping, struct conn *conn);
-void conn_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
+void ping_conn_done(struct ping *ping, struct conn *conn);
+void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
 
 enum outcome client_run(struct ping *ping);
 enum outcome server_run(struct ping *ping);

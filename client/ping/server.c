@@ -20,7 +20,7 @@ static int start_listening(struct ping *ping)
 		r = rdmabroker_listen(ping->listener, 0);
 	if (r < 0)
 		return r;
-	addr_to_string(text, rdmabroker_id_get_local_addr(ping->listener));
+	ping_addr_to_string(text, rdmabroker_id_get_local_addr(ping->listener));
 	say(ping, "listening on %s", text);
 	return 0;
 }
@@ -41,7 +41,7 @@ static enum outcome listen_again(struct ping *ping)
 		if (r == 0)
 			return OUTCOME_OK;
 		if (ping_is_refusal(r) || ping_now() >= deadline) {
-			outcome = call_failed(ping, r);
+			outcome = ping_call_failed(ping, r);
 			ping->listener = rdmabroker_destroy_id(ping->listener);
 			return outcome;
 		}
@@ -88,7 +88,7 @@ static enum outcome reject(struct ping *ping, struct conn *conn, const char *tex
 
 	r = rdmabroker_reject(conn->id, text, (uint8_t)strlen(text));
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	say(ping, "rejected %s", conn->peer);
 	return OUTCOME_OK;
 }
@@ -109,7 +109,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	int r;
 
 	if (!options->use_qpn) {
-		outcome = conn_make_data(ping, conn, size);
+		outcome = ping_make_data(ping, conn, size);
 		if (outcome != OUTCOME_OK)
 			return outcome;
 	}
@@ -121,7 +121,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 		return OUTCOME_GONE;
 	}
 	if (r < 0)
-		return call_failed(ping, r);
+		return ping_call_failed(ping, r);
 	if (options->use_qpn) {
 		complain("the broker accepted QP number 0x%x, which it must refuse", options->qpn);
 		return OUTCOME_FAILED;
@@ -157,7 +157,7 @@ static enum outcome serve_one(struct ping *ping, const struct request *request)
 	size_t size;
 	int r;
 
-	addr_to_string(conn.peer, rdmabroker_id_get_peer_addr(conn.id));
+	ping_addr_to_string(conn.peer, rdmabroker_id_get_peer_addr(conn.id));
 	ping->conn = &conn;
 
 	r = data_unpack_hello(&size, request->data, request->len);
@@ -171,11 +171,11 @@ static enum outcome serve_one(struct ping *ping, const struct request *request)
 		if (outcome == OUTCOME_OK) {
 			start = ping_now();
 			outcome = serve_rounds(ping, &conn);
-			conn_print_result(ping, &conn, start);
-			conn_disconnect(ping, &conn);
+			ping_print_result(ping, &conn, start);
+			ping_disconnect(ping, &conn);
 		}
 	}
-	conn_done(ping, &conn);
+	ping_conn_done(ping, &conn);
 	return outcome;
 }
 
@@ -188,7 +188,7 @@ enum outcome server_run(struct ping *ping)
 
 	r = start_listening(ping);
 	if (r < 0) {
-		outcome = call_failed(ping, r);
+		outcome = ping_call_failed(ping, r);
 		rdmabroker_destroy_id(ping->listener);
 		return outcome;
 	}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "ping.h"
+
+enum {
+	EXIT_REFUSED = 3,
+};
+
+static int make_signal_fd(void)
+{
+	sigset_t set;
+
+	/* SIGPIPE too: when the reader of our output has gone, stop, but disconnect properly. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGPIPE);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	return (addr->ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) ||
+	       (addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct ping ping = { .options = &options };
+	enum outcome outcome;
+	int r, exit_status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (options_parse(&options, argc, argv, &exit_status) < 0)
+		return exit_status;
+	ping.signal_fd = make_signal_fd();
+	if (ping.signal_fd < 0) {
+		complain("cannot receive signals: %m");
+		return EXIT_FAILURE;
+	}
+
+	r = rdmabroker_open(&ping.session, NULL);
+	if (r < 0) {
+		complain(ping_is_refusal(r) ? "refused by the broker: %s" : "%s",
+			 rdmabroker_open_error());
+		return ping_is_refusal(r) ? EXIT_REFUSED : EXIT_FAILURE;
+	}
+	outcome = options.serve ? server_run(&ping) : client_run(&ping);
+	if (outcome == OUTCOME_STOPPED)
+		complain("interrupted");
+	/* For a server the broker's own message says this. */
+	if (outcome == OUTCOME_FAILED && !options.serve &&
+	    (is_loopback(&options.addr) || is_loopback(&options.source)))
+		complain(
+			"RDMA devices do not have the loopback address: give another address of this "
+			"host");
+	rdmabroker_close(ping.session);
+	close(ping.signal_fd);
+
+	switch (outcome) {
+	case OUTCOME_OK:
+		return EXIT_SUCCESS;
+	case OUTCOME_REFUSED:
+		return EXIT_REFUSED;
+	default:
+		return EXIT_FAILURE;
+	}
+}
