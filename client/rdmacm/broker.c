@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,57 +10,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
 static bool has_answered; /* the broker, once: the program, or a parent of it, may have its ids */
-
-__attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
-{
-	char line[512];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	/* One call, so that the line stays in one piece. BROKER(), because the caller may hold locks. */
-	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
-}
-
-void debug(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!secure_getenv("RDMABROKER_DEBUG"))
-		return;
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
-
-static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Prints only once, so that a program that retries does not fill a log. */
-static void complain(const char *fmt, ...)
-{
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-	va_list ap;
-
-	if (secure_getenv("RDMABROKER_QUIET") || atomic_flag_test_and_set(&said))
-		return;
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
-
-int result(const char *what, int r)
-{
-	struct rdmabroker_failure failure = { 0 };
-
-	if (r >= 0)
-		return 0;
-	rdmabroker_get_failure(NULL, &failure);
-	if (failure.error == r)
-		debug("%s: %s%s%s%s", what, failure.text, failure.rule ? " (rule " : "",
-		      failure.rule ?: "", failure.rule ? ")" : "");
-	else
-		debug("%s: %s", what, strerror(-r));
-	/* For too much private data the kernel returns EINVAL. */
-	return fail(r == -E2BIG ? EINVAL : -r);
-}
 
 static bool does_not_answer(int r)
 {
@@ -111,11 +58,11 @@ static int open_session(struct rdmabroker **ret)
 static int fail_to_open(int r)
 {
 	if (r == -ENODEV)
-		debug("this host has no RDMA device");
+		report_debug("this host has no RDMA device");
 	else if (does_not_answer(r))
-		complain("%s; check that rdmabrokerd is running", rdmabroker_open_error());
+		report_once("%s; check that rdmabrokerd is running", rdmabroker_open_error());
 	else
-		complain("the broker refuses this process: %s", rdmabroker_open_error());
+		report_once("the broker refuses this process: %s", rdmabroker_open_error());
 	return fail(to_errno(r));
 }
 
@@ -133,41 +80,45 @@ static bool may_go_direct(int r)
 	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
 }
 
-static int start(void)
+/* A session belongs to its process: a child opens its own, and does not close its parent's. */
+static int open_shared(void)
 {
 	int r;
 
-	/* A session belongs to its process: a child opens its own, and does not close its parent's. */
 	if (shared && shared_pid == getpid())
 		return 0;
 	r = open_session(&shared);
-	if (r == 0) {
-		shared_pid = getpid();
-		has_answered = true;
+	if (r < 0)
+		return r;
+	shared_pid = getpid();
+	has_answered = true;
+	return 0;
+}
+
+static int start(void)
+{
+	int r = open_shared();
+
+	if (r == 0)
 		return 0;
-	}
 	/* librdmacm would take the broker's ids for its own. */
 	if (!has_answered && may_go_direct(r) && real_get()) {
-		debug("%s; using librdmacm itself instead", rdmabroker_open_error());
+		report_debug("%s; using librdmacm itself instead", rdmabroker_open_error());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
 		return 0;
 	}
 	return fail_to_open(r);
 }
 
-/*
- * A program that opens a device by libibverbs before it has an id on it may not open the device's node. With
- * RDMABROKER_DEVICES=all it gets the leases at its start. Errors are ignored here: its own calls will fail.
- */
-__attribute__((constructor)) static void lend_devices(void)
+struct rdmabroker *broker_try(void)
 {
-	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
+	struct rdmabroker *session = NULL;
 
-	if (!wanted || strcmp(wanted, "all") != 0 || open_session(&shared) < 0)
-		return;
-	shared_pid = getpid();
-	has_answered = true;
-	devices_open_all(shared);
+	pthread_mutex_lock(&lock);
+	if (open_shared() == 0)
+		session = shared;
+	pthread_mutex_unlock(&lock);
+	return session;
 }
 
 int broker_start(void)

@@ -113,7 +113,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 		return fail(EINVAL);
 	r = connect_id(id, conn_param);
 	if (r < 0)
-		return result("rdma_connect", r);
+		return report_result("rdma_connect", r);
 	free(id->connect_data);
 	id->connect_data = NULL;
 	id->connect_len = 0;
@@ -160,7 +160,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 		return fail(EINVAL);
 	r = accept_id(id, conn_param);
 	if (r < 0)
-		return result("rdma_accept", r);
+		return report_result("rdma_accept", r);
 	/* Accepting a look-up has no outcome event. */
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
@@ -216,7 +216,7 @@ int rdma_establish(struct rdma_cm_id *public)
 		return fail(EBADF);
 	if (public->qp)
 		return fail(EINVAL);
-	return result("rdma_establish", BROKER(rdmabroker_establish(id->handle)));
+	return report_result("rdma_establish", BROKER(rdmabroker_establish(id->handle)));
 }
 
 int rdma_reject(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
@@ -226,8 +226,8 @@ int rdma_reject(struct rdma_cm_id *public, const void *private_data, uint8_t pri
 	FORWARD(rdma_reject, public, private_data, private_data_len);
 	if (!id->handle)
 		return fail(EBADF);
-	return result("rdma_reject",
-		      BROKER(rdmabroker_reject(id->handle, private_data, private_data_len)));
+	return report_result("rdma_reject",
+			     BROKER(rdmabroker_reject(id->handle, private_data, private_data_len)));
 }
 
 int rdma_reject_ece(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
@@ -237,8 +237,9 @@ int rdma_reject_ece(struct rdma_cm_id *public, const void *private_data, uint8_t
 	FORWARD(rdma_reject_ece, public, private_data, private_data_len);
 	if (!id->handle)
 		return fail(EBADF);
-	return result("rdma_reject_ece",
-		      BROKER(rdmabroker_reject_ece(id->handle, private_data, private_data_len)));
+	return report_result(
+		"rdma_reject_ece",
+		BROKER(rdmabroker_reject_ece(id->handle, private_data, private_data_len)));
 }
 
 int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
@@ -248,7 +249,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	FORWARD(rdma_notify, public, event);
 	if (!id->handle)
 		return fail(EBADF);
-	return result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
+	return report_result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
 }
 
 /* Like librdmacm: an iWARP QP is moved to SQD, so that it finishes its send queue first. */
@@ -279,7 +280,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	r = shut_down(id);
 	if (r == 0)
 		r = BROKER(rdmabroker_disconnect(id->handle));
-	return r < 0 ? result("rdma_disconnect", r) : id_complete(id);
+	return r < 0 ? report_result("rdma_disconnect", r) : id_complete(id);
 }
 
 /* ECE options for a QP that the id does not have. For the id's own QP they are queried from the device. */

@@ -178,7 +178,7 @@ static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 	int r = BROKER(rdmabroker_get_devices(session, &list, &n));
 
 	if (r < 0) {
-		result("rdma_get_devices", r);
+		report_result("rdma_get_devices", r);
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -238,11 +238,22 @@ void rdma_free_devices(struct ibv_context **list)
 	free(list);
 }
 
-void devices_open_all(struct rdmabroker *session)
+/*
+ * A program that opens a device by libibverbs before it has an id on it may not open the device's node. With
+ * RDMABROKER_DEVICES=all it gets the leases at its start. Errors are ignored here: its own calls will fail.
+ */
+__attribute__((constructor)) static void lend_devices(void)
 {
+	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
 	struct ibv_context **list;
+	struct rdmabroker *session;
 	int n;
 
+	if (!wanted || strcmp(wanted, "all") != 0)
+		return;
+	session = broker_try();
+	if (!session)
+		return;
 	pthread_mutex_lock(&lock);
 	list = use_all(session, &n);
 	pthread_mutex_unlock(&lock);

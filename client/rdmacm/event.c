@@ -65,7 +65,7 @@ static bool on_request(struct cm_event *event)
 	id->remote_ece = event->event->remote_ece;
 	r = id_learn(id);
 	if (r < 0) {
-		result("a connect request", r);
+		report_result("a connect request", r);
 		id_discard(id);
 		return false;
 	}
@@ -192,7 +192,7 @@ static int take(struct channel *channel, struct cm_event *event)
 		if (r < 0 && r != -ECONNRESET)
 			return r;
 		if (r < 0 || e->type == RDMABROKER_EVENT_LOST) {
-			debug("the broker is gone");
+			report_debug("the broker is gone");
 			channel->lost = true;
 			if (r == 0)
 				rdmabroker_free_event(e);
@@ -204,7 +204,7 @@ static int take(struct channel *channel, struct cm_event *event)
 		event->public.event = (enum rdma_cm_event_type)e->type;
 		event->public.status = e->status;
 		if (e->text && e->status)
-			debug("%s: %s", rdma_event_str(event->public.event), e->text);
+			report_debug("%s: %s", rdma_event_str(event->public.event), e->text);
 		if (digest(event)) {
 			count(event);
 			return 0;

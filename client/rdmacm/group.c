@@ -32,7 +32,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 		free(join);
 	}
 	pthread_mutex_unlock(&channel->lock);
-	return r < 0 ? result("rdma_join_multicast", r) : id_complete(id);
+	return r < 0 ? report_result("rdma_join_multicast", r) : id_complete(id);
 }
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *addr, void *context)
@@ -126,7 +126,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	}
 	await_acks(id, join);
 	free(join);
-	return result("rdma_leave_multicast", r);
+	return report_result("rdma_leave_multicast", r);
 }
 
 void joins_free(struct id *id)

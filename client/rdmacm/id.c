@@ -80,7 +80,7 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 		if (id->sync)
 			channel_free(channel);
 		id_free(id);
-		return result("rdma_create_id", r);
+		return report_result("rdma_create_id", r);
 	}
 	pthread_mutex_lock(&channel->lock);
 	id_enter(id, channel);
@@ -251,7 +251,7 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
 	id->has_port |= r == 0 && has_port(addr);
-	return result("rdma_bind_addr", r < 0 ? r : id_learn(id));
+	return report_result("rdma_bind_addr", r < 0 ? r : id_learn(id));
 }
 
 int rdma_listen(struct rdma_cm_id *public, int backlog)
@@ -264,7 +264,7 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 		return fail(EBADF);
 	r = BROKER(rdmabroker_listen(id->handle, backlog));
 	id->has_port |= r == 0;
-	return result("rdma_listen", r < 0 ? r : id_learn(id));
+	return report_result("rdma_listen", r < 0 ? r : id_learn(id));
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
@@ -281,7 +281,7 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
 	r = BROKER(rdmabroker_resolve_addr(id->handle, src_addr, dst_addr,
 					   timeout_ms > 0 ? timeout_ms : 1));
 	if (r < 0)
-		return result("rdma_resolve_addr", r);
+		return report_result("rdma_resolve_addr", r);
 	id->has_port |= src_addr && has_port(src_addr);
 	memcpy(&public->route.addr.dst_storage, dst_addr, addr_size(dst_addr));
 	return id_complete(id);
@@ -296,7 +296,7 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	if (!id->handle)
 		return fail(EBADF);
 	r = BROKER(rdmabroker_resolve_route(id->handle, timeout_ms > 0 ? timeout_ms : 1));
-	return r < 0 ? result("rdma_resolve_route", r) : id_complete(id);
+	return r < 0 ? report_result("rdma_resolve_route", r) : id_complete(id);
 }
 
 static __be16 get_port(const struct sockaddr *addr)
@@ -358,8 +358,9 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *opt
 	FORWARD(rdma_set_option, public, level, optname, optval, optlen);
 	if (!id->handle)
 		return fail(EBADF);
-	return result("rdma_set_option",
-		      level == RDMA_OPTION_ID ? set_option(id, optname, optval, optlen) : -ENOSYS);
+	return report_result("rdma_set_option", level == RDMA_OPTION_ID ?
+							set_option(id, optname, optval, optlen) :
+							-ENOSYS);
 }
 
 /* Migration */
@@ -397,7 +398,7 @@ int id_migrate(struct id *id, struct channel *to)
 	if (r < 0) {
 		if (sync)
 			channel_free(to);
-		return result("rdma_migrate_id", r);
+		return report_result("rdma_migrate_id", r);
 	}
 	if (id->sync) {
 		ack_own_event(id);

@@ -14,8 +14,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, in
 	FORWARD(rdma_init_qp_attr, public, qp_attr, qp_attr_mask);
 	if (!id->handle)
 		return fail(EBADF);
-	return result("rdma_init_qp_attr",
-		      BROKER(rdmabroker_init_qp_attr(id->handle, qp_attr, qp_attr_mask)));
+	return report_result("rdma_init_qp_attr",
+			     BROKER(rdmabroker_init_qp_attr(id->handle, qp_attr, qp_attr_mask)));
 }
 
 static int get_attr(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret, int *ret_mask)
@@ -314,7 +314,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *att
 	r = create_qp(id, attr, &qp);
 	if (r < 0) {
 		destroy_cqs(public);
-		return result("rdma_create_qp", r);
+		return report_result("rdma_create_qp", r);
 	}
 	public->pd = qp->pd;
 	public->qp = qp;

@@ -3,8 +3,8 @@
 
 /*
  * librdmacm's calls, implemented with librdmabroker. broker.c decides whether the broker or librdmacm itself
- * handles the calls of this process, and real.c loads librdmacm; channel.c, id.c, conn.c, qp.c, group.c, event.c and
- * ep.c have the calls by subject; device.c has the devices, which the whole process shares.
+ * handles the calls of this process, real.c loads librdmacm, and report.c prints errors; channel.c, id.c, conn.c,
+ * qp.c, group.c, event.c and ep.c have the calls by subject; device.c has the devices, which the whole process shares.
  *
  * Public structs are the first member of ours. An event channel is a session of the broker, and its fd is the
  * session's descriptor.
@@ -106,8 +106,6 @@ struct cm_event {
 	struct join *join; /* counts the event too; or NULL */
 };
 
-/* Returns -1 with errno for a negative errno, else 0, like librdmacm's calls. WHAT is for RDMABROKER_DEBUG. */
-int result(const char *what, int r);
 static inline int fail(int error)
 {
 	errno = error;
@@ -129,6 +127,18 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->public.qp_type == IBV_QPT_UD;
 }
 
+/* report.c */
+
+/* Returns -1 with errno for a negative errno, else 0, like librdmacm's calls. WHAT is for RDMABROKER_DEBUG. */
+int report_result(const char *what, int r);
+/* Prints a line to stderr, if the environment variable RDMABROKER_DEBUG is set. */
+__attribute__((format(printf, 1, 2))) void report_debug(const char *fmt, ...);
+/*
+ * Prints a line to stderr, unless the environment variable RDMABROKER_QUIET is set. Prints only once in a process, so
+ * that a program that retries does not fill a log.
+ */
+__attribute__((format(printf, 1, 2))) void report_once(const char *fmt, ...);
+
 /* broker.c */
 
 /* First in calls that need no object: decides between the broker and librdmacm. 0, or -1 with errno. */
@@ -140,8 +150,8 @@ int broker_open(struct rdmabroker **ret);
  * gone, to be replaced by a new one; or NULL. Returns NULL with errno on failure.
  */
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
-/* Prints a line to stderr, if the environment variable RDMABROKER_DEBUG is set. */
-__attribute__((format(printf, 1, 2))) void debug(const char *fmt, ...);
+/* The same session; NULL: it cannot be opened, which is not printed and does not make librdmacm handle the calls. */
+struct rdmabroker *broker_try(void);
 
 /* device.c: 0, or a negative errno */
 int device_get(const char *name, struct device **ret);
@@ -151,8 +161,6 @@ void device_put(struct device *device);
  * or a channel, not when the last user is gone, because programs then still destroy their objects on the device.
  */
 void devices_sweep(void);
-/* Open all devices that SESSION is allowed, for programs that open devices by libibverbs themselves. */
-void devices_open_all(struct rdmabroker *session);
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 
 /* channel.c */

@@ -33,13 +33,13 @@ static void *open_real(void)
 		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
 		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	}
-	/* The drop-in itself may be installed under that path. */
-	if (lib && dlsym(lib, "rdma_create_id") == (void *)rdma_create_id) {
+	/* The drop-in itself may be installed under that path: then the program's calls get the same function. */
+	if (lib && dlsym(lib, "rdma_create_id") == dlsym(RTLD_DEFAULT, "rdma_create_id")) {
 		dlclose(lib);
 		lib = NULL;
 	}
 	if (!lib)
-		debug("cannot load librdmacm itself");
+		report_debug("cannot load librdmacm itself");
 	return lib;
 }
 

@@ -13,7 +13,7 @@ static const struct real *get_rsockets(void)
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said))
-		debug("rsockets do not use the broker: librdmacm itself handles them");
+		report_debug("rsockets do not use the broker: librdmacm itself handles them");
 	return real_get();
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+__attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
+{
+	char line[512];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	/* One call, so that the line stays in one piece. BROKER(), because the caller may hold locks. */
+	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
+}
+
+void report_debug(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!secure_getenv("RDMABROKER_DEBUG"))
+		return;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+void report_once(const char *fmt, ...)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	va_list ap;
+
+	if (secure_getenv("RDMABROKER_QUIET") || atomic_flag_test_and_set(&said))
+		return;
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+int report_result(const char *what, int r)
+{
+	struct rdmabroker_failure failure = { 0 };
+
+	if (r >= 0)
+		return 0;
+	rdmabroker_get_failure(NULL, &failure);
+	if (failure.error == r)
+		report_debug("%s: %s%s%s%s", what, failure.text, failure.rule ? " (rule " : "",
+			     failure.rule ?: "", failure.rule ? ")" : "");
+	else
+		report_debug("%s: %s", what, strerror(-r));
+	/* For too much private data the kernel returns EINVAL. */
+	return fail(r == -E2BIG ? EINVAL : -r);
+}
