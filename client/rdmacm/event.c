@@ -82,7 +82,7 @@ static void on_response(struct cm_event *event)
 		id->remote_ece = event->event->remote_ece;
 		return;
 	}
-	r = conn_on_response(id, &event->event->remote_ece);
+	r = qp_on_response(id, &event->event->remote_ece);
 	set_outcome(event, r, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_CONNECT_ERROR);
 	id->connect_error = r < 0;
 }
@@ -97,7 +97,7 @@ static bool on_join(struct cm_event *event)
 		return false;
 	event->join = join;
 	if (event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN) {
-		r = join_on_event(event->id, join, &event->event->ud);
+		r = join_attach(join, event->id, &event->event->ud);
 		set_outcome(event, r, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR);
 	}
 	event->public.param.ud.private_data = join->context;
@@ -147,15 +147,6 @@ static bool digest(struct cm_event *event)
 
 /* Taking events. The channel is locked. */
 
-static void count(struct cm_event *event)
-{
-	pthread_mutex_lock(&event->id->lock);
-	event->id->n_reported++;
-	if (event->join)
-		event->join->n_reported++;
-	pthread_mutex_unlock(&event->id->lock);
-}
-
 /*
  * When the broker is gone, so are its ids of the connection manager, and the kernel disconnects the peers. The
  * program gets one event for each id that has a device: DISCONNECTED if it was connected, else DEVICE_REMOVAL.
@@ -176,7 +167,7 @@ static int take_lost(struct channel *channel, struct cm_event *event)
 	event->public.event = id->connected ? RDMA_CM_EVENT_DISCONNECTED :
 					      RDMA_CM_EVENT_DEVICE_REMOVAL;
 	id->connected = false;
-	count(event);
+	id_count_event(event);
 	return 0;
 }
 
@@ -206,14 +197,14 @@ static int take(struct channel *channel, struct cm_event *event)
 		if (e->text && e->status)
 			report_debug("%s: %s", rdma_event_str(event->public.event), e->text);
 		if (digest(event)) {
-			count(event);
+			id_count_event(event);
 			return 0;
 		}
 		rdmabroker_free_event(e);
 	}
 }
 
-static int get_event(struct channel *channel, struct cm_event *event)
+static int take_or_wait(struct channel *channel, struct cm_event *event)
 {
 	int r;
 
@@ -229,19 +220,6 @@ static int get_event(struct channel *channel, struct cm_event *event)
 	return r;
 }
 
-/* Frees the library's event, and counts the event as acked. */
-static void settle(struct cm_event *event)
-{
-	if (event->event)
-		rdmabroker_free_event(event->event);
-	pthread_mutex_lock(&event->id->lock);
-	event->id->n_acked++;
-	if (event->join)
-		event->join->n_acked++;
-	pthread_cond_broadcast(&event->id->acked);
-	pthread_mutex_unlock(&event->id->lock);
-}
-
 /* The id of a request to a sync id becomes sync too. False: that failed, and the request was rejected. */
 static bool finish_request(struct cm_event *event)
 {
@@ -251,46 +229,65 @@ static bool finish_request(struct cm_event *event)
 		return true;
 	if (id_migrate(id, NULL) == 0)
 		return true;
-	rdma_destroy_id(&id->public);
-	settle(event);
+	id_destroy(id);
+	id_settle_event(event);
 	return false;
 }
 
-int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+/* 0, or -1 with errno. */
+static int get_event(struct channel *channel, struct rdma_cm_event **ret)
 {
 	struct cm_event taken, *new;
 	int r;
 
-	FORWARD(rdma_get_cm_event, channel, event);
-	if (!event)
-		return fail(EINVAL);
 	do {
 		memset(&taken, 0, sizeof(taken));
 		/* On the stack, so that nothing leaks if the thread is cancelled while it waits. */
-		r = get_event(to_channel(channel), &taken);
+		r = take_or_wait(channel, &taken);
 		if (r < 0)
 			return fail(-r);
 	} while (!finish_request(&taken));
 	new = malloc(sizeof(*new));
 	if (!new) {
-		settle(&taken);
+		id_settle_event(&taken);
 		return fail(ENOMEM);
 	}
 	*new = taken;
-	*event = &new->public;
+	*ret = &new->public;
 	return 0;
 }
 
-int rdma_ack_cm_event(struct rdma_cm_event *public)
+int event_await_outcome(struct id *id)
 {
-	struct cm_event *event;
+	struct rdma_cm_event *event;
 
-	FORWARD(rdma_ack_cm_event, public);
-	if (!public)
+	if (!id->sync)
+		return 0;
+	id_ack_own_event(id);
+	if (get_event(to_channel(id->public.channel), &event) < 0)
+		return -1;
+	id->public.event = event;
+	if (event->status == 0)
+		return 0;
+	if (event->event == RDMA_CM_EVENT_REJECTED)
+		return fail(ECONNREFUSED);
+	return fail(event->status < 0 ? -event->status : event->status);
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	FORWARD(rdma_get_cm_event, channel, event);
+	if (!event)
 		return fail(EINVAL);
-	event = container_of(public, struct cm_event, public);
-	settle(event);
-	free(event);
+	return get_event(to_channel(channel), event);
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	FORWARD(rdma_ack_cm_event, event);
+	if (!event)
+		return fail(EINVAL);
+	id_ack_event(event);
 	return 0;
 }
 

@@ -125,6 +125,48 @@ static int finish_ece(struct id *id, struct ibv_qp *qp)
 	return r;
 }
 
+/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
+static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
+	int r;
+
+	if (ece->vendor_id && ece->vendor_id != id->local_ece.vendor_id)
+		return -EINVAL;
+	if (ece->vendor_id)
+		agreed.options = ece->options;
+	id->remote_ece.vendor_id = ece->vendor_id;
+	r = ibv_set_ece(id->public.qp, &agreed);
+	return r == EOPNOTSUPP ? 0 : -r;
+}
+
+static int confirm(struct id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece agreed = { 0 };
+	int r = agree_on_ece(id, ece);
+
+	if (r == 0)
+		r = qp_to_rts(id, -1, -1);
+	if (r == 0)
+		r = BROKER(rdmabroker_establish(id->handle));
+	if (r < 0)
+		return r;
+	r = ibv_query_ece(id->public.qp, &agreed);
+	if (r != 0 && r != EOPNOTSUPP)
+		return -r;
+	id->local_ece.options = r == 0 ? agreed.options : 0;
+	return 0;
+}
+
+int qp_on_response(struct id *id, const struct ibv_ece *ece)
+{
+	int r = confirm(id, ece);
+
+	if (r < 0)
+		qp_to_error(id);
+	return r;
+}
+
 /* Completion queues that the library creates if the program has none */
 
 static void destroy_cqs(struct rdma_cm_id *id)

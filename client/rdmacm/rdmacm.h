@@ -2,9 +2,17 @@
 #pragma once
 
 /*
- * librdmacm's calls, implemented with librdmabroker. broker.c decides whether the broker or librdmacm itself
- * handles the calls of this process, real.c loads librdmacm, and report.c prints errors; channel.c, id.c, conn.c,
- * qp.c, group.c, event.c and ep.c have the calls by subject; device.c has the devices, which the whole process shares.
+ * librdmacm's calls, implemented with librdmabroker. No file calls one above it. From the bottom up:
+ *
+ *   report.c, real.c, broker.c: error messages; librdmacm itself; the decision whether it or the broker handles
+ *     the calls of this process.
+ *   device.c, channel.c: the devices, which the whole process shares, and the event channels, with their calls.
+ *   join.c, route.c, idlife.c: ids and what belongs to them: multicast groups, and the addresses and the path.
+ *   qp.c: the QPs, with their calls.
+ *   event.c: takes events, applies them to their ids, and has the calls on events.
+ *   idcalls.c, conncalls.c, groupcalls.c, ep.c: the calls on ids, on connections, on groups and on endpoints.
+ *
+ * addrinfo.c and rsocket.c stand alone: name look-ups, and rsockets, which librdmacm itself handles.
  *
  * Public structs are the first member of ours. An event channel is a session of the broker, and its fd is the
  * session's descriptor.
@@ -19,6 +27,7 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdmabroker.h>
@@ -112,6 +121,21 @@ static inline int fail(int error)
 	return -1;
 }
 
+/* 0: no address, or of an unknown family */
+static inline size_t addr_size(const struct sockaddr *addr)
+{
+	if (!addr)
+		return 0;
+	switch (addr->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
 static inline struct id *to_id(struct rdma_cm_id *id)
 {
 	return container_of(id, struct id, public);
@@ -175,34 +199,49 @@ void channel_leave(struct channel *channel);
  */
 int channel_wait(struct channel *channel);
 
-/* id.c */
-size_t addr_size(const struct sockaddr *addr); /* 0: no address, or of an unknown family */
+/* join.c */
+/* FLAGS: of enum rdma_cm_mc_join_flags. NULL: no memory. */
+struct join *join_new(const struct sockaddr *addr, uint32_t flags, void *context);
+void joins_free(struct id *id); /* all of the id's */
+struct join *join_find(struct id *id, const struct sockaddr *addr); /* NULL: there is none */
+/* The group was joined: attach the id's QP. 0, or a negative errno: the QP could not be attached. */
+int join_attach(struct join *join, struct id *id, const struct rdmabroker_ud_param *ud);
+void join_detach(struct join *join, struct id *id); /* does nothing if no QP is attached */
+/* Wait until the program has acked the join's events. The join is out of the list, so it gets no more of them. */
+void join_await_acks(const struct join *join, struct id *id);
+
+/* idlife.c */
 int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_port_space ps,
 	   enum ibv_qp_type qp_type); /* CHANNEL NULL: sync. 0, or -1 with errno */
 /* Create an id for a connection request. The channel is locked. NULL with errno: the caller still owns HANDLE. */
 struct id *id_new_request(struct id *listener, struct rdmabroker_id *handle);
 /* Destroy an id that the program has not got yet. The channel is locked. */
 void id_discard(struct id *id);
+/* Destroy an id of the program's. Waits until the program has acked the id's events. */
+void id_destroy(struct id *id);
 /* Copy the addresses and the device from the handle to the public id. 0, or a negative errno. */
 int id_learn(struct id *id);
 /* Migrate to TO, or if TO is NULL to a channel of its own. 0, or -1 with errno. */
 int id_migrate(struct id *id, struct channel *to);
-/* For a sync id: wait for the outcome, and keep it in public.event. 0, or -1 with errno. */
-int id_complete(struct id *id);
+/* Count an event that the program is about to get. */
+void id_count_event(struct cm_event *event);
+/* Free the library's event, and count the event as acked. */
+void id_settle_event(struct cm_event *event);
+/* Settle the event, and free it. */
+void id_ack_event(struct rdma_cm_event *event);
+/* Ack the event that a sync id keeps, if there is one. */
+void id_ack_own_event(struct id *id);
 
 /* route.c */
 void route_learn_gids(struct id *id);
 void route_learn_path(struct id *id);
 
-/* conn.c */
-/* The peer accepted: move the QP and confirm. 0, or a negative errno: the QP is in ERR then. */
-int conn_on_response(struct id *id, const struct ibv_ece *ece);
-
 /* qp.c: 0, or a negative errno. Without a QP they do nothing. */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth); /* negative: the CM's */
 int qp_to_error(struct id *id);
+/* The peer accepted: move the QP, which the id must have, and confirm. Negative: the QP is in ERR then. */
+int qp_on_response(struct id *id, const struct ibv_ece *ece);
 
-/* group.c */
-/* 0, or a negative errno: the QP could not be attached. */
-int join_on_event(struct id *id, struct join *join, const struct rdmabroker_ud_param *ud);
-void joins_free(struct id *id);
+/* event.c */
+/* For a sync id: wait for the outcome, and keep it in public.event. 0, or -1 with errno. */
+int event_await_outcome(struct id *id);

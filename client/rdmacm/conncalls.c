@@ -117,7 +117,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	free(id->connect_data);
 	id->connect_data = NULL;
 	id->connect_len = 0;
-	return id_complete(id);
+	return event_await_outcome(id);
 }
 
 /* Both responder_resources and initiator_depth are limited by the request and by the device. */
@@ -162,49 +162,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	if (r < 0)
 		return report_result("rdma_accept", r);
 	/* Accepting a look-up has no outcome event. */
-	return id_is_datagram(id) ? 0 : id_complete(id);
-}
-
-/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
-static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
-{
-	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
-	int r;
-
-	if (ece->vendor_id && ece->vendor_id != id->local_ece.vendor_id)
-		return -EINVAL;
-	if (ece->vendor_id)
-		agreed.options = ece->options;
-	id->remote_ece.vendor_id = ece->vendor_id;
-	r = ibv_set_ece(id->public.qp, &agreed);
-	return r == EOPNOTSUPP ? 0 : -r;
-}
-
-static int complete(struct id *id, const struct ibv_ece *ece)
-{
-	struct ibv_ece agreed = { 0 };
-	int r = agree_on_ece(id, ece);
-
-	if (r == 0)
-		r = qp_to_rts(id, -1, -1);
-	if (r == 0)
-		r = BROKER(rdmabroker_establish(id->handle));
-	if (r < 0)
-		return r;
-	r = ibv_query_ece(id->public.qp, &agreed);
-	if (r != 0 && r != EOPNOTSUPP)
-		return -r;
-	id->local_ece.options = r == 0 ? agreed.options : 0;
-	return 0;
-}
-
-int conn_on_response(struct id *id, const struct ibv_ece *ece)
-{
-	int r = complete(id, ece);
-
-	if (r < 0)
-		qp_to_error(id);
-	return r;
+	return id_is_datagram(id) ? 0 : event_await_outcome(id);
 }
 
 int rdma_establish(struct rdma_cm_id *public)
@@ -280,7 +238,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	r = shut_down(id);
 	if (r == 0)
 		r = BROKER(rdmabroker_disconnect(id->handle));
-	return r < 0 ? report_result("rdma_disconnect", r) : id_complete(id);
+	return r < 0 ? report_result("rdma_disconnect", r) : event_await_outcome(id);
 }
 
 /* ECE options for a QP that the id does not have. For the id's own QP they are queried from the device. */

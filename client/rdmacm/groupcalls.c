@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "rdmacm.h"
 
@@ -14,14 +13,11 @@ static unsigned to_bits(uint32_t flags)
 static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void *context)
 {
 	struct channel *channel = to_channel(id->public.channel);
-	struct join *join = calloc(1, sizeof(*join));
+	struct join *join = join_new(addr, flags, context);
 	int r;
 
 	if (!join)
 		return fail(ENOMEM);
-	join->context = context;
-	join->flags = flags;
-	memcpy(&join->addr, addr, addr_size(addr));
 
 	/* Locked, so that the join is in the list before its event can be taken. */
 	pthread_mutex_lock(&channel->lock);
@@ -32,7 +28,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 		free(join);
 	}
 	pthread_mutex_unlock(&channel->lock);
-	return r < 0 ? report_result("rdma_join_multicast", r) : id_complete(id);
+	return r < 0 ? report_result("rdma_join_multicast", r) : event_await_outcome(id);
 }
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *addr, void *context)
@@ -64,37 +60,6 @@ int rdma_join_multicast_ex(struct rdma_cm_id *public, struct rdma_cm_join_mc_att
 	return join_group(id, attr->addr, attr->join_flags, context);
 }
 
-int join_on_event(struct id *id, struct join *join, const struct rdmabroker_ud_param *ud)
-{
-	int r;
-
-	join->mgid = ud->ah_attr.grh.dgid;
-	join->mlid = ud->ah_attr.dlid;
-	if (!id->public.qp || join->flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER)
-		return 0;
-	r = ibv_attach_mcast(id->public.qp, &join->mgid, join->mlid);
-	join->attached = r == 0;
-	return -r;
-}
-
-static struct join *find_join(struct id *id, const struct sockaddr *addr)
-{
-	struct join *join;
-
-	LIST_FOREACH(join, &id->joins, link)
-		if (memcmp(&join->addr, addr, addr_size(addr)) == 0)
-			return join;
-	return NULL;
-}
-
-static void await_acks(struct id *id, const struct join *join)
-{
-	pthread_mutex_lock(&id->lock);
-	while (join->n_acked != join->n_reported)
-		pthread_cond_wait(&id->acked, &id->lock);
-	pthread_mutex_unlock(&id->lock);
-}
-
 int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 {
 	struct id *id = to_id(public);
@@ -109,32 +74,19 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 		return fail(EINVAL);
 	channel = to_channel(public->channel);
 	pthread_mutex_lock(&channel->lock);
-	join = find_join(id, addr);
+	join = join_find(id, addr);
 	if (join) {
 		LIST_REMOVE(join, link);
-		if (join->attached && public->qp)
-			ibv_detach_mcast(public->qp, &join->mgid, join->mlid);
+		join_detach(join, id);
 		r = BROKER(rdmabroker_leave_multicast(id->handle, addr));
 	}
 	pthread_mutex_unlock(&channel->lock);
 	if (!join)
 		return fail(EADDRNOTAVAIL);
 	/* A sync id keeps its last event. It may be an event of this join, so ack it before waiting for acks. */
-	if (id->sync && public->event) {
-		rdma_ack_cm_event(public->event);
-		public->event = NULL;
-	}
-	await_acks(id, join);
+	if (id->sync)
+		id_ack_own_event(id);
+	join_await_acks(join, id);
 	free(join);
 	return report_result("rdma_leave_multicast", r);
-}
-
-void joins_free(struct id *id)
-{
-	struct join *join;
-
-	while ((join = LIST_FIRST(&id->joins))) {
-		LIST_REMOVE(join, link);
-		free(join);
-	}
 }

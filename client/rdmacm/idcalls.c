@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		   enum rdma_port_space ps)
+{
+	enum ibv_qp_type qp_type = ps == RDMA_PS_IPOIB || ps == RDMA_PS_UDP ? IBV_QPT_UD :
+									      IBV_QPT_RC;
+	struct id *new;
+
+	if (broker_start() < 0)
+		return -1;
+	FORWARD(rdma_create_id, channel, id, context, ps);
+	if (id_new(channel ? to_channel(channel) : NULL, &new, context, ps, qp_type) < 0)
+		return -1;
+	*id = &new->public;
+	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *public)
+{
+	FORWARD(rdma_destroy_id, public);
+	id_destroy(to_id(public));
+	return 0;
+}
+
+int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channel)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_migrate_id, public, channel);
+	if (!id->handle)
+		return fail(EBADF);
+	if (id->sync && !channel)
+		return fail(EINVAL);
+	return id_migrate(id, channel ? to_channel(channel) : NULL);
+}
+
+/* Addresses */
+
+/* Whether the program chose the port. Only then may it wait to use the same port again. */
+static bool has_port(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port != 0 :
+					     ((const struct sockaddr_in *)addr)->sin_port != 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_bind_addr, public, addr);
+	if (!id->handle)
+		return fail(EBADF);
+	if (addr_size(addr) == 0)
+		return fail(EINVAL);
+	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
+	id->has_port |= r == 0 && has_port(addr);
+	return report_result("rdma_bind_addr", r < 0 ? r : id_learn(id));
+}
+
+int rdma_listen(struct rdma_cm_id *public, int backlog)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_listen, public, backlog);
+	if (!id->handle)
+		return fail(EBADF);
+	r = BROKER(rdmabroker_listen(id->handle, backlog));
+	id->has_port |= r == 0;
+	return report_result("rdma_listen", r < 0 ? r : id_learn(id));
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
+		      struct sockaddr *dst_addr, int timeout_ms)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_resolve_addr, public, src_addr, dst_addr, timeout_ms);
+	if (!id->handle)
+		return fail(EBADF);
+	if (addr_size(dst_addr) == 0 || (src_addr && addr_size(src_addr) == 0))
+		return fail(EINVAL);
+	r = BROKER(rdmabroker_resolve_addr(id->handle, src_addr, dst_addr,
+					   timeout_ms > 0 ? timeout_ms : 1));
+	if (r < 0)
+		return report_result("rdma_resolve_addr", r);
+	id->has_port |= src_addr && has_port(src_addr);
+	memcpy(&public->route.addr.dst_storage, dst_addr, addr_size(dst_addr));
+	return event_await_outcome(id);
+}
+
+int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
+{
+	struct id *id = to_id(public);
+	int r;
+
+	FORWARD(rdma_resolve_route, public, timeout_ms);
+	if (!id->handle)
+		return fail(EBADF);
+	r = BROKER(rdmabroker_resolve_route(id->handle, timeout_ms > 0 ? timeout_ms : 1));
+	return r < 0 ? report_result("rdma_resolve_route", r) : event_await_outcome(id);
+}
+
+static __be16 get_port(const struct sockaddr *addr)
+{
+	switch (addr->sa_family) {
+	case AF_INET:
+		return ((const struct sockaddr_in *)addr)->sin_port;
+	case AF_INET6:
+		return ((const struct sockaddr_in6 *)addr)->sin6_port;
+	default:
+		return 0;
+	}
+}
+
+/* The address structs are those of librdmacm. AF_IB addresses are not supported, so they have no port here. */
+__be16 rdma_get_src_port(struct rdma_cm_id *public)
+{
+	FORWARD(rdma_get_src_port, public);
+	return get_port(&public->route.addr.src_addr);
+}
+
+__be16 rdma_get_dst_port(struct rdma_cm_id *public)
+{
+	FORWARD(rdma_get_dst_port, public);
+	return get_port(&public->route.addr.dst_addr);
+}
+
+/* Options */
+
+static int get_number(const void *value, size_t len, size_t expected, int *ret)
+{
+	if (!value || len != expected)
+		return -EINVAL;
+	if (len == 1)
+		*ret = *(const uint8_t *)value;
+	else
+		memcpy(ret, value, sizeof(*ret));
+	return 0;
+}
+
+static int set_option(struct id *id, int option, const void *value, size_t len)
+{
+	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
+	int number = 0, r;
+
+	if (option < RDMA_OPTION_ID_TOS || option > RDMA_OPTION_ID_ACK_TIMEOUT)
+		return -ENOSYS;
+	r = get_number(value, len, is_byte ? 1 : sizeof(int), &number);
+	return r < 0 ? r :
+		       BROKER(rdmabroker_set_option(id->handle, (enum rdmabroker_option)option,
+						    number));
+}
+
+/* Setting paths (RDMA_OPTION_IB) is not supported, because the broker resolves routes. */
+int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
+{
+	struct id *id = to_id(public);
+
+	FORWARD(rdma_set_option, public, level, optname, optval, optlen);
+	if (!id->handle)
+		return fail(EBADF);
+	return report_result("rdma_set_option", level == RDMA_OPTION_ID ?
+							set_option(id, optname, optval, optlen) :
+							-ENOSYS);
+}
