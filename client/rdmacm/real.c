@@ -12,6 +12,16 @@ const struct real *_Atomic real_has_all;
 static struct real real;
 static bool is_loaded;
 
+/* The drop-in itself may be installed under librdmacm's path. */
+static bool is_own(void *lib)
+{
+	void *function = dlsym(lib, "rdma_create_id");
+	Dl_info found, own;
+
+	return function && dladdr(function, &found) && dladdr((void *)real_get, &own) &&
+	       found.dli_fbase == own.dli_fbase;
+}
+
 /*
  * librdmacm is loaded by its path, because its name would find this drop-in. It is in the folder of libibverbs, which
  * is of the same source package. RTLD_DEEPBIND makes its internal calls use its own functions, not the drop-in's.
@@ -33,8 +43,7 @@ static void *open_real(void)
 		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
 		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	}
-	/* The drop-in itself may be installed under that path: then the program's calls get the same function. */
-	if (lib && dlsym(lib, "rdma_create_id") == dlsym(RTLD_DEFAULT, "rdma_create_id")) {
+	if (lib && is_own(lib)) {
 		dlclose(lib);
 		lib = NULL;
 	}
