@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "policy/source.h"
+#include "proto/word.h"
 #include "util/diag.h"
 
 /*
@@ -236,7 +237,7 @@ static void read_section(struct reading *reading, size_t from)
 	const struct source_line *line = &reading->line;
 	const char *name = line->text + from + 1;
 	const char *end = memchr(name, ']', line->len - from - 1);
-	struct diag_guess guess = { .word = name };
+	struct word_guess guess = { .word = name };
 	char message[96];
 
 	reading->has_section = true;
@@ -254,7 +255,7 @@ static void read_section(struct reading *reading, size_t from)
 
 	guess.len = end - name;
 	for (size_t i = 0; i < N_KEYS; i++) {
-		diag_guess(&guess, keys[i].section);
+		word_guess(&guess, keys[i].section);
 		if (guess.len == strlen(keys[i].section) &&
 		    !memcmp(name, keys[i].section, guess.len))
 			reading->is_section_known = true;
@@ -335,13 +336,13 @@ static void complain_value(struct reading *reading, const struct key *key, size_
 
 static void complain_key(struct reading *reading, const char *section, const char *name, size_t at)
 {
-	struct diag_guess guess = { .word = name, .len = strlen(name) };
+	struct word_guess guess = { .word = name, .len = strlen(name) };
 	const char *elsewhere = NULL;
 	char message[240];
 
 	for (size_t i = 0; i < N_KEYS; i++) {
 		if (!strcmp(keys[i].section, section))
-			diag_guess(&guess, keys[i].name);
+			word_guess(&guess, keys[i].name);
 		else if (!strcmp(keys[i].name, name))
 			elsewhere = keys[i].section;
 	}

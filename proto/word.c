@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdint.h>
+#include <string.h>
 
 #include "proto/word.h"
 
 #define WORD_LEN 32 /* longer words are not guessed at */
 #define WORD_EDITS 2
+#define WORD_STRANGE SIZE_MAX
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -44,15 +47,31 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 	return row[b_len];
 }
 
-size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len)
+/* WORD_STRANGE: the words are not similar. */
+static size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	size_t d;
 
 	if (a_len > WORD_LEN || b_len > WORD_LEN)
 		return WORD_STRANGE;
 	d = distance(a, a_len, b, b_len);
-	/* Words are not alike if at least half of the longer one's letters differ. */
 	if (d > WORD_EDITS || (2 * d >= a_len && 2 * d >= b_len))
 		return WORD_STRANGE;
 	return d;
+}
+
+void word_guess(struct word_guess *guess, const char *candidate)
+{
+	size_t d = word_distance(guess->word, guess->len, candidate, strlen(candidate));
+
+	if (d == WORD_STRANGE)
+		return;
+	if (guess->best && d >= guess->distance) {
+		guess->n_best += d == guess->distance;
+		return;
+	}
+
+	guess->n_best = 1;
+	guess->best = candidate;
+	guess->distance = d;
 }

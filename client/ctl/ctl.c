@@ -5,17 +5,18 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/word.h"
 
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 {
-	struct near near = { .word = name, .len = strlen(name) };
+	struct word_guess guess = { .word = name, .len = strlen(name) };
 
 	for (const struct verb *verb = ctl->verbs; verb->name; verb++) {
 		if (strcmp(verb->name, name) == 0)
 			return verb;
-		near_offer(&near, verb->name);
+		word_guess(&guess, verb->name);
 	}
-	complain_unknown("verb", &near, NULL);
+	complain_unknown("verb", /* prefix= */ "", &guess, NULL);
 	return NULL;
 }
 

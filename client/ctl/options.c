@@ -5,6 +5,7 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/word.h"
 
 enum {
 	COMMON_HELP,
@@ -38,16 +39,16 @@ static void add_rows(struct option **row, const struct verb_option *options, int
 
 static void complain_option(const char *word, const struct option *rows)
 {
-	struct near near;
+	struct word_guess guess;
 
 	if (strncmp(word, "--", 2) != 0) {
 		complain("unknown option \"%s\"", word);
 		return;
 	}
-	near = (struct near){ .word = word + 2, .len = strcspn(word + 2, "="), .prefix = "--" };
+	guess = (struct word_guess){ .word = word + 2, .len = strcspn(word + 2, "=") };
 	for (; rows->name; rows++)
-		near_offer(&near, rows->name);
-	complain_unknown("option", &near, NULL);
+		word_guess(&guess, rows->name);
+	complain_unknown("option", "--", &guess, NULL);
 }
 
 static const char *name_of(const struct option *rows, int value)

@@ -24,25 +24,14 @@ void complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-void near_offer(struct near *near, const char *candidate)
+void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
+		      const char *const *words)
 {
-	size_t d = word_distance(near->word, near->len, candidate, strlen(candidate));
-
-	if (d == WORD_STRANGE || (near->best && d >= near->distance))
-		return;
-	near->best = candidate;
-	near->distance = d;
-}
-
-void complain_unknown(const char *what, const struct near *near, const char *const *words)
-{
-	const char *prefix = near->prefix ?: "";
-
-	fprintf(stderr, "rdmabrokerctl: unknown %s \"%s%.*s\"", what, prefix, (int)near->len,
-		near->word);
-	if (near->best)
-		fprintf(stderr, ", did you mean \"%s%s\"?", prefix, near->best);
-	for (size_t i = 0; !near->best && words && words[i]; i++)
+	fprintf(stderr, "rdmabrokerctl: unknown %s \"%s%.*s\"", what, prefix, (int)guess->len,
+		guess->word);
+	if (guess->best)
+		fprintf(stderr, ", did you mean \"%s%s\"?", prefix, guess->best);
+	for (size_t i = 0; !guess->best && words && words[i]; i++)
 		fprintf(stderr, "%s%s", i == 0 ? ": it must be one of " : ", ", words[i]);
 	fputc('\n', stderr);
 }

@@ -8,21 +8,17 @@
 #include <stdint.h>
 
 struct json;
+struct word_guess;
 
 /* A line on stderr, with the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 
-/* "did you mean ...?": offer every candidate; then BEST is the nearest one, or NULL if none is similar. */
-struct near {
-	const char *word;
-	size_t len;
-	const char *prefix; /* typed before the word and all candidates, such as "--"; NULL: none */
-	const char *best;
-	size_t distance;
-};
-void near_offer(struct near *near, const char *candidate);
-/* Prints 'unknown WHAT "WORD", did you mean "BEST"?'. Without BEST it lists WORDS instead, unless that is NULL. */
-void complain_unknown(const char *what, const struct near *near, const char *const *words);
+/*
+ * Prints 'unknown WHAT "WORD", did you mean "BEST"?'. PREFIX, such as "--" or "", is typed before the word and all
+ * candidates. Without BEST it lists WORDS instead, unless that is NULL.
+ */
+void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
+		      const char *const *words);
 
 enum colour {
 	COLOUR_NONE,

@@ -9,6 +9,7 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/word.h"
 #include "read.h"
 
 bool is_number(const char *text)
@@ -25,14 +26,14 @@ bool read_number(const char *text, unsigned long max, unsigned long *ret)
 
 int read_word(const char *what, const char *word, const char *const *words)
 {
-	struct near near = { .word = word, .len = strlen(word) };
+	struct word_guess guess = { .word = word, .len = strlen(word) };
 
 	for (int i = 0; words[i]; i++) {
 		if (strcmp(words[i], word) == 0)
 			return i;
-		near_offer(&near, words[i]);
+		word_guess(&guess, words[i]);
 	}
-	complain_unknown(what, &near, words);
+	complain_unknown(what, /* prefix= */ "", &guess, words);
 	return -1;
 }
 

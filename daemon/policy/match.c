@@ -13,7 +13,7 @@
 #include "policy/words.h"
 #include "proto/portspace.h"
 #include "proto/private_data.h"
-#include "util/diag.h"
+#include "proto/word.h"
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
 #define NAME_MAX_LEN 255 /* of a user, a group or a pattern */
@@ -395,7 +395,7 @@ enum ternary match_unit(const union policy_value *value, const struct policy_fac
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct token *token = parser_take(parser);
-	struct diag_guess guess = { .word = token->text, .len = token->len };
+	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	(void)rule;
 	for (size_t i = 0; portspace_names[i]; i++) {
@@ -403,7 +403,7 @@ int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy
 			ret->number = portspace_number(i);
 			return 0;
 		}
-		diag_guess(&guess, portspace_names[i]);
+		word_guess(&guess, portspace_names[i]);
 	}
 	return parser_complain_value(parser, token, "'ps' takes tcp, udp, ib or ipoib", &guess);
 }

@@ -8,6 +8,7 @@
 #include "policy/parser.h"
 #include "policy/rules.h"
 #include "policy/words.h"
+#include "proto/word.h"
 #include "util/diag.h"
 
 static const struct operation {
@@ -101,7 +102,7 @@ static int complain_unknown(struct parser *parser, const struct token *token, co
 }
 
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
-			  const struct diag_guess *guess)
+			  const struct word_guess *guess)
 {
 	if (token->type != TOKEN_WORD || !guess->best || guess->n_best > 1)
 		return parser_complain(parser, token, "%s", takes);
@@ -144,7 +145,7 @@ int parser_take_number(struct parser *parser, const char *what, uint32_t min, ui
 static int parse_operation(struct parser *parser, struct policy_rule *rule)
 {
 	const struct token *token = parser_take(parser);
-	struct diag_guess guess = { .word = token->text, .len = token->len };
+	struct word_guess guess = { .word = token->text, .len = token->len };
 	char names[128] = "";
 
 	if (token->type != TOKEN_WORD)
@@ -155,7 +156,7 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 			rule->operation = operations[i].operation;
 			return 0;
 		}
-		diag_guess(&guess, operations[i].name);
+		word_guess(&guess, operations[i].name);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
 			 i > 0 ? ", " : "", operations[i].name);
 	}
@@ -350,7 +351,7 @@ static int parse_line(struct parser *parser)
 {
 	static const char *const actions[] = { "allow", "reject", "set" };
 	const struct token *token = parser_take(parser);
-	struct diag_guess guess = { .word = token->text, .len = token->len };
+	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	if (token_is(token, "allow"))
 		return parse_rule(parser, true, token->line.number);
@@ -363,7 +364,7 @@ static int parse_line(struct parser *parser)
 		return parser_complain(parser, token,
 				       "a line must begin with allow, reject or set");
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
-		diag_guess(&guess, actions[i]);
+		word_guess(&guess, actions[i]);
 	return complain_unknown(parser, token, "action", guess.best, "allow, reject, set");
 }
 

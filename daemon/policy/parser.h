@@ -14,7 +14,7 @@
 #include "policy/policy.h"
 
 struct diag;
-struct diag_guess;
+struct word_guess;
 struct prefix_set;
 
 struct parser {
@@ -47,7 +47,7 @@ int parser_complain(struct parser *parser, const struct token *token, const char
  * others.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
-			  const struct diag_guess *guess);
+			  const struct word_guess *guess);
 /* Takes a number from MIN to MAX. WHAT: the word whose value it is. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);

@@ -8,7 +8,7 @@
 #include "policy/parser.h"
 #include "policy/prefix.h"
 #include "policy/rules.h"
-#include "util/diag.h"
+#include "proto/word.h"
 
 #define SET_NAME_MAX 64
 
@@ -57,13 +57,13 @@ static void offer(const void *node, VISIT which, void *closure)
 	const struct set *set = *(struct set *const *)node;
 
 	if (which == postorder || which == leaf)
-		diag_guess(closure, set->name);
+		word_guess(closure, set->name);
 }
 
 /* The set that NAME may have been meant for, or NULL. */
 static const char *guess_name(const struct parser *parser, const char *name, size_t len)
 {
-	struct diag_guess guess = { .word = name, .len = len };
+	struct word_guess guess = { .word = name, .len = len };
 
 	twalk_r(parser->sets, offer, &guess);
 	return guess.best;

@@ -6,7 +6,7 @@
 #include "policy/parser.h"
 #include "policy/words.h"
 #include "proto/status.h"
-#include "util/diag.h"
+#include "proto/word.h"
 
 /* The two settings can stand in either order, so each of them checks the other. */
 static void check_tos(struct parser *parser, const struct token *token,
@@ -52,12 +52,12 @@ static const struct {
 };
 
 /* -1: no such name; GUESS was then offered all names */
-static int dscp_from_token(const struct token *token, struct diag_guess *guess)
+static int dscp_from_token(const struct token *token, struct word_guess *guess)
 {
 	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
 		if (token_is(token, dscps[i].name))
 			return dscps[i].dscp;
-		diag_guess(guess, dscps[i].name);
+		word_guess(guess, dscps[i].name);
 	}
 	return -1;
 }
@@ -65,7 +65,7 @@ static int dscp_from_token(const struct token *token, struct diag_guess *guess)
 int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct token *value = parser_take(parser);
-	struct diag_guess guess = { .word = value->text, .len = value->len };
+	struct word_guess guess = { .word = value->text, .len = value->len };
 	int dscp = dscp_from_token(value, &guess);
 
 	(void)ret;
@@ -102,7 +102,7 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 		[POLICY_REUSEADDR_CLIENT] = "client",
 	};
 	const struct token *token = parser_take(parser);
-	struct diag_guess guess = { .word = token->text, .len = token->len };
+	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	(void)ret;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -110,7 +110,7 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			rule->settings.reuseaddr = i;
 			return 0;
 		}
-		diag_guess(&guess, names[i]);
+		word_guess(&guess, names[i]);
 	}
 	return parser_complain_value(parser, token, "'reuseaddr' takes yes, no or client", &guess);
 }

@@ -4,7 +4,7 @@
 
 #include "policy/lexer.h"
 #include "policy/words.h"
-#include "util/diag.h"
+#include "proto/word.h"
 
 #define SESSION (1u << POLICY_SESSION)
 #define DEVICE (1u << POLICY_DEVICE)
@@ -76,9 +76,9 @@ size_t policy_word_index(const struct policy_word *word)
 
 const char *policy_word_guess(const struct token *token)
 {
-	struct diag_guess guess = { .word = token->text, .len = token->len };
+	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	for (size_t i = 0; i < N_WORDS; i++)
-		diag_guess(&guess, words[i].name);
+		word_guess(&guess, words[i].name);
 	return guess.best;
 }

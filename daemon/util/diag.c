@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "proto/text.h"
-#include "proto/word.h"
 #include "util/diag.h"
 
 #define DIAG_KEPT 20
@@ -224,20 +223,4 @@ void diag_print(const struct diag *diag, FILE *f)
 	}
 	if (diag->n > diag->n_kept)
 		fprintf(f, "and %zu more\n", diag->n - diag->n_kept);
-}
-
-void diag_guess(struct diag_guess *guess, const char *candidate)
-{
-	size_t d = word_distance(guess->word, guess->len, candidate, strlen(candidate));
-
-	if (d == WORD_STRANGE)
-		return;
-	if (guess->best && d >= guess->distance) {
-		guess->n_best += d == guess->distance;
-		return;
-	}
-
-	guess->n_best = 1;
-	guess->best = candidate;
-	guess->distance = d;
 }

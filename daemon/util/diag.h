@@ -38,17 +38,3 @@ struct diag_parts {
 bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret);
 /* Prints all complaints: message, source line, caret; "and N more" if some were not kept. */
 void diag_print(const struct diag *diag, FILE *f);
-
-/*
- * For "did you mean ...?": set WORD and LEN, call diag_guess() for each candidate, then read BEST. NULL: no
- * candidate is near enough, which is at most two edits away. Candidates must outlive the guess.
- */
-struct diag_guess {
-	const char *word;
-	size_t len;
-	const char *best;
-	size_t distance;
-	size_t n_best; /* how many candidates are as near as BEST, which is the first of them */
-};
-
-void diag_guess(struct diag_guess *guess, const char *candidate);

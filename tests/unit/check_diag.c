@@ -166,32 +166,6 @@ START_TEST(twenty_complaints_are_kept)
 }
 END_TEST
 
-static const char *guess(const char *word)
-{
-	static const char *const candidates[] = { "session", "listen", "accept", "ps", "Sessions" };
-	struct diag_guess g = { .word = word, .len = strlen(word) };
-
-	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
-		diag_guess(&g, candidates[i]);
-	return g.best;
-}
-
-START_TEST(near_words_are_guessed)
-{
-	ck_assert_str_eq(guess("sesion"), "session");
-	ck_assert_str_eq(guess("lsiten"), "listen");
-	ck_assert_str_eq(guess("ACCEPT"), "accept");
-	ck_assert_str_eq(guess("sessions"), "Sessions");
-	ck_assert_str_eq(guess("pss"), "ps");
-	ck_assert_str_eq(guess("lists"), "listen");
-	ck_assert_ptr_null(guess("xs"));
-	ck_assert_ptr_null(guess("xy"));
-	ck_assert_ptr_null(guess(""));
-	ck_assert_ptr_null(guess("connect"));
-	ck_assert_ptr_null(guess("accccccccccccccccccccccccccccccccccccccccccccccccccpt"));
-}
-END_TEST
-
 START_TEST(printable_characters)
 {
 	static const struct {
@@ -228,4 +202,4 @@ UNIT_MAIN("diag", set_up, tear_down, no_complaint, a_message_names_the_known_par
 	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
 	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
 	  long_lines_of_long_characters_are_cut_between_them, control_characters_are_replaced,
-	  twenty_complaints_are_kept, near_words_are_guessed, printable_characters)
+	  twenty_complaints_are_kept, printable_characters)
