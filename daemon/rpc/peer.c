@@ -11,9 +11,9 @@
 #include "core/id.h"
 #include "core/watch.h"
 #include "proto/address.h"
+#include "proto/arena.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
-#include "rpc/arena.h"
 #include "rpc/convert.h"
 #include "rpc/flight.h"
 #include "rpc/peer.h"
@@ -472,10 +472,11 @@ static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
 		     size_t n_fds, bool again)
 {
+	union request_memory memory;
 	struct arena arena;
 	Rdmabroker__Frame *frame;
 
-	arena_init(&arena);
+	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
 	frame = rdmabroker__frame__unpack(&arena.allocator, len, data);
 	if (!frame || frame->body_case != RDMABROKER__FRAME__BODY_REQUEST) {
 		peer_drop(peer, frame ? "it sent something that is no request" :

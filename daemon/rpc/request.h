@@ -7,9 +7,20 @@
  */
 
 #include "core/session.h"
+#include "proto/arena.h"
 #include "proto/rdmabroker.pb-c.h"
 
 struct control;
+
+/*
+ * The memory in which a packet is decoded: a fixed space on the stack. A packet that needs more cannot be decoded. So
+ * a client cannot make the daemon allocate memory, and a request costs no malloc().
+ */
+#define REQUEST_SPACE 65536
+union request_memory {
+	struct arena_block block;
+	uint8_t bytes[sizeof(struct arena_block) + REQUEST_SPACE];
+};
 
 /* What is kept of the requests of a session, from one to the next. */
 struct request_progress {

@@ -2,9 +2,10 @@
 #include <string.h>
 
 #include "proto/address.h"
+#include "proto/arena.h"
 #include "proto/packet.h"
-#include "rpc/arena.h"
 #include "rpc/convert.h"
+#include "rpc/request.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Decodes a packet as the daemon does: in its arena, then field by field. */
@@ -96,16 +97,17 @@ static bool has_unknown(const ProtobufCMessage *message)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct arena arena, second;
+	static union request_memory memory, second;
 	static uint8_t packed[4 * PACKET_MAX];
+	struct arena arena;
 	Rdmabroker__Frame *frame;
 	size_t n;
 
 	if (size > PACKET_MAX)
 		return 0;
-	arena_init(&arena);
+	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
 	frame = rdmabroker__frame__unpack(&arena.allocator, size, data);
-	must(arena.used <= sizeof(arena.space));
+	must(memory.block.used <= REQUEST_SPACE && !memory.block.next);
 	if (!frame)
 		return 0;
 	if (frame->body_case == RDMABROKER__FRAME__BODY_REQUEST)
@@ -116,8 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (n > sizeof(packed) || has_unknown(&frame->base))
 		return 0;
 	must(rdmabroker__frame__pack(frame, packed) == n);
-	arena_init(&second);
-	frame = rdmabroker__frame__unpack(&second.allocator, n, packed);
+	arena_init(&arena, &second.block, REQUEST_SPACE, /* more_max= */ 0);
+	frame = rdmabroker__frame__unpack(&arena.allocator, n, packed);
 	must(frame);
 	return 0;
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
+#include "proto/arena.h"
+
+static size_t align(size_t size)
+{
+	return (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+}
+
+static void *take(struct arena_block *block, size_t size)
+{
+	void *ret = block->space + block->used;
+
+	block->used += align(size);
+	return ret;
+}
+
+/* Rarely called, and not inlined, because arena_alloc() would save registers for it each time. */
+static __attribute__((noinline)) void *take_more(struct arena *arena, size_t size)
+{
+	struct arena_block *block;
+	size_t room = size > arena->block_size ? align(size) : arena->block_size;
+
+	if (size > arena->more_max || arena->more > arena->more_max)
+		return NULL;
+	block = malloc(sizeof(*block) + room);
+	if (!block)
+		return NULL;
+	*block = (struct arena_block){ .size = room };
+	arena->more += room;
+	arena->last->next = block;
+	arena->last = block;
+	return take(block, size);
+}
+
+static void *arena_alloc(void *data, size_t size)
+{
+	struct arena *arena = data;
+	struct arena_block *block = arena->last;
+
+	return size <= block->size - block->used ? take(block, size) : take_more(arena, size);
+}
+
+static void arena_keep(void *data, void *pointer)
+{
+	(void)data;
+	(void)pointer;
+}
+
+void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max)
+{
+	*first = (struct arena_block){ .size = size };
+	*arena = (struct arena){
+		.allocator = { .alloc = arena_alloc, .free = arena_keep, .allocator_data = arena },
+		.last = first,
+		.block_size = size,
+		.more_max = more_max,
+	};
+}
+
+void arena_free(struct arena_block *first)
+{
+	while (first) {
+		struct arena_block *next = first->next;
+
+		free(first);
+		first = next;
+	}
+}
