@@ -1,4 +1,4 @@
-# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, util.
+# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, util. In policy: policy, index, rule.
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
@@ -7,7 +7,7 @@ DAEMON_SRC := \
 	daemon/socket.c \
 	$(wildcard daemon/rpc/*.c) \
 	$(wildcard daemon/core/*.c) \
-	$(wildcard daemon/policy/*.c) \
+	$(wildcard daemon/policy/*.c daemon/policy/*/*.c) \
 	$(wildcard daemon/util/*.c)
 FABRIC_SRC := $(wildcard daemon/fabric/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-#include "policy/index.h"
+#include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "policy/words.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "policy/parser.h"
+#include "policy/rules.h"
 #include "policy/words.h"
 #include "proto/portspace.h"
 #include "proto/private_data.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index.h"
+#include "policy/index/index.h"
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
@@ -110,7 +110,14 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 
 int policy_finish(struct policy *policy)
 {
-	return policy_index_new(&policy->index, policy);
+	const struct policy_index_rules rules = {
+		.conditions = policy->conditions,
+		.n_rules = policy->n_rules,
+		.matches = policy->matches,
+		.n_sets = policy->n_sets,
+	};
+
+	return policy_index_new(&policy->index, &rules);
 }
 
 struct policy *policy_ref(struct policy *policy)

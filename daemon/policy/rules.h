@@ -12,58 +12,14 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
-#include "policy/prefix.h"
+#include "policy/rule/condition.h"
 
 #define POLICY_RULES_MAX 100000
 /* in all sets together: a set copies the sets that it refers to */
 #define POLICY_PREFIXES_MAX 1000000
-#define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
-/* What "any" covers: observe and admin, which show and change the state of others, have to be named. */
-#define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
 struct policy_index;
-struct policy_word;
 struct source;
-
-struct policy_ids {
-	bool is_incomplete; /* a name could not be looked up, so the list is not complete */
-	size_t n;
-	uint32_t ids[]; /* ascending */
-};
-
-struct policy_ports {
-	size_t n;
-	struct {
-		uint16_t first, last;
-	} ranges[];
-};
-
-struct policy_data {
-	size_t len; /* 1 to PRIVATE_DATA_LOOKUP */
-	uint8_t bytes[];
-};
-
-union policy_value {
-	const struct policy_ids *ids;
-	const struct policy_ports *ports;
-	const struct prefix_set *prefixes;
-	const char *glob;
-	const struct policy_data *data;
-	int number;
-};
-
-struct policy_match {
-	const struct policy_word *word;
-	union policy_value value;
-};
-
-struct policy_condition {
-	uint32_t first_match;
-	uint8_t n_matches;
-	uint8_t operations; /* bit i: enum policy_operation i */
-	bool allow;
-};
-_Static_assert(_POLICY_OPERATION_MAX <= 8, "a condition keeps the operations in 8 bits");
 
 struct policy {
 	size_t n_refs;

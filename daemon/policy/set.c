@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "policy/parser.h"
-#include "policy/prefix.h"
+#include "policy/rule/prefix.h"
 #include "policy/rules.h"
 #include "proto/word.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/parser.h"
+#include "policy/rules.h"
 #include "policy/words.h"
 #include "proto/status.h"
 #include "proto/word.h"

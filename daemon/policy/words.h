@@ -6,55 +6,13 @@
  * setting.c or limit.c.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "policy/key.h"
-#include "policy/rules.h"
+#include "policy/rule/condition.h"
 
 struct parser;
+struct policy_rule;
 struct token;
-
-/* The result of a match function, since facts can be unknown. */
-enum ternary {
-	TERNARY_NO,
-	TERNARY_UNKNOWN,
-	TERNARY_YES,
-};
-
-/* A question with its addresses as prefixes, converted once per decision. */
-struct policy_facts {
-	const struct policy_question *question;
-	bool knows_local;
-	bool knows_peer;
-	struct prefix local;
-	struct prefix peer;
-};
-
-enum policy_place {
-	WORD_ON_ALLOW = 1 << 0,
-	WORD_ON_REJECT = 1 << 1,
-	WORD_ON_BOTH = WORD_ON_ALLOW | WORD_ON_REJECT,
-};
-
-struct policy_word {
-	const char *name;
-	unsigned places; /* enum policy_place */
-	/* operations for which the word makes sense; bit i: enum policy_operation i */
-	unsigned operations;
-	/*
-	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also after a
-	 * complaint if the rest of the line can be parsed; -EBADMSG if it cannot; -ENOMEM.
-	 */
-	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-	/*
-	 * By which dimension rules with this match can be looked up. KEY_NONE: a match that cannot be looked up,
-	 * or a setting.
-	 */
-	enum key_dimension dimension;
-	/* NULL: a setting */
-	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
-};
 
 /* The table's rows in order, NULL at its end. */
 const struct policy_word *policy_word_at(size_t i);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/prefix.h"
+#include "policy/rule/prefix.h"
 #include "tests/unit/unit.h"
 
 static struct prefix prefix(const char *text)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index.h"
+#include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "util/diag.h"

@@ -18,9 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct policy;
+struct policy_condition;
 struct policy_facts;
 struct policy_index;
+struct policy_match;
 
 /* The rules before this one are in no list: it is faster to examine so few of them than to look them up. */
 #define INDEX_FIRST_RULE 16
@@ -49,11 +50,19 @@ struct candidates {
 	const uint32_t *lists[INDEX_LISTS_MAX];
 };
 
+/* The rules of a policy, for policy_index_new(). */
+struct policy_index_rules {
+	const struct policy_condition *conditions; /* one for each rule */
+	size_t n_rules;
+	const struct policy_match *matches;
+	size_t n_sets; /* the sets in MATCHES have the numbers below this */
+};
+
 /*
- * In index_make.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for a
- * policy that needs no index. Returns 0 or -ENOMEM.
+ * In index_make.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for
+ * so few rules that they need no index. Returns 0 or -ENOMEM.
  */
-int policy_index_new(struct policy_index **ret, const struct policy *policy);
+int policy_index_new(struct policy_index **ret, const struct policy_index_rules *rules);
 struct policy_index *policy_index_free(struct policy_index *index);
 
 /* Begins at the rule FIRST. INDEX can be NULL. FACTS must outlive the candidates. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/prefix.h"
+#include "policy/rule/prefix.h"
 
 static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 

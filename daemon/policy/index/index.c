@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-#include "policy/index.h"
-#include "policy/key.h"
-#include "policy/index_layout.h"
-#include "policy/rules.h"
-#include "policy/words.h"
+#include "policy/index/index.h"
+#include "policy/index/key.h"
+#include "policy/index/index_layout.h"
+#include "policy/rule/condition.h"
 
 #define LOOKUPS_MAX 256 /* of one way with two dimensions */
 #define SETS_MAX 256 /* sets that contain one address; each is looked up */

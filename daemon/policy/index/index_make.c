@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index.h"
-#include "policy/key.h"
-#include "policy/index_layout.h"
-#include "policy/rules.h"
-#include "policy/words.h"
+#include "policy/index/index.h"
+#include "policy/index/key.h"
+#include "policy/index/index_layout.h"
+#include "policy/rule/condition.h"
 
 #define FEW 8 /* with so few rules per key no better way is sought */
 #define ENTRIES_PER_RULE 64 /* at most, on average over all rules */
@@ -22,7 +21,7 @@ struct rule_keys {
 };
 
 struct builder {
-	const struct policy *policy;
+	const struct policy_index_rules *rules;
 	struct policy_index *index;
 	struct way *ways; /* by rule */
 	struct rule_keys *keys; /* keys of the current rule */
@@ -44,13 +43,13 @@ struct builder {
 
 static void load_keys(struct builder *builder, size_t rule)
 {
-	const struct policy_condition *condition = &builder->policy->conditions[rule];
+	const struct policy_condition *condition = &builder->rules->conditions[rule];
 	struct rule_keys *keys = builder->keys;
 
 	memset(keys->n, 0, sizeof(keys->n));
 	for (unsigned i = 0; i < condition->n_matches; i++) {
 		const struct policy_match *match =
-			&builder->policy->matches[condition->first_match + i];
+			&builder->rules->matches[condition->first_match + i];
 		enum key_dimension dimension = match->word->dimension;
 
 		if (dimension != KEY_NONE)
@@ -66,7 +65,7 @@ static uint32_t *count_of(struct builder *builder, uint64_t key, unsigned operat
 
 static void count_keys(struct builder *builder, size_t rule)
 {
-	unsigned operations = builder->policy->conditions[rule].operations;
+	unsigned operations = builder->rules->conditions[rule].operations;
 
 	load_keys(builder, rule);
 	for (unsigned o = 0; o < _POLICY_OPERATION_MAX; o++)
@@ -110,7 +109,7 @@ static unsigned second_best(const struct builder *builder, const uint32_t *count
 			    unsigned certain)
 {
 	const size_t *n_keys = builder->keys->n;
-	size_t too_many = builder->policy->n_rules / 4;
+	size_t too_many = builder->rules->n_rules / 4;
 	unsigned second = KEY_NONE;
 
 	/* By a dimension that is always known the rule is found even if the fact of FIRST is not known. */
@@ -125,7 +124,7 @@ static unsigned second_best(const struct builder *builder, const uint32_t *count
 
 static struct way best_way(struct builder *builder, size_t rule)
 {
-	unsigned operations = builder->policy->conditions[rule].operations;
+	unsigned operations = builder->rules->conditions[rule].operations;
 	uint32_t counts[_KEY_DIMENSION_MAX] = {};
 	unsigned first, certain;
 
@@ -141,7 +140,7 @@ static struct way best_way(struct builder *builder, size_t rule)
 
 static size_t count_entries(const struct builder *builder, size_t rule, struct way way)
 {
-	unsigned operations = builder->policy->conditions[rule].operations;
+	unsigned operations = builder->rules->conditions[rule].operations;
 	size_t n = __builtin_popcount(operations);
 
 	for (unsigned i = 0; i < 2; i++)
@@ -182,7 +181,7 @@ static void note_keys(struct builder *builder, unsigned dimension)
 
 static void choose_way(struct builder *builder, size_t rule)
 {
-	unsigned operations = builder->policy->conditions[rule].operations;
+	unsigned operations = builder->rules->conditions[rule].operations;
 	struct way way;
 
 	load_keys(builder, rule);
@@ -253,7 +252,7 @@ static int each_entry_of(struct builder *builder, size_t rule, unsigned operatio
 	const struct key *second = keys->keys[way.dimensions[1]];
 	size_t n_first = way.dimensions[0] ? keys->n[way.dimensions[0]] : 0;
 	size_t n_second = way.dimensions[1] ? keys->n[way.dimensions[1]] : 0;
-	unsigned part = builder->policy->conditions[rule].allow ? 0 : OF_REJECTS;
+	unsigned part = builder->rules->conditions[rule].allow ? 0 : OF_REJECTS;
 	unsigned all = way_all(way), by;
 	int r;
 
@@ -277,7 +276,7 @@ static int each_member(struct builder *builder, entry_fn fn)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < builder->policy->n_sets; i++) {
+	for (size_t i = 0; i < builder->rules->n_sets; i++) {
 		const struct prefix_set *set = builder->sets[i];
 
 		for (size_t k = 0; r == 0 && set && k < set->n; k++)
@@ -290,8 +289,8 @@ static int each_entry(struct builder *builder, entry_fn fn)
 {
 	int r = each_member(builder, fn);
 
-	for (size_t i = INDEX_FIRST_RULE; r == 0 && i < builder->policy->n_rules; i++) {
-		unsigned operations = builder->policy->conditions[i].operations;
+	for (size_t i = INDEX_FIRST_RULE; r == 0 && i < builder->rules->n_rules; i++) {
+		unsigned operations = builder->rules->conditions[i].operations;
 
 		load_keys(builder, i);
 		for (unsigned o = 0; r == 0 && o < _POLICY_OPERATION_MAX; o++)
@@ -367,8 +366,7 @@ static int make_lists(struct builder *builder)
 
 static int build(struct builder *builder)
 {
-	const struct policy *policy = builder->policy;
-	size_t n = policy->n_rules;
+	size_t n = builder->rules->n_rules;
 
 	builder->n_left = ENTRIES_PER_RULE * n;
 	builder->n_counts = 1024;
@@ -377,7 +375,7 @@ static int build(struct builder *builder)
 	builder->counts = calloc(builder->n_counts, sizeof(builder->counts[0]));
 	builder->ways = calloc(n, sizeof(builder->ways[0]));
 	builder->keys = malloc(sizeof(*builder->keys));
-	builder->sets = calloc(policy->n_sets + 1, sizeof(builder->sets[0]));
+	builder->sets = calloc(builder->rules->n_sets + 1, sizeof(builder->sets[0]));
 	builder->index = calloc(1, sizeof(*builder->index));
 	if (!builder->counts || !builder->ways || !builder->keys || !builder->sets ||
 	    !builder->index)
@@ -390,12 +388,12 @@ static int build(struct builder *builder)
 	return make_lists(builder);
 }
 
-int policy_index_new(struct policy_index **ret, const struct policy *policy)
+int policy_index_new(struct policy_index **ret, const struct policy_index_rules *rules)
 {
-	struct builder builder = { .policy = policy };
+	struct builder builder = { .rules = rules };
 	int r = 0;
 
-	if (policy->n_rules > INDEX_FIRST_RULE)
+	if (rules->n_rules > INDEX_FIRST_RULE)
 		r = build(&builder);
 	free(builder.counts);
 	free(builder.ways);

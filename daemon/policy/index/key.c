@@ -3,9 +3,8 @@
 #include <endian.h>
 #include <string.h>
 
-#include "policy/key.h"
-#include "policy/rules.h"
-#include "policy/words.h"
+#include "policy/index/key.h"
+#include "policy/rule/condition.h"
 
 #define HEAD_MAX 63 /* number of bytes before a pattern's first wildcard that are used */
 #define DATA_MAX 16 /* number of bytes of private data that are used */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "policy/key.h"
-#include "policy/policy.h"
+#include "policy/index/key.h"
+#include "policy/rule/question.h"
 
 #define WAYS_MAX (1 + (_KEY_DIMENSION_MAX - 1) * _KEY_DIMENSION_MAX / 2)
 

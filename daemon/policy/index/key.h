@@ -14,27 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct policy_facts;
-struct policy_match;
-struct prefix;
-struct prefix_set;
-
-/* The facts up to KEY_LAST_CERTAIN are always known, so these dimensions are preferred. */
-enum key_dimension {
-	KEY_NONE,
-	KEY_USER,
-	KEY_GROUP,
-	KEY_UNIT,
-	KEY_PS,
-	KEY_PORT,
-	KEY_DEVICE,
-	KEY_PEER,
-	KEY_LOCAL,
-	KEY_DATA,
-	_KEY_DIMENSION_MAX,
-};
-
-#define KEY_LAST_CERTAIN KEY_GROUP
+#include "policy/rule/condition.h"
 
 #define KEY_LENGTHS 163 /* addresses have most: 33 for IPv4, 129 for IPv6, and 1 for sets */
 #define KEY_MATCH_MAX 1024 /* keys of one match */

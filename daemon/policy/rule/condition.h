@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * When a rule matches: its operations, and its matches, each a word with a value. The words themselves are in a table,
+ * see words.h.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/rule/prefix.h"
+#include "policy/rule/question.h"
+
+#define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
+/* What "any" covers: observe and admin, which show and change the state of others, have to be named. */
+#define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
+
+struct parser;
+struct policy_rule;
+
+struct policy_ids {
+	bool is_incomplete; /* a name could not be looked up, so the list is not complete */
+	size_t n;
+	uint32_t ids[]; /* ascending */
+};
+
+struct policy_ports {
+	size_t n;
+	struct {
+		uint16_t first, last;
+	} ranges[];
+};
+
+struct policy_data {
+	size_t len; /* 1 to PRIVATE_DATA_LOOKUP */
+	uint8_t bytes[];
+};
+
+union policy_value {
+	const struct policy_ids *ids;
+	const struct policy_ports *ports;
+	const struct prefix_set *prefixes;
+	const char *glob;
+	const struct policy_data *data;
+	int number;
+};
+
+/*
+ * The kinds of match by which rules can be looked up, see index/key.h. The facts up to KEY_LAST_CERTAIN are always
+ * known, so these dimensions are preferred.
+ */
+enum key_dimension {
+	KEY_NONE,
+	KEY_USER,
+	KEY_GROUP,
+	KEY_UNIT,
+	KEY_PS,
+	KEY_PORT,
+	KEY_DEVICE,
+	KEY_PEER,
+	KEY_LOCAL,
+	KEY_DATA,
+	_KEY_DIMENSION_MAX,
+};
+
+#define KEY_LAST_CERTAIN KEY_GROUP
+
+/* The result of a match function, since facts can be unknown. */
+enum ternary {
+	TERNARY_NO,
+	TERNARY_UNKNOWN,
+	TERNARY_YES,
+};
+
+/* A question with its addresses as prefixes, converted once per decision. */
+struct policy_facts {
+	const struct policy_question *question;
+	bool knows_local;
+	bool knows_peer;
+	struct prefix local;
+	struct prefix peer;
+};
+
+enum policy_place {
+	WORD_ON_ALLOW = 1 << 0,
+	WORD_ON_REJECT = 1 << 1,
+	WORD_ON_BOTH = WORD_ON_ALLOW | WORD_ON_REJECT,
+};
+
+struct policy_word {
+	const char *name;
+	unsigned places; /* enum policy_place */
+	/* operations for which the word makes sense; bit i: enum policy_operation i */
+	unsigned operations;
+	/*
+	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also after a
+	 * complaint if the rest of the line can be parsed; -EBADMSG if it cannot; -ENOMEM.
+	 */
+	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+	/*
+	 * By which dimension rules with this match can be looked up. KEY_NONE: a match that cannot be looked up,
+	 * or a setting.
+	 */
+	enum key_dimension dimension;
+	/* NULL: a setting */
+	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
+};
+
+struct policy_match {
+	const struct policy_word *word;
+	union policy_value value;
+};
+
+struct policy_condition {
+	uint32_t first_match;
+	uint8_t n_matches;
+	uint8_t operations; /* bit i: enum policy_operation i */
+	bool allow;
+};
+_Static_assert(_POLICY_OPERATION_MAX <= 8, "a condition keeps the operations in 8 bits");

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* Policy requests: what a policy is asked to decide, see policy.h. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+enum policy_operation {
+	POLICY_SESSION, /* may use the broker at all */
+	POLICY_DEVICE, /* may use an RDMA device */
+	POLICY_LISTEN, /* may bind and listen */
+	POLICY_CONNECT, /* an outgoing connection or look-up */
+	/* a connection request arriving at a listener; uid, groups and unit are those of the listener's owner */
+	POLICY_ACCEPT,
+	POLICY_JOIN, /* joining a multicast group: PEER is the group */
+	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */
+	POLICY_ADMIN, /* rdmabrokerctl's verbs that change the state of others, and those that show it */
+	_POLICY_OPERATION_MAX,
+};
+
+struct policy_question {
+	enum policy_operation operation;
+	bool early; /* return POLICY_DEFER rather than decide on unknown facts */
+
+	uid_t uid;
+	const gid_t *gids; /* primary and supplementary */
+	size_t n_gids;
+
+	const struct sockaddr *local; /* NULL or a wildcard address: not known */
+	const struct sockaddr *peer; /* NULL: not known */
+	int port; /* port of the service, host order; -1: not known */
+	const char *device; /* e.g. "mlx5_0"; NULL: not known */
+	int port_space; /* enum rdma_port_space's value; 0: not known */
+	/* the client's systemd unit; "": it is in no unit, and no pattern matches; NULL: not known */
+	const char *unit;
+	bool knows_data; /* the private data is known (it may be empty) */
+	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
+	size_t data_len; /* in bytes; may include the transport's padding */
+};
