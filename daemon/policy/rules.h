@@ -58,6 +58,8 @@ int policy_add_match(struct policy *policy, const struct policy_match *match);
 /* The rule's matches are the last N_MATCHES that were added; its INDEX is set here. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
 		    size_t n_matches);
+/* Frees the sources, which a policy without missing names does not need. */
+void policy_forget_sources(struct policy *policy);
 /* Call after the last rule: makes the index. Returns 0 or -ENOMEM. */
 int policy_finish(struct policy *policy);
 
