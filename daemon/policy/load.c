@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "policy/grammar.h"
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
@@ -47,7 +48,7 @@ static int keep_source(struct policy *policy, struct source *source)
 static void feed(struct loading *loading, struct source *source, int r)
 {
 	if (r == 0) {
-		r = parser_feed(&loading->parser, source);
+		r = grammar_read(&loading->parser, source);
 		if (loading->parser.names == POLICY_NAMES_MUST_EXIST)
 			source_free(source);
 		else if (keep_source(loading->policy, source) < 0)
@@ -62,7 +63,7 @@ static int end(struct loading *loading, struct policy **ret)
 	struct policy *policy = loading->policy;
 	int r = loading->first_error;
 
-	parser_done(&loading->parser);
+	set_done(&loading->parser);
 	if (policy->n_missing == 0)
 		policy_forget_sources(policy);
 	if (r == 0)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Parses sources, one after the other, and adds their rules to a policy. After an error it continues with the next
- * line, and within a line if the meaning of the rest is still clear, so that one run shows all errors.
+ * The state of parsing, and what the parse functions of the words need: tokens, complaints, numbers. What is parsed,
+ * and in which order, is in grammar.h.
  */
 
 #include <stdbool.h>
@@ -14,8 +14,8 @@
 #include "policy/policy.h"
 
 struct diag;
-struct word_guess;
 struct prefix_set;
+struct word_guess;
 
 struct parser {
 	struct policy *policy;
@@ -31,11 +31,9 @@ struct parser {
 	bool is_full; /* no more rules fit */
 };
 
+/* When all sources are read, call set_done(). */
 void parser_init(struct parser *parser, struct policy *policy, enum policy_names names,
 		 struct diag *diag);
-void parser_done(struct parser *parser);
-/* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be fed for more complaints. */
-int parser_feed(struct parser *parser, struct source *source);
 
 /* For the parse functions of the words: returns the next token and moves behind it, but never behind TOKEN_END. */
 const struct token *parser_take(struct parser *parser);
@@ -43,8 +41,14 @@ const struct token *parser_take(struct parser *parser);
 int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * The same, with "did you mean ...?" at the end if one of the candidates offered to GUESS is nearer than all
- * others.
+ * The same of a word that is not known, an operation for example. BEST: the known word that was probably meant; WORDS:
+ * all known words, listed if there is no BEST. Both may be NULL.
+ */
+int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
+			    const char *best, const char *words);
+/*
+ * Like parser_complain(), with "did you mean ...?" at the end if one of the candidates offered to GUESS is nearer
+ * than all others.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);
@@ -61,4 +65,5 @@ int set_parse(struct parser *parser);
  * parsed.
  */
 int set_take(struct parser *parser, const char *what, const struct prefix_set **ret);
+/* Forgets the sets. */
 void set_done(struct parser *parser);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/grammar.h"
+#include "policy/parser.h"
+#include "policy/rules.h"
+#include "policy/words.h"
+#include "proto/word.h"
+
+static const struct operation {
+	const char *name;
+	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
+} operations[] = {
+	{ "session", POLICY_SESSION },    { "device", POLICY_DEVICE },
+	{ "listen", POLICY_LISTEN },      { "connect", POLICY_CONNECT },
+	{ "accept", POLICY_ACCEPT },      { "join", POLICY_JOIN },
+	{ "observe", POLICY_OBSERVE },    { "admin", POLICY_ADMIN },
+	{ "any", _POLICY_OPERATION_MAX },
+};
+
+#define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+const char *policy_operation_to_string(enum policy_operation operation)
+{
+	for (size_t i = 0; i < N_OPERATIONS; i++)
+		if (operations[i].operation == operation)
+			return operations[i].name;
+	return "unknown";
+}
+
+static int parse_operation(struct parser *parser, struct policy_rule *rule)
+{
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+	char names[128] = "";
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "expected an operation");
+
+	for (size_t i = 0; i < N_OPERATIONS; i++) {
+		if (token_is(token, operations[i].name)) {
+			rule->operation = operations[i].operation;
+			return 0;
+		}
+		word_guess(&guess, operations[i].name);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 i > 0 ? ", " : "", operations[i].name);
+	}
+
+	return parser_complain_unknown(parser, token, "operation", guess.best, names);
+}
+
+/* What was parsed of a rule so far. */
+struct said {
+	uint64_t words; /* bit i: word i of the table */
+	unsigned operations; /* operations that the rule can still apply to */
+	size_t n_matches;
+	bool has_setting;
+};
+
+static const struct policy_settings no_settings = {
+	.tos = -1,
+	.tos_max = -1,
+	.backlog = -1,
+	.ack_timeout = -1,
+	.responder_resources = -1,
+	.initiator_depth = -1,
+	.retry_count = -1,
+	.rnr_retry_count = -1,
+};
+
+/*
+ * Complains if WORD may not stand here, in a rule for these operations. The rest of the line is parsed all the
+ * same.
+ */
+static void check_word(struct parser *parser, const struct token *token,
+		       const struct policy_word *word, const struct policy_rule *rule,
+		       struct said *said)
+{
+	uint64_t bit = UINT64_C(1) << policy_word_index(word);
+
+	if (said->words & bit)
+		parser_complain(parser, token, "'%s' occurs twice in this rule", word->name);
+
+	if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
+		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
+				rule->allow ? "reject" : "allow");
+	else if (!(word->operations & said->operations))
+		parser_complain(parser, token, "'%s' cannot be used with '%s'%s", word->name,
+				policy_operation_to_string(rule->operation),
+				rule->operation == _POLICY_OPERATION_MAX ?
+					" and the matches before it" :
+					"");
+
+	if (word->match && said->has_setting)
+		parser_complain(parser, token, "match '%s' must come before the settings",
+				word->name);
+}
+
+/*
+ * Complains about data that is longer than a request of the rule's port space can carry: such a rule never
+ * matches.
+ */
+static void check_data(struct parser *parser, const struct token *token, size_t n_matches)
+{
+	const struct policy *policy = parser->policy;
+	const struct policy_data *data = NULL;
+	int port_space = 0;
+
+	for (size_t i = policy->n_matches - n_matches; i < policy->n_matches; i++) {
+		const struct policy_match *match = &policy->matches[i];
+
+		if (match->word->match == match_data)
+			data = match->value.data;
+		else if (match->word->match == match_ps)
+			port_space = match->value.number;
+	}
+	if (data && data->len > match_data_max(port_space))
+		parser_complain(parser, token,
+				"this rule can never match: requests of its port space carry at "
+				"most %zu bytes of private data, but the rule has %zu",
+				match_data_max(port_space), data->len);
+}
+
+static int parse_word(struct parser *parser, struct policy_rule *rule, struct said *said)
+{
+	const struct token *token = parser_take(parser);
+	const struct policy_word *word;
+	struct policy_match match = {};
+	struct policy_rule again = { .settings = no_settings };
+	uint64_t bit;
+	int r;
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "expected a match or a setting");
+	word = policy_word_find(token);
+	if (!word)
+		return parser_complain_unknown(parser, token, "word", policy_word_guess(token),
+					       NULL);
+	if (parser->token->type == TOKEN_EQUALS)
+		return parser_complain(parser, parser->token, "'%s' takes its value without '='",
+				       word->name);
+
+	check_word(parser, token, word, rule, said);
+	/* The value of a repeated word goes into AGAIN, so that it is not reported as a contradiction as well. */
+	bit = UINT64_C(1) << policy_word_index(word);
+	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
+	if (r < 0)
+		return r;
+	said->words |= bit;
+
+	if (!word->match) {
+		said->has_setting = true;
+		return 0;
+	}
+
+	/* A rule for "any" applies to those operations for which all of its matches make sense. */
+	if (word->operations & said->operations)
+		said->operations &= word->operations;
+	if (parser->is_line_bad)
+		return 0;
+	match.word = word;
+	r = policy_add_match(parser->policy, &match);
+	if (r < 0)
+		return r;
+	said->n_matches++;
+	check_data(parser, token, said->n_matches);
+	return 0;
+}
+
+/* The line's text from FIRST on, in the form of policy_rule.text. */
+static char *text_new(struct policy *policy, const struct token *first)
+{
+	const struct token *token;
+	size_t size = 1;
+	char *text, *end;
+
+	for (token = first; token->type != TOKEN_END; token++)
+		size += token->len + 3; /* blank and quotes */
+	text = end = policy_alloc(policy, size);
+	if (!text)
+		return NULL;
+
+	for (token = first; token->type != TOKEN_END; token++) {
+		bool is_string = token->type == TOKEN_STRING;
+
+		if (token != first && token->type != TOKEN_COMMA && token[-1].type != TOKEN_COMMA)
+			*end++ = ' ';
+		if (is_string)
+			*end++ = '"';
+		end = mempcpy(end, token->text, token->len);
+		if (is_string)
+			*end++ = '"';
+	}
+	return text;
+}
+
+static int parse_rule(struct parser *parser, bool allow, unsigned line)
+{
+	struct policy_rule rule = {
+		.file = parser->file,
+		.line = line,
+		.allow = allow,
+		.settings = no_settings,
+	};
+	struct said said = {};
+	size_t n_matches_before = parser->policy->n_matches;
+	const struct token *start = parser->token - 1;
+	int r;
+
+	r = parse_operation(parser, &rule);
+	if (r < 0)
+		return r;
+
+	said.operations = rule.operation == _POLICY_OPERATION_MAX ? POLICY_ANY_OPERATIONS :
+								    1u << rule.operation;
+	while (parser->token->type != TOKEN_END) {
+		r = parse_word(parser, &rule, &said);
+		if (r < 0)
+			break;
+	}
+	if (r >= 0 && !parser->is_line_bad && parser->policy->n_rules == POLICY_RULES_MAX) {
+		parser->is_full = true;
+		r = parser_complain(parser, start, "more than %u rules", POLICY_RULES_MAX);
+	}
+	if (r < 0 || parser->is_line_bad) {
+		parser->policy->n_matches = n_matches_before;
+		return r;
+	}
+
+	rule.text = text_new(parser->policy, start);
+	if (!rule.text)
+		return -ENOMEM;
+	return policy_add_rule(parser->policy, &rule, said.operations, said.n_matches);
+}
+
+static int parse_line(struct parser *parser)
+{
+	static const char *const actions[] = { "allow", "reject", "set" };
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+
+	if (token_is(token, "allow"))
+		return parse_rule(parser, true, token->line.number);
+	if (token_is(token, "reject"))
+		return parse_rule(parser, false, token->line.number);
+	if (token_is(token, "set"))
+		return set_parse(parser);
+
+	if (token->type != TOKEN_WORD)
+		return parser_complain(parser, token,
+				       "a line must begin with allow, reject or set");
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		word_guess(&guess, actions[i]);
+	return parser_complain_unknown(parser, token, "action", guess.best, "allow, reject, set");
+}
+
+int grammar_read(struct parser *parser, struct source *source)
+{
+	const char *name = source_name(source);
+	struct lexer lexer;
+	char *file;
+	int r = 0;
+
+	file = policy_alloc(parser->policy, strlen(name) + 1);
+	if (!file)
+		return -ENOMEM;
+	parser->file = strcpy(file, name);
+
+	lexer_init(&lexer, source, parser->diag);
+	while (!parser->is_full) {
+		r = lexer_next(&lexer);
+		if (r == 0)
+			break;
+		if (r > 0) {
+			parser->token = lexer.tokens;
+			parser->is_line_bad = false;
+			r = parse_line(parser);
+			if (r == 0 && parser->is_line_bad)
+				r = -EBADMSG;
+		}
+		if (r == -EBADMSG)
+			parser->has_failed = true;
+		else if (r < 0)
+			break;
+	}
+	lexer_done(&lexer);
+	parser->token = NULL;
+
+	if (r < 0 && r != -EBADMSG)
+		return r;
+	return parser->has_failed ? -EBADMSG : 0;
+}
