@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/enforce.h"
 #include "core/id.h"
 #include "proto/packet.h"
 #include "rpc/control.h"

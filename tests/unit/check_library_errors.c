@@ -529,7 +529,7 @@ static void etimedout(void)
 	struct rdmabroker_id *request;
 
 	expect_failure(s, rdmabroker_get_request(start_listening(s, 7471), &request, 1), ETIMEDOUT,
-		       "in time");
+		       "before the timeout");
 	rdmabroker_close(s);
 }
 

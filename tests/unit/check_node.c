@@ -65,7 +65,7 @@ START_TEST(open_to_others)
 	text = check(0666, FABRIC_ACCESS_ACL);
 	ck_assert_ptr_nonnull(strstr(text, path));
 	ck_assert_ptr_nonnull(strstr(text, owner));
-	ck_assert_ptr_nonnull(strstr(text, "everybody can open it"));
+	ck_assert_ptr_nonnull(strstr(text, "every user can open it"));
 	ck_assert_ptr_nonnull(strstr(text, "90-rdmabroker.rules"));
 	ck_assert_ptr_nonnull(strstr(text, "--sysname-match=rdmabroker-node-"));
 }
