@@ -249,7 +249,7 @@ case_from_source() {
 	nodes=$(nodes)
 	! sanitized "$share/dest/usr/sbin/rdmabrokerd" || sanitizers_prepare
 
-	commands=$(readme '^INSTALL$' '^  Or as Debian')
+	commands=$(readme '^INSTALL$' '^  Or install Debian')
 	assert_contains "$commands" "sudo make install"
 	eval "$commands"
 	assert_active active
@@ -259,7 +259,7 @@ case_from_source() {
 	ping_works
 
 	connected
-	commands=$(readme '^  To remove it' '^  or .sudo apt')
+	commands=$(readme '^  To remove rdmabroker' '^  If you installed the packages')
 	assert_contains "$commands" "sudo make uninstall"
 	eval "$commands"
 	disconnected
