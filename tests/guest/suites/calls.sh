@@ -14,7 +14,8 @@ case_seconds=400
 # shellcheck disable=SC2034
 long_cases=(connect_to_without_spares connect_to_when_routes_change connect_to_refused datagram_refusals
 	killed_worker fork_flag fork_environment fork_unprepared 'deadlines_*' last_answer_is_not_acknowledged
-	own_qps multicast_send_only removal_at_the_server 'threads_*')
+	own_qps multicast_send_only removal_at_the_server removal_at_the_client multicast
+	ack_timeout 'threads_*')
 
 # ---- the daemon ----
 

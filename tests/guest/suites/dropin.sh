@@ -12,7 +12,7 @@
 case_seconds=300
 # For a start it is enough that each program works with the broker at both ends.
 # shellcheck disable=SC2034
-long_cases=('*_direct_broker' '*_broker_direct' 'cmtime-*' valgrind daemon_stays_away no_daemon)
+long_cases=('*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1

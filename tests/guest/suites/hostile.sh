@@ -12,9 +12,10 @@
 # shellcheck disable=SC2034
 case_seconds=900
 # shellcheck disable=SC2034
-long_cases=(every_field_at_its_limits descriptors_that_linger calls_that_take_long devices_that_take_long
-	device_removal_with_many_ids unread_replies slow_clients flood reused_pid crowd_within_quotas
-	crowd_without_quotas killed_clients killed_servers killed_while_the_wire_is_cut)
+long_cases=(every_field_at_its_limits every_message_cut flipped_bits descriptors_everywhere
+	descriptors_that_linger calls_that_take_long devices_that_take_long device_removal_with_many_ids
+	unread_replies slow_clients flood reused_pid crowd_within_quotas crowd_without_quotas killed_clients
+	killed_servers killed_while_the_wire_is_cut)
 
 # What of the daemon's memory may come and go: of what it had to take for the same attack before, some is
 # given back and some is not, as the heap's holes have it: up to 400 kB were seen. A leak of 64 bytes a request

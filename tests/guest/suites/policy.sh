@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034
 case_seconds=600
 # shellcheck disable=SC2034
-long_cases=(audit reloads_under_load overload explain metrics_exporter)
+long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list)
 
 # rule_field TEXT FIELD: a counter of the rule of that text.
 rule_field() {

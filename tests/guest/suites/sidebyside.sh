@@ -84,9 +84,9 @@ list_cases() {
 	sidebyside list | sed 's/^/case_/'
 }
 
-# Each sixth script is fast, but for one that waits for a minute.
+# Each eighth script is fast, but for one that waits for a minute.
 # shellcheck disable=SC2034
-mapfile -t long_cases < <(sidebyside list | awk 'NR % 6 != 1 || $0 == "disconnect-connecting"')
+mapfile -t long_cases < <(sidebyside list | awk 'NR % 8 != 1 || $0 == "disconnect-connecting"')
 
 sidebyside exceptions
 run_cases "$@"
