@@ -1,7 +1,7 @@
 # What daemon and client share.
-PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/packet.c proto/status.c proto/text.c
+PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/names.c proto/packet.c proto/status.c proto/text.c
 # What their programs share; the library exports none of it.
-PROTO_TOOL_SRC := proto/json.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
+PROTO_TOOL_SRC := proto/json.c proto/names.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
 PROTO_GEN := $(O)/proto/rdmabroker.pb-c
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto

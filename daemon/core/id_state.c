@@ -6,6 +6,7 @@
 #include "core/listener.h"
 #include "core/pool.h"
 #include "core/timewait.h"
+#include "proto/names.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -51,13 +52,6 @@ static const char *const state_words[_ID_STATE_MAX] = {
 	[ID_REVOKED] = "revoked",
 };
 
-static const char *const event_words[METRICS_N_EVENTS] = {
-	"addr-resolved",   "addr-error",       "route-resolved", "route-error",
-	"connect-request", "connect-response", "connect-error",  "unreachable",
-	"rejected",        "established",      "disconnected",   "device-removal",
-	"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
-};
-
 const char *id_state_to_string(enum id_state state)
 {
 	return state_names[state];
@@ -70,7 +64,7 @@ const char *id_state_to_word(enum id_state state)
 
 const char *id_event_to_word(enum rdma_cm_event_type type)
 {
-	return (unsigned)type < METRICS_N_EVENTS ? event_words[type] : NULL;
+	return (unsigned)type < METRICS_N_EVENTS ? event_names[type] : NULL;
 }
 
 /* The state changes that complete a measured step of a connection. */

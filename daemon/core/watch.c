@@ -6,27 +6,16 @@
 #include "core/id.h"
 #include "core/watch.h"
 #include "proto/addr.h"
-
-static const char *const kinds[_NOTICE_KIND_MAX] = {
-	[NOTICE_DECISION] = "decision",
-	[NOTICE_CM] = "cm",
-	[NOTICE_SESSION] = "session",
-};
-
-static const char *const outcomes[_NOTICE_OUTCOME_MAX] = {
-	[NOTICE_ALLOWED] = "allowed",
-	[NOTICE_REJECTED] = "rejected",
-	[NOTICE_BUSY] = "busy",
-};
+#include "proto/names.h"
 
 const char *notice_kind_to_string(enum notice_kind kind)
 {
-	return kinds[kind];
+	return notice_kind_names[kind];
 }
 
 const char *notice_outcome_to_string(enum notice_outcome outcome)
 {
-	return outcomes[outcome];
+	return outcome_names[outcome];
 }
 
 /* Creation and destruction */

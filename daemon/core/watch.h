@@ -15,6 +15,7 @@
 #include "core/session.h"
 #include "util/list.h"
 
+/* In the order of notice_kind_names. */
 enum notice_kind {
 	NOTICE_DECISION, /* by policy, or by a rule's limit */
 	NOTICE_CM, /* an event for a client */
@@ -22,6 +23,7 @@ enum notice_kind {
 	_NOTICE_KIND_MAX,
 };
 
+/* In the order of outcome_names. */
 enum notice_outcome {
 	NOTICE_ALLOWED,
 	NOTICE_REJECTED,

@@ -8,27 +8,12 @@
 #include "policy/parser.h"
 #include "policy/rules.h"
 #include "policy/words.h"
+#include "proto/names.h"
 #include "proto/word.h"
-
-static const struct operation {
-	const char *name;
-	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any */
-} operations[] = {
-	{ "session", POLICY_SESSION },    { "device", POLICY_DEVICE },
-	{ "listen", POLICY_LISTEN },      { "connect", POLICY_CONNECT },
-	{ "accept", POLICY_ACCEPT },      { "join", POLICY_JOIN },
-	{ "observe", POLICY_OBSERVE },    { "admin", POLICY_ADMIN },
-	{ "any", _POLICY_OPERATION_MAX },
-};
-
-#define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
 const char *policy_operation_to_string(enum policy_operation operation)
 {
-	for (size_t i = 0; i < N_OPERATIONS; i++)
-		if (operations[i].operation == operation)
-			return operations[i].name;
-	return "unknown";
+	return operation < _POLICY_OPERATION_MAX ? operation_names[operation] : "any";
 }
 
 static int parse_operation(struct parser *parser, struct policy_rule *rule)
@@ -40,14 +25,16 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	if (token->type != TOKEN_WORD)
 		return parser_complain(parser, token, "expected an operation");
 
-	for (size_t i = 0; i < N_OPERATIONS; i++) {
-		if (token_is(token, operations[i].name)) {
-			rule->operation = operations[i].operation;
+	for (unsigned i = 0; i <= _POLICY_OPERATION_MAX; i++) {
+		const char *name = policy_operation_to_string(i);
+
+		if (token_is(token, name)) {
+			rule->operation = i;
 			return 0;
 		}
-		word_guess(&guess, operations[i].name);
+		word_guess(&guess, name);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-			 i > 0 ? ", " : "", operations[i].name);
+			 i > 0 ? ", " : "", name);
 	}
 
 	return parser_complain_unknown(parser, token, "operation", guess.best, names);

@@ -207,40 +207,45 @@ int do_resolve_route(struct call *call)
 			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
 }
 
+/* What connect and accept have in common. */
+struct handshake {
+	struct id *id;
+	struct rdma_conn_param param;
+	struct ibv_ece ece;
+};
+
+/* DATA_MAX: of the private data in bytes; LOOKUP_DATA_MAX: the same, for an id for datagrams. */
+static int in_handshake(struct handshake *ret, struct call *call, uint32_t handle,
+			const Rdmabroker__ConnParam *param, const Rdmabroker__Ece *ece,
+			size_t data_max, size_t lookup_data_max)
+{
+	const char *wrong = in_ece(&ret->ece, ece);
+	int r = get_id(call, handle, &ret->id);
+
+	if (r == 0 && !wrong)
+		wrong = in_conn_param(&ret->param, param,
+				      id_is_datagram(ret->id) ? lookup_data_max : data_max);
+	return r == 0 && wrong ? bad_request(call, wrong) : r;
+}
+
 int do_connect(struct call *call)
 {
 	const Rdmabroker__Connect *m = call->request->connect;
-	struct rdma_conn_param param;
-	struct ibv_ece ece;
-	const char *wrong = in_ece(&ece, m->local_ece);
-	struct id *id;
-	int r = get_id(call, m->id, &id);
+	struct handshake h;
+	int r = in_handshake(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_CONNECT,
+			     PRIVATE_DATA_LOOKUP);
 
-	if (r == 0 && !wrong)
-		wrong = in_conn_param(&param, m->param,
-				      id_is_datagram(id) ? PRIVATE_DATA_LOOKUP :
-							   PRIVATE_DATA_CONNECT);
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
-	return r != 0 ? r : conn_connect(id, &param, &ece, &call->failure);
+	return r != 0 ? r : conn_connect(h.id, &h.param, &h.ece, &call->failure);
 }
 
 int do_accept(struct call *call)
 {
 	const Rdmabroker__Accept *m = call->request->accept;
-	struct rdma_conn_param param;
-	struct ibv_ece ece;
-	const char *wrong = in_ece(&ece, m->local_ece);
-	struct id *id;
-	int r = get_id(call, m->id, &id);
+	struct handshake h;
+	int r = in_handshake(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_ACCEPT,
+			     PRIVATE_DATA_LOOKUP_ANSWER);
 
-	if (r == 0 && !wrong)
-		wrong = in_conn_param(&param, m->param,
-				      id_is_datagram(id) ? PRIVATE_DATA_LOOKUP_ANSWER :
-							   PRIVATE_DATA_ACCEPT);
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
-	return r != 0 ? r : conn_accept(id, &param, &ece, &call->failure);
+	return r != 0 ? r : conn_accept(h.id, &h.param, &h.ece, &call->failure);
 }
 
 int do_establish(struct call *call)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+/* In the order of operation_names. */
 enum policy_operation {
 	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
