@@ -61,7 +61,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk \
+	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk conf/module.mk
 
 .PHONY: all FORCE
@@ -185,7 +185,8 @@ check-layers:
 check-headers: $(PROTO_GEN).h
 	$(Q)set -e; for h in $$(find daemon client proto tests -name '*.h'); do \
 		$(COMPILE) -x c -fsyntax-only -include "$$h" /dev/null; done; \
-	echo 'Every header compiles alone.'
+	$(CC) -Iclient -Wall -Wextra -Werror -x c++ -fsyntax-only tests/header.cc; \
+	echo 'Every header compiles alone, and the public ones in C++ too.'
 
 # What the library exports is what its map and its header say, and what the drop-in exports is what librdmacm
 # does, no more and no less.
@@ -194,9 +195,10 @@ check-abi: $(LIB) $(DROPIN)
 	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
 		| sort >$(O)/abi.exported; \
 	sed -n 's/^\t\t\(rdmabroker_[a-z_]*\);/\1/p' $(LIB_MAP) | sort >$(O)/abi.map; \
-	grep -oE '\brdmabroker_[a-z_]+\(' client/rdmabroker.h | tr -d '(' | sort -u >$(O)/abi.header; \
+	grep -ohE '\brdmabroker_[a-z_]+\(' client/rdmabroker.h client/rdmabroker-admin.h | tr -d '(' \
+		| sort -u >$(O)/abi.header; \
 	diff -u $(O)/abi.map $(O)/abi.exported; diff -u $(O)/abi.header $(O)/abi.map; \
-	echo 'The library exports what its header declares.'
+	echo 'The library exports what its headers declare.'
 	$(Q)set -e; $(call exported,$$($(CC) -print-file-name=librdmacm.so.1)) >$(O)/abi.librdmacm; \
 	test -s $(O)/abi.librdmacm; $(call exported,$(DROPIN)) >$(O)/abi.dropin; \
 	diff -u $(O)/abi.librdmacm $(O)/abi.dropin; \
@@ -246,12 +248,12 @@ install: install-ready
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
-	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.1
-	$(Q)ln -sf librdmabroker.so.1 $(call to,$(LIBDIR))/librdmabroker.so
+	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
+	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
 	$(Q)# Not where ldconfig looks: it would make it the system's librdmacm.
 	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
-	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
+	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) systemd/rdmabrokerd.socket $(call to,$(UNITDIR))
 	$(Q)for u in rdmabroker rdmabroker-exporter; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
@@ -290,7 +292,7 @@ uninstall:
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
-		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
+		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
 		$(call to,$(UNITDIR))/rdmabroker-exporter.service $(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \

@@ -2,17 +2,17 @@
 # The library's floors from the top down: open.c, admin | connect, event, id, wire.
 LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
-LIB := $(O)/librdmabroker.so.1
+LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
 CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,librdmabroker.so.1 -Wl,-z,defs \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,librdmabroker.so.2 -Wl,-z,defs \
 		-Wl,--version-script=$(LIB_MAP) -o $@ $(filter %.o,$^) $(CLIENT_LIBS)
 
 $(O)/librdmabroker.so: $(LIB)
-	$(Q)ln -sf librdmabroker.so.1 $@
+	$(Q)ln -sf librdmabroker.so.2 $@
 
 $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-dirs
 	$(call say,GEN,$@)

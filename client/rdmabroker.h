@@ -11,35 +11,32 @@
  *
  * Forms of the calls
  *   Every call that returns int returns 0 or a negative errno; errno itself is not set.
- *   rdmabroker_get_failure() gives the reason of a failure as text.
+ *   rdmabroker_last_failure() returns the reason of a failure as text. The parameters of a call are in this
+ *   order: the object, what the program passes, the timeout, the results.
  *
  *   Calls that the broker answers at once (bind, listen, ...) wait for that answer, at most the session's
- *   call_timeout_ms. Calls whose outcome takes time (resolve, connect, ...) return once the broker has
- *   accepted the request; the outcome comes as an event. Each of these has a form that ends in _wait,
- *   which returns with the outcome or at its deadline.
+ *   call_timeout_ms. Calls whose outcome takes time (resolve, connect, ...) return once the broker has accepted
+ *   the request; the outcome comes as an event. Each of these has a form that ends in _wait, which returns with
+ *   the outcome or at its deadline.
  *
- *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer
- *   comes as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for
- *   the others. -EAGAIN: the socket is full, nothing was sent; take events, then retry. These calls wait
- *   nevertheless:
- *     - calls with a timeout, until it ends: the _wait forms, wait_disconnected, get_request, get_event,
- *       get_notice, and create_ep of an address to connect to;
- *     - calls that return what only the broker knows, at most call_timeout_ms: open, open_device,
- *       get_devices, get_option, export_id, import_id, migrate_id, and for admins get_status, get_rules,
- *       get_list, kick, drain, get_metrics, watch, explain and reload;
- *     - get_verbs, get_pd and create_qp, if the id's device is not open in the session yet;
- *     - create_qp, set_qp, init_qp_attr and accept, if no event has brought the QP's attributes: on an id that
- *       listens, on an imported id that is no connection request, and on a connection request after
- *       set_option;
- *     - destroy_id, close_device, free_devices, and get_event when it confirms a connection, as long as the
- *       socket is full;
- *     - getaddrinfo, for name servers.
- *   A program that must not wait therefore opens its session and its devices (get_devices) before its loop
- *   begins, and keeps them open: then no call from resolve to destroy_id waits for the broker. Opening a
- *   device, registering memory and destroying a QP are calls into the kernel, which can block.
+ *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer comes
+ *   as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for the others.
+ *   -EAGAIN: the socket is full, nothing was sent; take events, then retry. librdmabroker(3) lists the calls
+ *   that wait nevertheless: those with a timeout, and those that return what only the broker knows or need what
+ *   it has not sent yet. A program that must not wait therefore opens its session and its devices (get_devices)
+ *   before its loop begins, and keeps them open: then no call from resolve to destroy_id waits for the broker.
+ *   Opening a device, registering memory and destroying a QP are calls into the kernel, which can block.
  *
- *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the
- *   broker is gone. After -ECONNRESET the session can only be closed.
+ *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the broker is
+ *   gone. After -ECONNRESET the session can only be closed.
+ *
+ * Structs
+ *   Every struct begins with its size, so that later versions of the library can append members to it. A
+ *   program initializes a struct that it passes to a call with the struct's macro, which sets size and the
+ *   defaults, for example struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call refuses the
+ *   struct with -EINVAL if size is too small to be any version's, or if a member that this library does not
+ *   know is not 0. In a struct that a call returns, size is what the library has. A program that may run with a
+ *   library older than the header that it was built with tests new members with RDMABROKER_HAS().
  *
  * Teardown
  *   Destroy in this order:
@@ -49,18 +46,19 @@
  *     4. devices that the program opened, with close_device or free_devices;
  *     5. the session, with close, which destroys and frees all ids that are left.
  *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event brings a new id,
- *   which the program has to destroy even if it does not want the connection: that rejects the request.
- *   Call disconnect_wait before destroy_id if the program has to know that the peer was notified.
+ *   which the program has to destroy even if it does not want the connection: that rejects the request. Call
+ *   disconnect_wait before destroy_id if the program has to know that the peer was notified.
  *
  * Threads
- *   Several threads can use a session and its ids. An id must not be destroyed while another thread is
- *   inside a call on it; taking events is not a call on an id.
+ *   Several threads can use a session and its ids. An id must not be destroyed while another thread is inside a
+ *   call on it; taking events is not a call on an id.
  *
  * Fork
  *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
  */
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -71,6 +69,11 @@ extern "C" {
 
 struct rdmabroker;
 struct rdmabroker_id;
+
+/* Whether *(STRUCT) has MEMBER, in the version of the library that runs. */
+#define RDMABROKER_HAS(struct_, member)                                                \
+	((size_t)((const char *)(&(struct_)->member + 1) - (const char *)(struct_)) <= \
+	 (struct_)->size)
 
 /* In ms. No call waits without limit; this timeout suits callers without a requirement of their own. */
 #define RDMABROKER_TIMEOUT_DEFAULT 10000
@@ -98,11 +101,16 @@ enum rdmabroker_flags {
 };
 
 struct rdmabroker_options {
-	size_t size; /* sizeof(struct rdmabroker_options), so that the struct can grow */
+	size_t size;
 	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
 	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EINVAL */
 	int call_timeout_ms; /* for calls that the broker answers at once; 0: RDMABROKER_TIMEOUT_DEFAULT */
 };
+
+#define RDMABROKER_OPTIONS_INIT                               \
+	{                                                     \
+		sizeof(struct rdmabroker_options), NULL, 0, 0 \
+	}
 
 enum rdmabroker_port_space {
 	/* The values are those of rdma_cma.h. */
@@ -162,252 +170,86 @@ enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_DRAINING = 4, /* the broker is draining: it accepts nothing new */
 };
 
-/*
- * Beware: a member that is left out is 0, and 0 is not the default. { .private_data = ..., .private_data_len = ... }
- * means no retries, no RNR retries, and neither RDMA reads nor atomics. A call that gets NULL instead of this
- * struct uses responder_resources and initiator_depth 0xff, retry_count and rnr_retry_count 7.
- */
 struct rdmabroker_conn_param {
+	size_t size;
 	const void *private_data;
 	uint8_t private_data_len;
 	uint8_t responder_resources; /* 0xff: the device's maximum */
 	uint8_t initiator_depth; /* 0xff: the device's maximum */
-	uint8_t flow_control;
+	bool flow_control;
 	uint8_t retry_count; /* 0..7; higher values count as 7 */
 	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
-	uint8_t srq; /* for a QP that the library does not know, else ignored */
+	bool srq; /* for a QP that the library does not know, else ignored */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 };
 
+/* The device's maxima and seven retries. A call that gets NULL instead of the struct uses the same values. */
+#define RDMABROKER_CONN_PARAM_INIT                                                               \
+	{                                                                                        \
+		sizeof(struct rdmabroker_conn_param), NULL, 0, 0xff, 0xff, false, 7, 7, false, 0 \
+	}
+
 /* How to send datagrams to the peer that answered a look-up, or to a multicast group. */
 struct rdmabroker_ud_param {
-	struct ibv_ah_attr ah_attr; /* for ibv_create_ah() */
+	size_t size;
 	uint32_t qp_num;
 	uint32_t qkey;
+	struct ibv_ah_attr ah_attr; /* for ibv_create_ah() */
 };
 
+/* All members but size are 0. */
+#define RDMABROKER_UD_PARAM_INIT                                    \
+	{                                                           \
+		sizeof(struct rdmabroker_ud_param), 0, 0,           \
+		{                                                   \
+			{ { { 0 } }, 0, 0, 0, 0 }, 0, 0, 0, 0, 0, 0 \
+		}                                                   \
+	}
+
+/* What the pointers of an event point to is valid until the event is freed. */
 struct rdmabroker_event {
+	size_t size;
 	enum rdmabroker_event_type type;
 	int status; /* 0, a negative errno, or the transport's reason (REJECTED: enum ib_cm_rej_reason) */
 	struct rdmabroker_id *id; /* CONNECT_REQUEST: the new id, which the caller has to destroy */
 	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
 	const char *call; /* DONE only: the name of the call, e.g. "bind_addr" */
-	struct rdmabroker_conn_param conn; /* private_data is valid until the event is freed */
-	struct rdmabroker_ud_param ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
+	/* Neither is NULL; members that the event does not have are 0. */
+	const struct rdmabroker_conn_param *conn;
+	struct rdmabroker_ud_param *ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
 	void *join_context; /* MULTICAST_JOIN, MULTICAST_ERROR */
 	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
 	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
 	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
-	const char *text; /* for a person; NULL: none; valid until the event is freed */
+	const char *text; /* for a person; NULL: none */
 };
 
 struct rdmabroker_failure {
-	int error; /* negative errno, what the call returned */
-	const char *text; /* what went wrong, as human-readable text */
+	size_t size;
+	int error; /* negative errno, what the call returned; 0: no call of this thread has failed */
+	const char *text; /* what went wrong, for a person; never NULL */
 	const char *rule; /* the rule that decided, as "file:line"; NULL: no rule decided */
 	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 };
 
-struct rdmabroker_status {
-	const char *version; /* of the daemon */
-	const char *policy_error; /* "file:line:column: ..." of the last reload; NULL: none */
-	unsigned n_rules;
-	unsigned n_sessions;
-	unsigned n_listeners;
-	unsigned n_connections; /* established */
-	unsigned n_ids; /* all, of any state */
-	unsigned n_fds; /* open file descriptors of the daemon */
-	unsigned n_leases;
-	unsigned n_devices;
-	const struct rdmabroker_device_status *devices;
-	int draining; /* the daemon accepts nothing new, see rdmabroker_drain() */
-	unsigned n_handshakes; /* connections requested or accepted, not yet established */
-	unsigned n_foreign_ids;
-	const struct rdmabroker_foreign_ids *foreign_ids; /* one for each examined device */
-	unsigned n_warnings;
-	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
-	int no_policy; /* no policy could be loaded since the start: everything is rejected */
-	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
-};
-
-struct rdmabroker_device_status {
-	const char *name;
-	const char *node;
-	unsigned n_leases;
-};
-
-/* Another process than the daemon that has ids of the connection manager on a device. No rule applies to them. */
-struct rdmabroker_holder {
-	int pid;
-	uint32_t uid; /* the effective uid; (uint32_t)-1: not known */
-	const char *name; /* chosen by the process itself, printable; NULL: not known */
-	unsigned n_ids;
-	/* State and addresses of one of its ids: a listener if it has one, else one that connects or is connected. */
-	const char *state; /* as `rdma resource show cm_id` prints it: "LISTEN" */
-	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
-};
-
-/* Ids on a device that are not the daemon's. The kernel's own ids are not counted. */
-struct rdmabroker_foreign_ids {
-	const char *device;
-	uint64_t age_ms; /* time since the device was examined */
-	size_t n_holders;
-	const struct rdmabroker_holder *holders; /* at most 32 for all devices together */
-	unsigned n_more; /* ids of processes that are not listed */
-	unsigned n_nameless; /* ids of threads that have ended: their process is not known */
-};
-
-/* A rule, and its decisions since the daemon started. */
-struct rdmabroker_rule {
-	const char *file; /* NULL: the entry for everything that no rule matches */
-	unsigned line;
-	const char *text; /* as written, on one line; cut to 511 bytes */
-	uint64_t n_allowed, n_rejected;
-	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
-	unsigned n_now; /* objects that it has admitted and that exist now */
-	unsigned n_pending; /* how many of them are requests that the client has not accepted yet */
-};
-
-/* A client of the daemon. */
-struct rdmabroker_listed_session {
-	uint64_t number; /* as in the journal */
-	uint32_t uid;
-	int pid;
-	const char *unit; /* of systemd; NULL: in none */
-	const char *rule; /* "file:line" that admitted it; NULL: none, an admin's session */
-	uint64_t age_ms;
-	unsigned n_ids;
-	unsigned n_leases;
-};
-
-struct rdmabroker_listed_id {
-	const struct rdmabroker_listed_session *session;
-	uint32_t id; /* its number in the session */
-	const char *state; /* one word, such as "established"; see the man page */
-	uint64_t age_ms; /* since it was created, or taken over */
-	enum rdmabroker_port_space ps;
-	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
-	const char *device; /* NULL: not bound to a device */
-	uint32_t qp_num; /* as offered to the peer; 0: none */
-	int tos; /* in force; -1: the kernel's default */
-	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
-};
-
-struct rdmabroker_list {
-	size_t n_sessions;
-	const struct rdmabroker_listed_session *sessions; /* in the order they came */
-	size_t n_ids;
-	const struct rdmabroker_listed_id *ids; /* in the order of their sessions */
-};
-
-/* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
-struct rdmabroker_filter {
-	size_t size; /* sizeof(struct rdmabroker_filter), so that the struct can grow */
-	const char *kind; /* as in struct rdmabroker_notice */
-	const char *operation; /* likewise; a notice without an operation does not match */
-	const char *outcome; /* likewise */
-	const uint32_t *uid; /* the user of the session */
-	uint64_t session; /* the session's number */
-	const struct sockaddr *peer; /* only the address is compared, not the port */
-	uint16_t port; /* the local one or the peer's */
-};
-
-/* Something that happened. Members that are not known, or do not belong to the kind, are 0 or NULL. */
-struct rdmabroker_notice {
-	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
-	uint64_t time_ns; /* since 1970, by the daemon's clock */
-	/*
-	 * "decision": a decision of policy; "cm": a program gets an event of the connection manager; "session": a
-	 * session is opened or closed; "lost": reports only n_lost, if no other notice came after those lost
-	 */
-	const char *kind;
-	/* The session that it is about. */
-	uint64_t session; /* its number */
-	uint32_t uid;
-	int pid;
-	const char *unit; /* of systemd */
-	uint32_t id; /* the id's number; for a connection request: the listener's */
-	uint32_t request_id; /* "connect-request": the number of the new id */
-	const char *operation; /* decision: an operation of the rule language, such as "connect" */
-	/* decision: "allowed", "rejected", or "busy", which follows an "allowed": a limit of the rule is reached */
-	const char *outcome;
-	unsigned retry_after_ms; /* busy: the time after which to retry */
-	const char *event; /* cm: e.g. "established"; session: "opened", "closed"; see man page */
-	int status; /* cm: a negative errno, or the transport's reason */
-	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
-	const char *device;
-	enum rdmabroker_port_space ps;
-	uint32_t qp_num; /* as offered to the peer */
-	const char *rule; /* "file:line" that decided, or that admitted the session or the id */
-	const char *rule_text; /* cut to 511 bytes */
-	const char *reason; /* for a person */
-};
-
-/*
- * A policy request. Other members than uid, gids and unit are not known if they are 0 or NULL: rules that depend on
- * them may or may not match.
- */
-struct rdmabroker_question {
-	size_t size; /* sizeof(struct rdmabroker_question), so that the struct can grow */
-	const char *operation; /* an operation of the rule language, such as "connect" */
-	uint32_t uid;
-	const uint32_t *gids; /* primary and supplementary */
-	size_t n_gids; /* at most 1024 */
-	const char *unit; /* of systemd; NULL: in none */
-	const struct sockaddr *local, *peer; /* their ports are ignored */
-	uint16_t port; /* of the service */
-	const char *device;
-	enum rdmabroker_port_space ps;
-	const void *data; /* private data of a connection request */
-	size_t data_len;
-};
-
-struct rdmabroker_explanation {
-	int allow; /* 0: reject */
-	const struct rdmabroker_rule *rule; /* the rule that decides; NULL: none matches */
-	const char *reason; /* on reject, else NULL */
-	size_t n_effects;
-	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
-	/* Not NULL: a member that is not known could change the answer; this is the first rule that may match. */
-	const struct rdmabroker_rule *depends;
-};
-
-struct rdmabroker_reload_result {
-	int ok; /* 0: it failed, and nothing has changed */
-	unsigned n_rules; /* in force now */
-	size_t n_complaints;
-	const char *const *complaints; /* "file:line:column: text" */
-};
-
 /**
  * rdmabroker_open - Open a session with the broker.
- * @ret: The session, on success.
  * @options: NULL for the defaults.
+ * @ret: The session, on success; on failure *@ret is not changed.
  * Description:
  *   Connects to rdmabrokerd. Policy operation "session" decides whether this user may use it. With socket
  *   activation this call starts the daemon.
  * Ownership:
  *   The session is the caller's; close it with rdmabroker_close().
  * Returns:
- *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker
- *   uses another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is
- *   reached; -EINVAL: options.size is too small, options.flags has a bit that this library does not know,
- *   or RDMABROKER_FORK_SAFE comes too late; -ETIMEDOUT.
- * Notes:
- *   On failure *@ret is not changed. There is no session for rdmabroker_get_failure() then;
- *   rdmabroker_open_error() returns the reason.
- * See also:
- *   rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
+ *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker uses
+ *   another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is reached;
+ *   -EINVAL: options.flags has a bit that this library does not know, or RDMABROKER_FORK_SAFE comes too late;
+ *   -ETIMEDOUT.
+ * See also: rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
  */
-int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options);
-
-/**
- * rdmabroker_open_error - The reason why this thread's last rdmabroker_open() failed.
- * Returns:
- *   A text for a person, never NULL; valid until the thread's next rdmabroker_open().
- */
-const char *rdmabroker_open_error(void);
+int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret);
 
 /**
  * rdmabroker_close - Close a session.
@@ -418,41 +260,40 @@ const char *rdmabroker_open_error(void);
  *   destroy your own CQs, PDs and memory regions on them first.
  * Returns:
  *   NULL, always.
- * See also:
- *   rdma_destroy_event_channel
+ * See also: rdma_destroy_event_channel
  */
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
 
 /**
  * rdmabroker_get_fd - The session's descriptor, for poll, select and epoll.
  * Description:
- *   Readable when rdmabroker_get_event() should be called. That call can still return -EAGAIN, because
- *   not everything that the library receives becomes an event.
+ *   Readable when rdmabroker_get_event() should be called. That call can still return -EAGAIN, because not
+ *   everything that the library receives becomes an event.
  * Ownership:
  *   The session's: do not read, write or close it.
  */
 int rdmabroker_get_fd(const struct rdmabroker *session);
 
 /**
- * rdmabroker_get_failure - The reason why this thread's last failed call on the session failed.
- * @ret: Its pointers are valid until the thread's next call on the session.
+ * rdmabroker_last_failure - The reason why the last call of this library that failed in this thread did so.
+ * Returns:
+ *   Never NULL; the thread's own. Its text and rule are valid until the thread's next call that fails.
  */
-void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret);
+const struct rdmabroker_failure *rdmabroker_last_failure(void);
 
 /**
  * rdmabroker_get_event - Take the next event.
- * @ret: The event, on success; free it with rdmabroker_free_event().
  * @timeout_ms: How long to wait for one; 0: not at all.
+ * @ret: The event, on success; free it with rdmabroker_free_event().
  * Description:
- *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves the QP to RTR
- *   and RTS, confirms the connection and reports ESTABLISHED; on REJECTED it moves the QP to ERR.
+ *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves the QP to RTR and
+ *   RTS, confirms the connection and reports ESTABLISHED; on REJECTED it moves the QP to ERR.
  * Returns:
- *   0; -EAGAIN: none within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
- *   taken before.
- * See also:
- *   rdma_get_cm_event, rdma_ack_cm_event
+ *   0; -EAGAIN: none within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was taken
+ *   before.
+ * See also: rdma_get_cm_event, rdma_ack_cm_event
  */
-int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms);
+int rdmabroker_get_event(struct rdmabroker *session, int timeout_ms, struct rdmabroker_event **ret);
 /** rdmabroker_free_event - Free an event. NULL is allowed. Returns NULL. */
 struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event);
 /** rdmabroker_event_str - An event type's name, e.g. "RDMABROKER_EVENT_ESTABLISHED"; never NULL. */
@@ -460,31 +301,29 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
 
 /**
  * rdmabroker_create_id - Create an id.
- * @context: The program's own pointer, see rdmabroker_id_get_context().
  * @ps: The port space.
+ * @context: The program's own pointer, see rdmabroker_get_context().
  * Description:
- *   The broker creates its part of the id along with the first request about it, which saves a round trip.
- *   If that fails, the call that sent the request returns why: -EDQUOT: a limit of the broker is reached;
- *   -ENODEV: the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call then retries.
- *   With RDMABROKER_NONBLOCK the request is sent at once, and an event DONE brings the reply.
+ *   The broker creates its part of the id along with the first request about it, which saves a round trip. If
+ *   that fails, the call that sent the request returns why: -EDQUOT: a limit of the broker is reached; -ENODEV:
+ *   the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call then retries. With
+ *   RDMABROKER_NONBLOCK the request is sent at once, and an event DONE brings the reply.
  * Returns:
  *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
- * See also:
- *   rdma_create_id
+ * See also: rdma_create_id
  */
-int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
-			 enum rdmabroker_port_space ps);
+int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space ps, void *context,
+			 struct rdmabroker_id **ret);
 /**
  * rdmabroker_destroy_id - Destroy an id; NULL is allowed.
  * Description:
  *   Ends whatever is pending on the id: a connection is disconnected, a connection request that was not
- *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library
- *   created is destroyed. The call does not wait for the broker, except for a listening id: there it waits
- *   at most call_timeout_ms, so that every connection request to the id is answered.
+ *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library created
+ *   is destroyed. The call does not wait for the broker, except for a listening id: there it waits at most
+ *   call_timeout_ms, so that every connection request to the id is answered.
  * Returns:
  *   NULL, always.
- * See also:
- *   rdma_destroy_id
+ * See also: rdma_destroy_id
  */
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
 /**
@@ -494,27 +333,26 @@ struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
  */
 int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
-void *rdmabroker_id_get_context(const struct rdmabroker_id *id);
-void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context);
-struct rdmabroker *rdmabroker_id_get_session(const struct rdmabroker_id *id);
+void *rdmabroker_get_context(const struct rdmabroker_id *id);
+void rdmabroker_set_context(struct rdmabroker_id *id, void *context);
+struct rdmabroker *rdmabroker_get_session(const struct rdmabroker_id *id);
 /** The addresses; ss_family 0: not known. Valid until the id is destroyed. */
-const struct sockaddr *rdmabroker_id_get_local_addr(const struct rdmabroker_id *id);
-const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *id);
+const struct sockaddr *rdmabroker_get_local_addr(const struct rdmabroker_id *id);
+const struct sockaddr *rdmabroker_get_peer_addr(const struct rdmabroker_id *id);
 /** The ports, in host order; 0: not known. (rdma_get_src_port and rdma_get_dst_port use network order.) */
-uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id);
-uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id);
+uint16_t rdmabroker_get_local_port(const struct rdmabroker_id *id);
+uint16_t rdmabroker_get_peer_port(const struct rdmabroker_id *id);
 /** The name of the device that the id is bound to ("rxe0"), or NULL; valid until the id is destroyed. */
-const char *rdmabroker_id_get_device(const struct rdmabroker_id *id);
+const char *rdmabroker_get_device_name(const struct rdmabroker_id *id);
 
 /**
  * rdmabroker_set_option - Set an option before the address is bound or resolved.
  * Returns:
- *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or
- *   it is too late to set this option.
+ *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or it
+ *   is too late to set this option.
  * Notes:
  *   A value that policy sets overrides the program's. An id with REUSEADDR cannot listen.
- * See also:
- *   rdma_set_option
+ * See also: rdma_set_option
  */
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value);
 /**
@@ -529,13 +367,12 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
  * rdmabroker_bind_addr - Bind an id to a local address.
  * @addr: sockaddr_in or sockaddr_in6; the wildcard address and port 0 are allowed.
  * Returns:
- *   0; -EADDRINUSE: the port is in use; -EADDRNOTAVAIL: the port is in use on a wildcard address, or @addr
- *   is a wildcard and the port is in use on some address, or the address is not this host's (the failure's
- *   text says which of these, if that is known); -ENODEV: no RDMA device has the address; -EACCES: policy
- *   allows neither to listen nor to connect from there, or the port is below 1024 and no listen rule names
- *   it; -EINVAL: the id is bound already.
- * See also:
- *   rdma_bind_addr
+ *   0; -EADDRINUSE: the port is in use; -EADDRNOTAVAIL: the port is in use on a wildcard address, or @addr is a
+ *   wildcard and the port is in use on some address, or the address is not this host's (the failure's text says
+ *   which of these, if that is known); -ENODEV: no RDMA device has the address; -EACCES: policy allows neither
+ *   to listen nor to connect from there, or the port is below 1024 and no listen rule names it; -EINVAL: the id
+ *   is bound already.
+ * See also: rdma_bind_addr
  */
 int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 
@@ -545,12 +382,11 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
  *   broker's default, which is also the minimum. Policy may lower it.
  * Description:
  *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
- *   rdmabroker_id_get_local_port() returns.
+ *   rdmabroker_get_local_port() returns.
  * Returns:
  *   0; -EACCES: policy rejects it; -EINVAL: the id is bound with REUSEADDR, or listens or connects already;
  *   -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
- * See also:
- *   rdma_listen
+ * See also: rdma_listen
  */
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog);
 
@@ -562,8 +398,7 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog);
  *   Outcome: ADDR_RESOLVED, or ADDR_ERROR (status -EACCES: policy rejects the address or device found).
  * Returns:
  *   0; -EACCES: no rule allows to connect there; -EINVAL; with _wait the outcome.
- * See also:
- *   rdma_resolve_addr
+ * See also: rdma_resolve_addr
  */
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			    const struct sockaddr *dst, int timeout_ms);
@@ -573,8 +408,7 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
  * rdmabroker_resolve_route - Resolve the route to the address that was resolved.
  * Description:
  *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR; after an error the call can be repeated.
- * See also:
- *   rdma_resolve_route
+ * See also: rdma_resolve_route
  */
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
@@ -598,15 +432,13 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * @name: e.g. "rxe0"; NULL: the broker's first device.
  * @ret: The context. If the session has the device open already it is the same context.
  * Description:
- *   Policy operation "device". The context is this process's own: the data path does not involve the
- *   broker.
+ *   Policy operation "device". The context is this process's own: the data path does not involve the broker.
  * Ownership:
  *   The session's. It is closed by as many rdmabroker_close_device() as there were opens, or by
  *   rdmabroker_close().
  * Returns:
  *   0; -EACCES: policy rejects it; -ENODEV: no such device.
- * See also:
- *   ibv_open_device
+ * See also: ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
 /** rdmabroker_close_device - Undo one rdmabroker_open_device(). Once no id uses it either, its lease ends. */
@@ -629,8 +461,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
  * Returns:
  *   0; -ENODEV: the id is not bound to a device; -EINVAL: it has a QP already, or @pd is of another context;
  *   otherwise as rdmabroker_get_verbs().
- * See also:
- *   rdma_create_qp
+ * See also: rdma_create_qp
  */
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr);
@@ -645,8 +476,7 @@ void rdmabroker_destroy_qp(struct rdmabroker_id *id);
  * rdmabroker_get_pd - The PD that all ids of the session on this device share.
  * Ownership:
  *   The session's: it is deallocated when the device is closed for the last time.
- * See also:
- *   rdma_cm_id's pd
+ * See also: rdma_cm_id's pd
  */
 int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret);
 /** rdmabroker_get_qp - The id's QP, or NULL. */
@@ -655,26 +485,24 @@ struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
  * rdmabroker_init_qp_attr - The attributes with which a QP of this id is moved to attr->qp_state.
  * Description:
  *   For programs that move their QPs themselves: to INIT, RTR or RTS.
- * See also:
- *   rdma_init_qp_attr
+ * See also: rdma_init_qp_attr
  */
 int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask);
 
 /**
  * rdmabroker_connect - Send a connection request.
- * @param: May be NULL if the library knows the QP. Otherwise set all members, see
- *   struct rdmabroker_conn_param: 0 is not the default.
+ * @param: NULL, if the library knows the QP: the defaults of RDMABROKER_CONN_PARAM_INIT.
  * Description:
- *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program
- *   moves its QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait
- *   form retries after a stale reject, up to five times, 10 ms apart, within the deadline.
- *   If the last connection of the QP number is still in timewait, the request is held back until that ends.
+ *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program moves its
+ *   QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait form retries after
+ *   a stale reject, up to five times, 10 ms apart, within the deadline. If the last connection of the QP number
+ *   is still in timewait, the request is held back until that ends.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE:
- *   policy has changed, and the route was resolved with a traffic class that it does not allow: resolve again
- *   with a new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject()), -EHOSTUNREACH: no answer.
- * See also:
- *   rdma_connect
+ *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE: policy
+ *   has changed, and the route was resolved with a traffic class that it does not allow: resolve again with a
+ *   new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject_event()), -EHOSTUNREACH: no
+ *   answer.
+ * See also: rdma_connect
  */
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
@@ -690,24 +518,17 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   One request to the broker, where resolve, create_qp and connect take three or four, and four events.
- *   If a program on this host connected to @dst in the last 10 s, the broker usually has an id that was
- *   resolved in advance (SpareIds= in rdmabrokerd.conf(5)), and does not resolve again. Policy decides as
- *   for rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries in the same cases as
- *   rdmabroker_connect_wait().
- *
- *   The single request is used from the second QP of a device in a session on; for the first one the call
- *   does the steps one by one. Address and route are resolved each time for an id whose options were set,
- *   in a session with RDMABROKER_NONBLOCK, and if a rule sets ack-timeout. To create the first CQ of a
- *   session a program needs the device's context: from rdmabroker_open_device(), or from
- *   rdmabroker_get_verbs() of an id that has resolved an address.
+ *   One request to the broker, where resolve, create_qp and connect take three or four, and four events;
+ *   librdmabroker(3) says when the call does the steps one by one instead. Policy decides as for
+ *   rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To
+ *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or
+ *   from rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
- *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another
- *   device, or the id is bound to another. Otherwise as rdmabroker_resolve_addr(), rdmabroker_create_qp()
- *   and rdmabroker_connect_wait(). After a failure there is no QP, and the id can be used again as if it had
- *   just been created.
- * See also:
- *   rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
+ *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another device,
+ *   or the id is bound to another. Otherwise as rdmabroker_resolve_addr(), rdmabroker_create_qp() and
+ *   rdmabroker_connect_wait(). After a failure there is no QP, and the id can be used again as if it had just
+ *   been created.
+ * See also: rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
  */
 int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 			       const struct sockaddr *dst, struct ibv_pd *pd,
@@ -718,43 +539,39 @@ int rdmabroker_establish(struct rdmabroker_id *id);
 /**
  * rdmabroker_notify - Pass an asynchronous event of the QP to the connection manager.
  * @event: IBV_EVENT_COMM_EST: data came before the peer's confirmation.
- * See also:
- *   rdma_notify
+ * See also: rdma_notify
  */
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
 
 /**
  * rdmabroker_get_request - Wait for a connection request to a listening id.
+ * @timeout_ms: How long to wait for one.
  * @ret: The id of the request, which the caller has to destroy.
  * Description:
  *   Takes the listener's next CONNECT_REQUEST; other events stay queued.
  * Returns:
  *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed.
- * See also:
- *   rdma_get_request
+ * See also: rdma_get_request
  */
-int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret,
-			   int timeout_ms);
+int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms,
+			   struct rdmabroker_id **ret);
 /** rdmabroker_get_request_event - The CONNECT_REQUEST event of an id from get_request or import_id, or NULL. */
 const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_reject - The reject that ended this id's rdmabroker_connect_wait().
+ * rdmabroker_get_reject_event - The reject that ended this id's rdmabroker_connect_wait().
  * Returns:
  *   The event, or NULL; valid until the id is destroyed.
  */
-const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id);
+const struct rdmabroker_event *rdmabroker_get_reject_event(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_response - The event by which this id's last connection was established.
- * Description:
- *   Its conn has the private data and the parameters with which the peer accepted. For ids that were
- *   connected by rdmabroker_connect_wait() or rdmabroker_connect_to_wait(); after rdmabroker_connect() they
- *   are in the event that the program takes.
+ * rdmabroker_get_response_event - The event by which this id's last connection was established.
  * Returns:
- *   The event, or NULL; valid until the id is destroyed or connected again.
+ *   The event, whose conn is what the peer accepted with, after connect_wait or connect_to_wait; otherwise
+ *   NULL. Valid until the id is destroyed or connected again.
  */
-const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_id *id);
+const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id);
 
 /**
  * rdmabroker_accept - Accept a connection request.
@@ -762,11 +579,10 @@ const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_i
  * Description:
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since the
- *   connection request came, and the broker has rejected it; -ESTALE: likewise, and the peer was told to retry;
- *   with _wait the outcome.
- * See also:
- *   rdma_accept
+ *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since
+ *   the connection request came, and the broker has rejected it; -ESTALE: likewise, and the peer was told to
+ *   retry; with _wait the outcome.
+ * See also: rdma_accept
  */
 int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
 int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
@@ -777,8 +593,7 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
  *   which marks rejects by a broker's policy.
  * Returns:
  *   0; -EINVAL; -E2BIG: too much private data.
- * See also:
- *   rdma_reject
+ * See also: rdma_reject
  */
 int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
 /** rdmabroker_reject_ece - Reject because there are no common ECE options (rdma_reject_ece). */
@@ -789,8 +604,7 @@ int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t le
  * @ret: From the connection request or response; vendor_id 0: the peer has none.
  * Returns:
  *   0; -EINVAL: the library knows the QP, and applies the options itself.
- * See also:
- *   rdma_get_remote_ece, ibv_query_ece
+ * See also: rdma_get_remote_ece, ibv_query_ece
  */
 int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret);
 /**
@@ -799,8 +613,7 @@ int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *re
  *   Only for a QP that the library does not know; for one that it knows it queries the device.
  * Returns:
  *   0; -EINVAL: the library knows the QP, or the vendor id is 0.
- * See also:
- *   rdma_set_local_ece
+ * See also: rdma_set_local_ece
  */
 int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
 
@@ -811,18 +624,17 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
  * @context: Returned in the event's join_context.
  * Description:
  *   Policy operation "join". The id has to be bound to a device. Outcome: MULTICAST_JOIN, whose ud has the
- *   parameters to send with, or MULTICAST_ERROR. Unless it only sends, a QP that the library knows is
- *   attached to the group before the program gets the event.
+ *   parameters to send with, or MULTICAST_ERROR. Unless it only sends, a QP that the library knows is attached
+ *   to the group before the program gets the event.
  * Returns:
  *   0; -EACCES: policy rejects it; -EEXIST: joined already; -EINVAL.
- * See also:
- *   rdma_join_multicast_ex
+ * See also: rdma_join_multicast_ex
  */
 int rdmabroker_join_multicast(struct rdmabroker_id *id, const struct sockaddr *addr,
 			      unsigned join_flags, void *context);
 int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockaddr *addr,
-				   unsigned join_flags, struct rdmabroker_ud_param *ret,
-				   int timeout_ms);
+				   unsigned join_flags, int timeout_ms,
+				   struct rdmabroker_ud_param *ret);
 /** rdmabroker_leave_multicast - Leave a multicast group. -EADDRNOTAVAIL: it was not joined. */
 int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr);
 
@@ -830,14 +642,13 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
  * rdmabroker_export_id - Make a descriptor that stands for an id.
  * @ret_fd: The caller passes it on (SCM_RIGHTS) and has to close it.
  * Description:
- *   A process that has the descriptor can import the id with rdmabroker_import_id(), once. Meant for
- *   connection requests that are passed to a worker, which creates the QP and accepts. It works for every id
- *   that has no QP known to the library and has joined no group. Until the id is imported it stays usable
- *   here; afterwards this id can only be destroyed, which does not affect the imported one.
+ *   A process that has the descriptor can import the id with rdmabroker_import_id(), once. Meant for connection
+ *   requests that are passed to a worker, which creates the QP and accepts. It works for every id that has no
+ *   QP known to the library and has joined no group. Until the id is imported it stays usable here; afterwards
+ *   this id can only be destroyed, which does not affect the imported one.
  * Returns:
  *   0; -EINVAL: the id has a QP, or is exported already; -EBUSY: it has joined groups.
- * See also:
- *   rdma_migrate_id
+ * See also: rdma_migrate_id
  */
 int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
 /**
@@ -858,19 +669,17 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
  *   taken yet. Connection requests to a listening id that the program has not taken are rejected.
  * Returns:
  *   0; otherwise as rdmabroker_export_id() and rdmabroker_import_id(): then nothing has changed.
- * See also:
- *   rdma_migrate_id
+ * See also: rdma_migrate_id
  */
 int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
 
 /**
  * rdmabroker_disconnect - End a connection.
  * Description:
- *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome:
- *   DISCONNECTED, here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker
- *   answered the peer's disconnect by itself, so that the peer does not wait for this program.
- * See also:
- *   rdma_disconnect
+ *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome: DISCONNECTED,
+ *   here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker answered the
+ *   peer's disconnect by itself, so that the peer does not wait for this program.
+ * See also: rdma_disconnect
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);
 int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
@@ -879,15 +688,13 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
  * @timeout_ms: How long to wait; a server whose connections last longer repeats the call after -ETIMEDOUT.
  * Description:
  *   Sends nothing. Takes the id's DISCONNECTED; other events stay queued. If DISCONNECTED was taken before,
- *   also by rdmabroker_get_event(), the call returns at once. The QP keeps its state:
- *   rdmabroker_disconnect() moves it to ERR, which flushes its work requests, and
- *   rdmabroker_destroy_qp() destroys it.
+ *   also by rdmabroker_get_event(), the call returns at once. The QP keeps its state: rdmabroker_disconnect()
+ *   moves it to ERR, which flushes its work requests, and rdmabroker_destroy_qp() destroys it.
  * Returns:
  *   0; -ETIMEDOUT: it has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH and the
  *   status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one for
  *   datagrams.
- * See also:
- *   rdmabroker_get_request, rdmabroker_accept_wait
+ * See also: rdmabroker_get_request, rdmabroker_accept_wait
  */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
 
@@ -897,8 +704,7 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
  * @ret_n: How many; may be NULL.
  * Returns:
  *   0; -ENODEV: none.
- * See also:
- *   rdma_get_devices, rdmabroker_open_device
+ * See also: rdma_get_devices, rdmabroker_open_device
  */
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n);
 /** rdmabroker_free_devices - Close the devices that rdmabroker_get_devices() opened, and free the array. */
@@ -907,160 +713,18 @@ void rdmabroker_free_devices(struct rdmabroker *session, struct ibv_context **de
 struct addrinfo;
 
 /**
- * rdmabroker_getaddrinfo - Addresses for a name and a service; @hints and flags as for getaddrinfo(3).
- * Description:
- *   Uses ordinary name resolution, not the broker. Free the list with freeaddrinfo(3).
- * Returns:
- *   0, or a negative errno; -ENOENT: the name or the service is unknown.
- * See also:
- *   rdma_getaddrinfo
- */
-int rdmabroker_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-			   struct addrinfo **ret);
-/**
  * rdmabroker_create_ep - Create an id and bind it, ready to listen, or resolve it, ready to connect.
- * @info: From rdmabroker_getaddrinfo(); with AI_PASSIVE among its flags the id is bound, else resolved.
+ * @info: An entry of getaddrinfo(3); with AI_PASSIVE among its flags the id is bound, else resolved.
  * @pd: As for rdmabroker_create_qp(); ignored without @attr.
  * @attr: For the QP to create if the id is resolved; NULL: no QP.
  * @timeout_ms: For resolving, address and route together.
- * See also:
- *   rdma_create_ep
+ * See also: rdma_create_ep
  */
-int rdmabroker_create_ep(struct rdmabroker *session, struct rdmabroker_id **ret,
-			 const struct addrinfo *info, enum rdmabroker_port_space ps,
-			 struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int timeout_ms);
+int rdmabroker_create_ep(struct rdmabroker *session, const struct addrinfo *info,
+			 enum rdmabroker_port_space ps, struct ibv_pd *pd,
+			 struct ibv_qp_init_attr *attr, int timeout_ms, struct rdmabroker_id **ret);
 
-/**
- * rdmabroker_get_fork_status - Whether fork(2) is safe for registered memory.
- * Returns:
- *   The result of ibv_is_fork_initialized(), an enum ibv_fork_status.
- */
-int rdmabroker_get_fork_status(void);
-
-/**
- * rdmabroker_get_status - The state of the daemon, for its admin.
- * Ownership:
- *   *@ret is the caller's; free it with rdmabroker_free_status().
- * Returns:
- *   0; -EACCES: the caller is not an observer. Observers are root, the daemon's own user, and users whom policy
- *   allows the operation "observe" or "admin".
- */
-int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
-struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
-
-/**
- * rdmabroker_get_rules - The rules in force, in their order, and their decisions.
- * @ret: An array of @ret_n rules. The last one is not from a file: it stands for everything that no rule matches.
- * Ownership:
- *   *@ret is the caller's; free it with rdmabroker_free_rules().
- * Returns:
- *   0; -EACCES: only observers may call this (policy operation "observe").
- * Notes:
- *   If the policy is reloaded during the call, the list can have rules of both policies.
- */
-int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n);
-struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules);
-
-/**
- * rdmabroker_get_list - All sessions with the daemon, this one included, and their ids.
- * Ownership:
- *   *@ret is the caller's; free it with rdmabroker_free_list().
- * Returns:
- *   0; -EACCES: only observers may call this (policy operation "observe").
- * Notes:
- *   Sessions and ids that come or go while a long list is transferred may be missing.
- */
-int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret);
-struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
-
-/**
- * rdmabroker_kick - End another session, or one id of it.
- * @number: The session's number, from rdmabroker_get_list().
- * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
- * Description:
- *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
- *   yet is rejected, and its program gets CONNECT_ERROR; so does the program whose connection is not
- *   established yet. Any other id is taken from its program, which gets DEVICE_REMOVAL with status -EACCES.
- *   The daemon's journal names the caller. The client can connect again: only a rule prevents that.
- * Returns:
- *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
- *   caller's own; -EACCES: only admins may call this (policy operation "admin").
- */
-int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
-
-/**
- * rdmabroker_drain - Make the daemon accept nothing new; existing ids and connections stay.
- * @cancel: Not 0: end the draining.
- * Description:
- *   Until draining is cancelled, or the daemon ends, all clients get -ESHUTDOWN from create_id,
- *   resolve_addr, listen, connect, accept and join_multicast; peers are rejected with
- *   RDMABROKER_REJECT_DRAINING. rdmabroker_get_status() returns how many connections are left.
- * Returns:
- *   0; -EACCES: only admins may call this (policy operation "admin").
- */
-int rdmabroker_drain(struct rdmabroker *session, int cancel);
-
-/**
- * rdmabroker_get_metrics - The daemon's counters, as text in the format of OpenMetrics 1.0.
- * Ownership:
- *   *@ret is the caller's; free it with free(3).
- * Returns:
- *   0; -EACCES: only observers may call this (policy operation "observe").
- */
-int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
-
-/**
- * rdmabroker_watch - Get notices, from now on, of what happens to all clients of the daemon.
- * @filter: Selects notices; NULL: all. If the call is repeated the last filter applies.
- * Description:
- *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
- *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
- *   Use a session for nothing else, because its descriptor is readable for notices and for events alike.
- * Returns:
- *   0; -EINVAL: the filter is not valid; -EACCES: only observers may call this (policy operation "observe").
- */
-int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
-/**
- * rdmabroker_get_notice - Take the next notice.
- * @ret: The notice, on success; free it with rdmabroker_free_notice().
- * @timeout_ms: How long to wait for one; 0: not at all.
- * Description:
- *   While notices wait, rdmabroker_get_fd() is readable. The daemon does not wait for slow readers: notices
- *   that are not taken in time are lost, and the next notice has their number. Nothing else is lost.
- * Returns:
- *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the broker
- *   is gone, and all its notices were taken.
- */
-int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
-			  int timeout_ms);
-/** rdmabroker_free_notice - Free a notice. NULL is allowed. Returns NULL. */
-struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
-
-/**
- * rdmabroker_explain - How policy would decide about a policy request now. Nothing is done or counted.
- * Ownership:
- *   *@ret is the caller's; free it with rdmabroker_free_explanation().
- * Returns:
- *   0; -EINVAL: there is no such operation, or the question is not valid; -EACCES: only observers
- *   may call this (policy operation "observe").
- */
-int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
-		       struct rdmabroker_explanation **ret);
-struct rdmabroker_explanation *
-rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
-
-/**
- * rdmabroker_reload - Make the daemon read its configuration and its policy again. Errors leave both unchanged.
- * Ownership:
- *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
- * Returns:
- *   0: the result shows whether the reload succeeded; -EACCES: only admins may call this (policy operation "admin").
- */
-int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
-struct rdmabroker_reload_result *
-rdmabroker_free_reload_result(struct rdmabroker_reload_result *result);
-
-/** rdmabroker_version - The library's version, e.g. "0.1.0". */
+/** rdmabroker_version - The library's version, e.g. "0.2.0". */
 const char *rdmabroker_version(void);
 
 #ifdef __cplusplus

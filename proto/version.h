@@ -2,4 +2,4 @@
 #pragma once
 
 /* The version of the project; the Makefile reads it from here. */
-#define RDMABROKER_VERSION "0.1.0"
+#define RDMABROKER_VERSION "0.2.0"

@@ -20,28 +20,33 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 	return NULL;
 }
 
+static void complain_failure(void)
+{
+	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
+
+	complain("%s%s%s%s", failure->text, failure->rule ? " (rule " : "", failure->rule ?: "",
+		 failure->rule ? ")" : "");
+}
+
 int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
 {
-	const struct rdmabroker_options options = { .size = sizeof(options),
-						    .socket = ctl->socket };
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	int r;
 
-	r = rdmabroker_open(ret, &options);
+	options.socket = ctl->socket;
+	r = rdmabroker_open(&options, ret);
 	if (r == 0)
 		return 0;
-	complain("%s", rdmabroker_open_error());
+	complain_failure();
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain(
 			"the daemon is not running; start it with \"systemctl start rdmabrokerd\"");
 	return EXIT_FAILURE;
 }
 
-int ctl_complain_failure(struct rdmabroker *session, int r)
+int ctl_complain_failure(int r)
 {
-	struct rdmabroker_failure failure = { 0 };
-
-	rdmabroker_get_failure(session, &failure);
-	complain("%s", failure.text ? failure.text : strerror(-r));
+	complain_failure();
 	if (r == -EACCES || r == -EPERM)
 		complain("try again as root");
 	return EXIT_FAILURE;

@@ -6,7 +6,7 @@
  * and to print the help; the shell completion and the man page are tested against them.
  */
 
-#include <rdmabroker.h>
+#include <rdmabroker-admin.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -56,7 +56,6 @@ int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option drain_options[], events_options[], explain_options[],
 	list_options[], rules_options[];
-extern const char *const operations[];
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_drain(const struct ctl *ctl, char **arguments);
 int verb_events(const struct ctl *ctl, char **arguments);
@@ -77,5 +76,5 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
 int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret);
 /* Point to the help after an error of the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
-/* Print why a call on the session failed with R. Returns the exit status. */
-int ctl_complain_failure(struct rdmabroker *session, int r);
+/* Print why the library's last call failed with R. Returns the exit status. */
+int ctl_complain_failure(int r);

@@ -135,13 +135,13 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
-	r = rdmabroker_drain(session, cancel);
+	r = cancel ? rdmabroker_undrain(session) : rdmabroker_drain(session);
 	if (r == 0 && cancel)
 		r = get_left(session, &left, &draining);
 	else if (r == 0)
 		r = wait_for_end(session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1, &left,
 				 &draining);
-	status = r < 0 ? ctl_complain_failure(session, r) : print_end(ctl, &left, draining);
+	status = r < 0 ? ctl_complain_failure(r) : print_end(ctl, &left, draining);
 	rdmabroker_close(session);
 	return status;
 }

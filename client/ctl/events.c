@@ -16,6 +16,7 @@
 #include "output.h"
 #include "proto/addr.h"
 #include "proto/json.h"
+#include "proto/names.h"
 #include "proto/portspace.h"
 #include "read.h"
 
@@ -30,15 +31,15 @@ enum {
 	OPTION_COUNT,
 };
 
-/* As the daemon names them in notices. */
+/* notice_kind_names without "lost", which no filter selects. */
 static const char *const kinds[] = { "decision", "cm", "session", NULL };
-static const char *const outcomes[] = { "allowed", "rejected", "busy", NULL };
 
 const struct verb_option events_options[] = {
 	[OPTION_KIND] = { "kind", "KIND", "only notices of this kind", kinds },
 	[OPTION_OPERATION] = { "operation", "OPERATION", "only decisions about this operation",
-			       operations },
-	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions with this outcome", outcomes },
+			       operation_names },
+	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions with this outcome",
+			     outcome_names },
 	[OPTION_USER] = { "user", "NAME|UID", "only notices about this user" },
 	[OPTION_SESSION] = { "session", "N", "only notices about this session" },
 	[OPTION_PEER] = { "peer", "ADDR", "only notices with this peer address" },
@@ -65,37 +66,37 @@ static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
 	return false;
 }
 
-static bool is_word(const struct ctl *ctl, int option, const char *what, const char *const *words)
+/* *RET becomes the number in rdmabroker-admin.h of the option's argument; 0: the option is not given. */
+static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
 {
-	return !ctl->given[option] || read_word(what, ctl->given[option], words) >= 0;
+	const char *name = ctl->given[option];
+
+	*ret = name ? read_word(events_options[option].name, name, names) + 1 : 0;
+	return !name || *ret > 0;
 }
 
 static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 {
 	const char *const *given = ctl->given;
 	unsigned long session = 0;
-	int r = 0;
+	int kind, operation, outcome, r = 0;
 
-	*ret = (struct wanted){ 0 };
-	ret->filter = (struct rdmabroker_filter){
-		.size = sizeof(ret->filter),
-		.kind = given[OPTION_KIND],
-		.operation = given[OPTION_OPERATION],
-		.outcome = given[OPTION_OUTCOME],
-	};
-	if (!is_word(ctl, OPTION_KIND, "kind", kinds) ||
-	    !is_word(ctl, OPTION_OPERATION, "operation", operations) ||
-	    !is_word(ctl, OPTION_OUTCOME, "outcome", outcomes) ||
+	*ret = (struct wanted){ .filter = RDMABROKER_FILTER_INIT };
+	if (!read_name(ctl, OPTION_KIND, kinds, &kind) ||
+	    !read_name(ctl, OPTION_OPERATION, operation_names, &operation) ||
+	    !read_name(ctl, OPTION_OUTCOME, outcome_names, &outcome) ||
 	    !read_positive(ctl, OPTION_SESSION, &session) ||
 	    !read_positive(ctl, OPTION_COUNT, &ret->count))
 		return EXIT_USAGE;
 	/* No notice would ever match. */
-	if (given[OPTION_KIND] && strcmp(given[OPTION_KIND], "decision") != 0 &&
-	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
+	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
 		complain("--operation and --outcome select decisions, not --kind %s",
 			 given[OPTION_KIND]);
 		return ctl_see_help(ctl->verb);
 	}
+	ret->filter.kind = (enum rdmabroker_notice_kind)kind;
+	ret->filter.operation = (enum rdmabroker_operation)operation;
+	ret->filter.outcome = (enum rdmabroker_outcome)outcome;
 	ret->filter.session = session;
 	if (given[OPTION_USER]) {
 		r = read_user(given[OPTION_USER], &ret->uid);
@@ -136,7 +137,22 @@ static void json_time(struct json *json, uint64_t ns)
 /* Whether the notice only reports that notices were lost. */
 static bool is_lost(const struct rdmabroker_notice *notice)
 {
-	return strcmp(notice->kind, "lost") == 0;
+	return notice->kind == RDMABROKER_NOTICE_LOST;
+}
+
+/* NULL: it reports no event. */
+static const char *event_name(const struct rdmabroker_notice *notice)
+{
+	switch (notice->kind) {
+	case RDMABROKER_NOTICE_CM:
+		return notice->event <= RDMABROKER_EVENT_TIMEWAIT_EXIT ?
+			       event_names[notice->event] :
+			       NULL;
+	case RDMABROKER_NOTICE_SESSION:
+		return notice->opened ? "opened" : "closed";
+	default:
+		return NULL;
+	}
 }
 
 static void json_facts(struct json *json, const struct rdmabroker_notice *notice)
@@ -148,9 +164,9 @@ static void json_facts(struct json *json, const struct rdmabroker_notice *notice
 	json_string(json, "unit", notice->unit);
 	json_number_or_null(json, "id", notice->id);
 	json_number_or_null(json, "request_id", notice->request_id);
-	json_string(json, "operation", notice->operation);
-	json_string(json, "outcome", notice->outcome);
-	json_string(json, "event", notice->event);
+	json_string(json, "operation", rdmabroker_operation_str(notice->operation));
+	json_string(json, "outcome", rdmabroker_outcome_str(notice->outcome));
+	json_string(json, "event", event_name(notice));
 	json_signed(json, "status", notice->status);
 	json_string(json, "ps", portspace_name((int)notice->ps));
 	json_addr(json, "local", &notice->local);
@@ -169,7 +185,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 
 	json_open(&json, NULL, '{');
 	json_time(&json, notice->time_ns);
-	json_string(&json, "kind", notice->kind);
+	json_string(&json, "kind", rdmabroker_notice_kind_str(notice->kind));
 	json_number(&json, "lost", notice->n_lost);
 	if (!is_lost(notice))
 		json_facts(&json, notice);
@@ -299,7 +315,7 @@ static void set_status(struct row *row, int status)
 /* If policy rejected or a limit is reached, the reason has the text of the rule too. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
-	bool refused = notice->outcome && strcmp(notice->outcome, "allowed") != 0;
+	bool refused = notice->outcome > RDMABROKER_OUTCOME_ALLOWED;
 	const char *text = refused ? notice->rule_text : NULL;
 	char again[48] = "";
 
@@ -315,12 +331,16 @@ static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 
 static enum colour colour_of(const struct rdmabroker_notice *notice)
 {
-	static const enum colour colours[] = { COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
-
-	for (int i = 0; notice->outcome && outcomes[i]; i++)
-		if (strcmp(notice->outcome, outcomes[i]) == 0)
-			return colours[i];
-	return COLOUR_NONE;
+	switch (notice->outcome) {
+	case RDMABROKER_OUTCOME_ALLOWED:
+		return COLOUR_GREEN;
+	case RDMABROKER_OUTCOME_REJECTED:
+		return COLOUR_RED;
+	case RDMABROKER_OUTCOME_BUSY:
+		return COLOUR_YELLOW;
+	default:
+		return COLOUR_NONE;
+	}
 }
 
 static void print_line(const struct rdmabroker_notice *notice)
@@ -336,16 +356,16 @@ static void print_line(const struct rdmabroker_notice *notice)
 		set(&row, i, "-");
 	set_time(&row, notice->time_ns);
 	set_owner(&row, notice);
-	if (notice->operation) {
-		set(&row, COLUMN_WHAT, "%s", notice->operation);
-		set(&row, COLUMN_RESULT, "%s", notice->outcome ? notice->outcome : "-");
+	if (notice->kind == RDMABROKER_NOTICE_DECISION) {
+		set(&row, COLUMN_WHAT, "%s", rdmabroker_operation_str(notice->operation) ?: "-");
+		set(&row, COLUMN_RESULT, "%s", rdmabroker_outcome_str(notice->outcome) ?: "-");
 	} else {
-		set(&row, COLUMN_WHAT, "%s", notice->event ? notice->event : "-");
+		/* "opened" and "closed" alone do not say of what. */
+		set(&row, COLUMN_WHAT, "%s%s",
+		    notice->kind == RDMABROKER_NOTICE_SESSION ? "session " : "",
+		    event_name(notice) ?: "-");
 		set_status(&row, notice->status);
 	}
-	/* "opened" and "closed" alone do not say of what. */
-	if (strcmp(notice->kind, "session") == 0)
-		set(&row, COLUMN_WHAT, "session %s", notice->event ? notice->event : "-");
 	set_addr(&row, COLUMN_LOCAL, &notice->local);
 	set_addr(&row, COLUMN_PEER, &notice->peer);
 	if (notice->device)
@@ -416,7 +436,7 @@ static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsig
 {
 	for (unsigned long n = 0; count == 0 || n < count;) {
 		struct rdmabroker_notice *notice;
-		int r = rdmabroker_get_notice(session, &notice, /* timeout_ms= */ 0);
+		int r = rdmabroker_get_notice(session, /* timeout_ms= */ 0, &notice);
 
 		if (r == -EAGAIN) {
 			if (!wait_for_more(session))
@@ -426,7 +446,7 @@ static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsig
 		if (r == -ECONNRESET)
 			complain("the daemon has ended, or has closed this session");
 		if (r < 0)
-			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(session, r);
+			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(r);
 		n += !is_lost(notice);
 		if (ctl->json)
 			print_json(notice);
@@ -454,7 +474,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	catch_signals();
 	r = rdmabroker_watch(session, &wanted.filter);
 	if (r < 0) {
-		status = ctl_complain_failure(session, r);
+		status = ctl_complain_failure(r);
 	} else {
 		/* The header shows that from now on no event is missed. */
 		if (!ctl->json)

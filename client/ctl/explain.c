@@ -11,9 +11,9 @@
 /* A note on privileges that no rule has to grant. NULL: none. */
 static const char *get_note(const struct question *question)
 {
-	if (strcmp(question->public.operation, "admin") == 0)
+	if (question->public.operation == RDMABROKER_OPERATION_ADMIN)
 		return "root and the daemon's own user are admins without a rule";
-	if (strcmp(question->public.operation, "observe") == 0)
+	if (question->public.operation == RDMABROKER_OPERATION_OBSERVE)
 		return "root, the daemon's own user and users whom a rule allows admin need no rule";
 	return NULL;
 }
@@ -50,7 +50,7 @@ static void print_json(const struct question *question,
 	json_open(&json, NULL, '{');
 	json_string(&json, "answer", explanation->allow ? "allow" : "reject");
 	json_string(&json, "reason", explanation->reason);
-	json_string(&json, "operation", question->public.operation);
+	json_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
 	json_number(&json, "uid", question->public.uid);
 	json_open(&json, "gids", '[');
 	for (size_t i = 0; i < question->public.n_gids; i++)
@@ -138,7 +138,7 @@ int verb_explain(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_explain(session, &question.public, &explanation);
 	if (r < 0) {
-		status = ctl_complain_failure(session, r);
+		status = ctl_complain_failure(r);
 	} else {
 		(ctl->json ? print_json : print_text)(&question, explanation);
 		status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;

@@ -155,7 +155,7 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 		return true;
 	/* With --sessions: only sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (list->ids[i].session == session && wants_id(filter, &list->ids[i]))
+		if (list->ids[i]->session == session && wants_id(filter, list->ids[i]))
 			return true;
 	return false;
 }
@@ -213,13 +213,13 @@ static void print_json(const struct rdmabroker_list *list, const struct filter *
 	json_open(&json, NULL, '{');
 	json_open(&json, "sessions", '[');
 	for (size_t i = 0; i < list->n_sessions; i++)
-		if (wants_session(filter, list, &list->sessions[i]))
-			json_session(&json, &list->sessions[i]);
+		if (wants_session(filter, list, list->sessions[i]))
+			json_session(&json, list->sessions[i]);
 	json_close(&json, ']');
 	json_open(&json, "ids", '[');
 	for (size_t i = 0; filter->ids && i < list->n_ids; i++)
-		if (wants_id(filter, &list->ids[i]))
-			json_id(&json, &list->ids[i]);
+		if (wants_id(filter, list->ids[i]))
+			json_id(&json, list->ids[i]);
 	json_close(&json, ']');
 	json_close(&json, '}');
 	putchar('\n');
@@ -340,17 +340,17 @@ static void set_id(struct row *row, const struct rdmabroker_listed_id *id)
 static void for_each_row(const struct rdmabroker_list *list, const struct filter *filter,
 			 void (*take)(const struct row *row, void *arg), void *arg)
 {
-	const struct rdmabroker_listed_id *id = list->ids;
 	struct row row;
+	size_t k = 0;
 
 	for (size_t i = 0; i < list->n_sessions; i++) {
-		if (wants_session(filter, list, &list->sessions[i])) {
-			set_session(&row, &list->sessions[i]);
+		if (wants_session(filter, list, list->sessions[i])) {
+			set_session(&row, list->sessions[i]);
 			take(&row, arg);
 		}
-		for (; id < list->ids + list->n_ids && id->session == &list->sessions[i]; id++)
-			if (filter->ids && wants_id(filter, id)) {
-				set_id(&row, id);
+		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++)
+			if (filter->ids && wants_id(filter, list->ids[k])) {
+				set_id(&row, list->ids[k]);
 				take(&row, arg);
 			}
 	}
@@ -445,7 +445,7 @@ static int print_list(const struct ctl *ctl, struct rdmabroker *session,
 
 	r = rdmabroker_get_list(session, &list);
 	if (r < 0)
-		return ctl_complain_failure(session, r);
+		return ctl_complain_failure(r);
 	if (ctl->json)
 		print_json(list, filter);
 	else if (ctl->given[OPTION_WATCH])

@@ -4,6 +4,7 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/names.h"
 
 static const struct verb verbs[] = {
 	{
@@ -33,7 +34,7 @@ static const struct verb verbs[] = {
 		.min_arguments = 1,
 		.max_arguments = 1,
 		.options = explain_options,
-		.values = operations,
+		.values = operation_names,
 		.run = verb_explain,
 	},
 	{

@@ -3,7 +3,7 @@
 
 /* Output for people. */
 
-#include <rdmabroker.h>
+#include <rdmabroker-admin.h>
 #include <stddef.h>
 #include <stdint.h>
 

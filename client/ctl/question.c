@@ -10,13 +10,10 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "proto/names.h"
 #include "proto/portspace.h"
 #include "question.h"
 #include "read.h"
-
-const char *const operations[] = {
-	"session", "device", "listen", "connect", "accept", "join", "observe", "admin", NULL,
-};
 
 const struct verb_option explain_options[] = {
 	[OPTION_USER] = { "user", "NAME|UID",
@@ -244,12 +241,13 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation)
 {
+	int i = read_word("operation", operation, operation_names);
 	int r;
 
-	*ret = (struct question){ .public.size = sizeof(ret->public),
-				  .public.operation = operation };
-	if (read_word("operation", operation, operations) < 0)
+	if (i < 0)
 		return EXIT_USAGE;
+	*ret = (struct question){ .public = RDMABROKER_QUESTION_INIT };
+	ret->public.operation = (enum rdmabroker_operation)(i + 1);
 	r = take_wish(ret, ctl);
 	return r != 0 ? r : take_identity(ret, ctl);
 }

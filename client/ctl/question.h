@@ -3,7 +3,7 @@
 
 /* Parses the command line of explain into the library's struct rdmabroker_question. */
 
-#include <rdmabroker.h>
+#include <rdmabroker-admin.h>
 
 #include "ctl.h"
 

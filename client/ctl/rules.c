@@ -50,14 +50,14 @@ static const char *get_place(const struct rdmabroker_rule *rule)
 	return place;
 }
 
-static void print_json(const struct rdmabroker_rule *rules, size_t n)
+static void print_json(const struct rdmabroker_rules *rules)
 {
 	struct json json = { .file = stdout };
 
 	json_open(&json, NULL, '{');
 	json_open(&json, "rules", '[');
-	for (size_t i = 0; i < n; i++) {
-		const struct rdmabroker_rule *rule = &rules[i];
+	for (size_t i = 0; i < rules->n_rules; i++) {
+		const struct rdmabroker_rule *rule = rules->rules[i];
 
 		json_open(&json, NULL, '{');
 		json_string(&json, "file", rule->file);
@@ -102,18 +102,20 @@ static int larger(int a, int b)
 	return a > b ? a : b;
 }
 
-static void print_table(const struct rdmabroker_rule *rules, size_t n, unsigned terminal)
+static void print_table(const struct rdmabroker_rules *rules, unsigned terminal)
 {
 	int place_width = (int)strlen("RULE"), widths[N_COLUMNS];
 	int used;
 
 	for (size_t k = 0; k < N_COLUMNS; k++)
 		widths[k] = (int)strlen(columns[k].head);
-	for (size_t i = 0; i < n; i++) {
-		place_width = larger(place_width, (int)strlen(get_place(&rules[i])));
+	for (size_t i = 0; i < rules->n_rules; i++) {
+		const struct rdmabroker_rule *rule = rules->rules[i];
+
+		place_width = larger(place_width, (int)strlen(get_place(rule)));
 		for (size_t k = 0; k < N_COLUMNS; k++)
 			widths[k] = larger(widths[k],
-					   snprintf(NULL, 0, "%" PRIu64, get_number(&rules[i], k)));
+					   snprintf(NULL, 0, "%" PRIu64, get_number(rule, k)));
 	}
 	used = place_width + 2;
 	for (size_t k = 0; k < N_COLUMNS; k++)
@@ -123,39 +125,40 @@ static void print_table(const struct rdmabroker_rule *rules, size_t n, unsigned 
 	for (size_t k = 0; k < N_COLUMNS; k++)
 		printf("%*s  ", widths[k], columns[k].head);
 	puts("TEXT");
-	for (size_t i = 0; i < n; i++) {
-		printf("%-*s  ", place_width, get_place(&rules[i]));
+	for (size_t i = 0; i < rules->n_rules; i++) {
+		const struct rdmabroker_rule *rule = rules->rules[i];
+
+		printf("%-*s  ", place_width, get_place(rule));
 		for (size_t k = 0; k < N_COLUMNS; k++) {
-			uint64_t number = get_number(&rules[i], k);
+			uint64_t number = get_number(rule, k);
 			bool tell = number > 0 && columns[k].colour != COLOUR_NONE;
 
 			printf("%s%*" PRIu64 "%s  ", tell ? colour(columns[k].colour) : "",
 			       widths[k], number, tell ? colour(COLOUR_NONE) : "");
 		}
-		print_text(rules[i].file ? rules[i].text : "(rejected: no rule matches)",
+		print_text(rule->file ? rule->text : "(rejected: no rule matches)",
 			   terminal > 0 ? (size_t)larger((int)terminal - used, TEXT_MIN) : 0);
 	}
 }
 
 int verb_rules(const struct ctl *ctl, char **arguments)
 {
-	struct rdmabroker_rule *rules;
+	struct rdmabroker_rules *rules;
 	struct rdmabroker *session;
-	size_t n;
 	int r, status;
 
 	(void)arguments;
 	status = ctl_open_session(ctl, &session);
 	if (status != 0)
 		return status;
-	r = rdmabroker_get_rules(session, &rules, &n);
+	r = rdmabroker_get_rules(session, &rules);
 	if (r < 0) {
-		status = ctl_complain_failure(session, r);
+		status = ctl_complain_failure(r);
 	} else {
 		if (ctl->json)
-			print_json(rules, n);
+			print_json(rules);
 		else
-			print_table(rules, n, ctl->given[OPTION_FULL] ? 0 : terminal_width());
+			print_table(rules, ctl->given[OPTION_FULL] ? 0 : terminal_width());
 		rdmabroker_free_rules(rules);
 	}
 	rdmabroker_close(session);

@@ -33,8 +33,8 @@ static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker
 							 const char *device)
 {
 	for (unsigned i = 0; i < status->n_foreign_ids; i++)
-		if (strcmp(status->foreign_ids[i].device, device) == 0)
-			return &status->foreign_ids[i];
+		if (strcmp(status->foreign_ids[i]->device, device) == 0)
+			return status->foreign_ids[i];
 	return NULL;
 }
 
@@ -56,7 +56,7 @@ static void foreign_json(struct json *json, const struct rdmabroker_foreign_ids 
 	json_number(json, "age_ms", foreign->age_ms);
 	json_open(json, "holders", '[');
 	for (size_t i = 0; i < foreign->n_holders; i++) {
-		const struct rdmabroker_holder *holder = &foreign->holders[i];
+		const struct rdmabroker_holder *holder = foreign->holders[i];
 
 		json_open(json, NULL, '{');
 		json_signed(json, "pid", holder->pid);
@@ -95,7 +95,7 @@ static void print_json(const struct rdmabroker_status *status)
 	json_close(&json, ']');
 	json_open(&json, "devices", '[');
 	for (unsigned i = 0; i < status->n_devices; i++) {
-		const struct rdmabroker_device_status *device = &status->devices[i];
+		const struct rdmabroker_device_status *device = status->devices[i];
 
 		json_open(&json, NULL, '{');
 		json_string(&json, "name", device->name);
@@ -146,7 +146,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 	const char *label = "foreign ids";
 
 	for (unsigned i = 0; i < status->n_devices; i++) {
-		const char *device = status->devices[i].name;
+		const char *device = status->devices[i]->name;
 		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, device);
 
 		if (!foreign) {
@@ -157,7 +157,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 		for (size_t k = 0; k < foreign->n_holders; k++) {
 			print_label(&label);
 			printf("%s  ", device);
-			print_holder(&foreign->holders[k]);
+			print_holder(foreign->holders[k]);
 			print_seen(foreign);
 		}
 		if (foreign->n_more > 0) {
@@ -197,7 +197,7 @@ static void print_text(const struct rdmabroker_status *status)
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");
 	for (unsigned i = 0; i < status->n_devices; i++) {
-		const struct rdmabroker_device_status *device = &status->devices[i];
+		const struct rdmabroker_device_status *device = status->devices[i];
 
 		printf("%11s%c %s  %s  %u lease%s\n", i == 0 ? "devices" : "", i == 0 ? ':' : ' ',
 		       device->name, device->node, device->n_leases,
@@ -220,7 +220,7 @@ int verb_status(const struct ctl *ctl, char **arguments)
 		return exit_status;
 	r = rdmabroker_get_status(session, &status);
 	if (r < 0) {
-		exit_status = ctl_complain_failure(session, r);
+		exit_status = ctl_complain_failure(r);
 	} else {
 		(ctl->json ? print_json : print_text)(status);
 		rdmabroker_free_status(status);

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <pwd.h>
-#include <rdmabroker.h>
+#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,27 +51,24 @@ static void explain(const struct fetch *fetch, struct fetched *fetched, int r, c
 
 static int open_session(struct fetch *fetch, struct fetched *ret)
 {
-	const struct rdmabroker_options options = {
-		.size = sizeof(options),
-		.socket = fetch->socket,
-		.call_timeout_ms = CALL_MS,
-	};
-	int r = rdmabroker_open(&fetch->session, &options);
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	int r;
 
+	options.socket = fetch->socket;
+	options.call_timeout_ms = CALL_MS;
+	r = rdmabroker_open(&options, &fetch->session);
 	if (r < 0)
-		explain(fetch, ret, r, rdmabroker_open_error());
+		explain(fetch, ret, r, rdmabroker_last_failure()->text);
 	return r;
 }
 
 static int get_text(struct fetch *fetch, struct fetched *ret)
 {
-	struct rdmabroker_failure failure = {};
 	int r = rdmabroker_get_metrics(fetch->session, &ret->text);
 
 	if (r < 0) {
 		ret->text = NULL;
-		rdmabroker_get_failure(fetch->session, &failure);
-		explain(fetch, ret, r, failure.text ?: strerror(-r));
+		explain(fetch, ret, r, rdmabroker_last_failure()->text);
 	} else if (!exposition_is_whole(ret->text)) {
 		r = -EPROTO;
 		free(ret->text);

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +24,11 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pending.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
 #include "proto/version.h"
 
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS ((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY))
-
-static _Thread_local char open_error[512] = "no session was opened yet";
 
 /* All of a session in one block of memory. */
 struct parts {
@@ -41,19 +39,9 @@ struct parts {
 	struct notices notices;
 };
 
-const char *rdmabroker_open_error(void)
-{
-	return open_error;
-}
-
 const char *rdmabroker_version(void)
 {
 	return RDMABROKER_VERSION;
-}
-
-int rdmabroker_get_fork_status(void)
-{
-	return ibv_is_fork_initialized();
 }
 
 static int on_event(void *userdata, Rdmabroker__Frame *frame)
@@ -87,37 +75,23 @@ static const struct wire_ops ops = {
 	.has_news = has_news,
 };
 
-static int open_fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int open_fail(int error, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(open_error, sizeof(open_error), fmt, ap);
-	va_end(ap);
-	return -error;
-}
-
 /* connect() cannot be polled for room in the listener's queue: if that is full, retry until the deadline. */
 static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 
 	if (strlen(path) >= sizeof(addr.sun_path))
-		return open_fail(ENAMETOOLONG, "the socket's path is too long: %s", path);
+		return fail(ENAMETOOLONG, "the socket's path is too long: %s", path);
 	strcpy(addr.sun_path, path);
 	wire->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (wire->sock < 0)
-		return open_fail(errno, "no socket: %s", strerror(errno));
+		return fail(errno, "cannot create a socket: %s", strerror(errno));
 	while (connect(wire->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
-			return open_fail(errno, "no broker answers on %s: %s", path,
-					 strerror(errno));
+			return fail(errno, "no broker answers on %s: %s", path, strerror(errno));
 		if (deadline_left(deadline) <= 0)
-			return open_fail(ETIMEDOUT,
-					 "the broker on %s did not accept the connection in time",
-					 path);
+			return fail(ETIMEDOUT,
+				    "the broker on %s did not accept the connection in time", path);
 		poll(NULL, 0, 5);
 	}
 	return 0;
@@ -132,7 +106,8 @@ static int make_fds(struct wire *wire)
 	if (wire->signal < 0 || wire->epoll < 0 ||
 	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock, &event) < 0 ||
 	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->signal, &event) < 0)
-		return open_fail(errno, "no descriptors: %s", strerror(errno));
+		return fail(errno, "cannot create the descriptors of a session: %s",
+			    strerror(errno));
 	return 0;
 }
 
@@ -183,7 +158,6 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 static int say_hello(struct rdmabroker *session, int timeout_ms)
 {
 	int64_t deadline = deadline_after(timeout_ms);
-	struct rdmabroker_failure failure;
 	Rdmabroker__Frame *frame;
 	uint32_t max_ids;
 	int r;
@@ -197,13 +171,10 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 		if (proof >= 0)
 			close(proof);
 	}
-	if (r < 0) {
-		rdmabroker_get_failure(session, &failure);
-		return open_fail(-r, "%s%s%s%s", failure.text, failure.rule ? " (rule " : "",
-				 failure.rule ?: "", failure.rule ? ")" : "");
-	}
+	if (r < 0)
+		return r;
 	if (frame->reply->hello->version != 1 || frame->reply->hello->proof[0]) {
-		r = open_fail(EPROTO, "the broker speaks another version of the protocol");
+		r = fail(EPROTO, "the broker speaks another version of the protocol");
 	} else {
 		max_ids = frame->reply->hello->max_ids;
 		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
@@ -236,41 +207,58 @@ static struct rdmabroker *new_session(int call_timeout_ms, unsigned flags)
  * Fork safety has to be set up before memory is registered, so before the first device is opened. If only the
  * environment asks for it, a failure is not reported here: libibverbs warns of that itself.
  */
-static bool want_fork_safe(const struct rdmabroker_options *options)
+static int make_fork_safe(unsigned flags)
 {
-	return (options && (options->flags & RDMABROKER_FORK_SAFE)) || getenv("RDMAV_FORK_SAFE") ||
-	       getenv("IBV_FORK_SAFE");
+	bool by_program = flags & RDMABROKER_FORK_SAFE;
+
+	/* On kernels that copy registered pages at fork (IBV_FORK_UNNEEDED) there is nothing to do. */
+	if ((by_program || getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE")) &&
+	    ibv_is_fork_initialized() == IBV_FORK_DISABLED && ibv_fork_init() != 0 && by_program)
+		return fail(EINVAL,
+			    "open: ibv_fork_init() failed: memory is registered already, or the "
+			    "kernel does not support it");
+	return 0;
 }
 
-int rdmabroker_open(struct rdmabroker **ret, const struct rdmabroker_options *options)
+static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_options *options)
 {
-	const char *path = options && options->socket ? options->socket :
-							secure_getenv("RDMABROKER_SOCKET");
-	unsigned unknown = options ? options->flags & ~FLAGS : 0;
-	struct rdmabroker *session;
-	int timeout_ms, r;
+	int r = 0;
 
-	if (options && options->size < sizeof(*options))
-		return open_fail(EINVAL, "options.size is not sizeof(struct rdmabroker_options)");
+	*ret = (struct rdmabroker_options)RDMABROKER_OPTIONS_INIT;
+	if (options)
+		r = SIZED_TAKE(ret, options, "open", rdmabroker_options, call_timeout_ms);
+	if (r < 0)
+		return r;
 	/* The program must notice that this library does not support what it asks for. */
-	if (unknown)
-		return open_fail(EINVAL, "options.flags has 0x%x, which this library does not know",
-				 unknown);
-	/* On kernels that copy registered pages at fork (IBV_FORK_UNNEEDED) there is nothing to do. */
-	if (want_fork_safe(options) && ibv_is_fork_initialized() == IBV_FORK_DISABLED &&
-	    ibv_fork_init() != 0 && options && (options->flags & RDMABROKER_FORK_SAFE))
-		return open_fail(EINVAL, "ibv_fork_init() failed: memory is registered already, or "
-					 "the kernel does not support it");
-	timeout_ms = options && options->call_timeout_ms > 0 ? options->call_timeout_ms :
-							       RDMABROKER_TIMEOUT_DEFAULT;
-	session = new_session(timeout_ms, options ? options->flags : 0);
+	if (ret->flags & ~FLAGS)
+		return fail(EINVAL,
+			    "open: options.flags has 0x%x, which this library does not know",
+			    ret->flags & ~FLAGS);
+	if (!ret->socket)
+		ret->socket = secure_getenv("RDMABROKER_SOCKET");
+	if (!ret->socket)
+		ret->socket = DEFAULT_SOCKET;
+	if (ret->call_timeout_ms <= 0)
+		ret->call_timeout_ms = RDMABROKER_TIMEOUT_DEFAULT;
+	return make_fork_safe(ret->flags);
+}
+
+int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret)
+{
+	struct rdmabroker_options our;
+	struct rdmabroker *session;
+	int r = take_options(&our, options);
+
+	if (r < 0)
+		return r;
+	session = new_session(our.call_timeout_ms, our.flags);
 	if (!session)
-		return open_fail(ENOMEM, "out of memory");
-	r = connect_to(&session->wire, path ?: DEFAULT_SOCKET, deadline_after(timeout_ms));
+		return fail(ENOMEM, "open: out of memory");
+	r = connect_to(&session->wire, our.socket, deadline_after(our.call_timeout_ms));
 	if (r == 0)
 		r = make_fds(&session->wire);
 	if (r == 0)
-		r = say_hello(session, timeout_ms);
+		r = say_hello(session, our.call_timeout_ms);
 	if (r < 0) {
 		rdmabroker_close(session);
 		return r;

@@ -12,12 +12,12 @@ static enum outcome set_options(struct ping *ping, struct conn *conn)
 	if (options->tos >= 0) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_TOS, options->tos);
 		if (r < 0)
-			return ping_call_failed(ping, r);
+			return ping_call_failed(r);
 	}
 	if (options->reuseaddr) {
 		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_REUSEADDR, 1);
 		if (r < 0)
-			return ping_call_failed(ping, r);
+			return ping_call_failed(r);
 	}
 	return OUTCOME_OK;
 }
@@ -30,13 +30,13 @@ static enum outcome find_peer(struct ping *ping, struct conn *conn)
 	if (options->source.ss_family) {
 		r = rdmabroker_bind_addr(conn->id, (const struct sockaddr *)&options->source);
 		if (r < 0)
-			return ping_call_failed(ping, r);
+			return ping_call_failed(r);
 	}
 
 	r = rdmabroker_resolve(conn->id, NULL, (const struct sockaddr *)&options->addr,
 			       options->timeout_ms);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the address and the route");
 }
 
@@ -45,6 +45,7 @@ static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 	const struct options *options = ping->options;
 	uint8_t hello[DATA_HELLO_LEN];
 	struct rdmabroker_conn_param param = {
+		.size = sizeof(param),
 		.private_data = hello,
 		.private_data_len = sizeof(hello),
 		.responder_resources = 1,
@@ -64,7 +65,7 @@ static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 	data_pack_hello(hello, options->size);
 	r = rdmabroker_connect(conn->id, &param);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	return ping_await(ping, CONN_ESTABLISHED, "connecting");
 }
 
@@ -134,9 +135,9 @@ enum outcome client_run(struct ping *ping)
 	int r;
 
 	ping_addr_to_string(conn.peer, (const struct sockaddr *)&ping->options->addr);
-	r = rdmabroker_create_id(ping->session, &conn.id, NULL, RDMABROKER_PS_TCP);
+	r = rdmabroker_create_id(ping->session, RDMABROKER_PS_TCP, NULL, &conn.id);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	ping->conn = &conn;
 
 	outcome = set_options(ping, &conn);

@@ -38,6 +38,7 @@ static bool is_loopback(const struct sockaddr_storage *addr)
 int main(int argc, char **argv)
 {
 	struct options options;
+	struct rdmabroker_options session_options = RDMABROKER_OPTIONS_INIT;
 	struct ping ping = { .options = &options };
 	enum outcome outcome;
 	int r, exit_status;
@@ -51,11 +52,13 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 
-	r = rdmabroker_open(&ping.session, NULL);
+	/* The broker has as much time for a reply as the peer has. */
+	session_options.call_timeout_ms = options.timeout_ms;
+	r = rdmabroker_open(&session_options, &ping.session);
 	if (r < 0) {
-		complain(ping_is_refusal(r) ? "refused by the broker: %s" : "%s",
-			 rdmabroker_open_error());
-		return ping_is_refusal(r) ? EXIT_REFUSED : EXIT_FAILURE;
+		if (ping_call_failed(r) == OUTCOME_REFUSED)
+			return EXIT_REFUSED;
+		return EXIT_FAILURE;
 	}
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)

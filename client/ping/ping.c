@@ -62,23 +62,19 @@ bool ping_is_refusal(int r)
 	return r == -EACCES || r == -EPERM || r == -EBUSY || r == -EDQUOT || r == -ESHUTDOWN;
 }
 
-enum outcome ping_call_failed(struct ping *ping, int r)
+enum outcome ping_call_failed(int r)
 {
-	struct rdmabroker_failure failure = { 0 };
-	const char *text, *name;
-
-	rdmabroker_get_failure(ping->session, &failure);
-	text = failure.text && *failure.text ? failure.text : strerror(-r);
-	name = strerrorname_np(-r);
+	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
+	const char *name = strerrorname_np(-r);
 
 	if (!ping_is_refusal(r)) {
-		complain("%s (%s)", text, name ? name : "unknown error");
+		complain("%s (%s)", failure->text, name ? name : "unknown error");
 		return OUTCOME_FAILED;
 	}
-	if (failure.rule)
-		complain("refused by the broker: %s (rule %s)", text, failure.rule);
+	if (failure->rule)
+		complain("refused by the broker: %s (rule %s)", failure->text, failure->rule);
 	else
-		complain("refused by the broker: %s (%s)", text, name);
+		complain("refused by the broker: %s (%s)", failure->text, name);
 	return OUTCOME_REFUSED;
 }
 
@@ -121,7 +117,7 @@ static void explain_reject(const struct conn *conn, const struct rdmabroker_even
 
 	switch (event->rejected_by) {
 	case RDMABROKER_REJECTED_BY_PEER:
-		complain_private_data(event->conn.private_data, event->conn.private_data_len);
+		complain_private_data(event->conn->private_data, event->conn->private_data_len);
 		break;
 	case RDMABROKER_REJECTED_BY_POLICY:
 		complain("rejected by policy of the peer's broker (%s): %s",
@@ -181,7 +177,7 @@ static enum outcome explain_error(const struct conn *conn, const struct rdmabrok
 static void handle_conn_event(struct ping *ping, struct conn *conn,
 			      const struct rdmabroker_event *event)
 {
-	const struct rdmabroker_conn_param *param = &event->conn;
+	const struct rdmabroker_conn_param *param = event->conn;
 	size_t size;
 
 	switch (event->type) {
@@ -237,7 +233,7 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 static void add_request(struct ping *ping, const struct rdmabroker_event *event)
 {
 	static const char busy[] = "too many clients are waiting";
-	const struct rdmabroker_conn_param *param = &event->conn;
+	const struct rdmabroker_conn_param *param = event->conn;
 	struct request *request;
 
 	if (ping->n_waiting == PING_MAX_WAITING) {
@@ -299,7 +295,7 @@ static int take_events(struct ping *ping)
 	struct rdmabroker_event *event;
 	int r, done = 0;
 
-	while (!ping->lost && (r = rdmabroker_get_event(ping->session, &event, 0)) != -EAGAIN) {
+	while (!ping->lost && (r = rdmabroker_get_event(ping->session, 0, &event)) != -EAGAIN) {
 		if (r == 0)
 			handle_event(ping, event);
 		else if (r == -ECONNRESET)
@@ -439,7 +435,7 @@ enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size)
 
 	r = rdmabroker_get_verbs(conn->id, &verbs);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	conn->has_data = true;
 	if (data_init(&conn->data, verbs, size) < 0) {
 		complain("%s", conn->data.error);
@@ -448,7 +444,7 @@ enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size)
 	data_get_qp_attr(&conn->data, &attr);
 	r = rdmabroker_create_qp(conn->id, conn->data.pd, &attr);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	if (data_start(&conn->data, rdmabroker_get_qp(conn->id)) < 0) {
 		complain("%s", conn->data.error);
 		return OUTCOME_FAILED;
@@ -467,7 +463,7 @@ enum outcome ping_disconnect(struct ping *ping, struct conn *conn)
 		return OUTCOME_OK;
 	r = rdmabroker_disconnect(conn->id);
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	return ping_await(ping, CONN_DISCONNECTED, "disconnecting");
 }
 

@@ -101,7 +101,7 @@ __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 /* A line on stdout, unless -q. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
 /* A call on the session returned R: print what could not be done, and why. */
-enum outcome ping_call_failed(struct ping *ping, int r);
+enum outcome ping_call_failed(int r);
 
 /* Handle events and completions; if there are none, wait for some. -ETIMEDOUT past DEADLINE; DEADLINE -1: none. */
 int ping_pump(struct ping *ping, int64_t deadline);

@@ -12,7 +12,7 @@ static int start_listening(struct ping *ping)
 	char text[PING_ADDR_STRLEN];
 	int r;
 
-	r = rdmabroker_create_id(ping->session, &ping->listener, NULL, RDMABROKER_PS_TCP);
+	r = rdmabroker_create_id(ping->session, RDMABROKER_PS_TCP, NULL, &ping->listener);
 	if (r < 0)
 		return r;
 	r = rdmabroker_bind_addr(ping->listener, addr);
@@ -20,7 +20,7 @@ static int start_listening(struct ping *ping)
 		r = rdmabroker_listen(ping->listener, 0);
 	if (r < 0)
 		return r;
-	ping_addr_to_string(text, rdmabroker_id_get_local_addr(ping->listener));
+	ping_addr_to_string(text, rdmabroker_get_local_addr(ping->listener));
 	say(ping, "listening on %s", text);
 	return 0;
 }
@@ -41,7 +41,7 @@ static enum outcome listen_again(struct ping *ping)
 		if (r == 0)
 			return OUTCOME_OK;
 		if (ping_is_refusal(r) || ping_now() >= deadline) {
-			outcome = ping_call_failed(ping, r);
+			outcome = ping_call_failed(r);
 			ping->listener = rdmabroker_destroy_id(ping->listener);
 			return outcome;
 		}
@@ -88,7 +88,7 @@ static enum outcome reject(struct ping *ping, struct conn *conn, const char *tex
 
 	r = rdmabroker_reject(conn->id, text, (uint8_t)strlen(text));
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	say(ping, "rejected %s", conn->peer);
 	return OUTCOME_OK;
 }
@@ -98,6 +98,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	const struct options *options = ping->options;
 	uint8_t hello[DATA_HELLO_LEN];
 	struct rdmabroker_conn_param param = {
+		.size = sizeof(param),
 		.private_data = hello,
 		.private_data_len = sizeof(hello),
 		.responder_resources = 1,
@@ -121,7 +122,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 		return OUTCOME_GONE;
 	}
 	if (r < 0)
-		return ping_call_failed(ping, r);
+		return ping_call_failed(r);
 	if (options->use_qpn) {
 		complain("the broker accepted QP number 0x%x, which it must refuse", options->qpn);
 		return OUTCOME_FAILED;
@@ -157,7 +158,7 @@ static enum outcome serve_one(struct ping *ping, const struct request *request)
 	size_t size;
 	int r;
 
-	ping_addr_to_string(conn.peer, rdmabroker_id_get_peer_addr(conn.id));
+	ping_addr_to_string(conn.peer, rdmabroker_get_peer_addr(conn.id));
 	ping->conn = &conn;
 
 	r = data_unpack_hello(&size, request->data, request->len);
@@ -188,7 +189,7 @@ enum outcome server_run(struct ping *ping)
 
 	r = start_listening(ping);
 	if (r < 0) {
-		outcome = ping_call_failed(ping, r);
+		outcome = ping_call_failed(r);
 		rdmabroker_destroy_id(ping->listener);
 		return outcome;
 	}

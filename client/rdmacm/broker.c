@@ -52,7 +52,7 @@ static int open_session(struct rdmabroker **ret)
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);
-	return BROKER(rdmabroker_open(ret, NULL));
+	return BROKER(rdmabroker_open(NULL, ret));
 }
 
 static int fail_to_open(int r)
@@ -60,9 +60,9 @@ static int fail_to_open(int r)
 	if (r == -ENODEV)
 		report_debug("this host has no RDMA device");
 	else if (does_not_answer(r))
-		report_once("%s; check that rdmabrokerd is running", rdmabroker_open_error());
+		report_once("%s; check that rdmabrokerd is running", report_failure());
 	else
-		report_once("the broker refuses this process: %s", rdmabroker_open_error());
+		report_once("the broker refuses this process: %s", report_failure());
 	return fail(to_errno(r));
 }
 
@@ -103,7 +103,7 @@ static int start(void)
 		return 0;
 	/* librdmacm would take the broker's ids for its own. */
 	if (!has_answered && may_go_direct(r) && real_get()) {
-		report_debug("%s; using librdmacm itself instead", rdmabroker_open_error());
+		report_debug("%s; using librdmacm itself instead", report_failure());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
 		return 0;
 	}

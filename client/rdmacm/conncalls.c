@@ -35,6 +35,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 		       struct rdmabroker_conn_param *ret)
 {
 	*ret = (struct rdmabroker_conn_param){
+		.size = sizeof(*ret),
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,
 		.retry_count = 7,

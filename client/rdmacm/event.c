@@ -28,15 +28,15 @@ static void fill_param(struct cm_event *event, bool is_datagram)
 	const struct rdmabroker_event *e = event->event;
 
 	if (!is_datagram) {
-		fill_conn(&event->public.param.conn, &e->conn);
+		fill_conn(&event->public.param.conn, e->conn);
 		return;
 	}
 	event->public.param.ud = (struct rdma_ud_param){
-		.private_data = e->conn.private_data,
-		.private_data_len = e->conn.private_data_len,
-		.ah_attr = e->ud.ah_attr,
-		.qp_num = e->ud.qp_num,
-		.qkey = e->ud.qkey,
+		.private_data = e->conn->private_data,
+		.private_data_len = e->conn->private_data_len,
+		.ah_attr = e->ud->ah_attr,
+		.qp_num = e->ud->qp_num,
+		.qkey = e->ud->qkey,
 	};
 }
 
@@ -60,8 +60,8 @@ static bool on_request(struct cm_event *event)
 	}
 	event->public.id = &id->public;
 	event->public.listen_id = &listener->public;
-	id->responder_resources = event->event->conn.responder_resources;
-	id->initiator_depth = event->event->conn.initiator_depth;
+	id->responder_resources = event->event->conn->responder_resources;
+	id->initiator_depth = event->event->conn->initiator_depth;
 	id->remote_ece = event->event->remote_ece;
 	r = id_learn(id);
 	if (r < 0) {
@@ -97,7 +97,7 @@ static bool on_join(struct cm_event *event)
 		return false;
 	event->join = join;
 	if (event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN) {
-		r = join_attach(join, event->id, &event->event->ud);
+		r = join_attach(join, event->id, event->event->ud);
 		set_outcome(event, r, RDMA_CM_EVENT_MULTICAST_JOIN, RDMA_CM_EVENT_MULTICAST_ERROR);
 	}
 	event->public.param.ud.private_data = join->context;
@@ -179,7 +179,7 @@ static int take(struct channel *channel, struct cm_event *event)
 	for (;;) {
 		if (channel->lost)
 			return take_lost(channel, event);
-		r = BROKER(rdmabroker_get_event(channel->session, &e, /* timeout_ms= */ 0));
+		r = BROKER(rdmabroker_get_event(channel->session, /* timeout_ms= */ 0, &e));
 		if (r < 0 && r != -ECONNRESET)
 			return r;
 		if (r < 0 || e->type == RDMABROKER_EVENT_LOST) {
@@ -190,7 +190,7 @@ static int take(struct channel *channel, struct cm_event *event)
 			continue;
 		}
 		*event = (struct cm_event){ .event = e };
-		event->id = rdmabroker_id_get_context(e->listen_id ? e->listen_id : e->id);
+		event->id = rdmabroker_get_context(e->listen_id ? e->listen_id : e->id);
 		event->public.id = &event->id->public;
 		event->public.event = (enum rdma_cm_event_type)e->type;
 		event->public.status = e->status;

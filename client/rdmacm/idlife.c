@@ -60,8 +60,8 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 		free_id(id);
 		return -1;
 	}
-	r = BROKER(rdmabroker_create_id(channel->session, &id->handle, id,
-					(enum rdmabroker_port_space)ps));
+	r = BROKER(rdmabroker_create_id(channel->session, (enum rdmabroker_port_space)ps, id,
+					&id->handle));
 	if (r < 0) {
 		if (id->sync)
 			channel_free(channel);
@@ -83,7 +83,7 @@ struct id *id_new_request(struct id *listener, struct rdmabroker_id *handle)
 	if (!id)
 		return NULL;
 	id->handle = handle;
-	rdmabroker_id_set_context(handle, id);
+	rdmabroker_set_context(handle, id);
 	add_to_channel(id, to_channel(listener->public.channel));
 	return id;
 }
@@ -217,8 +217,8 @@ int id_migrate(struct id *id, struct channel *to)
 static void learn_addrs(struct id *id)
 {
 	struct rdma_addr *addr = &id->public.route.addr;
-	const struct sockaddr *local = rdmabroker_id_get_local_addr(id->handle);
-	const struct sockaddr *peer = rdmabroker_id_get_peer_addr(id->handle);
+	const struct sockaddr *local = rdmabroker_get_local_addr(id->handle);
+	const struct sockaddr *peer = rdmabroker_get_peer_addr(id->handle);
 
 	memcpy(&addr->src_storage, local, addr_size(local));
 	memcpy(&addr->dst_storage, peer, addr_size(peer));
@@ -242,7 +242,7 @@ static int learn_port(struct id *id)
 
 int id_learn(struct id *id)
 {
-	const char *name = rdmabroker_id_get_device(id->handle);
+	const char *name = rdmabroker_get_device_name(id->handle);
 	int r;
 
 	learn_addrs(id);

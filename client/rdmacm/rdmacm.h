@@ -155,6 +155,8 @@ static inline bool id_is_datagram(const struct id *id)
 
 /* Returns -1 with errno for a negative errno, else 0, like librdmacm's calls. WHAT is for RDMABROKER_DEBUG. */
 int report_result(const char *what, int r);
+/* Why the library's last call failed, with the rule that decided; valid until the thread's next call of this. */
+const char *report_failure(void);
 /* Prints a line to stderr, if the environment variable RDMABROKER_DEBUG is set. */
 __attribute__((format(printf, 1, 2))) void report_debug(const char *fmt, ...);
 /*

@@ -39,18 +39,22 @@ void report_once(const char *fmt, ...)
 	va_end(ap);
 }
 
+const char *report_failure(void)
+{
+	static _Thread_local char text[1024];
+	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
+
+	snprintf(text, sizeof(text), "%s%s%s%s", failure->text, failure->rule ? " (rule " : "",
+		 failure->rule ?: "", failure->rule ? ")" : "");
+	return text;
+}
+
 int report_result(const char *what, int r)
 {
-	struct rdmabroker_failure failure = { 0 };
-
 	if (r >= 0)
 		return 0;
-	rdmabroker_get_failure(NULL, &failure);
-	if (failure.error == r)
-		report_debug("%s: %s%s%s%s", what, failure.text, failure.rule ? " (rule " : "",
-			     failure.rule ?: "", failure.rule ? ")" : "");
-	else
-		report_debug("%s: %s", what, strerror(-r));
+	report_debug("%s: %s", what,
+		     rdmabroker_last_failure()->error == r ? report_failure() : strerror(-r));
 	/* For too much private data the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }

@@ -43,20 +43,17 @@ static void await_conns(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static int failed(struct rdmabroker *session, const char *what)
+static int failed(const char *what)
 {
-	struct rdmabroker_failure f;
+	const struct rdmabroker_failure *f = rdmabroker_last_failure();
 
-	/* Returns the failure of this thread's last call. */
-	rdmabroker_get_failure(session, &f);
-	fprintf(stderr, "%s: %s%s%s\n", what, f.text, f.rule ? ", rule " : "",
-		f.rule ? f.rule : "");
+	fprintf(stderr, "%s: %s%s%s\n", what, f->text, f->rule ? ", rule " : "",
+		f->rule ? f->rule : "");
 	return -1;
 }
 
 static int make_qp(struct conn *conn)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(conn->id);
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
@@ -67,9 +64,9 @@ static int make_qp(struct conn *conn)
 	struct ibv_pd *pd;
 
 	if (rdmabroker_get_verbs(conn->id, &verbs) < 0)
-		return failed(session, "open the device");
+		return failed("open the device");
 	if (rdmabroker_get_pd(conn->id, &pd) < 0)
-		return failed(session, "get the protection domain");
+		return failed("get the protection domain");
 	conn->cq = ibv_create_cq(verbs, 2, NULL, NULL, 0);
 	conn->mr = ibv_reg_mr(pd, conn->text, sizeof(conn->text), IBV_ACCESS_LOCAL_WRITE);
 	if (!conn->cq || !conn->mr) {
@@ -78,7 +75,7 @@ static int make_qp(struct conn *conn)
 	}
 	attr.send_cq = attr.recv_cq = conn->cq;
 	if (rdmabroker_create_qp(conn->id, pd, &attr) < 0)
-		return failed(session, "make a QP");
+		return failed("make a QP");
 
 	/* Post the receive before the accept, because the client may send at once. */
 	sge = (struct ibv_sge){
@@ -101,21 +98,20 @@ static void print_text(struct conn *conn)
 
 static void talk(struct conn *conn)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(conn->id);
 	int r;
 
 	if (make_qp(conn) < 0)
 		return;
 	/* NULL: the device's maximum of RDMA reads, seven retries, RNR retries without a limit. */
 	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0) {
-		failed(session, "accept");
+		failed("accept");
 		return;
 	}
 	do
 		r = rdmabroker_wait_disconnected(conn->id, TIMEOUT_MS);
 	while (r == -ETIMEDOUT);
 	if (r < 0)
-		failed(session, "wait for the end");
+		failed("wait for the end");
 	else
 		print_text(conn);
 }
@@ -156,16 +152,16 @@ static int start_conn(struct rdmabroker_id *id)
 }
 
 /* Negative: the server cannot go on. */
-static int serve_one(struct rdmabroker *session, struct rdmabroker_id *listener)
+static int serve_one(struct rdmabroker_id *listener)
 {
 	struct rdmabroker_id *id;
 	int r;
 
 	do
-		r = rdmabroker_get_request(listener, &id, TIMEOUT_MS);
+		r = rdmabroker_get_request(listener, TIMEOUT_MS, &id);
 	while (r == -ETIMEDOUT);
 	if (r < 0)
-		return failed(session, "wait for a request");
+		return failed("wait for a request");
 	if (start_conn(id) < 0) {
 		fprintf(stderr, "no memory or no thread for a connection\n");
 		rdmabroker_destroy_id(id);
@@ -185,21 +181,21 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	addr.sin_port = htons((uint16_t)atoi(argv[1]));
-	if (rdmabroker_open(&session, NULL) < 0) {
-		fprintf(stderr, "%s\n", rdmabroker_open_error());
+	if (rdmabroker_open(NULL, &session) < 0) {
+		fprintf(stderr, "%s\n", rdmabroker_last_failure()->text);
 		return 1;
 	}
-	if (rdmabroker_create_id(session, &listener, NULL, RDMABROKER_PS_TCP) < 0 ||
+	if (rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &listener) < 0 ||
 	    rdmabroker_bind_addr(listener, (struct sockaddr *)&addr) < 0 ||
 	    rdmabroker_listen(listener, 0) < 0) {
-		failed(session, "listen");
+		failed("listen");
 		rdmabroker_close(session);
 		return 1;
 	}
-	printf("listening on port %u\n", rdmabroker_id_get_local_port(listener));
+	printf("listening on port %u\n", rdmabroker_get_local_port(listener));
 	fflush(stdout);
 	for (int i = 0; r == 0 && (count == 0 || i < count); i++)
-		r = serve_one(session, listener);
+		r = serve_one(listener);
 	/* Destroy ids before their session. No thread may be inside a call on either. */
 	rdmabroker_destroy_id(listener);
 	await_conns();

@@ -32,13 +32,12 @@ struct client {
 	bool sent; /* the peer has received the text */
 };
 
-static enum state failed(struct client *client, const char *what)
+static enum state failed(const char *what)
 {
-	struct rdmabroker_failure f;
+	const struct rdmabroker_failure *f = rdmabroker_last_failure();
 
-	rdmabroker_get_failure(client->session, &f);
-	fprintf(stderr, "%s: %s%s%s\n", what, f.text, f.rule ? ", rule " : "",
-		f.rule ? f.rule : "");
+	fprintf(stderr, "%s: %s%s%s\n", what, f->text, f->rule ? ", rule " : "",
+		f->rule ? f->rule : "");
 	return FAILED;
 }
 
@@ -58,7 +57,7 @@ static enum state make_qp(struct client *client)
 	struct ibv_context *verbs;
 
 	if (rdmabroker_get_verbs(client->id, &verbs) < 0)
-		return failed(client, "open the device");
+		return failed("open the device");
 	client->channel = ibv_create_comp_channel(verbs);
 	if (client->channel)
 		client->cq = ibv_create_cq(verbs, 2, NULL, client->channel, 0);
@@ -68,8 +67,8 @@ static enum state make_qp(struct client *client)
 	}
 	attr.send_cq = attr.recv_cq = client->cq;
 	if (rdmabroker_create_qp(client->id, NULL, &attr) < 0)
-		return failed(client, "make a QP");
-	return rdmabroker_connect(client->id, NULL) < 0 ? failed(client, "connect") : GOES_ON;
+		return failed("make a QP");
+	return rdmabroker_connect(client->id, NULL) < 0 ? failed("connect") : GOES_ON;
 }
 
 static enum state send_text(struct client *client)
@@ -124,11 +123,11 @@ static enum state take_events(struct client *client)
 	struct rdmabroker_event *event;
 	int r = 0;
 
-	while (state == GOES_ON && (r = rdmabroker_get_event(client->session, &event, 0)) == 0) {
+	while (state == GOES_ON && (r = rdmabroker_get_event(client->session, 0, &event)) == 0) {
 		state = on_event(client, event);
 		rdmabroker_free_event(event);
 	}
-	return r < 0 && r != -EAGAIN ? failed(client, "take events") : state;
+	return r < 0 && r != -EAGAIN ? failed("take events") : state;
 }
 
 static enum state take_completion(struct client *client)
@@ -147,7 +146,7 @@ static enum state take_completion(struct client *client)
 		return FAILED;
 	}
 	client->sent = true;
-	return rdmabroker_disconnect(client->id) < 0 ? failed(client, "disconnect") : GOES_ON;
+	return rdmabroker_disconnect(client->id) < 0 ? failed("disconnect") : GOES_ON;
 }
 
 static int64_t now_ms(void)
@@ -197,10 +196,8 @@ static void end(struct client *client)
 
 int main(int argc, char **argv)
 {
-	const struct rdmabroker_options options = {
-		.size = sizeof(options),
-		.flags = RDMABROKER_NONBLOCK,
-	};
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	struct client client = { 0 };
 	struct addrinfo *info;
 	enum state state;
@@ -211,21 +208,22 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	client.text = argv[3];
-	r = rdmabroker_getaddrinfo(argv[1], argv[2], NULL, &info);
-	if (r < 0) {
-		fprintf(stderr, "%s: %s\n", argv[1], strerror(-r));
+	r = getaddrinfo(argv[1], argv[2], &hints, &info);
+	if (r != 0) {
+		fprintf(stderr, "%s: %s\n", argv[1], gai_strerror(r));
 		return 1;
 	}
-	if (rdmabroker_open(&client.session, &options) < 0) {
-		fprintf(stderr, "%s\n", rdmabroker_open_error());
+	options.flags = RDMABROKER_NONBLOCK;
+	if (rdmabroker_open(&options, &client.session) < 0) {
+		fprintf(stderr, "%s\n", rdmabroker_last_failure()->text);
 		freeaddrinfo(info);
 		return 1;
 	}
 	if (rdmabroker_get_devices(client.session, &client.devices, NULL) < 0)
-		state = failed(&client, "open the devices");
-	else if (rdmabroker_create_id(client.session, &client.id, &client, RDMABROKER_PS_TCP) < 0 ||
+		state = failed("open the devices");
+	else if (rdmabroker_create_id(client.session, RDMABROKER_PS_TCP, &client, &client.id) < 0 ||
 		 rdmabroker_resolve(client.id, NULL, info->ai_addr, TIMEOUT_MS) < 0)
-		state = failed(&client, "resolve");
+		state = failed("resolve");
 	else
 		state = run(&client);
 	freeaddrinfo(info);

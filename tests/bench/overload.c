@@ -73,8 +73,8 @@ static struct rdmabroker *open_session(unsigned flags)
 	struct rdmabroker_options options = { .size = sizeof(options), .flags = flags };
 	struct rdmabroker *session;
 
-	if (rdmabroker_open(&session, &options) < 0)
-		die(rdmabroker_open_error());
+	if (rdmabroker_open(&options, &session) < 0)
+		die(rdmabroker_last_failure()->text);
 	return session;
 }
 
@@ -93,7 +93,7 @@ static struct ibv_cq *make_cq(struct rdmabroker_id *id)
 {
 	struct ibv_context *context;
 
-	if (rdmabroker_open_device(rdmabroker_id_get_session(id), rdmabroker_id_get_device(id),
+	if (rdmabroker_open_device(rdmabroker_get_session(id), rdmabroker_get_device_name(id),
 				   &context) < 0)
 		return NULL;
 	return ibv_create_cq(context, 16, NULL, NULL, 0);
@@ -107,7 +107,7 @@ static void *serve(void *arg)
 	static struct ibv_cq *cq; /* of QPs that are there until the process ends */
 
 	while (!stop) {
-		if (rdmabroker_get_event(session, &event, 200) < 0)
+		if (rdmabroker_get_event(session, 200, &event) < 0)
 			continue;
 		if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) {
 			if (!cq)
@@ -131,15 +131,12 @@ static void *serve(void *arg)
 
 static void start_listening(struct rdmabroker *session, const struct sockaddr_in *addr)
 {
-	struct rdmabroker_failure failure;
 	struct rdmabroker_id *id;
 
-	if (rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP) < 0 ||
+	if (rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id) < 0 ||
 	    rdmabroker_bind_addr(id, (const struct sockaddr *)addr) < 0 ||
-	    rdmabroker_listen(id, 0) < 0) {
-		rdmabroker_get_failure(session, &failure);
-		die(failure.text);
-	}
+	    rdmabroker_listen(id, 0) < 0)
+		die(rdmabroker_last_failure()->text);
 }
 
 static int prepare(struct rdmabroker_id *id, struct client *client, struct ibv_cq **cq)
@@ -161,18 +158,17 @@ static int prepare(struct rdmabroker_id *id, struct client *client, struct ibv_c
 static void try_once(struct client *client, struct rdmabroker *session, struct ibv_cq **cq)
 {
 	const struct rdmabroker_event *reject;
-	struct rdmabroker_failure failure;
 	struct rdmabroker_id *id;
 	double begin = now();
 	int r;
 
 	client->n_tried++;
-	if (rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP) < 0)
+	if (rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id) < 0)
 		die("no id");
 	r = prepare(id, client, cq);
 	if (r == 0)
 		r = rdmabroker_connect_wait(id, NULL, DEADLINE_MS);
-	reject = r == -ECONNREFUSED ? rdmabroker_get_reject(id) : NULL;
+	reject = r == -ECONNREFUSED ? rdmabroker_get_reject_event(id) : NULL;
 	if (r == 0) {
 		client->n_connected++;
 		if (client->n_times < MAX_TIMES)
@@ -183,8 +179,7 @@ static void try_once(struct client *client, struct rdmabroker *session, struct i
 		client->n_busy++;
 	} else {
 		client->n_other++;
-		rdmabroker_get_failure(session, &failure);
-		snprintf(client->why, sizeof(client->why), "%s", failure.text);
+		snprintf(client->why, sizeof(client->why), "%s", rdmabroker_last_failure()->text);
 	}
 	rdmabroker_destroy_id(id);
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "client/rdmabroker.h"
+#include "client/rdmabroker-admin.h"
 #include "tests/fault/story.h"
 #include "tests/hooks/hooks.h"
 
@@ -83,8 +83,8 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 
 	snprintf(path, sizeof(path), "%s/socket", story->dir);
 	/* If the first attempt fails, the second one succeeds. */
-	if (!DID(rdmabroker_open(&session, &options)))
-		DID(rdmabroker_open(&session, &options));
+	if (!DID(rdmabroker_open(&options, &session)))
+		DID(rdmabroker_open(&options, &session));
 	return session;
 }
 
@@ -100,7 +100,7 @@ static bool await(struct story *story, struct rdmabroker *session, uint64_t type
 
 	for (int i = 0; i < 8; i++) {
 		struct rdmabroker_event *event;
-		int r = rdmabroker_get_event(session, &event, timeout_ms);
+		int r = rdmabroker_get_event(session, timeout_ms, &event);
 		enum rdmabroker_event_type type;
 
 		did(story, r, "get_event");
@@ -127,7 +127,7 @@ static struct rdmabroker_id *start_listening(struct story *story, struct rdmabro
 {
 	struct rdmabroker_id *id = NULL;
 
-	if (!DID(rdmabroker_create_id(session, &id, NULL, ps)))
+	if (!DID(rdmabroker_create_id(session, ps, NULL, &id)))
 		return NULL;
 	if (DID(rdmabroker_bind_addr(id, addr(port))) && DID(rdmabroker_listen(id, 0)))
 		return id;
@@ -139,7 +139,7 @@ static struct rdmabroker_id *resolve(struct story *story, struct rdmabroker *ses
 {
 	struct rdmabroker_id *id = NULL;
 
-	if (!DID(rdmabroker_create_id(session, &id, NULL, ps)))
+	if (!DID(rdmabroker_create_id(session, ps, NULL, &id)))
 		return NULL;
 	if (DID(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 104)) &&
 	    (ps == RDMABROKER_PS_UDP ? DID(rdmabroker_resolve_wait(id, NULL, addr(port), T)) :
@@ -163,7 +163,7 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 
 	do {
 		/* Without a timeout: if the request failed, the client has been notified. */
-		r = rdmabroker_get_request(listener, &request, 0);
+		r = rdmabroker_get_request(listener, 0, &request);
 		did(story, r, "get_request");
 	} while (r == -ENOMEM);
 	return request;
@@ -222,9 +222,9 @@ static void tell_a_connection(struct story *story, struct rdmabroker *c, struct 
 
 static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdmabroker_id *listener)
 {
-	struct rdmabroker_conn_param param = { .qp_num = 17,
-					       .private_data = "hello",
-					       .private_data_len = 5 };
+	struct rdmabroker_conn_param param = {
+		.size = sizeof(param), .qp_num = 17, .private_data = "hello", .private_data_len = 5
+	};
 	struct rdmabroker_id *active = resolve(story, c, RDMABROKER_PS_TCP, 7471), *passive;
 
 	if (active && DID(rdmabroker_connect(active, &param))) {
@@ -256,7 +256,7 @@ static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 	if (!DID(rdmabroker_open_device(session, "fake0", &cq.context)))
 		return;
 	attr.send_cq = attr.recv_cq = &cq;
-	if (DID(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP)))
+	if (DID(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id)))
 		for (int i = 0; i < 3; i++)
 			DID(rdmabroker_connect_to_wait(id, NULL, addr(7998), NULL, &attr, NULL, T));
 	rdmabroker_destroy_id(id);
@@ -267,7 +267,7 @@ static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdmabroker *w,
 			   struct rdmabroker_id *listener)
 {
-	struct rdmabroker_conn_param param = { .qp_num = 18 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
 	struct rdmabroker_id *active = resolve(story, c, RDMABROKER_PS_TCP, 7471);
 	struct rdmabroker_id *request, *taken = NULL;
 	int fd;
@@ -289,13 +289,13 @@ static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdm
 
 static void tell_datagrams(struct story *story, struct rdmabroker *c, struct rdmabroker *s)
 {
-	struct rdmabroker_conn_param param = { .qp_num = 19 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 19 };
 	struct rdmabroker_id *listener, *active, *request;
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 
 	listener = start_listening(story, s, RDMABROKER_PS_UDP, 7472);
 	active = listener ? resolve(story, c, RDMABROKER_PS_UDP, 7472) : NULL;
-	if (active && DID(rdmabroker_join_multicast_wait(active, group(), 1, &ud, T)))
+	if (active && DID(rdmabroker_join_multicast_wait(active, group(), 1, T, &ud)))
 		DID(rdmabroker_leave_multicast(active, group()));
 	if (active && DID(rdmabroker_connect(active, &param))) {
 		request = get_request(story, listener);
@@ -312,10 +312,10 @@ static void tell_datagrams(struct story *story, struct rdmabroker *c, struct rdm
 static void tell_groups(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_id *id = resolve(story, session, RDMABROKER_PS_UDP, 7473);
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 
 	if (id && make_qp(story, id) &&
-	    DID(rdmabroker_join_multicast_wait(id, group(), 1, &ud, T))) {
+	    DID(rdmabroker_join_multicast_wait(id, group(), 1, T, &ud))) {
 		rdmabroker_destroy_qp(id);
 		make_qp(story, id);
 	}
@@ -341,27 +341,27 @@ static void tell_of_itself(struct story *story, struct rdmabroker *session)
 	if (!DID(rdmabroker_watch(session, NULL)))
 		return;
 	id = start_listening(story, session, RDMABROKER_PS_TCP, 7475);
-	if (id && DID(rdmabroker_get_notice(session, &notice, T)))
+	if (id && DID(rdmabroker_get_notice(session, T, &notice)))
 		rdmabroker_free_notice(notice);
 	rdmabroker_destroy_id(id);
 }
 
 static void tell_administration(struct story *story, struct rdmabroker *session)
 {
-	struct rdmabroker_question question = { .size = sizeof(question), .operation = "connect" };
+	struct rdmabroker_question question = { .size = sizeof(question),
+						.operation = RDMABROKER_OPERATION_CONNECT };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
-	struct rdmabroker_rule *rules;
+	struct rdmabroker_rules *rules;
 	char *metrics;
-	size_t n;
 
 	if (DID(rdmabroker_reload(session, &reload)))
 		rdmabroker_free_reload_result(reload);
 	raise(SIGHUP);
 	if (DID(rdmabroker_get_status(session, &status)))
 		rdmabroker_free_status(status);
-	if (DID(rdmabroker_get_rules(session, &rules, &n)))
+	if (DID(rdmabroker_get_rules(session, &rules)))
 		rdmabroker_free_rules(rules);
 	if (DID(rdmabroker_get_metrics(session, &metrics)))
 		client_free(metrics);
@@ -380,11 +380,11 @@ static void tell_without_blocking(struct story *story)
 
 	if (!session)
 		return;
-	if (DID(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP))) {
+	if (DID(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id))) {
 		n += DID(rdmabroker_bind_addr(id, addr(7473)));
 		n += DID(rdmabroker_listen(id, 0));
 		while (n-- > 0)
-			if (DID(rdmabroker_get_event(session, &event, T)))
+			if (DID(rdmabroker_get_event(session, T, &event)))
 				rdmabroker_free_event(event);
 		rdmabroker_destroy_id(id);
 	}
@@ -450,7 +450,7 @@ static void end(struct story *story, struct broker *broker, struct rdmabroker *s
 	hooks_set_turn(NULL, NULL);
 	/* A connected client is notified of the daemon's end. */
 	do
-		r = s ? rdmabroker_get_event(s, &event, T) : -ECONNRESET;
+		r = s ? rdmabroker_get_event(s, T, &event) : -ECONNRESET;
 	while (r == 0 && (rdmabroker_free_event(event), true));
 	if (r != -ECONNRESET) {
 		story->broken = true;

@@ -56,9 +56,9 @@ static void check_event(const struct rdmabroker_event *event)
 {
 	must(rdmabroker_event_str(event->type));
 	must(!event->text || strlen(event->text) < 256);
-	must(!event->conn.private_data_len == !event->conn.private_data);
-	for (unsigned i = 0; i < event->conn.private_data_len; i++)
-		must(((const char *)event->conn.private_data)[i] != 0x55 || i < 256);
+	must(!event->conn->private_data_len == !event->conn->private_data);
+	for (unsigned i = 0; i < event->conn->private_data_len; i++)
+		must(((const char *)event->conn->private_data)[i] != 0x55 || i < 256);
 	must((event->type == RDMABROKER_EVENT_CONNECT_REQUEST) == (event->listen_id != NULL));
 	must((event->type == RDMABROKER_EVENT_DONE) == (event->call != NULL));
 	must((event->type == RDMABROKER_EVENT_LOST) == (event->id == NULL));
@@ -72,7 +72,7 @@ static void take_event(void)
 {
 	struct rdmabroker_event *event;
 
-	if (rdmabroker_get_event(w.session, &event, T) < 0)
+	if (rdmabroker_get_event(w.session, T, &event) < 0)
 		return;
 	check_event(event);
 	if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST)
@@ -99,7 +99,10 @@ static const struct sockaddr *take_addr(void)
 
 static void connect_or_accept(struct rdmabroker_id *id, uint8_t c)
 {
-	struct rdmabroker_conn_param param = { .qp_num = 17, .retry_count = 9 }, *p = &param;
+	struct rdmabroker_conn_param param = { .size = sizeof(param),
+					       .qp_num = 17,
+					       .retry_count = 9 },
+				     *p = &param;
 	unsigned kind = take_digit(&w.input);
 
 	if (kind & 1)
@@ -127,7 +130,7 @@ static void new_id(void)
 	static const enum rdmabroker_port_space spaces[] = { RDMABROKER_PS_TCP, RDMABROKER_PS_UDP };
 	struct rdmabroker_id *id = NULL;
 
-	if (rdmabroker_create_id(w.session, &id, &w, spaces[take(&w.input) & 1]) == 0) {
+	if (rdmabroker_create_id(w.session, spaces[take(&w.input) & 1], &w, &id) == 0) {
 		must(id);
 		keep(id);
 	}
@@ -144,7 +147,7 @@ static void take_request(struct rdmabroker_id *listener)
 {
 	struct rdmabroker_id *id = NULL;
 
-	if (rdmabroker_get_request(listener, &id, T) < 0)
+	if (rdmabroker_get_request(listener, T, &id) < 0)
 		return;
 	must(id && id != listener && !is_known(id));
 	must(rdmabroker_get_request_event(id));
@@ -175,7 +178,7 @@ static void make_qp(struct rdmabroker_id *id)
 static void step_on_id(uint8_t c)
 {
 	struct rdmabroker_id *id = take_id();
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 	int value, fd;
 
 	if (!id)
@@ -224,7 +227,7 @@ static void step_on_id(uint8_t c)
 		rdmabroker_disconnect_wait(id, T);
 		break;
 	case 'm':
-		rdmabroker_join_multicast_wait(id, take_addr(), 1, &ud, T);
+		rdmabroker_join_multicast_wait(id, take_addr(), 1, T, &ud);
 		break;
 	case 'M':
 		rdmabroker_leave_multicast(id, take_addr());
@@ -237,7 +240,7 @@ static void step_on_id(uint8_t c)
 		rdmabroker_migrate_id(id, w.session);
 		break;
 	}
-	must(rdmabroker_id_get_session(id) == w.session);
+	must(rdmabroker_get_session(id) == w.session);
 }
 
 static bool is_word(const char *text)
@@ -247,9 +250,12 @@ static bool is_word(const char *text)
 
 static void check_notice(const struct rdmabroker_notice *notice)
 {
-	must(notice->kind);
-	must(is_word(notice->unit) && is_word(notice->operation) && is_word(notice->outcome));
-	must(is_word(notice->event) && is_word(notice->rule) && is_word(notice->rule_text));
+	must(notice->kind <= RDMABROKER_NOTICE_LOST);
+	must(notice->operation <= RDMABROKER_OPERATION_ADMIN);
+	must(notice->outcome <= RDMABROKER_OUTCOME_BUSY);
+	must(notice->event == (enum rdmabroker_event_type) - 1 ||
+	     notice->event <= RDMABROKER_EVENT_TIMEWAIT_EXIT);
+	must(is_word(notice->unit) && is_word(notice->rule) && is_word(notice->rule_text));
 	must(is_word(notice->reason) && is_word(notice->device));
 	must(notice->local.ss_family == AF_UNSPEC || notice->local.ss_family == AF_INET ||
 	     notice->local.ss_family == AF_INET6);
@@ -257,12 +263,13 @@ static void check_notice(const struct rdmabroker_notice *notice)
 
 static void ask_as_admin(void)
 {
-	struct rdmabroker_question question = { .size = sizeof(question), .operation = "connect" };
+	struct rdmabroker_question question = { .size = sizeof(question),
+						.operation = RDMABROKER_OPERATION_CONNECT };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
 	struct rdmabroker_notice *notice;
-	struct rdmabroker_rule *rules;
+	struct rdmabroker_rules *rules;
 	struct rdmabroker_list *list;
 	struct ibv_context **devices;
 	char *text;
@@ -274,7 +281,7 @@ static void ask_as_admin(void)
 			rdmabroker_free_status(status);
 		break;
 	case 1:
-		if (rdmabroker_get_rules(w.session, &rules, &n) == 0)
+		if (rdmabroker_get_rules(w.session, &rules) == 0)
 			rdmabroker_free_rules(rules);
 		break;
 	case 2:
@@ -293,7 +300,7 @@ static void ask_as_admin(void)
 		rdmabroker_watch(w.session, NULL);
 		break;
 	case 6:
-		if (rdmabroker_get_notice(w.session, &notice, T) == 0) {
+		if (rdmabroker_get_notice(w.session, T, &notice) == 0) {
 			check_notice(notice);
 			rdmabroker_free_notice(notice);
 		}

@@ -249,7 +249,7 @@ struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, un
 	hooks_disarm();
 	hooks_set_turn(turn, hostile);
 	hooks_set_connect(connect_pair, hostile);
-	if (rdmabroker_open(&session, &options) < 0)
+	if (rdmabroker_open(&options, &session) < 0)
 		session = NULL;
 	hostile->honest = false;
 	return session;

@@ -6,7 +6,7 @@
  * library's deadline passes at once.
  */
 
-#include "client/rdmabroker.h"
+#include "client/rdmabroker-admin.h"
 #include "tests/fuzz/fuzz.h"
 
 struct hostile {

@@ -26,8 +26,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	w.session = hostile_open(&w.hostile, &w.none, 0);
 	must(w.session);
 	w.hostile.honest = true;
-	must(rdmabroker_create_id(w.session, &w.ids[0], NULL, RDMABROKER_PS_TCP) == 0);
-	must(rdmabroker_create_id(w.session, &w.ids[1], NULL, RDMABROKER_PS_UDP) == 0);
+	must(rdmabroker_create_id(w.session, RDMABROKER_PS_TCP, NULL, &w.ids[0]) == 0);
+	must(rdmabroker_create_id(w.session, RDMABROKER_PS_UDP, NULL, &w.ids[1]) == 0);
 	return 0;
 }
 
@@ -59,10 +59,10 @@ static void check_event(const struct rdmabroker_event *event, const uint8_t *dat
 {
 	struct refusal refusal;
 
-	must(event->conn.private_data_len == (size < 255 ? size : 255));
-	must(memcmp(event->conn.private_data ?: "", data, event->conn.private_data_len) == 0);
+	must(event->conn->private_data_len == (size < 255 ? size : 255));
+	must(memcmp(event->conn->private_data ?: "", data, event->conn->private_data_len) == 0);
 	must(event->text && event->text[0]);
-	if (!refusal_unpack(&refusal, data, event->conn.private_data_len)) {
+	if (!refusal_unpack(&refusal, data, event->conn->private_data_len)) {
 		must(event->rejected_by == RDMABROKER_REJECTED_BY_PEER);
 		return;
 	}
@@ -84,7 +84,7 @@ static void deliver(const uint8_t *data, size_t size, bool lookup)
 	conn.private_data.data = (uint8_t *)data;
 	out.conn = &conn;
 	hostile_send_event(&w.hostile, &out);
-	must(rdmabroker_get_event(w.session, &event, 0) == 0);
+	must(rdmabroker_get_event(w.session, 0, &event) == 0);
 	must(event->id == w.ids[lookup]);
 	check_event(event, data, size);
 	rdmabroker_free_event(event);

@@ -31,12 +31,8 @@ static const char *error_name(int r)
 
 static void expect(const char *what, int r, int expected)
 {
-	struct rdmabroker_failure failure = { 0 };
-
-	if (r < 0)
-		rdmabroker_get_failure(session, &failure);
-	printf("%s: %s%s%s\n", what, error_name(r), failure.text ? ": " : "",
-	       failure.text ? failure.text : "");
+	printf("%s: %s%s%s\n", what, error_name(r), r < 0 ? ": " : "",
+	       r < 0 ? rdmabroker_last_failure()->text : "");
 	if (r == expected)
 		return;
 	printf("FAILED: %s is expected\n", error_name(expected));
@@ -48,7 +44,7 @@ static struct rdmabroker_id *make_id(void)
 	struct rdmabroker_id *id = NULL;
 	int r;
 
-	r = rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP);
+	r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
 	if (r == 0)
 		return id;
 	expect("create_id", r, 0);
@@ -60,10 +56,10 @@ static void open_session(unsigned flags)
 	const struct rdmabroker_options options = { .size = sizeof(options), .flags = flags };
 	int r;
 
-	r = rdmabroker_open(&session, &options);
+	r = rdmabroker_open(&options, &session);
 	if (r == 0)
 		return;
-	printf("FAILED: open: %s\n", rdmabroker_open_error());
+	printf("FAILED: open: %s\n", rdmabroker_last_failure()->text);
 	exit(1);
 }
 
@@ -107,7 +103,7 @@ static void check_arguments(void)
 	expect("resolve_route, no address", rdmabroker_resolve_route(id, 1000), -EINVAL);
 	expect("disconnect, not connected", rdmabroker_disconnect(id), -EINVAL);
 	expect("create_id, unknown port space",
-	       rdmabroker_create_id(session, &none, NULL, (enum rdmabroker_port_space)1), -EINVAL);
+	       rdmabroker_create_id(session, (enum rdmabroker_port_space)1, NULL, &none), -EINVAL);
 	expect("bind_addr", rdmabroker_bind_addr(id, (struct sockaddr *)&addr), 0);
 	expect("bind_addr again", rdmabroker_bind_addr(id, (struct sockaddr *)&addr), -EINVAL);
 	rdmabroker_destroy_id(id);
@@ -119,7 +115,7 @@ static struct rdmabroker_event *await_event(void)
 	int64_t deadline = now_ms() + DEADLINE_MS;
 	struct rdmabroker_event *event;
 
-	while (rdmabroker_get_event(session, &event, 0) == -EAGAIN) {
+	while (rdmabroker_get_event(session, 0, &event) == -EAGAIN) {
 		int64_t left = deadline - now_ms();
 
 		if (left <= 0 || poll(&p, 1, (int)left) <= 0) {
@@ -200,7 +196,9 @@ static void check_fork(void)
 /* There is no listener on the port. */
 static void check_connect_wait(void)
 {
-	struct rdmabroker_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param),
+					       .retry_count = 7,
+					       .rnr_retry_count = 7 };
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
@@ -225,7 +223,7 @@ static void check_connect_wait(void)
 	attr.recv_cq = cq;
 	expect("create_qp", rdmabroker_create_qp(id, pd, &attr), 0);
 	expect("connect_wait", rdmabroker_connect_wait(id, &param, DEADLINE_MS), -ECONNREFUSED);
-	event = rdmabroker_get_reject(id);
+	event = rdmabroker_get_reject_event(id);
 	if (!event || event->rejected_by != RDMABROKER_REJECTED_NO_LISTENER) {
 		printf("FAILED: get_reject does not say that nobody listens\n");
 		failed = true;

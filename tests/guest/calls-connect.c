@@ -28,6 +28,7 @@ static int try_from(struct link *link, const union address *source, const union 
 {
 	struct ibv_qp_init_attr attr = link_qp_attr(link, IBV_QPT_RC);
 	struct rdmabroker_conn_param param = {
+		.size = sizeof(param),
 		.responder_resources = 1,
 		.initiator_depth = 1,
 		.retry_count = 7,
@@ -45,15 +46,15 @@ static int try_to_connect(struct link *link, const union address *address)
 
 static void check_id(struct rdmabroker_id *id, const char *device, const union address *address)
 {
-	const struct sockaddr_in *local = (struct sockaddr_in *)rdmabroker_id_get_local_addr(id);
-	const struct rdmabroker_event *response = rdmabroker_get_response(id);
+	const struct sockaddr_in *local = (struct sockaddr_in *)rdmabroker_get_local_addr(id);
+	const struct rdmabroker_event *response = rdmabroker_get_response_event(id);
 
-	if (strcmp(rdmabroker_id_get_device(id), device) != 0)
-		die("the id is bound to %s, not %s", rdmabroker_id_get_device(id), device);
+	if (strcmp(rdmabroker_get_device_name(id), device) != 0)
+		die("the id is bound to %s, not %s", rdmabroker_get_device_name(id), device);
 	if (local->sin_family != AF_INET || local->sin_port == 0 ||
-	    rdmabroker_id_get_peer_port(id) != ntohs(address->in.sin_port))
+	    rdmabroker_get_peer_port(id) != ntohs(address->in.sin_port))
 		die("the id does not know its addresses");
-	if (!response || response->id != id || response->conn.qp_num == 0)
+	if (!response || response->id != id || response->conn->qp_num == 0)
 		die("the id does not know the peer's answer");
 }
 
@@ -102,7 +103,7 @@ int connect_to(char **argv)
 
 static void use(struct link *link, const char *device, const union address *address)
 {
-	must(rdmabroker_id_get_session(link->id), "connect_to_wait", try_to_connect(link, address));
+	must(rdmabroker_get_session(link->id), "connect_to_wait", try_to_connect(link, address));
 	check_id(link->id, device, address);
 	link_take_qp(link);
 	client_round(link);
@@ -110,7 +111,7 @@ static void use(struct link *link, const char *device, const union address *addr
 
 static void check_spent(struct link *link)
 {
-	if (rdmabroker_get_qp(link->id) || rdmabroker_id_get_device(link->id))
+	if (rdmabroker_get_qp(link->id) || rdmabroker_get_device_name(link->id))
 		die("there is something left of what failed");
 }
 
@@ -136,7 +137,7 @@ int connect_to_refused(char **argv)
 
 	/* Step by step, as the library knows nothing of the device yet. The QP is on the wrong device. */
 	link_init_on(&other, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
-	must_fail(session, "connect_to, other device", try_to_connect(&other, &address), -EXDEV);
+	must_fail("connect_to, other device", try_to_connect(&other, &address), -EXDEV);
 	check_spent(&other);
 
 	link_init_on(&first, id, LINK_OWN, verbs, pd);
@@ -146,14 +147,14 @@ int connect_to_refused(char **argv)
 	/* There is no listener. The second attempt uses a spare id. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	for (int i = 0; i < 2; i++) {
-		must_fail(session, "connect_to, nobody", try_to_connect(&link, &nobody),
-			  -ECONNREFUSED);
-		if (rdmabroker_get_reject(link.id)->rejected_by != RDMABROKER_REJECTED_NO_LISTENER)
+		must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
+		if (rdmabroker_get_reject_event(link.id)->rejected_by !=
+		    RDMABROKER_REJECTED_NO_LISTENER)
 			die("get_reject does not say that nobody listens");
 		check_spent(&link);
 	}
 	attr = link_qp_attr(&link, IBV_QPT_RC);
-	must_fail(session, "connect_to, no neighbour",
+	must_fail("connect_to, no neighbour",
 		  rdmabroker_connect_to_wait(link.id, NULL, &silent.any, pd, &attr, NULL, 3000),
 		  -ETIMEDOUT);
 	check_spent(&link);
@@ -161,14 +162,14 @@ int connect_to_refused(char **argv)
 	/* The same id, now that the connect is allowed. */
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
-	must_fail(session, "connect_to, once more",
+	must_fail("connect_to, once more",
 		  rdmabroker_connect_to_wait(link.id, NULL, &address.any, pd, &attr, NULL, 3000),
 		  -EINVAL);
 	client_disconnect(&link);
 
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	step("connected, now policy closes");
-	must_fail(session, "connect_to, by policy", try_to_connect(&link, &address), -EACCES);
+	must_fail("connect_to, by policy", try_to_connect(&link, &address), -EACCES);
 	check_spent(&link);
 	step("refused, now policy opens");
 	use(&link, argv[2], &address);
@@ -184,7 +185,7 @@ int connect_to_refused(char **argv)
 	link_take_qp(&link);
 	client_round(&link);
 	client_disconnect(&link);
-	must_fail(session, "connect_to, other device", try_to_connect(&other, &address), -EXDEV);
+	must_fail("connect_to, other device", try_to_connect(&other, &address), -EXDEV);
 	check_spent(&other);
 	link_done(&other);
 	rdmabroker_destroy_id(other.id);
@@ -192,8 +193,7 @@ int connect_to_refused(char **argv)
 	/* The id is bound already, to an address of another device than the QP's. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
-	must_fail(session, "connect_to, bound to another device", try_to_connect(&link, &address),
-		  -EXDEV);
+	must_fail("connect_to, bound to another device", try_to_connect(&link, &address), -EXDEV);
 	check_spent(&link);
 	use(&link, argv[2], &address);
 	client_disconnect(&link);
@@ -201,7 +201,7 @@ int connect_to_refused(char **argv)
 	/* Options are kept after a failure. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "set_option", rdmabroker_set_option(link.id, RDMABROKER_OPTION_TOS, 96));
-	must_fail(session, "connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
+	must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
 	use(&link, argv[2], &address);
 	{
 		int tos;

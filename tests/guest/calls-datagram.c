@@ -12,6 +12,7 @@
 static struct rdmabroker_conn_param data_param(const void *data, size_t len)
 {
 	return (struct rdmabroker_conn_param){
+		.size = sizeof(struct rdmabroker_conn_param),
 		.private_data = data,
 		.private_data_len = (uint8_t)len,
 	};
@@ -20,9 +21,10 @@ static struct rdmabroker_conn_param data_param(const void *data, size_t len)
 /* The transport pads private data with zeroes. */
 static void check_data(const struct rdmabroker_event *event, const char *data, size_t len)
 {
-	if (event->conn.private_data_len < len || memcmp(event->conn.private_data, data, len) != 0)
+	if (event->conn->private_data_len < len ||
+	    memcmp(event->conn->private_data, data, len) != 0)
 		die("%s: the private data (%u bytes) is not what was sent",
-		    rdmabroker_event_str(event->type), event->conn.private_data_len);
+		    rdmabroker_event_str(event->type), event->conn->private_data_len);
 }
 
 void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr)
@@ -69,7 +71,7 @@ int datagram_server(char **argv)
 
 	listener = listen_on(session, RDMABROKER_PS_UDP, &address);
 	printf("listening\n");
-	must(session, "get_request", rdmabroker_get_request(listener, &request, DEADLINE_MS));
+	must(session, "get_request", rdmabroker_get_request(listener, DEADLINE_MS, &request));
 	check_data(rdmabroker_get_request_event(request), QUESTION, sizeof(QUESTION));
 	link_init(&link, request, LINK_OWN);
 	link_make_qp(&link, IBV_QPT_UD);
@@ -123,16 +125,16 @@ int datagram_client(char **argv)
 	must(session, "connect", rdmabroker_connect(id, &param));
 	event = await_event(session, id, RDMABROKER_EVENT_ESTABLISHED);
 	check_data(event, ANSWER, sizeof(ANSWER));
-	printf("found QP %u, Q_Key 0x%x\n", event->ud.qp_num, event->ud.qkey);
+	printf("found QP %u, Q_Key 0x%x\n", event->ud->qp_num, event->ud->qkey);
 	dest = (struct link_dest){
-		.ah = ibv_create_ah(link.pd, &event->ud.ah_attr),
-		.qpn = event->ud.qp_num,
-		.qkey = event->ud.qkey,
+		.ah = ibv_create_ah(link.pd, &event->ud->ah_attr),
+		.qpn = event->ud->qp_num,
+		.qkey = event->ud->qkey,
 	};
 	if (!dest.ah)
 		die("no address handle from the event: %s", strerror(errno));
 	for (int i = 1; i <= count; i++)
-		ask(&link, &dest, event->ud.qkey, (uint64_t)i);
+		ask(&link, &dest, event->ud->qkey, (uint64_t)i);
 	printf("%d datagrams and their answers verified\n", count);
 	rdmabroker_free_event(event);
 	ibv_destroy_ah(dest.ah);
@@ -152,7 +154,7 @@ int datagram_refuser(char **argv)
 	printf("listening\n");
 	for (int i = 0; i < number(argv[2]); i++) {
 		must(session, "get_request",
-		     rdmabroker_get_request(listener, &request, DEADLINE_MS));
+		     rdmabroker_get_request(listener, DEADLINE_MS, &request));
 		must(session, "reject", rdmabroker_reject(request, REFUSAL, sizeof(REFUSAL)));
 		rdmabroker_destroy_id(request);
 		printf("refused\n");
@@ -199,9 +201,9 @@ int datagram_refused(char **argv)
 	rdmabroker_destroy_id(id);
 
 	id = resolve(session, RDMABROKER_PS_UDP, &address);
-	must_fail(session, "connect_wait", rdmabroker_connect_wait(id, NULL, DEADLINE_MS),
+	must_fail("connect_wait", rdmabroker_connect_wait(id, NULL, DEADLINE_MS),
 		  strcmp(argv[2], "nobody") == 0 ? -EHOSTUNREACH : -ECONNREFUSED);
-	reject = rdmabroker_get_reject(id);
+	reject = rdmabroker_get_reject_event(id);
 	if (strcmp(rejecter_name(reject ? reject->rejected_by : 0), argv[2]) != 0)
 		die("get_reject does not say so");
 	rdmabroker_destroy_id(id);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdmabroker-admin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,23 +12,21 @@
 #define GRACE_MS 1000
 
 /* The kernel may report an error before the deadline, which is as good as ETIMEDOUT. Success is not. */
-static void ended(struct rdmabroker *session, const char *what, int64_t start, int r)
+static void ended(const char *what, int64_t start, int r)
 {
-	struct rdmabroker_failure failure = { .text = "-" };
 	int64_t took = now_ms() - start;
 
-	if (r < 0)
-		rdmabroker_get_failure(session, &failure);
-	printf("%s: %s after %lld ms: %s\n", what, error_name(r), (long long)took, failure.text);
+	printf("%s: %s after %lld ms: %s\n", what, error_name(r), (long long)took,
+	       r < 0 ? rdmabroker_last_failure()->text : "-");
 	if (r == 0)
 		die("%s succeeded, with nobody to answer", what);
 	if (took > CALL_MS + GRACE_MS)
 		die("%s: the deadline was after %d ms", what, CALL_MS);
 }
 
-static void timed_out(struct rdmabroker *session, const char *what, int64_t start, int r)
+static void timed_out(const char *what, int64_t start, int r)
 {
-	ended(session, what, start, r);
+	ended(what, start, r);
 	if (r != -ETIMEDOUT)
 		die("%s: ETIMEDOUT is expected", what);
 }
@@ -54,8 +53,8 @@ int deadline_broker(char **argv)
 	struct link link, idle;
 	int64_t start;
 
-	if (rdmabroker_open(&session, &o) < 0)
-		die("open: %s", rdmabroker_open_error());
+	if (rdmabroker_open(&o, &session) < 0)
+		die("open: %s", rdmabroker_last_failure()->text);
 	fresh = new_id(session, RDMABROKER_PS_TCP);
 	found = new_id(session, RDMABROKER_PS_TCP);
 	must(session, "resolve_addr_wait",
@@ -69,36 +68,36 @@ int deadline_broker(char **argv)
 	step("the broker is to be stopped");
 
 	start = now_ms();
-	timed_out(session, "resolve_addr_wait", start,
+	timed_out("resolve_addr_wait", start,
 		  rdmabroker_resolve_addr_wait(fresh, NULL, &address.any, CALL_MS));
 	start = now_ms();
-	timed_out(session, "resolve_route_wait", start,
-		  rdmabroker_resolve_route_wait(found, CALL_MS));
+	timed_out("resolve_route_wait", start, rdmabroker_resolve_route_wait(found, CALL_MS));
 	start = now_ms();
-	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
+	timed_out("connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
 	/* The broker creates the id with its first call. */
 	id = new_id(session, RDMABROKER_PS_TCP);
-	timed_out(session, "bind_addr", start, rdmabroker_bind_addr(id, &any.any));
+	timed_out("bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();
 	destroyed(id);
 	id = new_id(session, RDMABROKER_PS_TCP);
 	start = now_ms();
-	timed_out(session, "connect_to_wait", start,
+	timed_out("connect_to_wait", start,
 		  rdmabroker_connect_to_wait(id, NULL, &address.any, link.pd, &attr, NULL,
 					     CALL_MS));
 	destroyed(id);
 	start = now_ms();
-	timed_out(session, "get_status", start, rdmabroker_get_status(session, &status));
+	timed_out("get_status", start, rdmabroker_get_status(session, &status));
 	/* Data does not go through the broker. */
 	client_round(&link);
 	start = now_ms();
-	timed_out(session, "disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
+	timed_out("disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
 	start = now_ms();
-	if (rdmabroker_open(&second, &o) != -ETIMEDOUT || now_ms() - start > CALL_MS + GRACE_MS)
+	if (rdmabroker_open(&o, &second) != -ETIMEDOUT || now_ms() - start > CALL_MS + GRACE_MS)
 		die("open, after %lld ms: %s", (long long)(now_ms() - start),
-		    rdmabroker_open_error());
-	printf("open: after %lld ms: %s\n", (long long)(now_ms() - start), rdmabroker_open_error());
+		    rdmabroker_last_failure()->text);
+	printf("open: after %lld ms: %s\n", (long long)(now_ms() - start),
+	       rdmabroker_last_failure()->text);
 
 	link_done(&link);
 	link_done(&idle);
@@ -122,20 +121,19 @@ int deadline_silent(char **argv)
 	struct rdmabroker_id *id = new_id(session, RDMABROKER_PS_TCP);
 	int64_t start = now_ms();
 
-	ended(session, "resolve_addr_wait", start,
+	ended("resolve_addr_wait", start,
 	      rdmabroker_resolve_addr_wait(id, NULL, &address.any, CALL_MS));
 	destroyed(id);
 	id = new_id(session, RDMABROKER_PS_TCP);
 	start = now_ms();
-	ended(session, "resolve_wait", start,
-	      rdmabroker_resolve_wait(id, NULL, &address.any, CALL_MS));
+	ended("resolve_wait", start, rdmabroker_resolve_wait(id, NULL, &address.any, CALL_MS));
 	destroyed(id);
 
 	/* The address is never resolved, so the route cannot be resolved either. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	must(session, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &address.any, DEADLINE_MS));
 	start = now_ms();
-	ended(session, "resolve_route_wait", start, rdmabroker_resolve_route_wait(id, CALL_MS));
+	ended("resolve_route_wait", start, rdmabroker_resolve_route_wait(id, CALL_MS));
 	destroyed(id);
 	rdmabroker_close(session);
 	return 0;
@@ -153,7 +151,7 @@ int deadline_connect(char **argv)
 	link_init(&link, id, LINK_OWN);
 	link_make_qp(&link, IBV_QPT_RC);
 	start = now_ms();
-	timed_out(session, "connect_wait", start, rdmabroker_connect_wait(id, NULL, CALL_MS));
+	timed_out("connect_wait", start, rdmabroker_connect_wait(id, NULL, CALL_MS));
 	link_done(&link);
 	destroyed(id);
 	rdmabroker_close(session);
@@ -170,12 +168,12 @@ int deadline_accept(char **argv)
 	int64_t start;
 
 	printf("listening\n");
-	must(session, "get_request", rdmabroker_get_request(listener, &request, DEADLINE_MS));
+	must(session, "get_request", rdmabroker_get_request(listener, DEADLINE_MS, &request));
 	link_init(&link, request, LINK_OWN);
 	link_make_qp(&link, IBV_QPT_RC);
 	step("a request is here");
 	start = now_ms();
-	ended(session, "accept_wait", start, rdmabroker_accept_wait(request, NULL, CALL_MS));
+	ended("accept_wait", start, rdmabroker_accept_wait(request, NULL, CALL_MS));
 	link_done(&link);
 	destroyed(request);
 	destroyed(listener);
@@ -217,7 +215,7 @@ int deadline_disconnect(char **argv)
 	client_round(&link);
 	step("established");
 	start = now_ms();
-	timed_out(session, "disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
+	timed_out("disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
 	link_done(&link);
 	destroyed(link.id);
 	rdmabroker_close(session);

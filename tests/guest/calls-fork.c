@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdmabroker-admin.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -52,14 +53,14 @@ struct family {
 	union address address;
 };
 
-static void refused(struct rdmabroker *session, const char *what, int r)
+static void refused(const char *what, int r)
 {
-	struct rdmabroker_failure failure;
+	const struct rdmabroker_failure *failure;
 
 	if (r != -EPERM)
 		die("child: %s: %s instead of EPERM", what, error_name(r));
-	rdmabroker_get_failure(session, &failure);
-	if (!failure.text || failure.error != -EPERM)
+	failure = rdmabroker_last_failure();
+	if (!failure->text || failure->error != -EPERM)
 		die("child: %s: there is no error text for EPERM", what);
 }
 
@@ -69,7 +70,8 @@ static void call_all(struct family *f)
 	struct rdmabroker_id *id, *connected = f->link.id, *other = f->other;
 	struct rdmabroker *s = f->session;
 	const struct sockaddr *addr = &f->address.any;
-	struct rdmabroker_conn_param param = { .qp_num = f->link.qp->qp_num };
+	struct rdmabroker_conn_param param = { .size = sizeof(param),
+					       .qp_num = f->link.qp->qp_num };
 	struct ibv_qp_init_attr qp = {
 		.send_cq = f->link.cq,
 		.recv_cq = f->link.cq,
@@ -78,49 +80,49 @@ static void call_all(struct family *f)
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
 	struct rdmabroker_status *status;
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 	struct rdmabroker_event *event;
 	struct ibv_context *verbs, **devices;
 	struct ibv_pd *pd;
 	int fd, value;
 	size_t n;
 
-	refused(s, "get_event", rdmabroker_get_event(s, &event, 0));
-	refused(s, "create_id", rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP));
-	refused(s, "bind_addr", rdmabroker_bind_addr(other, addr));
-	refused(s, "listen", rdmabroker_listen(other, 0));
-	refused(s, "set_option", rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1));
-	refused(s, "get_option", rdmabroker_get_option(other, RDMABROKER_OPTION_TOS, &value));
-	refused(s, "resolve_addr", rdmabroker_resolve_addr(other, NULL, addr, 100));
-	refused(s, "resolve_addr_wait", rdmabroker_resolve_addr_wait(other, NULL, addr, 100));
-	refused(s, "resolve_route", rdmabroker_resolve_route(other, 100));
-	refused(s, "resolve_route_wait", rdmabroker_resolve_route_wait(other, 100));
-	refused(s, "get_request", rdmabroker_get_request(other, &id, 0));
-	refused(s, "reject", rdmabroker_reject(other, NULL, 0));
-	refused(s, "join_multicast", rdmabroker_join_multicast(other, addr, 1, NULL));
-	refused(s, "join_multicast_wait", rdmabroker_join_multicast_wait(other, addr, 1, &ud, 100));
-	refused(s, "leave_multicast", rdmabroker_leave_multicast(other, addr));
-	refused(s, "export_id", rdmabroker_export_id(other, &fd));
-	refused(s, "import_id", rdmabroker_import_id(s, STDIN_FILENO, &id));
+	refused("get_event", rdmabroker_get_event(s, 0, &event));
+	refused("create_id", rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &id));
+	refused("bind_addr", rdmabroker_bind_addr(other, addr));
+	refused("listen", rdmabroker_listen(other, 0));
+	refused("set_option", rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1));
+	refused("get_option", rdmabroker_get_option(other, RDMABROKER_OPTION_TOS, &value));
+	refused("resolve_addr", rdmabroker_resolve_addr(other, NULL, addr, 100));
+	refused("resolve_addr_wait", rdmabroker_resolve_addr_wait(other, NULL, addr, 100));
+	refused("resolve_route", rdmabroker_resolve_route(other, 100));
+	refused("resolve_route_wait", rdmabroker_resolve_route_wait(other, 100));
+	refused("get_request", rdmabroker_get_request(other, 0, &id));
+	refused("reject", rdmabroker_reject(other, NULL, 0));
+	refused("join_multicast", rdmabroker_join_multicast(other, addr, 1, NULL));
+	refused("join_multicast_wait", rdmabroker_join_multicast_wait(other, addr, 1, 100, &ud));
+	refused("leave_multicast", rdmabroker_leave_multicast(other, addr));
+	refused("export_id", rdmabroker_export_id(other, &fd));
+	refused("import_id", rdmabroker_import_id(s, STDIN_FILENO, &id));
 	id = other;
-	refused(s, "migrate_id", rdmabroker_migrate_id(id, s));
-	refused(s, "get_status", rdmabroker_get_status(s, &status));
-	refused(s, "get_devices", rdmabroker_get_devices(s, &devices, &n));
-	refused(s, "open_device",
-		rdmabroker_open_device(s, rdmabroker_id_get_device(connected), &verbs));
-	refused(s, "get_verbs", rdmabroker_get_verbs(connected, &verbs));
-	refused(s, "get_pd", rdmabroker_get_pd(connected, &pd));
-	refused(s, "connect", rdmabroker_connect(connected, NULL));
-	refused(s, "connect_wait", rdmabroker_connect_wait(connected, &param, 100));
-	refused(s, "accept", rdmabroker_accept(connected, &param));
-	refused(s, "accept_wait", rdmabroker_accept_wait(connected, &param, 100));
-	refused(s, "establish", rdmabroker_establish(other));
-	refused(s, "notify", rdmabroker_notify(connected, IBV_EVENT_COMM_EST));
-	refused(s, "init_qp_attr", rdmabroker_init_qp_attr(connected, &attr, &value));
-	refused(s, "create_qp", rdmabroker_create_qp(other, f->link.pd, &qp));
-	refused(s, "set_qp", rdmabroker_set_qp(other, f->link.qp));
-	refused(s, "disconnect", rdmabroker_disconnect(connected));
-	refused(s, "disconnect_wait", rdmabroker_disconnect_wait(connected, 100));
+	refused("migrate_id", rdmabroker_migrate_id(id, s));
+	refused("get_status", rdmabroker_get_status(s, &status));
+	refused("get_devices", rdmabroker_get_devices(s, &devices, &n));
+	refused("open_device",
+		rdmabroker_open_device(s, rdmabroker_get_device_name(connected), &verbs));
+	refused("get_verbs", rdmabroker_get_verbs(connected, &verbs));
+	refused("get_pd", rdmabroker_get_pd(connected, &pd));
+	refused("connect", rdmabroker_connect(connected, NULL));
+	refused("connect_wait", rdmabroker_connect_wait(connected, &param, 100));
+	refused("accept", rdmabroker_accept(connected, &param));
+	refused("accept_wait", rdmabroker_accept_wait(connected, &param, 100));
+	refused("establish", rdmabroker_establish(other));
+	refused("notify", rdmabroker_notify(connected, IBV_EVENT_COMM_EST));
+	refused("init_qp_attr", rdmabroker_init_qp_attr(connected, &attr, &value));
+	refused("create_qp", rdmabroker_create_qp(other, f->link.pd, &qp));
+	refused("set_qp", rdmabroker_set_qp(other, f->link.qp));
+	refused("disconnect", rdmabroker_disconnect(connected));
+	refused("disconnect_wait", rdmabroker_disconnect_wait(connected, 100));
 	/* These calls return nothing. The parent shows that they had no effect. */
 	rdmabroker_destroy_qp(connected);
 	rdmabroker_close_device(s, f->link.qp->context);
@@ -162,10 +164,8 @@ int forking(char **argv)
 	f.session = open_session(strcmp(argv[2], "flag") == 0 ? RDMABROKER_FORK_SAFE : 0);
 	client_connect(&f.link, f.session, &f.address, LINK_OWN);
 	f.other = new_id(f.session, RDMABROKER_PS_TCP);
-	fork_status = rdmabroker_get_fork_status();
+	fork_status = (int)ibv_is_fork_initialized();
 	printf("fork status %d, %s\n", fork_status, fork_status_name(fork_status));
-	if (fork_status != (int)ibv_is_fork_initialized())
-		die("this is not what ibv_is_fork_initialized() says");
 	if (fork_status == IBV_FORK_DISABLED && strcmp(argv[2], "none") != 0)
 		die("ibv_fork_init() was not called");
 	for (int i = 0; i < 50; i++)
@@ -211,15 +211,16 @@ int fork_too_late(char **argv)
 	must(session, "resolve_addr_wait",
 	     rdmabroker_resolve_addr_wait(id, NULL, &address.any, DEADLINE_MS));
 	link_init(&link, id, LINK_OWN);
-	r = rdmabroker_open(&second, &o);
+	r = rdmabroker_open(&o, &second);
 	printf("open after a registration: %s: %s\n", error_name(r),
-	       r < 0 ? rdmabroker_open_error() : "-");
-	if (rdmabroker_get_fork_status() == IBV_FORK_UNNEEDED) {
+	       r < 0 ? rdmabroker_last_failure()->text : "-");
+	if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED) {
 		printf("fork status %s: ibv_fork_init() has nothing to do and cannot fail\n",
 		       fork_status_name(IBV_FORK_UNNEEDED));
 		if (r < 0)
 			die("open fails all the same");
-	} else if (r != -EINVAL || second || !strstr(rdmabroker_open_error(), "ibv_fork_init")) {
+	} else if (r != -EINVAL || second ||
+		   !strstr(rdmabroker_last_failure()->text, "ibv_fork_init")) {
 		die("EINVAL, and a word of ibv_fork_init() are expected");
 	}
 	rdmabroker_close(second);

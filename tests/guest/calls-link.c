@@ -46,7 +46,7 @@ enum link_mode link_mode(const char *name)
 
 void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(id);
+	struct rdmabroker *session = rdmabroker_get_session(id);
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 
@@ -87,7 +87,7 @@ void link_move(struct link *link, enum ibv_qp_state state)
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask, r;
 
-	must(rdmabroker_id_get_session(link->id), "init_qp_attr",
+	must(rdmabroker_get_session(link->id), "init_qp_attr",
 	     rdmabroker_init_qp_attr(link->id, &attr, &mask));
 	r = ibv_modify_qp(link->qp, &attr, mask);
 	if (r != 0)
@@ -118,7 +118,7 @@ void link_take_qp(struct link *link)
 
 void link_make_qp(struct link *link, enum ibv_qp_type type)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+	struct rdmabroker *session = rdmabroker_get_session(link->id);
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = LINK_RECEIVES, .max_sge = 1 } };
 	struct ibv_qp_init_attr attr = link_qp_attr(link, type);
 
@@ -311,7 +311,7 @@ void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret
 	if (link_try(link, opcode, DEADLINE_MS, ret))
 		return;
 	if (ret->status == IBV_WC_SUCCESS) {
-		stall_tell(rdmabroker_id_get_session(link->id), link, "no completion came");
+		stall_tell(rdmabroker_get_session(link->id), link, "no completion came");
 		die("no completion came");
 	}
 	die("a completion says: %s", ibv_wc_status_str(ret->status));

@@ -12,16 +12,16 @@
 static bool join(struct link *link, const union address *group, unsigned flags,
 		 struct link_dest *ret)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker *session = rdmabroker_get_session(link->id);
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 	int r;
 
-	r = rdmabroker_join_multicast_wait(link->id, &group->any, flags, &ud, DEADLINE_MS);
+	r = rdmabroker_join_multicast_wait(link->id, &group->any, flags, DEADLINE_MS, &ud);
 	if (r == -EOPNOTSUPP)
 		return false;
 	must(session, "join_multicast_wait", r);
-	must_fail(session, "join twice",
-		  rdmabroker_join_multicast(link->id, &group->any, flags, NULL), -EEXIST);
+	must_fail("join twice", rdmabroker_join_multicast(link->id, &group->any, flags, NULL),
+		  -EEXIST);
 	printf("joined: QP 0x%x, Q_Key 0x%x\n", ud.qp_num, ud.qkey);
 	*ret = (struct link_dest){
 		.ah = ibv_create_ah(link->pd, &ud.ah_attr),
@@ -52,11 +52,10 @@ static void answer_sender(struct link *link, const struct ibv_wc *wc, const stru
 
 static void leave(struct link *link, const union address *group)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+	struct rdmabroker *session = rdmabroker_get_session(link->id);
 
 	must(session, "leave_multicast", rdmabroker_leave_multicast(link->id, &group->any));
-	must_fail(session, "leave twice", rdmabroker_leave_multicast(link->id, &group->any),
-		  -EADDRNOTAVAIL);
+	must_fail("leave twice", rdmabroker_leave_multicast(link->id, &group->any), -EADDRNOTAVAIL);
 }
 
 static void bind_link(struct link *link, struct rdmabroker *session, const union address *address)
@@ -159,20 +158,17 @@ int multicast_denied(char **argv)
 {
 	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");
 	struct rdmabroker *session = open_session(0);
-	struct rdmabroker_ud_param ud;
-	struct rdmabroker_failure failure;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 	struct link link;
 
 	bind_link(&link, session, &address);
-	must_fail(session, "join_multicast",
-		  rdmabroker_join_multicast(link.id, &group.any, 1, NULL), -EACCES);
-	must_fail(session, "join_multicast_wait",
-		  rdmabroker_join_multicast_wait(link.id, &group.any, 1, &ud, DEADLINE_MS),
+	must_fail("join_multicast", rdmabroker_join_multicast(link.id, &group.any, 1, NULL),
 		  -EACCES);
-	rdmabroker_get_failure(session, &failure);
-	printf("rule %s\n", failure.rule ? failure.rule : "-");
-	must_fail(session, "leave", rdmabroker_leave_multicast(link.id, &group.any),
-		  -EADDRNOTAVAIL);
+	must_fail("join_multicast_wait",
+		  rdmabroker_join_multicast_wait(link.id, &group.any, 1, DEADLINE_MS, &ud),
+		  -EACCES);
+	printf("rule %s\n", rdmabroker_last_failure()->rule ?: "-");
+	must_fail("leave", rdmabroker_leave_multicast(link.id, &group.any), -EADDRNOTAVAIL);
 	link_done(&link);
 	rdmabroker_destroy_id(link.id);
 	rdmabroker_close(session);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdmabroker-admin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +9,12 @@
 
 static uint16_t listen_and_tell(struct rdmabroker_id *id, const char *what)
 {
-	uint16_t port = rdmabroker_id_get_local_port(id);
+	uint16_t port = rdmabroker_get_local_port(id);
 
-	must(rdmabroker_id_get_session(id), "listen", rdmabroker_listen(id, 0));
+	must(rdmabroker_get_session(id), "listen", rdmabroker_listen(id, 0));
 	printf("%s: port %u, device %s\n", what, port,
-	       rdmabroker_id_get_device(id) ? rdmabroker_id_get_device(id) : "-");
-	if (port == 0 || rdmabroker_id_get_local_port(id) != port)
+	       rdmabroker_get_device_name(id) ? rdmabroker_get_device_name(id) : "-");
+	if (port == 0 || rdmabroker_get_local_port(id) != port)
 		die("%s: no port was chosen, or another by listen", what);
 	return port;
 }
@@ -70,7 +71,7 @@ int binds(char **argv)
 
 		id = must_bind(session, hosts[i], 0, /* af_only= */ false);
 		port = listen_and_tell(id, hosts[i]);
-		if (wildcard != !rdmabroker_id_get_device(id))
+		if (wildcard != !rdmabroker_get_device_name(id))
 			die("%s: the device should %sbe known", hosts[i], wildcard ? "not " : "");
 		bind_is_refused(session, hosts[i], port);
 		/*
@@ -99,8 +100,7 @@ static void expect_option(struct rdmabroker_id *id, const char *when, enum rdmab
 {
 	int value = -2;
 
-	must(rdmabroker_id_get_session(id), "get_option",
-	     rdmabroker_get_option(id, option, &value));
+	must(rdmabroker_get_session(id), "get_option", rdmabroker_get_option(id, option, &value));
 	printf("%s: option %d is %d\n", when, option, value);
 	if (value != expected)
 		die("%d is expected", expected);
@@ -129,13 +129,13 @@ int options(char **argv)
 	expect_option(id, "asked", RDMABROKER_OPTION_ACK_TIMEOUT, 13);
 	must(session, "resolve_addr_wait",
 	     rdmabroker_resolve_addr_wait(id, NULL, &address.any, DEADLINE_MS));
-	if (rdmabroker_id_get_peer_port(id) != number(argv[1]))
-		die("the peer's port is %u", rdmabroker_id_get_peer_port(id));
+	if (rdmabroker_get_peer_port(id) != number(argv[1]))
+		die("the peer's port is %u", rdmabroker_get_peer_port(id));
 	expect_option(id, "resolved", RDMABROKER_OPTION_TOS, forced);
 	expect_option(id, "resolved", RDMABROKER_OPTION_REUSEADDR, 0);
-	must_fail(session, "set_option AFONLY too late",
+	must_fail("set_option AFONLY too late",
 		  rdmabroker_set_option(id, RDMABROKER_OPTION_AFONLY, 0), -EINVAL);
-	must_fail(session, "get_option 1000",
+	must_fail("get_option 1000",
 		  rdmabroker_get_option(id, (enum rdmabroker_option)1000, &value), -ENOSYS);
 	rdmabroker_destroy_id(id);
 	rdmabroker_close(session);

@@ -14,7 +14,7 @@ int ack_timeout = -1;
 static void ask_for_ack_timeout(struct rdmabroker_id *id)
 {
 	if (ack_timeout >= 0)
-		must(rdmabroker_id_get_session(id), "set_option ACK_TIMEOUT",
+		must(rdmabroker_get_session(id), "set_option ACK_TIMEOUT",
 		     rdmabroker_set_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, ack_timeout));
 }
 
@@ -38,6 +38,7 @@ static void check_ack_timeout(struct link *link)
 static struct rdmabroker_conn_param conn_param(const struct link *link)
 {
 	return (struct rdmabroker_conn_param){
+		.size = sizeof(struct rdmabroker_conn_param),
 		.responder_resources = 1,
 		.initiator_depth = 1,
 		.retry_count = 7,
@@ -117,7 +118,7 @@ uint32_t client_round(struct link *link)
 	client_ask(link);
 	answer = client_take(link, DEADLINE_MS, &who);
 	if (answer == ANSWER_NONE)
-		stall_tell(rdmabroker_id_get_session(link->id), link, "a round is not answered");
+		stall_tell(rdmabroker_get_session(link->id), link, "a round is not answered");
 	if (answer != ANSWER_VERIFIED)
 		die("round %llu is not answered", (unsigned long long)link->round + 1);
 	return who;
@@ -127,7 +128,7 @@ void client_disconnect(struct link *link)
 {
 	struct rdmabroker_id *id = link->id;
 
-	must(rdmabroker_id_get_session(id), "disconnect_wait",
+	must(rdmabroker_get_session(id), "disconnect_wait",
 	     rdmabroker_disconnect_wait(id, DEADLINE_MS));
 	link_done(link);
 	rdmabroker_destroy_id(id);
@@ -203,7 +204,6 @@ void server_accept(struct server *server, struct rdmabroker_id *request)
 {
 	struct link *link = calloc(1, sizeof(*link));
 	struct rdmabroker_conn_param param;
-	struct rdmabroker_failure failure;
 
 	if (!link || server->n_links == SERVER_LINKS_MAX)
 		die("no room for a connection");
@@ -214,12 +214,11 @@ void server_accept(struct server *server, struct rdmabroker_id *request)
 		link_move(link, IBV_QPS_RTR);
 		link_move(link, IBV_QPS_RTS);
 	}
-	rdmabroker_id_set_context(request, link);
+	rdmabroker_set_context(request, link);
 	server->links[server->n_links++] = link;
 	param = conn_param(link);
 	if (rdmabroker_accept(request, &param) < 0) {
-		rdmabroker_get_failure(server->session, &failure);
-		lose_link(server, link, "accept", failure.text);
+		lose_link(server, link, "accept", rdmabroker_last_failure()->text);
 		return;
 	}
 	check_ack_timeout(link);
@@ -227,7 +226,7 @@ void server_accept(struct server *server, struct rdmabroker_id *request)
 
 static void on_event(struct server *server, struct rdmabroker_event *event)
 {
-	struct link *link = rdmabroker_id_get_context(event->id);
+	struct link *link = rdmabroker_get_context(event->id);
 
 	switch (event->type) {
 	case RDMABROKER_EVENT_CONNECT_REQUEST:
@@ -317,7 +316,7 @@ bool server_wait(struct server *server, int fd)
 	for (unsigned i = 0; i < n; i++)
 		if (p[i + 2].revents)
 			serve_link(server, links[i]);
-	while ((r = rdmabroker_get_event(server->session, &event, 0)) == 0) {
+	while ((r = rdmabroker_get_event(server->session, 0, &event)) == 0) {
 		on_event(server, event);
 		rdmabroker_free_event(event);
 	}

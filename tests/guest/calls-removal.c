@@ -41,7 +41,7 @@ int removal_client(char **argv)
 	for (int i = 0; i < 20; i++)
 		client_round(&link);
 	printf("established\n");
-	must(session, "get_event", rdmabroker_get_event(session, &event, DEADLINE_MS));
+	must(session, "get_event", rdmabroker_get_event(session, DEADLINE_MS, &event));
 	printf("event: %s\n", rdmabroker_event_str(event->type));
 	if (event->id != link.id || (event->type != RDMABROKER_EVENT_DISCONNECTED &&
 				     event->type != RDMABROKER_EVENT_DEVICE_REMOVAL))

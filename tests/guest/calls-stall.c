@@ -101,7 +101,7 @@ static void tell_events(FILE *f, struct rdmabroker *session)
 {
 	struct rdmabroker_event *event;
 
-	while (rdmabroker_get_event(session, &event, 0) == 0) {
+	while (rdmabroker_get_event(session, 0, &event) == 0) {
 		struct ibv_qp *qp = event->id ? rdmabroker_get_qp(event->id) : NULL;
 
 		fprintf(f, "  an event that was not taken: %s (%d, %s), QP %u\n",

@@ -35,7 +35,7 @@ struct team {
 
 static void hand_on(struct rdmabroker_event *event)
 {
-	struct waiter *w = rdmabroker_id_get_context(event->id);
+	struct waiter *w = rdmabroker_get_context(event->id);
 
 	if (event->type == RDMABROKER_EVENT_TIMEWAIT_EXIT) {
 		rdmabroker_free_event(event);
@@ -61,7 +61,7 @@ static void *pump(void *arg)
 
 		poll(&p, 1, 100);
 		pthread_mutex_lock(&team->taking);
-		while ((r = rdmabroker_get_event(team->session, &event, 0)) == 0)
+		while ((r = rdmabroker_get_event(team->session, 0, &event)) == 0)
 			hand_on(event);
 		done = team->done;
 		pthread_mutex_unlock(&team->taking);
@@ -98,7 +98,7 @@ static void connect_pumped(struct team *team, struct link *link, struct waiter *
 	struct rdmabroker *s = team->session;
 	struct rdmabroker_id *id;
 
-	must(s, "create_id", rdmabroker_create_id(s, &id, w, RDMABROKER_PS_TCP));
+	must(s, "create_id", rdmabroker_create_id(s, RDMABROKER_PS_TCP, w, &id));
 	must(s, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &team->address.any, DEADLINE_MS));
 	wait_for(w, RDMABROKER_EVENT_ADDR_RESOLVED);
 	must(s, "resolve_route", rdmabroker_resolve_route(id, DEADLINE_MS));

@@ -77,9 +77,9 @@ static void try_forged(struct rdmabroker *session)
 
 	if (null < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		die("no descriptors: %s", strerror(errno));
-	must_fail(session, "import a socket", rdmabroker_import_id(session, pair[0], &id), -EBADF);
-	must_fail(session, "import /dev/null", rdmabroker_import_id(session, null, &id), -EBADF);
-	must_fail(session, "import no descriptor", rdmabroker_import_id(session, -1, &id), -EBADF);
+	must_fail("import a socket", rdmabroker_import_id(session, pair[0], &id), -EBADF);
+	must_fail("import /dev/null", rdmabroker_import_id(session, null, &id), -EBADF);
+	must_fail("import no descriptor", rdmabroker_import_id(session, -1, &id), -EBADF);
 	close(null);
 	close(pair[0]);
 	close(pair[1]);
@@ -109,8 +109,8 @@ static void work(uint32_t who, int sock)
 		}
 		must(session, "import_id", rdmabroker_import_id(session, fd, &id));
 		if (first)
-			must_fail(session, "import twice",
-				  rdmabroker_import_id(session, fd, &again), -EBADF);
+			must_fail("import twice", rdmabroker_import_id(session, fd, &again),
+				  -EBADF);
 		first = false;
 		close(fd);
 		if (write(sock, "", 1) != 1)
@@ -180,7 +180,7 @@ int workers(char **argv)
 	printf("listening\n");
 	for (int i = 0; i < count; i++) {
 		must(session, "get_request",
-		     rdmabroker_get_request(listener, &request, DEADLINE_MS));
+		     rdmabroker_get_request(listener, DEADLINE_MS, &request));
 		hand_over(session, request, socks[i % n]);
 	}
 	printf("handed out %d\n", count);
@@ -219,7 +219,7 @@ static bool is_disconnected(struct rdmabroker *session)
 	struct rdmabroker_event *event;
 	bool is;
 
-	if (rdmabroker_get_event(session, &event, 0) < 0)
+	if (rdmabroker_get_event(session, 0, &event) < 0)
 		return false;
 	is = event->type == RDMABROKER_EVENT_DISCONNECTED;
 	if (!is)
@@ -231,7 +231,7 @@ static bool is_disconnected(struct rdmabroker *session)
 /* Makes rounds until the worker is lost, or until the suite ends them. */
 static void hold(struct link *link, uint32_t who)
 {
-	struct rdmabroker *session = rdmabroker_id_get_session(link->id);
+	struct rdmabroker *session = rdmabroker_get_session(link->id);
 	enum answer answer = ANSWER_VERIFIED;
 
 	printf("held by worker %u\n", who);

@@ -87,32 +87,25 @@ struct rdmabroker *open_session(unsigned flags)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .flags = flags };
 	struct rdmabroker *session;
-	int r = rdmabroker_open(&session, &o);
+	int r = rdmabroker_open(&o, &session);
 
 	if (r < 0)
-		die("open: %s: %s", error_name(r), rdmabroker_open_error());
+		die("open: %s: %s", error_name(r), rdmabroker_last_failure()->text);
 	return session;
 }
 
 void must(struct rdmabroker *session, const char *what, int r)
 {
-	struct rdmabroker_failure failure;
-
 	if (r == 0)
 		return;
-	rdmabroker_get_failure(session, &failure);
 	if (r == -ETIMEDOUT)
 		stall_tell(session, NULL, what);
-	die("%s: %s: %s", what, error_name(r), failure.text);
+	die("%s: %s: %s", what, error_name(r), rdmabroker_last_failure()->text);
 }
 
-void must_fail(struct rdmabroker *session, const char *what, int r, int expected)
+void must_fail(const char *what, int r, int expected)
 {
-	struct rdmabroker_failure failure = { .text = "" };
-
-	if (r < 0)
-		rdmabroker_get_failure(session, &failure);
-	printf("%s: %s: %s\n", what, error_name(r), failure.text);
+	printf("%s: %s: %s\n", what, error_name(r), r < 0 ? rdmabroker_last_failure()->text : "");
 	if (r != expected)
 		die("%s: %s instead of %s", what, error_name(r), error_name(expected));
 }
@@ -121,7 +114,7 @@ struct rdmabroker_event *await_event(struct rdmabroker *session, struct rdmabrok
 				     enum rdmabroker_event_type type)
 {
 	struct rdmabroker_event *event;
-	int r = rdmabroker_get_event(session, &event, DEADLINE_MS);
+	int r = rdmabroker_get_event(session, DEADLINE_MS, &event);
 
 	if (r == -EAGAIN)
 		stall_tell(session, NULL, rdmabroker_event_str(type));
@@ -159,7 +152,7 @@ struct rdmabroker_id *new_id(struct rdmabroker *session, enum rdmabroker_port_sp
 {
 	struct rdmabroker_id *id;
 
-	must(session, "create_id", rdmabroker_create_id(session, &id, NULL, ps));
+	must(session, "create_id", rdmabroker_create_id(session, ps, NULL, &id));
 	return id;
 }
 

@@ -30,7 +30,7 @@ struct rdmabroker *open_session(unsigned flags);
 /* R is the result of a call. Unless it is 0, the program ends. */
 void must(struct rdmabroker *session, const char *what, int r);
 /* The same for a call that has to fail. Prints its error text. */
-void must_fail(struct rdmabroker *session, const char *what, int r, int expected);
+void must_fail(const char *what, int r, int expected);
 
 /* Waits for the next event, which must have this TYPE, and belong to ID unless that is NULL. */
 struct rdmabroker_event *await_event(struct rdmabroker *session, struct rdmabroker_id *id,

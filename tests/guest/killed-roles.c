@@ -22,21 +22,16 @@ static char buffer[64];
 
 static void must(const char *what, int r)
 {
-	struct rdmabroker_failure failure = { .text = "" };
-
-	if (r == 0)
-		return;
-	if (session)
-		rdmabroker_get_failure(session, &failure);
-	die("%s: %s: %s", what, strerror(-r), failure.text);
+	if (r < 0)
+		die("%s: %s: %s", what, strerror(-r), rdmabroker_last_failure()->text);
 }
 
 static void open_session(void)
 {
-	int r = rdmabroker_open(&session, NULL);
+	int r = rdmabroker_open(NULL, &session);
 
 	if (r < 0)
-		die("open: %s: %s", strerror(-r), rdmabroker_open_error());
+		die("open: %s: %s", strerror(-r), rdmabroker_last_failure()->text);
 }
 
 /* The device stays open after ID is destroyed. */
@@ -44,7 +39,8 @@ static void open_verbs(struct rdmabroker_id *id)
 {
 	if (verbs)
 		return;
-	must("open_device", rdmabroker_open_device(session, rdmabroker_id_get_device(id), &verbs));
+	must("open_device",
+	     rdmabroker_open_device(session, rdmabroker_get_device_name(id), &verbs));
 	pd = ibv_alloc_pd(verbs);
 	completions = ibv_create_comp_channel(verbs);
 	cq = ibv_create_cq(verbs, 512, NULL, completions, 0);
@@ -96,7 +92,7 @@ static struct rdmabroker_id *find_peer(void)
 	const struct sockaddr *peer = (const struct sockaddr *)&address;
 	struct rdmabroker_id *id;
 
-	must("create_id", rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP));
+	must("create_id", rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id));
 	must("resolve_addr", rdmabroker_resolve_addr_wait(id, NULL, peer, DEADLINE_MS));
 	must("resolve_route", rdmabroker_resolve_route_wait(id, DEADLINE_MS));
 	open_verbs(id);
@@ -108,6 +104,7 @@ static struct rdmabroker_id *find_peer(void)
 static struct rdmabroker_conn_param conn_param(uint32_t *child)
 {
 	return (struct rdmabroker_conn_param){
+		.size = sizeof(struct rdmabroker_conn_param),
 		.private_data = child,
 		.private_data_len = child ? sizeof(*child) : 0,
 		.responder_resources = 1,
@@ -170,11 +167,8 @@ void run_client(uint32_t number)
 		}
 		r = rdmabroker_connect_wait(id, &param, DEADLINE_MS);
 		if (r < 0) {
-			struct rdmabroker_failure failure;
-
-			rdmabroker_get_failure(session, &failure);
 			fprintf(stderr, "client %u: connect: %s: %s\n", number, strerror(-r),
-				failure.text);
+				rdmabroker_last_failure()->text);
 			child->n_failed++;
 			rdmabroker_destroy_id(id);
 			continue;
@@ -232,7 +226,7 @@ static struct child *falls; /* its entry, if it kills itself after accepting; NU
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
-	tell_link(rdmabroker_id_get_context(id), event);
+	tell_link(rdmabroker_get_context(id), event);
 	rdmabroker_destroy_id(id);
 	n_serving--;
 }
@@ -242,10 +236,10 @@ static void take_request(const struct rdmabroker_event *event, bool accepting)
 	struct rdmabroker_conn_param param = conn_param(NULL);
 	uint32_t child;
 
-	if (event->conn.private_data_len < sizeof(child))
+	if (event->conn->private_data_len < sizeof(child))
 		die("a request without private data");
-	memcpy(&child, event->conn.private_data, sizeof(child));
-	rdmabroker_id_set_context(event->id, new_link(is_victim ? NOBODY : child));
+	memcpy(&child, event->conn->private_data, sizeof(child));
+	rdmabroker_set_context(event->id, new_link(is_victim ? NOBODY : child));
 	n_serving++;
 	if (!accepting)
 		return;
@@ -267,7 +261,7 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 		take_request(event, ++n_requests % every == 0);
 		return;
 	}
-	link = rdmabroker_id_get_context(event->id);
+	link = rdmabroker_get_context(event->id);
 	if (is_end(event))
 		end_link(event->id, (int)event->type);
 	else if (event->type == RDMABROKER_EVENT_ESTABLISHED)
@@ -286,7 +280,7 @@ void run_server(unsigned every, struct child *falls_as)
 	is_victim = every > 1;
 	falls = falls_as;
 	open_session();
-	must("create_id", rdmabroker_create_id(session, &listener, NULL, RDMABROKER_PS_TCP));
+	must("create_id", rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &listener));
 	must("bind_addr", rdmabroker_bind_addr(listener, (struct sockaddr *)&address));
 	must("listen", rdmabroker_listen(listener, 0));
 	open_verbs(listener);
@@ -296,7 +290,7 @@ void run_server(unsigned every, struct child *falls_as)
 	while (!deadline || n_serving > 0) {
 		if (poll(p, 2, deadline ? ms_until(deadline) : -1) == 0)
 			die("%u peers are dead, and nobody has told it", n_serving);
-		while ((r = rdmabroker_get_event(session, &event, 0)) == 0) {
+		while ((r = rdmabroker_get_event(session, 0, &event)) == 0) {
 			serve_event(event, every);
 			rdmabroker_free_event(event);
 		}
@@ -333,12 +327,12 @@ static void await_ends(unsigned n_left)
 
 	while (n_left > 0) {
 		struct link *link;
-		int r = rdmabroker_get_event(session, &event, ms_until(deadline));
+		int r = rdmabroker_get_event(session, ms_until(deadline), &event);
 
 		if (r == -EAGAIN)
 			die("the server is dead, and nobody has told %u of its peers", n_left);
 		must("get_event", r);
-		link = rdmabroker_id_get_context(event->id);
+		link = rdmabroker_get_context(event->id);
 		if (event->type == RDMABROKER_EVENT_ESTABLISHED)
 			link->established = true;
 		if (is_end(event) && !link->told_ns) {
@@ -361,7 +355,7 @@ void run_watcher(void)
 		address.sin_port = htons((uint16_t)port);
 		for (unsigned i = 0; i < N_WATCHED; i++) {
 			ids[i] = find_peer();
-			rdmabroker_id_set_context(ids[i], new_link(round));
+			rdmabroker_set_context(ids[i], new_link(round));
 			must("connect", rdmabroker_connect(ids[i], &param));
 		}
 		await_ends(N_WATCHED);

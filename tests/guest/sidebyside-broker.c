@@ -17,10 +17,10 @@ static char waits;
 
 static int broker_open(enum side side)
 {
-	int r = rdmabroker_open(&sessions[side], NULL);
+	int r = rdmabroker_open(NULL, &sessions[side]);
 
 	if (r < 0)
-		fprintf(stderr, "sidebyside: %s\n", rdmabroker_open_error());
+		fprintf(stderr, "sidebyside: %s\n", rdmabroker_last_failure()->text);
 	return r;
 }
 
@@ -35,22 +35,18 @@ static int broker_get_fd(enum side side)
 }
 
 /* The text of a refusal is printed on stderr, which is not compared. */
-static int tell(void *id, int r)
+static int tell(int r)
 {
-	struct rdmabroker_failure failure = { 0 };
-
 	if (r >= 0)
 		return 0;
-	rdmabroker_get_failure(rdmabroker_id_get_session(id), &failure);
-	if (failure.text)
-		fprintf(stderr, "sidebyside: %s\n", failure.text);
+	fprintf(stderr, "sidebyside: %s\n", rdmabroker_last_failure()->text);
 	return r;
 }
 
 static int broker_get_event(enum side side, struct event *ret)
 {
 	struct rdmabroker_event *event;
-	int r = rdmabroker_get_event(sessions[side], &event, 0);
+	int r = rdmabroker_get_event(sessions[side], 0, &event);
 
 	if (r < 0)
 		return r;
@@ -60,24 +56,24 @@ static int broker_get_event(enum side side, struct event *ret)
 		.id = event->id,
 		.listen_id = event->listen_id,
 		.conn = {
-			.responder_resources = event->conn.responder_resources,
-			.initiator_depth = event->conn.initiator_depth,
-			.flow_control = event->conn.flow_control,
-			.retry_count = event->conn.retry_count,
-			.rnr_retry_count = event->conn.rnr_retry_count,
-			.srq = event->conn.srq,
-			.qp_num = event->conn.qp_num,
+			.responder_resources = event->conn->responder_resources,
+			.initiator_depth = event->conn->initiator_depth,
+			.flow_control = event->conn->flow_control,
+			.retry_count = event->conn->retry_count,
+			.rnr_retry_count = event->conn->rnr_retry_count,
+			.srq = event->conn->srq,
+			.qp_num = event->conn->qp_num,
 		},
 		.ud = {
-			.ah_attr = event->ud.ah_attr,
-			.qp_num = event->ud.qp_num,
-			.qkey = event->ud.qkey,
+			.ah_attr = event->ud->ah_attr,
+			.qp_num = event->ud->qp_num,
+			.qkey = event->ud->qkey,
 		},
 		.join_context = event->join_context,
 	};
-	if (event->conn.private_data) {
-		memcpy(ret->data, event->conn.private_data, event->conn.private_data_len);
-		ret->data_len = event->conn.private_data_len;
+	if (event->conn->private_data) {
+		memcpy(ret->data, event->conn->private_data, event->conn->private_data_len);
+		ret->data_len = event->conn->private_data_len;
 	}
 	rdmabroker_free_event(event);
 	return 0;
@@ -88,8 +84,8 @@ static int broker_create_id(enum side side, bool wait, enum rdma_port_space ps, 
 	struct rdmabroker_id *id;
 	int r;
 
-	r = rdmabroker_create_id(sessions[side], &id, wait ? &waits : NULL,
-				 (enum rdmabroker_port_space)ps);
+	r = rdmabroker_create_id(sessions[side], (enum rdmabroker_port_space)ps,
+				 wait ? &waits : NULL, &id);
 	if (r == 0)
 		*ret = id;
 	return r;
@@ -106,11 +102,10 @@ static int broker_create_ep(enum side side, bool passive, enum rdma_port_space p
 	struct addrinfo *info;
 	int r;
 
-	r = rdmabroker_getaddrinfo(node, service, &hints, &info);
-	if (r < 0)
-		return r;
-	r = rdmabroker_create_ep(sessions[side], &id, info, (enum rdmabroker_port_space)ps, NULL,
-				 NULL, DEADLINE_MS);
+	if (getaddrinfo(node, service, &hints, &info) != 0)
+		return -ENOENT;
+	r = rdmabroker_create_ep(sessions[side], info, (enum rdmabroker_port_space)ps, NULL, NULL,
+				 DEADLINE_MS, &id);
 	freeaddrinfo(info);
 	if (r == 0)
 		*ret = id;
@@ -129,50 +124,51 @@ static int broker_migrate_id(void *id, enum side side)
 
 	/* As with librdmacm, an id that gets a channel does not wait in its calls. */
 	if (r == 0)
-		rdmabroker_id_set_context(id, NULL);
-	return tell(id, r);
+		rdmabroker_set_context(id, NULL);
+	return tell(r);
 }
 
 static int broker_bind_addr(void *id, struct sockaddr *addr)
 {
-	return tell(id, rdmabroker_bind_addr(id, addr));
+	return tell(rdmabroker_bind_addr(id, addr));
 }
 
 static int broker_listen(void *id, int backlog)
 {
-	return tell(id, rdmabroker_listen(id, backlog));
+	return tell(rdmabroker_listen(id, backlog));
 }
 
 static int broker_get_request(void *id, void **ret)
 {
 	struct rdmabroker_id *request;
-	int r = rdmabroker_get_request(id, &request, DEADLINE_MS);
+	int r = rdmabroker_get_request(id, DEADLINE_MS, &request);
 
 	if (r == 0)
 		*ret = request;
-	return tell(id, r);
+	return tell(r);
 }
 
 static bool has_to_wait(void *id)
 {
-	return rdmabroker_id_get_context(id) == &waits;
+	return rdmabroker_get_context(id) == &waits;
 }
 
 static int broker_resolve_addr(void *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
-	return tell(id, has_to_wait(id) ? rdmabroker_resolve_addr_wait(id, src, dst, timeout_ms) :
-					  rdmabroker_resolve_addr(id, src, dst, timeout_ms));
+	return tell(has_to_wait(id) ? rdmabroker_resolve_addr_wait(id, src, dst, timeout_ms) :
+				      rdmabroker_resolve_addr(id, src, dst, timeout_ms));
 }
 
 static int broker_resolve_route(void *id, int timeout_ms)
 {
-	return tell(id, has_to_wait(id) ? rdmabroker_resolve_route_wait(id, timeout_ms) :
-					  rdmabroker_resolve_route(id, timeout_ms));
+	return tell(has_to_wait(id) ? rdmabroker_resolve_route_wait(id, timeout_ms) :
+				      rdmabroker_resolve_route(id, timeout_ms));
 }
 
 static void convert(const struct rdma_conn_param *from, struct rdmabroker_conn_param *ret)
 {
 	*ret = (struct rdmabroker_conn_param){
+		.size = sizeof(struct rdmabroker_conn_param),
 		.private_data = from->private_data,
 		.private_data_len = from->private_data_len,
 		.responder_resources = from->responder_resources,
@@ -191,13 +187,13 @@ static int broker_connect(void *id, struct rdma_conn_param *param)
 
 	if (param)
 		convert(param, &p);
-	return tell(id, has_to_wait(id) ? rdmabroker_connect_wait(id, converted, DEADLINE_MS) :
-					  rdmabroker_connect(id, converted));
+	return tell(has_to_wait(id) ? rdmabroker_connect_wait(id, converted, DEADLINE_MS) :
+				      rdmabroker_connect(id, converted));
 }
 
 static int broker_establish(void *id)
 {
-	return tell(id, rdmabroker_establish(id));
+	return tell(rdmabroker_establish(id));
 }
 
 static int broker_accept(void *id, struct rdma_conn_param *param)
@@ -206,61 +202,60 @@ static int broker_accept(void *id, struct rdma_conn_param *param)
 
 	if (param)
 		convert(param, &p);
-	return tell(id, has_to_wait(id) ? rdmabroker_accept_wait(id, converted, DEADLINE_MS) :
-					  rdmabroker_accept(id, converted));
+	return tell(has_to_wait(id) ? rdmabroker_accept_wait(id, converted, DEADLINE_MS) :
+				      rdmabroker_accept(id, converted));
 }
 
 static int broker_reject(void *id, const void *data, uint8_t len)
 {
-	return tell(id, rdmabroker_reject(id, data, len));
+	return tell(rdmabroker_reject(id, data, len));
 }
 
 static int broker_reject_ece(void *id, const void *data, uint8_t len)
 {
-	return tell(id, rdmabroker_reject_ece(id, data, len));
+	return tell(rdmabroker_reject_ece(id, data, len));
 }
 
 static int broker_disconnect(void *id)
 {
-	return tell(id, has_to_wait(id) ? rdmabroker_disconnect_wait(id, DEADLINE_MS) :
-					  rdmabroker_disconnect(id));
+	return tell(has_to_wait(id) ? rdmabroker_disconnect_wait(id, DEADLINE_MS) :
+				      rdmabroker_disconnect(id));
 }
 
 static int broker_notify(void *id, enum ibv_event_type event)
 {
-	return tell(id, rdmabroker_notify(id, event));
+	return tell(rdmabroker_notify(id, event));
 }
 
 static int broker_set_option(void *id, int option, int value)
 {
-	return tell(id, rdmabroker_set_option(id, (enum rdmabroker_option)option, value));
+	return tell(rdmabroker_set_option(id, (enum rdmabroker_option)option, value));
 }
 
 static int broker_join(void *id, struct sockaddr *addr, enum rdma_cm_mc_join_flags flag,
 		       const void *context)
 {
-	return tell(id,
-		    rdmabroker_join_multicast(id, addr, 1u << flag, (void *)(uintptr_t)context));
+	return tell(rdmabroker_join_multicast(id, addr, 1u << flag, (void *)(uintptr_t)context));
 }
 
 static int broker_leave(void *id, struct sockaddr *addr)
 {
-	return tell(id, rdmabroker_leave_multicast(id, addr));
+	return tell(rdmabroker_leave_multicast(id, addr));
 }
 
 static int broker_set_local_ece(void *id, struct ibv_ece *ece)
 {
-	return tell(id, rdmabroker_set_local_ece(id, ece));
+	return tell(rdmabroker_set_local_ece(id, ece));
 }
 
 static int broker_get_remote_ece(void *id, struct ibv_ece *ret)
 {
-	return tell(id, rdmabroker_get_remote_ece(id, ret));
+	return tell(rdmabroker_get_remote_ece(id, ret));
 }
 
 static int broker_create_qp(void *id, struct ibv_qp_init_attr *attr)
 {
-	return tell(id, rdmabroker_create_qp(id, NULL, attr));
+	return tell(rdmabroker_create_qp(id, NULL, attr));
 }
 
 static void broker_destroy_qp(void *id)
@@ -270,7 +265,7 @@ static void broker_destroy_qp(void *id)
 
 static int broker_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
 {
-	return tell(id, rdmabroker_init_qp_attr(id, attr, mask));
+	return tell(rdmabroker_init_qp_attr(id, attr, mask));
 }
 
 static struct ibv_qp *broker_get_qp(void *id)
@@ -282,17 +277,17 @@ static struct ibv_context *broker_get_verbs(void *id)
 {
 	struct ibv_context *verbs;
 
-	return tell(id, rdmabroker_get_verbs(id, &verbs)) < 0 ? NULL : verbs;
+	return tell(rdmabroker_get_verbs(id, &verbs)) < 0 ? NULL : verbs;
 }
 
 static const struct sockaddr *broker_get_local_addr(void *id)
 {
-	return rdmabroker_id_get_local_addr(id);
+	return rdmabroker_get_local_addr(id);
 }
 
 static const struct sockaddr *broker_get_peer_addr(void *id)
 {
-	return rdmabroker_id_get_peer_addr(id);
+	return rdmabroker_get_peer_addr(id);
 }
 
 const struct backend broker_backend = {

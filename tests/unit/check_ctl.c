@@ -300,7 +300,7 @@ static void listen_thrice(struct rdmabroker *session)
 
 	start_listening(session, 7471);
 	for (uint16_t i = 0; i < 2; i++) {
-		ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+		ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
 		ck_assert_int_eq(rdmabroker_bind_addr(id, addr(7472 + i)), 0);
 		ck_assert_int_lt(rdmabroker_listen(id, 0), 0);
 	}

@@ -128,7 +128,7 @@ static void copy_program(void)
 {
 	char command[512];
 
-	snprintf(command, sizeof(command), "cp %s/rdmabroker-exporter %s/librdmabroker.so.1 %s",
+	snprintf(command, sizeof(command), "cp %s/rdmabroker-exporter %s/librdmabroker.so.2 %s",
 		 service.folder, service.folder, harness.dir);
 	ck_assert_int_eq(system(command), 0);
 	snprintf(service.folder, sizeof(service.folder), "%s", harness.dir);

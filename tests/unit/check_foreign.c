@@ -132,7 +132,7 @@ START_TEST(each_device_has_its_own)
 {
 	struct rdmabroker *session = open_session(0);
 	struct rdmabroker_status *status;
-	const struct rdmabroker_foreign_ids *foreign;
+	const struct rdmabroker_foreign_ids *const *foreign;
 
 	add_device("fake1");
 	add_device("fake2");
@@ -144,15 +144,15 @@ START_TEST(each_device_has_its_own)
 	/* fake1 has not been scanned. */
 	ck_assert_uint_eq(status->n_foreign_ids, 2);
 	foreign = status->foreign_ids;
-	ck_assert_str_eq(foreign[0].device, "fake0");
-	ck_assert_uint_eq(foreign[0].n_holders, 1);
-	ck_assert_int_eq(foreign[0].holders[0].pid, 812);
-	ck_assert_str_eq(foreign[1].device, "fake2");
-	ck_assert_uint_eq(foreign[1].n_holders, 2);
-	ck_assert_int_eq(foreign[1].holders[0].pid, 812);
-	ck_assert_int_eq(foreign[1].holders[1].pid, 813);
-	ck_assert_uint_eq(foreign[1].holders[1].uid, 1001);
-	ck_assert_uint_eq(foreign[1].holders[1].n_ids, 5);
+	ck_assert_str_eq(foreign[0]->device, "fake0");
+	ck_assert_uint_eq(foreign[0]->n_holders, 1);
+	ck_assert_int_eq(foreign[0]->holders[0]->pid, 812);
+	ck_assert_str_eq(foreign[1]->device, "fake2");
+	ck_assert_uint_eq(foreign[1]->n_holders, 2);
+	ck_assert_int_eq(foreign[1]->holders[0]->pid, 812);
+	ck_assert_int_eq(foreign[1]->holders[1]->pid, 813);
+	ck_assert_uint_eq(foreign[1]->holders[1]->uid, 1001);
+	ck_assert_uint_eq(foreign[1]->holders[1]->n_ids, 5);
 	rdmabroker_free_status(status);
 	rdmabroker_close(session);
 }
@@ -182,12 +182,12 @@ START_TEST(holders_past_the_maximum_are_counted)
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
 	ck_assert_uint_eq(status->n_devices, 64);
 	ck_assert_uint_eq(status->n_foreign_ids, 2);
-	ck_assert_uint_eq(status->foreign_ids[0].n_holders, 32);
-	ck_assert_uint_eq(status->foreign_ids[0].n_more, 16);
-	ck_assert_str_eq(status->foreign_ids[0].holders[31].name,
+	ck_assert_uint_eq(status->foreign_ids[0]->n_holders, 32);
+	ck_assert_uint_eq(status->foreign_ids[0]->n_more, 16);
+	ck_assert_str_eq(status->foreign_ids[0]->holders[31]->name,
 			 "0123456789012345678901234567890");
-	ck_assert_uint_eq(status->foreign_ids[1].n_holders, 0);
-	ck_assert_uint_eq(status->foreign_ids[1].n_more, 80);
+	ck_assert_uint_eq(status->foreign_ids[1]->n_holders, 0);
+	ck_assert_uint_eq(status->foreign_ids[1]->n_more, 80);
 	rdmabroker_free_status(status);
 	rdmabroker_close(session);
 }

@@ -572,7 +572,7 @@ END_TEST
 /* A client of the library gets its own unit and may use its own QPs, whatever the kernel. */
 START_TEST(the_library_sends_a_proof)
 {
-	struct rdmabroker_conn_param param = { .qp_num = QPN };
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = QPN };
 	pid_t self = getpid();
 
 	for (size_t i = 0; i < 2; i++) {
@@ -596,7 +596,7 @@ START_TEST(the_library_sends_a_proof)
 		rdmabroker_free_event(event);
 		ck_assert_int_eq(rdmabroker_get_list(client, &list), 0);
 		ck_assert_uint_eq(list->n_sessions, 2);
-		ck_assert_str_eq(list->sessions[1].unit, "client.service");
+		ck_assert_str_eq(list->sessions[1]->unit, "client.service");
 		rdmabroker_free_list(list);
 		rdmabroker_close(client);
 		rdmabroker_close(server);

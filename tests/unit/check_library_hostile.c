@@ -15,7 +15,7 @@ static void expect_lost(int status)
 {
 	struct rdmabroker_event *event;
 
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_LOST);
 	ck_assert_int_eq(event->status, status);
 	rdmabroker_free_event(event);
@@ -41,7 +41,7 @@ START_TEST(a_handle_past_the_maximum)
 	liar_make_id();
 	/* The last valid handle, and the first invalid one. */
 	send_request_event(1, FIRST_REQUEST + IDS_MAX - 1);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
 	rdmabroker_free_event(event);
 	send_request_event(1, FIRST_REQUEST + IDS_MAX);
@@ -66,7 +66,7 @@ START_TEST(a_handle_in_use)
 	liar_open(0, LIAR_TIMEOUT);
 	liar_make_id();
 	send_request_event(1, FIRST_REQUEST);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	rdmabroker_free_event(event);
 	send_request_event(1, FIRST_REQUEST);
 	expect_lost(-EPROTO);
@@ -86,7 +86,7 @@ START_TEST(a_limit_that_was_raised)
 	liar_make_id();
 	for (uint32_t i = 0; i < 10; i++) {
 		send_request_event(1, FIRST_REQUEST + i);
-		ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+		ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 		ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
 		rdmabroker_free_event(event);
 	}
@@ -132,7 +132,7 @@ START_TEST(an_import_that_nobody_asked_for)
 	ck_assert_int_lt(rdmabroker_get_status(session, &status), 0);
 	event.type = RDMABROKER_EVENT_DISCONNECTED;
 	liar_send_event(&event);
-	ck_assert_int_eq(rdmabroker_get_event(session, &got, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), -EAGAIN);
 }
 END_TEST
 
@@ -194,17 +194,17 @@ START_TEST(notices_without_end)
 	liar_start_flood(flood_with_notices);
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), -ETIMEDOUT);
 	while (!lost) {
-		ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), 0);
+		ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), 0);
 		size += notice->reason ? strlen(notice->reason) : 0;
 		lost = notice->n_lost > 0;
 		rdmabroker_free_notice(notice);
 	}
 	ck_assert_uint_gt(size, 16 * MIB);
 	ck_assert_uint_lt(size, 33 * MIB);
-	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), -EAGAIN);
 	/* The queue has room again. */
 	flood_with_notices();
-	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), 0);
 	rdmabroker_free_notice(notice);
 }
 END_TEST
@@ -227,8 +227,8 @@ START_TEST(a_wait_for_an_event_in_a_flood)
 
 	liar_open(0, LIAR_TIMEOUT);
 	liar_start_flood(flood_with_nothing);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), -EAGAIN);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 10), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(session, 10, &event), -EAGAIN);
 	liar_expect_not_tired();
 }
 END_TEST
@@ -240,7 +240,7 @@ START_TEST(a_wait_for_a_notice_in_a_flood)
 	liar_open(0, LIAR_TIMEOUT);
 	ck_assert_int_eq(rdmabroker_watch(session, NULL), 0);
 	liar_start_flood(flood_with_nothing);
-	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), -EAGAIN);
 	liar_expect_not_tired();
 }
 END_TEST
@@ -297,7 +297,7 @@ START_TEST(a_wait_for_a_handle_in_a_flood)
 	liar.answer = NULL;
 	rdmabroker_destroy_id(id);
 	liar_start_flood(flood_with_nothing);
-	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), -EDQUOT);
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), -EDQUOT);
 	liar_expect_not_tired();
 }
 END_TEST
@@ -315,7 +315,7 @@ START_TEST(an_event_behind_a_flood_is_found)
 	event.id = 1;
 	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
 	liar_send_event(&event);
-	ck_assert_int_eq(rdmabroker_get_event(session, &got, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), 0);
 	rdmabroker_free_event(got);
 }
 END_TEST
@@ -341,7 +341,7 @@ START_TEST(requests_for_no_listener_without_end)
 	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
 		;
 	liar_start_flood(flood_with_orphans);
-	r = rdmabroker_get_event(session, &event, 0);
+	r = rdmabroker_get_event(session, 0, &event);
 	if (r == 0) {
 		ck_assert_int_eq(event->type, RDMABROKER_EVENT_LOST);
 		rdmabroker_free_event(event);
@@ -400,7 +400,7 @@ START_TEST(a_retry_time_past_the_maximum)
 	liar_open(RDMABROKER_RETRY_BUSY, LIAR_TIMEOUT);
 	id = liar_make_id();
 	send_resolved();
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	rdmabroker_free_event(event);
 	ck_assert_int_eq(rdmabroker_create_qp(id, NULL, &attr), 0);
 	ck_assert_int_eq(rdmabroker_get_qp(id)->state, IBV_QPS_INIT);

@@ -34,12 +34,11 @@ static void answer_with_rules(const Rdmabroker__Request *request)
 
 START_TEST(rules_without_end)
 {
-	struct rdmabroker_rule *rules;
-	size_t n;
+	struct rdmabroker_rules *rules;
 
 	liar_open(0, LIAR_TIMEOUT);
 	liar.answer = answer_with_rules;
-	ck_assert_int_eq(rdmabroker_get_rules(session, &rules, &n), -EPROTO);
+	ck_assert_int_eq(rdmabroker_get_rules(session, &rules), -EPROTO);
 	ck_assert_uint_lt(liar.n_sent, 257 * MIB);
 }
 END_TEST
@@ -57,12 +56,11 @@ static void answer_with_no_rules(const Rdmabroker__Request *request)
 
 START_TEST(a_list_that_lacks_rules)
 {
-	struct rdmabroker_rule *rules;
-	size_t n;
+	struct rdmabroker_rules *rules;
 
 	liar_open(0, LIAR_TIMEOUT);
 	liar.answer = answer_with_no_rules;
-	ck_assert_int_eq(rdmabroker_get_rules(session, &rules, &n), -EPROTO);
+	ck_assert_int_eq(rdmabroker_get_rules(session, &rules), -EPROTO);
 }
 END_TEST
 

@@ -37,7 +37,7 @@ static void drop_events(void)
 {
 	struct rdmabroker_event *event;
 
-	while (rdmabroker_get_event(session, &event, 0) == 0)
+	while (rdmabroker_get_event(session, 0, &event) == 0)
 		rdmabroker_free_event(event);
 }
 
@@ -75,7 +75,7 @@ static void set_up(void)
 	send_event(1, RDMABROKER_EVENT_ADDR_RESOLVED, 0);
 	drop_events();
 	send_event(2, RDMABROKER_EVENT_CONNECT_REQUEST, 0x80000000u);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, 0), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
 	request = event->id;
 	rdmabroker_free_event(event);
@@ -109,7 +109,7 @@ static void open_device(void)
 START_TEST(calls_that_do_not_wait)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
-	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
 	struct addrinfo info = { .ai_flags = AI_PASSIVE, .ai_addr = (struct sockaddr *)addr() };
 	struct ibv_qp_attr qp_attr = { .qp_state = IBV_QPS_INIT };
 	struct rdmabroker_event *event;
@@ -118,7 +118,7 @@ START_TEST(calls_that_do_not_wait)
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 
-	DOES_NOT_WAIT(rdmabroker_create_id(session, &other, NULL, RDMABROKER_PS_TCP), 0);
+	DOES_NOT_WAIT(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &other), 0);
 	DOES_NOT_WAIT(rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1), 0);
 	DOES_NOT_WAIT(rdmabroker_bind_addr(other, addr()), 0);
 	DOES_NOT_WAIT(rdmabroker_listen(other, 0), 0);
@@ -134,11 +134,11 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_reject_ece(other, NULL, 0), 0);
 	DOES_NOT_WAIT(rdmabroker_disconnect(other), 0);
 	DOES_NOT_WAIT((rdmabroker_destroy_id(other), 0), 0);
-	DOES_NOT_WAIT(rdmabroker_create_ep(session, &other, &info, RDMABROKER_PS_TCP, NULL, NULL,
-					   DEADLINE_MS),
+	DOES_NOT_WAIT(rdmabroker_create_ep(session, &info, RDMABROKER_PS_TCP, NULL, NULL,
+					   DEADLINE_MS, &other),
 		      0);
-	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), EAGAIN);
-	DOES_NOT_WAIT(rdmabroker_get_notice(session, &notice, 0), EINVAL);
+	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), EAGAIN);
+	DOES_NOT_WAIT(rdmabroker_get_notice(session, 0, &notice), EINVAL);
 
 	/* With an open device, the calls that need one do not wait either. */
 	open_device();
@@ -151,7 +151,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_accept(request, NULL), 0);
 	/* Taking this event moves the QP and confirms the connection. */
 	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0);
-	DOES_NOT_WAIT(rdmabroker_get_event(session, &event, 0), 0);
+	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_ESTABLISHED);
 	rdmabroker_free_event(event);
 	DOES_NOT_WAIT((rdmabroker_destroy_qp(id), 0), 0);
@@ -168,14 +168,14 @@ START_TEST(calls_with_a_deadline)
 	struct ibv_context context = { .device = &device };
 	struct ibv_cq cq = { .context = &context };
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .send_cq = &cq, .recv_cq = &cq };
-	struct rdmabroker_conn_param param = { .qp_num = 17 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
 	struct addrinfo info = { .ai_addr = (struct sockaddr *)addr() };
-	struct rdmabroker_ud_param ud;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *other;
 
-	WAITS(rdmabroker_get_event(session, &event, DEADLINE_MS), EAGAIN);
-	WAITS(rdmabroker_get_request(listener, &other, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_get_event(session, DEADLINE_MS, &event), EAGAIN);
+	WAITS(rdmabroker_get_request(listener, DEADLINE_MS, &other), ETIMEDOUT);
 	WAITS(rdmabroker_wait_disconnected(id, DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_resolve_addr_wait(id, NULL, addr(), DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_resolve_route_wait(id, DEADLINE_MS), ETIMEDOUT);
@@ -183,12 +183,12 @@ START_TEST(calls_with_a_deadline)
 	WAITS(rdmabroker_connect_wait(id, &param, DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_accept_wait(request, &param, DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_disconnect_wait(id, DEADLINE_MS), ETIMEDOUT);
-	WAITS(rdmabroker_join_multicast_wait(id, addr(), 1, &ud, DEADLINE_MS), ETIMEDOUT);
+	WAITS(rdmabroker_join_multicast_wait(id, addr(), 1, DEADLINE_MS, &ud), ETIMEDOUT);
 	other = liar_make_id();
 	WAITS(rdmabroker_connect_to_wait(other, NULL, addr(), NULL, &attr, &param, DEADLINE_MS),
 	      ETIMEDOUT);
-	WAITS(rdmabroker_create_ep(session, &other, &info, RDMABROKER_PS_TCP, NULL, NULL,
-				   DEADLINE_MS),
+	WAITS(rdmabroker_create_ep(session, &info, RDMABROKER_PS_TCP, NULL, NULL, DEADLINE_MS,
+				   &other),
 	      ETIMEDOUT);
 	WAITS(rdmabroker_destroy_id_wait(id, DEADLINE_MS), ETIMEDOUT);
 }
@@ -196,13 +196,14 @@ END_TEST
 
 START_TEST(calls_that_release_something)
 {
-	struct rdmabroker_question question = { .size = sizeof(question), .operation = "listen" };
+	struct rdmabroker_question question = { .size = sizeof(question),
+						.operation = RDMABROKER_OPERATION_LISTEN };
 	struct rdmabroker_reload_result *reloaded;
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_status *status;
 	struct rdmabroker_notice *notice;
 	struct rdmabroker_list *list;
-	struct rdmabroker_rule *rules;
+	struct rdmabroker_rules *rules;
 	struct ibv_context **devices;
 	struct rdmabroker_id *other;
 	char *metrics;
@@ -215,13 +216,13 @@ START_TEST(calls_that_release_something)
 	WAITS(rdmabroker_import_id(session, STDIN_FILENO, &other), ETIMEDOUT);
 	WAITS(rdmabroker_migrate_id(id, session), ETIMEDOUT);
 	WAITS(rdmabroker_get_status(session, &status), ETIMEDOUT);
-	WAITS(rdmabroker_get_rules(session, &rules, &n), ETIMEDOUT);
+	WAITS(rdmabroker_get_rules(session, &rules), ETIMEDOUT);
 	WAITS(rdmabroker_get_list(session, &list), ETIMEDOUT);
 	WAITS(rdmabroker_kick(session, 1, 0), ETIMEDOUT);
-	WAITS(rdmabroker_drain(session, 0), ETIMEDOUT);
+	WAITS(rdmabroker_drain(session), ETIMEDOUT);
 	WAITS(rdmabroker_get_metrics(session, &metrics), ETIMEDOUT);
 	WAITS(rdmabroker_watch(session, NULL), ETIMEDOUT);
-	WAITS(rdmabroker_get_notice(session, &notice, DEADLINE_MS), EAGAIN);
+	WAITS(rdmabroker_get_notice(session, DEADLINE_MS, &notice), EAGAIN);
 	WAITS(rdmabroker_explain(session, &question, &explanation), ETIMEDOUT);
 	WAITS(rdmabroker_reload(session, &reloaded), ETIMEDOUT);
 }
@@ -261,7 +262,7 @@ START_TEST(a_full_socket)
 	while (rdmabroker_set_option(other, RDMABROKER_OPTION_TOS, 1) == 0)
 		;
 	DOES_NOT_WAIT(rdmabroker_bind_addr(other, addr()), EAGAIN);
-	DOES_NOT_WAIT(rdmabroker_create_id(session, &more[0], NULL, RDMABROKER_PS_TCP), EAGAIN);
+	DOES_NOT_WAIT(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &more[0]), EAGAIN);
 	WAITS((rdmabroker_close_device(session, verbs), 0), 0);
 	WAITS((rdmabroker_destroy_id(other), 0), 0);
 	/* As the request could not be sent, the session is lost. */
@@ -287,7 +288,7 @@ START_TEST(a_full_socket_and_no_free_handle)
 	liar.is_deaf = true;
 	while (rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 1) == 0)
 		;
-	DOES_NOT_WAIT(rdmabroker_create_id(session, &other, NULL, RDMABROKER_PS_TCP), EAGAIN);
+	DOES_NOT_WAIT(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &other), EAGAIN);
 }
 END_TEST
 

@@ -20,7 +20,8 @@ static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
 
-	param = (struct rdmabroker_conn_param){ .qp_num = ++last_qpn };
+	param = (struct rdmabroker_conn_param){ .size = sizeof(struct rdmabroker_conn_param),
+						.qp_num = ++last_qpn };
 	return &param;
 }
 
@@ -63,8 +64,8 @@ START_TEST(list_shows_all_fields)
 	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
 	ck_assert_uint_eq(list->n_sessions, 2);
 	ck_assert_uint_eq(list->n_ids, 3);
-	session = &list->sessions[0];
-	ck_assert_uint_lt(session->number, list->sessions[1].number);
+	session = list->sessions[0];
+	ck_assert_uint_lt(session->number, list->sessions[1]->number);
 	ck_assert_uint_eq(session->uid, geteuid());
 	ck_assert_int_eq(session->pid, getpid());
 	ck_assert_uint_eq(session->n_ids, 2);
@@ -72,8 +73,8 @@ START_TEST(list_shows_all_fields)
 	ck_assert_uint_le(session->age_ms, 10 * T);
 	ck_assert_str_eq(session->rule, "test.rules:1");
 
-	id = &list->ids[0];
-	ck_assert_ptr_eq(id->session, &list->sessions[0]);
+	id = list->ids[0];
+	ck_assert_ptr_eq(id->session, list->sessions[0]);
 	ck_assert_uint_eq(id->id, 1);
 	ck_assert_str_eq(id->state, "listening");
 	ck_assert_int_eq(id->ps, RDMABROKER_PS_TCP);
@@ -82,14 +83,14 @@ START_TEST(list_shows_all_fields)
 	ck_assert_str_eq(id->rule, "test.rules:2");
 	ck_assert_int_eq(id->tos, -1);
 	ck_assert_uint_eq(id->qp_num, 0);
-	id = &list->ids[1];
-	ck_assert_ptr_eq(id->session, &list->sessions[0]);
+	id = list->ids[1];
+	ck_assert_ptr_eq(id->session, list->sessions[0]);
 	ck_assert_uint_ge(id->id, SESSION_FIRST_REQUEST);
 	ck_assert_str_eq(id->state, "established");
 	ck_assert_str_eq(id->rule, "test.rules:4");
 	ck_assert_uint_eq(id->qp_num, last_qpn);
-	id = &list->ids[2];
-	ck_assert_ptr_eq(id->session, &list->sessions[1]);
+	id = list->ids[2];
+	ck_assert_ptr_eq(id->session, list->sessions[1]);
 	ck_assert_str_eq(id->state, "established");
 	ck_assert_str_eq(id->device, "fake0");
 	ck_assert_int_eq(id->peer.ss_family, AF_INET);
@@ -116,8 +117,8 @@ START_TEST(list_has_pages)
 	for (int i = 0; i < 3; i++) {
 		sessions[i] = open_session(0);
 		for (int k = 0; k < 40; k++) {
-			ck_assert_int_eq(rdmabroker_create_id(sessions[i], &ids[i][k], NULL,
-							      RDMABROKER_PS_TCP),
+			ck_assert_int_eq(rdmabroker_create_id(sessions[i], RDMABROKER_PS_TCP, NULL,
+							      &ids[i][k]),
 					 0);
 			/* The broker creates the id with this request. */
 			ck_assert_int_eq(
@@ -134,9 +135,9 @@ START_TEST(list_has_pages)
 		for (uint32_t k = 1; k <= 40; k++) {
 			if (i == 0 && k % 2 == 1)
 				continue;
-			ck_assert_uint_eq(list->ids[n].id, k);
-			ck_assert_ptr_eq(list->ids[n].session, &list->sessions[i]);
-			ck_assert_str_eq(list->ids[n].state, "idle");
+			ck_assert_uint_eq(list->ids[n]->id, k);
+			ck_assert_ptr_eq(list->ids[n]->session, list->sessions[i]);
+			ck_assert_str_eq(list->ids[n]->state, "idle");
 			n++;
 		}
 	rdmabroker_free_list(list);
@@ -301,7 +302,7 @@ START_TEST(kick_ends_ids)
 	event = expect(s, RDMABROKER_EVENT_DISCONNECTED);
 	ck_assert_ptr_eq(event->id, passive);
 	rdmabroker_free_event(event);
-	expect_failure(admin, rdmabroker_kick(admin, nc, 1), EINVAL, "is disconnected already");
+	expect_failure(rdmabroker_kick(admin, nc, 1), EINVAL, "is disconnected already");
 
 	ck_assert_int_eq(rdmabroker_kick(admin, ns, SESSION_FIRST_REQUEST + 1), 0);
 	event = expect(c, RDMABROKER_EVENT_REJECTED);
@@ -316,19 +317,19 @@ START_TEST(kick_ends_ids)
 	ck_assert_ptr_eq(event->id, listener);
 	ck_assert_int_eq(event->status, -EACCES);
 	rdmabroker_free_event(event);
-	expect_failure(s, rdmabroker_listen(listener, 0), EINVAL, "or an admin");
+	expect_failure(rdmabroker_listen(listener, 0), EINVAL, "or an admin");
 
-	ck_assert_int_eq(rdmabroker_create_id(c, &idle, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &idle), 0);
 	/* A revoked id cannot be imported. */
 	ck_assert_int_eq(rdmabroker_export_id(idle, &fd), 0);
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 3), 0);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DEVICE_REMOVAL));
-	expect_failure(admin, rdmabroker_import_id(admin, fd, &taken), EBADF, "import");
+	expect_failure(rdmabroker_import_id(admin, fd, &taken), EBADF, "import");
 	close(fd);
 	rdmabroker_destroy_id(idle);
 
-	expect_failure(admin, rdmabroker_kick(admin, nc, 77), EBADF, "has no id 77");
-	expect_failure(admin, rdmabroker_kick(admin, 999, 1), EBADF, "there is no session 999");
+	expect_failure(rdmabroker_kick(admin, nc, 77), EBADF, "has no id 77");
+	expect_failure(rdmabroker_kick(admin, 999, 1), EBADF, "there is no session 999");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	await_counts(1, 0);
@@ -342,9 +343,8 @@ START_TEST(kick_ends_sessions)
 	char target[32];
 
 	start_listening(s, 7471);
-	expect_failure(admin, rdmabroker_kick(admin, number_of(admin, 0), 0), EINVAL,
-		       "the one that asks");
-	expect_failure(admin, rdmabroker_kick(admin, 999, 0), EBADF, "there is no session 999");
+	expect_failure(rdmabroker_kick(admin, number_of(admin, 0), 0), EINVAL, "the one that asks");
+	expect_failure(rdmabroker_kick(admin, 999, 0), EBADF, "there is no session 999");
 	snprintf(target, sizeof(target), "%llu", (unsigned long long)number_of(admin, 1));
 	ck_assert_int_eq(ctl("kick", target), 0);
 	assert_has(got.out, " ended\n");
@@ -403,7 +403,7 @@ START_TEST(drain_refuses_new_objects)
 
 	start_listening(s, 7471);
 	active = establish(c, s, 7471, NULL);
-	ck_assert_int_eq(rdmabroker_create_id(c, &bound, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &bound), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7472)), 0);
 	resolved = resolve(c, 7471);
 	/* One request that was accepted, and one that the program is about to accept. */
@@ -416,17 +416,17 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
 	request = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
 
-	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
-	ck_assert_int_eq(rdmabroker_drain(admin, 0), 0);
-	ck_assert_int_eq(rdmabroker_create_id(c, &id, NULL, RDMABROKER_PS_TCP), 0);
-	expect_failure(c, rdmabroker_bind_addr(id, addr(7473)), ESHUTDOWN,
+	ck_assert_int_eq(rdmabroker_drain(admin), 0);
+	ck_assert_int_eq(rdmabroker_drain(admin), 0);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
+	expect_failure(rdmabroker_bind_addr(id, addr(7473)), ESHUTDOWN,
 		       "create_id: the broker is draining");
 	rdmabroker_destroy_id(id);
-	expect_failure(c, rdmabroker_listen(bound, 0), ESHUTDOWN, "listen: the broker is draining");
-	expect_failure(c, rdmabroker_resolve_addr_wait(bound, NULL, addr(7471), T), ESHUTDOWN,
+	expect_failure(rdmabroker_listen(bound, 0), ESHUTDOWN, "listen: the broker is draining");
+	expect_failure(rdmabroker_resolve_addr_wait(bound, NULL, addr(7471), T), ESHUTDOWN,
 		       "draining");
-	expect_failure(c, rdmabroker_connect(resolved, new_param()), ESHUTDOWN, "draining");
-	expect_failure(s, rdmabroker_accept(request->id, new_param()), ESHUTDOWN, "draining");
+	expect_failure(rdmabroker_connect(resolved, new_param()), ESHUTDOWN, "draining");
+	expect_failure(rdmabroker_accept(request->id, new_param()), ESHUTDOWN, "draining");
 	rdmabroker_destroy_id(request->id);
 	rdmabroker_free_event(request);
 
@@ -452,7 +452,7 @@ START_TEST(drain_refuses_new_objects)
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
 
 	/* The drained ids still work afterwards. */
-	ck_assert_int_eq(rdmabroker_drain(admin, 1), 0);
+	ck_assert_int_eq(rdmabroker_undrain(admin), 0);
 	ck_assert_int_eq(rdmabroker_listen(bound, 0), 0);
 	ck_assert_int_eq(rdmabroker_connect(resolved, new_param()), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
@@ -493,7 +493,7 @@ START_TEST(drain_rejects_requests)
 	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DRAINING);
 	ck_assert_str_eq(event->text, "draining");
 	rdmabroker_free_event(event);
-	ck_assert_int_eq(rdmabroker_get_event(s, &event, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(s, 0, &event), -EAGAIN);
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	await_counts(0, 0);
@@ -563,7 +563,7 @@ START_TEST(metrics_count)
 	id = resolve(c, 7471);
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), -ECONNREFUSED);
 	for (uint16_t port = 7472; port < 7474; port++) {
-		ck_assert_int_eq(rdmabroker_create_id(s, &id, NULL, RDMABROKER_PS_TCP), 0);
+		ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &id), 0);
 		ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
 		ck_assert_int_eq(rdmabroker_listen(id, 0), -EACCES);
 	}

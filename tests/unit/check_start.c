@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "client/rdmabroker.h"
+#include "client/rdmabroker-admin.h"
 #include "tests/unit/unit.h"
 
 /*
@@ -186,7 +186,8 @@ static struct rdmabroker *open_session(void)
 	};
 	struct rdmabroker *session;
 
-	ck_assert_msg(rdmabroker_open(&session, &options) == 0, "%s", rdmabroker_open_error());
+	ck_assert_msg(rdmabroker_open(&options, &session) == 0, "%s",
+		      rdmabroker_last_failure()->text);
 	return session;
 }
 
@@ -232,7 +233,7 @@ static bool reload(struct rdmabroker *session)
 static void assert_rejects(struct rdmabroker *session)
 {
 	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = "session",
+						.operation = RDMABROKER_OPERATION_SESSION,
 						.uid = 65534 };
 	struct rdmabroker_explanation *answer;
 
@@ -302,7 +303,7 @@ static unsigned n_missing(struct rdmabroker *session)
 static bool is_allowed(struct rdmabroker *session)
 {
 	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = "session",
+						.operation = RDMABROKER_OPERATION_SESSION,
 						.uid = 65534 };
 	struct rdmabroker_explanation *answer;
 	bool allow;

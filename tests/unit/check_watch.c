@@ -15,6 +15,7 @@
 #include "core/enforce.h"
 #include "core/session.h"
 #include "core/watch.h"
+#include "proto/names.h"
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
@@ -27,7 +28,8 @@ static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
 
-	param = (struct rdmabroker_conn_param){ .qp_num = ++last_qpn };
+	param = (struct rdmabroker_conn_param){ .size = sizeof(struct rdmabroker_conn_param),
+						.qp_num = ++last_qpn };
 	return &param;
 }
 
@@ -39,6 +41,20 @@ static struct rdmabroker *open_watcher(const struct rdmabroker_filter *filter)
 	return session;
 }
 
+static const char *what_of(const struct rdmabroker_notice *notice)
+{
+	switch (notice->kind) {
+	case RDMABROKER_NOTICE_DECISION:
+		return rdmabroker_operation_str(notice->operation);
+	case RDMABROKER_NOTICE_CM:
+		return event_names[notice->event];
+	case RDMABROKER_NOTICE_SESSION:
+		return notice->opened ? "opened" : "closed";
+	default:
+		return "unknown";
+	}
+}
+
 /* WHAT is the notice's operation or event: "listen", "established". */
 static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const char *what)
 {
@@ -46,8 +62,8 @@ static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const
 	struct rdmabroker_notice *notice;
 
 	ck_assert_int_eq(poll(&p, 1, T), 1);
-	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, T), 0);
-	ck_assert_str_eq(notice->operation ?: notice->event, what);
+	ck_assert_int_eq(rdmabroker_get_notice(session, T, &notice), 0);
+	ck_assert_str_eq(what_of(notice), what);
 	return notice;
 }
 
@@ -67,7 +83,7 @@ static void expect_no_notice(struct rdmabroker *session)
 
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
 	rdmabroker_free_status(status);
-	ck_assert_int_eq(rdmabroker_get_notice(session, &notice, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), -EAGAIN);
 }
 
 START_TEST(decisions_are_reported)
@@ -81,8 +97,8 @@ START_TEST(decisions_are_reported)
 	w = open_watcher(NULL);
 	start_listening(s, 7471);
 	notice = expect_notice(w, "listen");
-	ck_assert_str_eq(notice->kind, "decision");
-	ck_assert_str_eq(notice->outcome, "allowed");
+	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_DECISION);
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_ALLOWED);
 	ck_assert_uint_ge(notice->time_ns, before);
 	ck_assert_uint_le(notice->time_ns, before + 1000000000ULL * UNIT_TIMEOUT);
 	ck_assert_uint_eq(notice->n_lost, 0);
@@ -96,12 +112,11 @@ START_TEST(decisions_are_reported)
 	ck_assert_str_eq(notice->rule, "test.rules:2");
 	ck_assert_str_eq(notice->rule_text, "allow listen port 7471-7479 max 2");
 	ck_assert_ptr_null(notice->reason);
-	ck_assert_ptr_null(notice->event);
 	rdmabroker_free_notice(notice);
 
 	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
 	notice = expect_notice(w, "listen");
-	ck_assert_str_eq(notice->outcome, "rejected");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_REJECTED);
 	ck_assert_str_eq(notice->rule, "test.rules:3");
 	ck_assert_str_eq(notice->reason, "not here");
 	ck_assert_uint_eq(notice->id, 2);
@@ -110,7 +125,7 @@ START_TEST(decisions_are_reported)
 	/* No rule matches. */
 	ck_assert_int_eq(try_to_listen(s, 8000), -EACCES);
 	notice = expect_notice(w, "listen");
-	ck_assert_str_eq(notice->outcome, "rejected");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_REJECTED);
 	ck_assert_str_eq(notice->reason, "no-rule");
 	ck_assert_ptr_null(notice->rule);
 	ck_assert_ptr_null(notice->rule_text);
@@ -122,7 +137,7 @@ START_TEST(decisions_are_reported)
 	ck_assert_int_eq(try_to_listen(s, 7473), -EBUSY);
 	EXPECT(w, "listen");
 	notice = expect_notice(w, "listen");
-	ck_assert_str_eq(notice->outcome, "busy");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_BUSY);
 	ck_assert_str_eq(notice->rule, "test.rules:2");
 	ck_assert_str_eq(notice->reason, "max 2");
 	ck_assert_uint_gt(notice->retry_after_ms, 0);
@@ -156,14 +171,14 @@ START_TEST(cm_events_are_reported)
 
 	/* The notice names the listener. The request's id gets another number. */
 	notice = expect_notice(w, "accept");
-	ck_assert_str_eq(notice->outcome, "allowed");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_ALLOWED);
 	ck_assert_uint_eq(notice->id, 1);
 	ck_assert_uint_eq(notice->session, number_of(w, 0));
 	ck_assert_int_eq(notice->peer.ss_family, AF_INET);
 	rdmabroker_free_notice(notice);
 	notice = expect_notice(w, "connect-request");
-	ck_assert_str_eq(notice->kind, "cm");
-	ck_assert_ptr_null(notice->outcome);
+	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_CM);
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_NONE);
 	ck_assert_uint_eq(notice->id, 1);
 	request = notice->request_id;
 	ck_assert_uint_ge(request, SESSION_FIRST_REQUEST);
@@ -196,7 +211,7 @@ START_TEST(cm_events_are_reported)
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), -ECONNREFUSED);
 	EXPECT(w, "connect", "addr-resolved", "route-resolved");
 	notice = expect_notice(w, "accept");
-	ck_assert_str_eq(notice->outcome, "rejected");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_REJECTED);
 	ck_assert_str_eq(notice->reason, "not you");
 	rdmabroker_free_notice(notice);
 	notice = expect_notice(w, "rejected");
@@ -219,7 +234,7 @@ START_TEST(sessions_are_reported)
 	s = open_session(0);
 	EXPECT(w, "session");
 	notice = expect_notice(w, "opened");
-	ck_assert_str_eq(notice->kind, "session");
+	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_SESSION);
 	ck_assert_uint_eq(notice->session, number_of(w, 1));
 	ck_assert_uint_eq(notice->id, 0);
 	ck_assert_str_eq(notice->rule, "test.rules:1");
@@ -259,7 +274,7 @@ START_TEST(enforcement_is_reported)
 	set_policy("allow session\nreject listen reason \"no more\"\n");
 	in_server(do_enforce, NULL);
 	notice = expect_notice(w, "listen");
-	ck_assert_str_eq(notice->outcome, "rejected");
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_REJECTED);
 	ck_assert_str_eq(notice->reason, "no more");
 	ck_assert_uint_eq(notice->id, 1);
 	rdmabroker_free_notice(notice);
@@ -279,15 +294,17 @@ static const struct {
 	struct rdmabroker_filter filter;
 	const char *const expected[8];
 } filters[] = {
-	{ { .kind = "session" }, { "opened", "closed" } },
-	{ { .kind = "decision" }, { "session", "listen", "listen", "connect", "accept" } },
-	{ { .kind = "cm" }, { "addr-resolved", "route-resolved", "connect-request" } },
-	{ { .operation = "listen" }, { "listen", "listen" } },
-	{ { .operation = "join" }, { NULL } },
-	{ { .outcome = "rejected" }, { "listen" } },
-	{ { .outcome = "busy" }, { NULL } },
+	{ { .kind = RDMABROKER_NOTICE_SESSION }, { "opened", "closed" } },
+	{ { .kind = RDMABROKER_NOTICE_DECISION },
+	  { "session", "listen", "listen", "connect", "accept" } },
+	{ { .kind = RDMABROKER_NOTICE_CM },
+	  { "addr-resolved", "route-resolved", "connect-request" } },
+	{ { .operation = RDMABROKER_OPERATION_LISTEN }, { "listen", "listen" } },
+	{ { .operation = RDMABROKER_OPERATION_JOIN }, { NULL } },
+	{ { .outcome = RDMABROKER_OUTCOME_REJECTED }, { "listen" } },
+	{ { .outcome = RDMABROKER_OUTCOME_BUSY }, { NULL } },
 	{ { .port = 7480 }, { "listen" } },
-	{ { .kind = "decision", .port = 7471 }, { "listen", "connect", "accept" } },
+	{ { .kind = RDMABROKER_NOTICE_DECISION, .port = 7471 }, { "listen", "connect", "accept" } },
 	{ { .port = 9 }, { NULL } },
 };
 
@@ -309,7 +326,7 @@ START_TEST(filters_select_notices)
 	}
 	/* Drop the notices about the watchers that were opened later. */
 	for (size_t i = 0; i < N_FILTERS; i++)
-		while (rdmabroker_get_notice(w[i], &notice, 0) == 0)
+		while (rdmabroker_get_notice(w[i], 0, &notice) == 0)
 			rdmabroker_free_notice(notice);
 	s = open_session(0);
 	start_listening(s, 7471);
@@ -334,7 +351,7 @@ static void apply(struct rdmabroker *w, const uint32_t *uid, uint64_t session,
 {
 	struct rdmabroker_filter filter = {
 		.size = sizeof(filter),
-		.kind = "decision",
+		.kind = RDMABROKER_NOTICE_DECISION,
 		.uid = uid,
 		.session = session,
 		.peer = peer,
@@ -371,14 +388,17 @@ START_TEST(filters_are_changed)
 	EXPECT(w, "connect");
 
 	/* A filter that is refused leaves the previous one in force. */
-	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = "decisions" };
-	expect_failure(w, rdmabroker_watch(w, &bad), EINVAL, "no kind \"decisions\"");
-	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .operation = "any" };
-	expect_failure(w, rdmabroker_watch(w, &bad), EINVAL, "no operation \"any\"");
-	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .outcome = "no-rule" };
-	expect_failure(w, rdmabroker_watch(w, &bad), EINVAL, "no outcome \"no-rule\"");
+	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = 5 };
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.kind is 5");
+	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .operation = -1 };
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.operation is -1");
+	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .outcome = 4 };
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.outcome is 4");
+	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = RDMABROKER_NOTICE_LOST };
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "no kind \"lost\"");
 	bad = (struct rdmabroker_filter){ .size = 1 };
-	expect_failure(w, rdmabroker_watch(w, &bad), EINVAL, "filter.size");
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL,
+		       "the size of struct rdmabroker_filter is 1");
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	rdmabroker_destroy_id(resolve(s, 7471));
 	EXPECT(w, "connect");
@@ -395,25 +415,25 @@ START_TEST(notices_begin_with_the_watch)
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *id;
 
-	expect_failure(w, rdmabroker_get_notice(w, &notice, 0), EINVAL, "watch comes first");
+	expect_failure(rdmabroker_get_notice(w, 0, &notice), EINVAL, "watch comes first");
 	ck_assert_int_eq(rdmabroker_watch(w, NULL), 0);
-	ck_assert_int_eq(rdmabroker_get_notice(w, &notice, 1), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_notice(w, 1, &notice), -EAGAIN);
 	/* Notices do not replace the session's own events, and are not returned as events. */
 	id = resolve(w, 7471);
 	EXPECT(w, "connect", "addr-resolved", "route-resolved");
 	rdmabroker_destroy_id(id);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
-	ck_assert_int_eq(rdmabroker_get_event(w, &event, 0), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_get_event(w, 0, &event), -EAGAIN);
 	EXPECT(w, "listen");
 	/* Notices from before the daemon's end are returned first. */
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	stop_server();
 	EXPECT(w, "listen");
-	while (rdmabroker_get_notice(w, &notice, T) == 0) {
-		ck_assert_str_eq(notice->event, "closed");
+	while (rdmabroker_get_notice(w, T, &notice) == 0) {
+		ck_assert_str_eq(what_of(notice), "closed");
 		rdmabroker_free_notice(notice);
 	}
-	ck_assert_int_eq(rdmabroker_get_notice(w, &notice, 0), -ECONNRESET);
+	ck_assert_int_eq(rdmabroker_get_notice(w, 0, &notice), -ECONNRESET);
 	rdmabroker_close(s);
 	rdmabroker_close(w);
 }
@@ -451,7 +471,8 @@ static void overflow(uint64_t limit)
 {
 	struct rdmabroker *w, *s;
 	struct rdmabroker_notice *notice;
-	struct rdmabroker_filter filter = { .size = sizeof(filter), .kind = "decision" };
+	struct rdmabroker_filter filter = { .size = sizeof(filter),
+					    .kind = RDMABROKER_NOTICE_DECISION };
 	const unsigned n = 4000;
 	uint64_t queued, lost = 0;
 	unsigned got_n = 0;
@@ -470,8 +491,9 @@ static void overflow(uint64_t limit)
 
 	/* The queued notices come first, then the number of lost ones is reported, even if nothing else happens. */
 	while (got_n + lost < n) {
-		ck_assert_int_eq(rdmabroker_get_notice(w, &notice, T), 0);
-		ck_assert_str_eq(notice->kind, notice->n_lost > 0 ? "lost" : "decision");
+		ck_assert_int_eq(rdmabroker_get_notice(w, T, &notice), 0);
+		ck_assert_int_eq(notice->kind, notice->n_lost > 0 ? RDMABROKER_NOTICE_LOST :
+								    RDMABROKER_NOTICE_DECISION);
 		lost += notice->n_lost;
 		got_n += notice->n_lost == 0;
 		rdmabroker_free_notice(notice);
@@ -482,7 +504,7 @@ static void overflow(uint64_t limit)
 	ck_assert_uint_eq(queued, 0);
 	printf("%u of %u notices were kept for a watcher that did not read\n", got_n, n);
 	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
-	ck_assert_int_eq(rdmabroker_get_notice(w, &notice, T), 0);
+	ck_assert_int_eq(rdmabroker_get_notice(w, T, &notice), 0);
 	ck_assert_uint_eq(notice->n_lost, 0);
 	rdmabroker_free_notice(notice);
 	rdmabroker_close(w);
@@ -505,7 +527,8 @@ END_TEST
 /* The library's queue is bounded, also if it reads while it waits for something else. */
 START_TEST(the_librarys_queue_is_bounded)
 {
-	struct rdmabroker_filter filter = { .size = sizeof(filter), .kind = "decision" };
+	struct rdmabroker_filter filter = { .size = sizeof(filter),
+					    .kind = RDMABROKER_NOTICE_DECISION };
 	struct rdmabroker *w;
 	struct rdmabroker_notice *notice;
 	const unsigned n = 5000;
@@ -517,13 +540,13 @@ START_TEST(the_librarys_queue_is_bounded)
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(try_to_listen(w, 7480), -EACCES);
 	while (got_n < 4096) {
-		ck_assert_int_eq(rdmabroker_get_notice(w, &notice, 0), 0);
-		ck_assert_str_eq(notice->kind, "decision");
+		ck_assert_int_eq(rdmabroker_get_notice(w, 0, &notice), 0);
+		ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_DECISION);
 		rdmabroker_free_notice(notice);
 		got_n++;
 	}
-	ck_assert_int_eq(rdmabroker_get_notice(w, &notice, 0), 0);
-	ck_assert_str_eq(notice->kind, "lost");
+	ck_assert_int_eq(rdmabroker_get_notice(w, 0, &notice), 0);
+	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_LOST);
 	ck_assert_uint_eq(notice->n_lost, n - 4096);
 	rdmabroker_free_notice(notice);
 	rdmabroker_close(w);

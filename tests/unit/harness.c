@@ -212,7 +212,8 @@ struct rdmabroker *open_session(unsigned flags)
 	};
 	struct rdmabroker *session;
 
-	ck_assert_msg(rdmabroker_open(&session, &options) == 0, "%s", rdmabroker_open_error());
+	ck_assert_msg(rdmabroker_open(&options, &session) == 0, "%s",
+		      rdmabroker_last_failure()->text);
 	return session;
 }
 
@@ -236,7 +237,7 @@ struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_even
 	struct rdmabroker_event *event;
 
 	ck_assert_int_eq(poll(&p, 1, T), 1);
-	ck_assert_int_eq(rdmabroker_get_event(session, &event, T), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, T, &event), 0);
 	ck_assert_str_eq(rdmabroker_event_str(event->type), rdmabroker_event_str(type));
 	return event;
 }
@@ -250,21 +251,20 @@ void expect_done(struct rdmabroker *session, const char *call, int status)
 	rdmabroker_free_event(event);
 }
 
-void expect_failure(struct rdmabroker *session, int r, int error, const char *part)
+void expect_failure(int r, int error, const char *part)
 {
-	struct rdmabroker_failure failure;
+	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
 
 	ck_assert_int_eq(r, -error);
-	rdmabroker_get_failure(session, &failure);
-	ck_assert_int_eq(failure.error, -error);
-	ck_assert_msg(strstr(failure.text, part) != NULL, "no '%s' in '%s'", part, failure.text);
+	ck_assert_int_eq(failure->error, -error);
+	ck_assert_msg(strstr(failure->text, part) != NULL, "no '%s' in '%s'", part, failure->text);
 }
 
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port)
 {
 	struct rdmabroker_id *id;
 
-	ck_assert_int_eq(rdmabroker_create_id(session, &id, session, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, session, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
 	ck_assert_int_eq(rdmabroker_listen(id, 0), 0);
 	return id;
@@ -274,11 +274,11 @@ struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port)
 {
 	struct rdmabroker_id *id;
 
-	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(port), T), 0);
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
-	ck_assert_str_eq(rdmabroker_id_get_device(id), "fake0");
-	ck_assert_uint_eq(rdmabroker_id_get_peer_port(id), port);
+	ck_assert_str_eq(rdmabroker_get_device_name(id), "fake0");
+	ck_assert_uint_eq(rdmabroker_get_peer_port(id), port);
 	return id;
 }
 
@@ -289,7 +289,7 @@ uint64_t number_of(struct rdmabroker *session, size_t i)
 
 	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
 	ck_assert_uint_gt(list->n_sessions, i);
-	number = list->sessions[i].number;
+	number = list->sessions[i]->number;
 	rdmabroker_free_list(list);
 	return number;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/rdmabroker.h"
+#include "client/rdmabroker-admin.h"
 #include "core/core.h"
 #include "rpc/control.h"
 #include "rpc/server.h"
@@ -47,7 +47,7 @@ struct rdmabroker *open_session(unsigned flags);
 const struct sockaddr *addr(uint16_t port); /* an address of the fake device */
 struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type);
 void expect_done(struct rdmabroker *session, const char *call, int status);
-void expect_failure(struct rdmabroker *session, int r, int error, const char *part);
+void expect_failure(int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
 /* Returns the number of the Ith session in the list that SESSION, an admin's, gets. */

@@ -148,7 +148,8 @@ void liar_open(unsigned flags, int timeout_ms)
 		.call_timeout_ms = timeout_ms,
 	};
 
-	ck_assert_msg(rdmabroker_open(&session, &options) == 0, "%s", rdmabroker_open_error());
+	ck_assert_msg(rdmabroker_open(&options, &session) == 0, "%s",
+		      rdmabroker_last_failure()->text);
 }
 
 void liar_start_flood(void (*flood)(void))
@@ -166,6 +167,6 @@ struct rdmabroker_id *liar_make_id(void)
 {
 	struct rdmabroker_id *id;
 
-	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
 	return id;
 }

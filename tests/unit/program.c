@@ -142,7 +142,7 @@ bool run_as_nobody(void)
 
 	if (geteuid() != 0)
 		return false;
-	snprintf(command, sizeof(command), "cp %s/rdmabrokerctl %s/librdmabroker.so.1 %s",
+	snprintf(command, sizeof(command), "cp %s/rdmabrokerctl %s/librdmabroker.so.2 %s",
 		 build_dir(), build_dir(), harness.dir);
 	ck_assert_int_eq(system(command), 0);
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", harness.dir);
@@ -156,6 +156,6 @@ bool run_as_nobody(void)
 void end_nobody(void)
 {
 	unlink(program);
-	snprintf(program, sizeof(program), "%s/librdmabroker.so.1", harness.dir);
+	snprintf(program, sizeof(program), "%s/librdmabroker.so.2", harness.dir);
 	unlink(program);
 }

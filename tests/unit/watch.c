@@ -13,7 +13,7 @@ int try_to_listen(struct rdmabroker *session, uint16_t port)
 	struct rdmabroker_id *id;
 	int r;
 
-	ck_assert_int_eq(rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), 0);
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
 	r = rdmabroker_bind_addr(id, addr(port));
 	if (r == 0)
 		r = rdmabroker_listen(id, 0);

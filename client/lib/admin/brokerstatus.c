@@ -7,50 +7,54 @@
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
+#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
 /* The public status points into the message, which is freed with it. */
 struct status {
 	struct rdmabroker_status public;
 	Rdmabroker__Frame *frame;
-	struct rdmabroker_holder *holders; /* of all devices */
-	struct rdmabroker_foreign_ids *foreign_ids;
-	struct rdmabroker_device_status devices[];
+	struct rdmabroker_device_status **devices;
+	struct rdmabroker_foreign_ids **foreign_ids;
+	struct rdmabroker_holder **holders; /* of all devices */
 };
 
-static void status_free(struct status *status)
+static struct status *status_free(struct status *status)
 {
 	if (!status)
-		return;
+		return NULL;
 	free(status->holders);
 	free(status->foreign_ids);
+	free(status->devices);
 	free(status);
+	return NULL;
 }
 
 static struct status *status_alloc(const Rdmabroker__Status *in)
 {
-	struct status *status =
-		calloc(1, sizeof(*status) + in->n_devices * sizeof(*status->devices));
-	size_t n_holders = 0;
+	struct status *status = calloc(1, sizeof(*status));
+	size_t n_holders = 0, n_examined = 0;
 
 	if (!status)
 		return NULL;
-	for (size_t i = 0; i < in->n_devices; i++)
-		if (in->devices[i]->foreign_ids)
-			n_holders += in->devices[i]->foreign_ids->n_holders;
-	/* One more than needed, because calloc() of 0 may return NULL. */
-	status->holders = calloc(n_holders + 1, sizeof(*status->holders));
-	status->foreign_ids = calloc(in->n_devices + 1, sizeof(*status->foreign_ids));
-	if (!status->holders || !status->foreign_ids) {
-		status_free(status);
-		return NULL;
+	for (size_t i = 0; i < in->n_devices; i++) {
+		if (!in->devices[i]->foreign_ids)
+			continue;
+		n_examined++;
+		n_holders += in->devices[i]->foreign_ids->n_holders;
 	}
-	return status;
+	status->devices = sized_new_array(in->n_devices, sizeof(**status->devices));
+	status->foreign_ids = sized_new_array(n_examined, sizeof(**status->foreign_ids));
+	status->holders = sized_new_array(n_holders, sizeof(**status->holders));
+	return status->devices && status->foreign_ids && status->holders ? status :
+									   status_free(status);
 }
 
 static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__Holder *in)
 {
 	*ret = (struct rdmabroker_holder){
+		.size = sizeof(*ret),
 		.pid = (int)in->pid,
 		.uid = in->uid,
 		.name = in->name[0] ? in->name : NULL,
@@ -62,22 +66,23 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 }
 
 /* Stores the holders at SPACE. Returns the rest of SPACE. */
-static struct rdmabroker_holder *in_foreign_ids(struct rdmabroker_foreign_ids *ret,
-						const Rdmabroker__Status__Device *device,
-						struct rdmabroker_holder *space)
+static struct rdmabroker_holder **in_foreign_ids(struct rdmabroker_foreign_ids *ret,
+						 const Rdmabroker__Status__Device *device,
+						 struct rdmabroker_holder **space)
 {
 	const Rdmabroker__Status__ForeignIds *in = device->foreign_ids;
 
 	*ret = (struct rdmabroker_foreign_ids){
+		.size = sizeof(*ret),
 		.device = device->name,
 		.age_ms = in->age_ms,
 		.n_holders = in->n_holders,
-		.holders = space,
+		.holders = (const struct rdmabroker_holder *const *)space,
 		.n_more = in->more_ids,
 		.n_nameless = in->nameless_ids,
 	};
 	for (size_t i = 0; i < in->n_holders; i++)
-		in_holder(space++, in->holders[i]);
+		in_holder(*space++, in->holders[i]);
 	return space;
 }
 
@@ -85,12 +90,13 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Status *in = frame->reply->status;
 	struct status *status = status_alloc(in);
-	struct rdmabroker_holder *space;
+	struct rdmabroker_holder **space;
 
 	if (!status)
 		return NULL;
 	status->frame = frame;
 	status->public = (struct rdmabroker_status){
+		.size = sizeof(status->public),
 		.version = in->version,
 		.policy_error = in->policy_error[0] ? in->policy_error : NULL,
 		.n_rules = in->rules,
@@ -101,10 +107,10 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.n_fds = in->fds,
 		.n_leases = in->leases,
 		.n_devices = (unsigned)in->n_devices,
-		.devices = status->devices,
+		.devices = (const struct rdmabroker_device_status *const *)status->devices,
 		.draining = in->draining,
 		.n_handshakes = in->handshakes,
-		.foreign_ids = status->foreign_ids,
+		.foreign_ids = (const struct rdmabroker_foreign_ids *const *)status->foreign_ids,
 		.n_warnings = (unsigned)in->n_warnings,
 		.warnings = (const char *const *)in->warnings,
 		.no_policy = in->no_policy,
@@ -114,13 +120,14 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 	for (size_t i = 0; i < in->n_devices; i++) {
 		const Rdmabroker__Status__Device *device = in->devices[i];
 
-		status->devices[i] = (struct rdmabroker_device_status){
+		*status->devices[i] = (struct rdmabroker_device_status){
+			.size = sizeof(*status->devices[i]),
 			.name = device->name,
 			.node = device->node,
 			.n_leases = device->leases,
 		};
 		if (device->foreign_ids)
-			space = in_foreign_ids(&status->foreign_ids[status->public.n_foreign_ids++],
+			space = in_foreign_ids(status->foreign_ids[status->public.n_foreign_ids++],
 					       device, space);
 	}
 	return status;

@@ -8,6 +8,7 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/rdmabroker-admin.h"
 
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 {

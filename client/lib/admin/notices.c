@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "client/lib/admin/notices.h"
@@ -11,7 +12,10 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
+#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
+#include "proto/names.h"
 
 /*
  * Notices wait here if they were received while a call waited for something else, or faster than the program takes
@@ -32,22 +36,59 @@ static const char *text_or_null(const char *text)
 	return text[0] ? text : NULL;
 }
 
+/* The index of NAME in NAMES; -1: it is not in there. */
+static int find(const char *const *names, const char *name)
+{
+	for (int i = 0; names[i]; i++)
+		if (strcmp(names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* NAMES[NUMBER - 1]; NULL: there is none. */
+static const char *name_of(const char *const *names, int number)
+{
+	for (int i = 0; names[i]; i++)
+		if (i + 1 == number)
+			return names[i];
+	return NULL;
+}
+
+const char *rdmabroker_operation_str(enum rdmabroker_operation operation)
+{
+	return name_of(operation_names, (int)operation);
+}
+
+const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind)
+{
+	return name_of(notice_kind_names, (int)kind);
+}
+
+const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome)
+{
+	return name_of(outcome_names, (int)outcome);
+}
+
 static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 {
+	int event = find(event_names, in->event);
+
 	*ret = (struct rdmabroker_notice){
+		.size = sizeof(*ret),
 		.n_lost = in->lost,
 		.time_ns = in->time_ns,
-		.kind = in->kind,
+		.kind = (enum rdmabroker_notice_kind)(find(notice_kind_names, in->kind) + 1),
 		.session = in->session,
 		.uid = in->uid,
 		.pid = (int)in->pid,
 		.unit = text_or_null(in->unit),
 		.id = in->id,
 		.request_id = in->request_id,
-		.operation = text_or_null(in->operation),
-		.outcome = text_or_null(in->outcome),
+		.operation = (enum rdmabroker_operation)(find(operation_names, in->operation) + 1),
+		.outcome = (enum rdmabroker_outcome)(find(outcome_names, in->outcome) + 1),
 		.retry_after_ms = in->retry_after_ms,
-		.event = text_or_null(in->event),
+		.event = (enum rdmabroker_event_type)event,
+		.opened = strcmp(in->event, "opened") == 0,
 		.status = in->status,
 		.ps = (enum rdmabroker_port_space)in->port_space,
 		.qp_num = in->qp_num,
@@ -113,27 +154,40 @@ void notices_done(struct notices *notices)
 	}
 }
 
-static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *filter,
+/* NUMBER of the filter's MEMBER becomes *RET, its name. 0: any. */
+static int out_name(char **ret, const char *const *names, int number, const char *member)
+{
+	if (number == 0)
+		return 0;
+	*ret = (char *)name_of(names, number);
+	return *ret ? 0 :
+		      fail(EINVAL, "watch: filter.%s is %d, which no notice has", member, number);
+}
+
+static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from_program,
 		      Rdmabroker__Address *peer)
 {
-	if (!filter)
-		return 0;
-	if (filter->size != sizeof(*filter))
-		return fail(EINVAL, "watch: filter.size is not sizeof(struct rdmabroker_filter)");
-	if (filter->kind)
-		m->kind = (char *)filter->kind;
-	if (filter->operation)
-		m->operation = (char *)filter->operation;
-	if (filter->outcome)
-		m->outcome = (char *)filter->outcome;
-	m->by_uid = filter->uid != NULL;
-	m->uid = filter->uid ? *filter->uid : 0;
-	m->session = filter->session;
-	m->port = filter->port;
-	if (!filter->peer)
+	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	int r = 0;
+
+	if (from_program)
+		r = SIZED_TAKE(&filter, from_program, "watch", rdmabroker_filter, port);
+	if (r == 0)
+		r = out_name(&m->kind, notice_kind_names, (int)filter.kind, "kind");
+	if (r == 0)
+		r = out_name(&m->operation, operation_names, (int)filter.operation, "operation");
+	if (r == 0)
+		r = out_name(&m->outcome, outcome_names, (int)filter.outcome, "outcome");
+	if (r < 0)
+		return r;
+	m->by_uid = filter.uid != NULL;
+	m->uid = filter.uid ? *filter.uid : 0;
+	m->session = filter.session;
+	m->port = filter.port;
+	if (!filter.peer)
 		return 0;
 	m->peer = peer;
-	return message_put_address(peer, filter->peer);
+	return message_put_address(peer, filter.peer);
 }
 
 /* Set before the reply has come, because notices can be the packets right after it. */
@@ -179,7 +233,8 @@ static int make_lost(struct notices *notices)
 		return fail(ENOMEM, "get_notice: out of memory");
 	clock_gettime(CLOCK_REALTIME, &now);
 	notice->public.time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	notice->public.kind = "lost";
+	notice->public.size = sizeof(notice->public);
+	notice->public.kind = RDMABROKER_NOTICE_LOST;
 	notice->public.n_lost = notices->n_lost;
 	notices->n_lost = 0;
 	TAILQ_INSERT_TAIL(&notices->list, notice, link);
@@ -220,8 +275,8 @@ static struct notice *take(struct notices *notices)
 	return notice;
 }
 
-int rdmabroker_get_notice(struct rdmabroker *session, struct rdmabroker_notice **ret,
-			  int timeout_ms)
+int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
+			  struct rdmabroker_notice **ret)
 {
 	int r = wire_check_process(&session->wire);
 

@@ -8,12 +8,15 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
+#include "client/rdmabroker-admin.h"
 
 /* For admins: list the rules, explain a decision, reload. */
 
 static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
 	*ret = (struct rdmabroker_rule){
+		.size = sizeof(*ret),
 		.file = in->file[0] ? in->file : NULL,
 		.line = in->line,
 		.text = in->text,
@@ -25,94 +28,105 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 	};
 }
 
-/* Rules: they point into the messages that brought them, so the frames are kept as long as the list. */
-
+/* The public rules point into the pages that brought them, which are freed with them. */
 struct rules {
-	size_t n, room;
-	Rdmabroker__Frame **frames;
-	size_t n_frames;
-	struct rdmabroker_rule rules[];
+	struct rdmabroker_rules public;
+	Rdmabroker__Frame **pages;
+	size_t n_pages, n_rules;
+	struct rdmabroker_rule **rules;
 };
-
-static struct rules *rules_of(struct rdmabroker_rule *rules)
-{
-	return (struct rules *)((char *)rules - offsetof(struct rules, rules));
-}
 
 static void rules_free(struct rules *rules)
 {
-	if (!rules)
-		return;
-	for (size_t i = 0; i < rules->n_frames; i++)
-		frame_free(rules->frames[i]);
-	free(rules->frames);
+	for (size_t i = 0; i < rules->n_pages; i++)
+		frame_free(rules->pages[i]);
+	free(rules->pages);
+	free(rules->rules);
 	free(rules);
 }
 
-/* Takes FRAME over, also on failure. */
-static int rules_add(struct rules **rules, Rdmabroker__Frame *frame)
+/* Takes PAGE over, also on failure. */
+static int rules_add(struct rules *rules, Rdmabroker__Frame *page)
 {
-	const Rdmabroker__ListRulesResult *in = frame->reply->list_rules;
-	size_t n = (*rules ? (*rules)->n : 0) + in->n_rules;
-	Rdmabroker__Frame **frames;
-	struct rules *grown = *rules;
+	Rdmabroker__Frame **pages = pages_keep(rules->pages, rules->n_pages, page);
 
-	if (!grown || n > grown->room) {
-		grown = realloc(*rules, sizeof(*grown) + 2 * n * sizeof(grown->rules[0]));
-		if (!grown) {
-			frame_free(frame);
-			return fail(ENOMEM, "get_rules: out of memory");
-		}
-		if (!*rules)
-			*grown = (struct rules){ 0 };
-		grown->room = 2 * n;
-		*rules = grown;
-	}
-	frames = pages_keep(grown->frames, grown->n_frames, frame);
-	if (!frames)
+	if (!pages)
 		return fail(ENOMEM, "get_rules: out of memory");
-	grown->frames = frames;
-	grown->n_frames++;
-	for (size_t i = 0; i < in->n_rules; i++)
-		in_rule(&grown->rules[grown->n++], in->rules[i]);
+	rules->pages = pages;
+	rules->n_pages++;
+	rules->n_rules += page->reply->list_rules->n_rules;
 	return 0;
 }
 
-int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rule **ret, size_t *ret_n)
+static int rules_fill(struct rules *rules)
+{
+	size_t n = 0;
+
+	rules->rules = sized_new_array(rules->n_rules, sizeof(**rules->rules));
+	if (!rules->rules)
+		return fail(ENOMEM, "get_rules: out of memory");
+	for (size_t i = 0; i < rules->n_pages; i++) {
+		const Rdmabroker__ListRulesResult *in = rules->pages[i]->reply->list_rules;
+
+		for (size_t k = 0; k < in->n_rules; k++)
+			in_rule(rules->rules[n++], in->rules[k]);
+	}
+	rules->public = (struct rdmabroker_rules){
+		.size = sizeof(rules->public),
+		.n_rules = rules->n_rules,
+		.rules = (const struct rdmabroker_rule *const *)rules->rules,
+	};
+	return 0;
+}
+
+static int get_pages(struct rdmabroker *session, struct rules *rules)
 {
 	Rdmabroker__ListRules m = RDMABROKER__LIST_RULES__INIT;
 	REQUEST(request, LIST_RULES, list_rules, &m);
-	struct rules *rules = NULL;
 	struct pages pages;
 	size_t n, total;
 	int r;
 
 	pages_init(&pages, &session->wire, "get_rules");
 	do {
-		Rdmabroker__Frame *frame;
+		Rdmabroker__Frame *page;
 
-		m.first = rules ? (uint32_t)rules->n : 0;
-		r = pages_get(&pages, &request, RDMABROKER__REPLY__RESULT_LIST_RULES, &frame);
+		m.first = (uint32_t)rules->n_rules;
+		r = pages_get(&pages, &request, RDMABROKER__REPLY__RESULT_LIST_RULES, &page);
 		if (r < 0)
 			break;
-		n = frame->reply->list_rules->n_rules;
-		total = frame->reply->list_rules->total;
-		r = rules_add(&rules, frame);
-		if (r == 0 && n == 0 && rules->n < total)
+		n = page->reply->list_rules->n_rules;
+		total = page->reply->list_rules->total;
+		r = rules_add(rules, page);
+		if (r == 0 && n == 0 && rules->n_rules < total)
 			r = pages_fail(&pages);
-	} while (r == 0 && rules->n < total);
+	} while (r == 0 && rules->n_rules < total);
+	return r;
+}
+
+int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rules **ret)
+{
+	struct rules *rules = calloc(1, sizeof(*rules));
+	int r;
+
+	if (!rules)
+		return fail(ENOMEM, "get_rules: out of memory");
+	r = get_pages(session, rules);
+	if (r == 0)
+		r = rules_fill(rules);
 	if (r < 0) {
 		rules_free(rules);
 		return r;
 	}
-	*ret = rules->rules;
-	*ret_n = rules->n;
+	*ret = &rules->public;
 	return 0;
 }
 
-struct rdmabroker_rule *rdmabroker_free_rules(struct rdmabroker_rule *rules)
+struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *public)
 {
-	rules_free(rules ? rules_of(rules) : NULL);
+	/* The public struct is the first member. */
+	if (public)
+		rules_free((struct rules *)public);
 	return NULL;
 }
 
@@ -124,37 +138,38 @@ struct explanation {
 	struct rdmabroker_rule rule, depends;
 };
 
-static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question *question,
+static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question *from_program,
 			Rdmabroker__Address *local, Rdmabroker__Address *peer)
 {
-	int r = 0;
+	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
+	int r = SIZED_TAKE(&question, from_program, "explain", rdmabroker_question, data_len);
 
-	if (question->size != sizeof(*question))
-		return fail(EINVAL,
-			    "explain: question.size is not sizeof(struct rdmabroker_question)");
-	if (!question->operation)
-		return fail(EINVAL, "explain: the operation is missing");
-	if (question->local)
-		r = message_put_address(local, question->local);
-	if (r == 0 && question->peer)
-		r = message_put_address(peer, question->peer);
 	if (r < 0)
 		return r;
-	m->operation = (char *)question->operation;
-	m->uid = question->uid;
-	m->gids = (uint32_t *)question->gids;
-	m->n_gids = question->n_gids;
-	m->local = question->local ? local : NULL;
-	m->peer = question->peer ? peer : NULL;
-	m->port = question->port;
-	m->port_space = question->ps;
-	if (question->device)
-		m->device = (char *)question->device;
-	if (question->unit)
-		m->unit = (char *)question->unit;
-	m->knows_data = question->data != NULL;
-	m->data.data = (uint8_t *)question->data;
-	m->data.len = question->data ? question->data_len : 0;
+	m->operation = (char *)rdmabroker_operation_str(question.operation);
+	if (!m->operation)
+		return fail(EINVAL, "explain: question.operation is %d, which is no operation",
+			    (int)question.operation);
+	if (question.local)
+		r = message_put_address(local, question.local);
+	if (r == 0 && question.peer)
+		r = message_put_address(peer, question.peer);
+	if (r < 0)
+		return r;
+	m->uid = question.uid;
+	m->gids = (uint32_t *)question.gids;
+	m->n_gids = question.n_gids;
+	m->local = question.local ? local : NULL;
+	m->peer = question.peer ? peer : NULL;
+	m->port = question.port;
+	m->port_space = question.ps;
+	if (question.device)
+		m->device = (char *)question.device;
+	if (question.unit)
+		m->unit = (char *)question.unit;
+	m->knows_data = question.data != NULL;
+	m->data.data = (uint8_t *)question.data;
+	m->data.len = question.data ? question.data_len : 0;
 	return 0;
 }
 
@@ -182,6 +197,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 	in = frame->reply->explain;
 	explanation->frame = frame;
 	explanation->public = (struct rdmabroker_explanation){
+		.size = sizeof(explanation->public),
 		.allow = in->allow,
 		.reason = in->reason[0] ? in->reason : NULL,
 		.n_effects = in->n_effects,
@@ -236,6 +252,7 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 	in = frame->reply->reload;
 	result->frame = frame;
 	result->public = (struct rdmabroker_reload_result){
+		.size = sizeof(result->public),
 		.ok = in->ok,
 		.n_rules = in->rules,
 		.n_complaints = in->n_complaints,

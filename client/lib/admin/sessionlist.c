@@ -8,6 +8,8 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
+#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
 /* For admins: list, kick and drain the sessions and ids of all users. */
@@ -17,8 +19,8 @@ struct list {
 	struct rdmabroker_list public;
 	Rdmabroker__Frame **pages;
 	size_t n_pages, n_sessions, n_ids;
-	struct rdmabroker_listed_session *sessions;
-	struct rdmabroker_listed_id *ids;
+	struct rdmabroker_listed_session **sessions;
+	struct rdmabroker_listed_id **ids;
 };
 
 static void list_free(struct list *list)
@@ -49,6 +51,7 @@ static int list_add(struct list *list, Rdmabroker__Frame *page)
 static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__ListedSession *in)
 {
 	*ret = (struct rdmabroker_listed_session){
+		.size = sizeof(*ret),
 		.number = in->number,
 		.uid = in->uid,
 		.pid = (int)in->pid,
@@ -63,6 +66,7 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *in)
 {
 	*ret = (struct rdmabroker_listed_id){
+		.size = sizeof(*ret),
 		.id = in->id,
 		.state = in->state,
 		.age_ms = in->age_ms,
@@ -82,14 +86,14 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 /* An id's session precedes it, on the same page or an earlier one. False: the broker did not follow that. */
 static bool list_fill(struct list *list)
 {
-	struct rdmabroker_listed_session *session = list->sessions;
-	struct rdmabroker_listed_id *id = list->ids;
+	struct rdmabroker_listed_session **session = list->sessions;
+	struct rdmabroker_listed_id **id = list->ids;
 
 	for (size_t i = 0; i < list->n_pages; i++) {
 		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
 
 		for (size_t k = 0; k < in->n_sessions; k++)
-			in_session(session++, in->sessions[k]);
+			in_session(*session++, in->sessions[k]);
 	}
 	session = list->sessions;
 	for (size_t i = 0; i < list->n_pages; i++) {
@@ -97,12 +101,12 @@ static bool list_fill(struct list *list)
 
 		for (size_t k = 0; k < in->n_ids; k++) {
 			while (session < list->sessions + list->n_sessions &&
-			       session->number != in->ids[k]->session)
+			       (*session)->number != in->ids[k]->session)
 				session++;
 			if (session == list->sessions + list->n_sessions)
 				return false;
-			in_id(id, in->ids[k]);
-			id++->session = session;
+			in_id(*id, in->ids[k]);
+			(*id++)->session = *session;
 		}
 	}
 	return true;
@@ -146,8 +150,8 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 		return fail(ENOMEM, "get_list: out of memory");
 	r = get_pages(session, list);
 	if (r == 0) {
-		list->sessions = calloc(list->n_sessions + 1, sizeof(*list->sessions));
-		list->ids = calloc(list->n_ids + 1, sizeof(*list->ids));
+		list->sessions = sized_new_array(list->n_sessions, sizeof(**list->sessions));
+		list->ids = sized_new_array(list->n_ids, sizeof(**list->ids));
 		if (!list->sessions || !list->ids)
 			r = fail(ENOMEM, "get_list: out of memory");
 		else if (!list_fill(list))
@@ -158,10 +162,11 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 		return r;
 	}
 	list->public = (struct rdmabroker_list){
+		.size = sizeof(list->public),
 		.n_sessions = list->n_sessions,
-		.sessions = list->sessions,
+		.sessions = (const struct rdmabroker_listed_session *const *)list->sessions,
 		.n_ids = list->n_ids,
-		.ids = list->ids,
+		.ids = (const struct rdmabroker_listed_id *const *)list->ids,
 	};
 	*ret = &list->public;
 	return 0;
@@ -185,11 +190,21 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
 	return call_wait(&session->wire, "kick", &request, session->wire.call_timeout_ms, NULL);
 }
 
-int rdmabroker_drain(struct rdmabroker *session, int cancel)
+static int drain(struct rdmabroker *session, const char *name, bool cancel)
 {
 	Rdmabroker__Drain m = RDMABROKER__DRAIN__INIT;
 	REQUEST(request, DRAIN, drain, &m);
 
-	m.cancel = cancel != 0;
-	return call_wait(&session->wire, "drain", &request, session->wire.call_timeout_ms, NULL);
+	m.cancel = cancel;
+	return call_wait(&session->wire, name, &request, session->wire.call_timeout_ms, NULL);
+}
+
+int rdmabroker_drain(struct rdmabroker *session)
+{
+	return drain(session, "drain", /* cancel= */ false);
+}
+
+int rdmabroker_undrain(struct rdmabroker *session)
+{
+	return drain(session, "undrain", /* cancel= */ true);
 }

@@ -228,12 +228,12 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 	return r < 0 ? retry_start_over(id, r) : 0;
 }
 
-const struct rdmabroker_event *rdmabroker_get_response(const struct rdmabroker_id *id)
+const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id)
 {
 	return id->response;
 }
 
-const struct rdmabroker_event *rdmabroker_get_reject(const struct rdmabroker_id *id)
+const struct rdmabroker_event *rdmabroker_get_reject_event(const struct rdmabroker_id *id)
 {
 	return id->reject;
 }

@@ -7,6 +7,7 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
 #include "proto/private_data.h"
 
 /* The library and the daemon agree on the maximum of private data. */
@@ -15,13 +16,6 @@ _Static_assert(RDMABROKER_ACCEPT_DATA_MAX == PRIVATE_DATA_ACCEPT, "accept");
 _Static_assert(RDMABROKER_REJECT_DATA_MAX == PRIVATE_DATA_REJECT, "reject");
 _Static_assert(RDMABROKER_LOOKUP_DATA_MAX == PRIVATE_DATA_LOOKUP, "look-up");
 _Static_assert(RDMABROKER_LOOKUP_ANSWER_DATA_MAX == PRIVATE_DATA_LOOKUP_ANSWER, "answer");
-
-static const struct rdmabroker_conn_param default_param = {
-	.responder_resources = 0xff,
-	.initiator_depth = 0xff,
-	.retry_count = 7,
-	.rnr_retry_count = 7,
-};
 
 static uint8_t at_most(int wanted, int max)
 {
@@ -112,7 +106,11 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		max_data = max_lookup_data;
 	if (!param && !id->qp && !idstate_is_datagram(id))
 		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
-	*ret = param ? *param : default_param;
+	*ret = (struct rdmabroker_conn_param)RDMABROKER_CONN_PARAM_INIT;
+	if (param)
+		r = SIZED_TAKE(ret, param, name, rdmabroker_conn_param, qp_num);
+	if (r < 0)
+		return r;
 	if (ret->private_data && ret->private_data_len > max_data)
 		return fail(E2BIG, "%s: %u bytes of private data are more than %zu", name,
 			    ret->private_data_len, max_data);

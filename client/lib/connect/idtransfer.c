@@ -100,9 +100,10 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 		id->request = make_request(id, frame->reply->import_id);
 		if (!id->request)
 			r = fail(ENOMEM, "import_id: out of memory");
-		else
-			id->request_responder_resources = id->request->conn.responder_resources,
-			id->request_initiator_depth = id->request->conn.initiator_depth;
+	}
+	if (id->request) {
+		id->request_responder_resources = id->request->conn->responder_resources;
+		id->request_initiator_depth = id->request->conn->initiator_depth;
 	}
 	frame_free(frame);
 	if (r < 0)

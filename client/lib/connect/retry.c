@@ -33,12 +33,8 @@ static int with_jitter(unsigned ms)
 
 int retry_get_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries)
 {
-	struct rdmabroker_failure failure;
-
-	if (r == -EBUSY && id->retries & RETRY_BUSY) {
-		rdmabroker_get_failure(id->session, &failure);
-		return with_jitter(failure.retry_after_ms);
-	}
+	if (r == -EBUSY && id->retries & RETRY_BUSY)
+		return with_jitter(rdmabroker_last_failure()->retry_after_ms);
 	if (r != -ECONNREFUSED || !id->reject || !rejected_is_retried(id, id->reject))
 		return -1;
 	if (rejected_is_busy(id->reject))

@@ -10,6 +10,7 @@
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/sessionparts.h"
+#include "client/lib/wire/sized.h"
 
 /* The forms of calls that wait for the outcome. connect.c has those of connect. */
 
@@ -92,7 +93,7 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 			     deadline_after(timeout_ms));
 }
 
-int rdmabroker_get_request(struct rdmabroker_id *listen, struct rdmabroker_id **ret, int timeout_ms)
+int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms, struct rdmabroker_id **ret)
 {
 	struct rdmabroker_event *event;
 	int r = take_event(listen->session, listen, BIT(CONNECT_REQUEST) | BIT(DEVICE_REMOVAL),
@@ -118,13 +119,17 @@ const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabro
 }
 
 int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockaddr *addr,
-				   unsigned join_flags, struct rdmabroker_ud_param *ret,
-				   int timeout_ms)
+				   unsigned join_flags, int timeout_ms,
+				   struct rdmabroker_ud_param *ret)
 {
 	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_ud_param given;
 	struct rdmabroker_event *event;
-	int r = multicast_join(id, addr, join_flags, NULL, /* wait= */ true, timeout_ms);
+	/* Before the join: a RET that cannot be filled leaves nothing joined. */
+	int r = SIZED_TAKE(&given, ret, "join_multicast", rdmabroker_ud_param, ah_attr);
 
+	if (r == 0)
+		r = multicast_join(id, addr, join_flags, NULL, /* wait= */ true, timeout_ms);
 	if (r < 0)
 		return r;
 	r = take_event(id->session, id,
@@ -135,7 +140,7 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 	if (r < 0)
 		return r;
 	if (event->type == RDMABROKER_EVENT_MULTICAST_JOIN)
-		*ret = event->ud;
+		r = SIZED_GIVE(ret, event->ud, "join_multicast", rdmabroker_ud_param, ah_attr);
 	else
 		r = fail(event->status < 0 ? -event->status : ENODEV, "join_multicast: %s",
 			 event->text ?: "it failed");

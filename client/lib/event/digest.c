@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/event/digest.h"
@@ -16,7 +15,7 @@
 
 static void fill_conn(struct eventbuf *event, const Rdmabroker__ConnParam *conn)
 {
-	struct rdmabroker_conn_param *p = &event->public.conn;
+	struct rdmabroker_conn_param *p = &event->conn;
 	size_t n;
 
 	if (!conn)
@@ -32,10 +31,10 @@ static void fill_conn(struct eventbuf *event, const Rdmabroker__ConnParam *conn)
 	p->private_data_len = (uint8_t)n;
 	p->responder_resources = (uint8_t)conn->responder_resources;
 	p->initiator_depth = (uint8_t)conn->initiator_depth;
-	p->flow_control = (uint8_t)conn->flow_control;
+	p->flow_control = conn->flow_control != 0;
 	p->retry_count = (uint8_t)conn->retry_count;
 	p->rnr_retry_count = (uint8_t)conn->rnr_retry_count;
-	p->srq = (uint8_t)conn->srq;
+	p->srq = conn->srq != 0;
 	p->qp_num = conn->qp_num;
 }
 
@@ -88,7 +87,6 @@ static int establish(struct rdmabroker_id *id)
 /* The peer accepted: move a QP that the library knows, and confirm the connection. */
 static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 {
-	struct rdmabroker_failure failure;
 	int r;
 
 	if (!id->qp)
@@ -103,22 +101,20 @@ static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 		return;
 	}
 	qpstate_to_error(id);
-	rdmabroker_get_failure(id->session, &failure);
 	event->public.type = RDMABROKER_EVENT_CONNECT_ERROR;
 	event->public.status = r;
-	eventbuf_set_text(event, failure.text);
+	eventbuf_set_text(event, rdmabroker_last_failure()->text);
 }
 
 struct rdmabroker_event *digest_event(struct raw_event *raw)
 {
-	struct eventbuf *event = calloc(1, sizeof(*event));
+	struct eventbuf *event = eventbuf_new(raw->type);
 	struct rdmabroker_event *e;
 	int r;
 
 	if (!event)
 		return NULL;
 	e = &event->public;
-	e->type = raw->type;
 	e->id = raw->id;
 	if (!raw->frame) {
 		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
@@ -136,17 +132,17 @@ struct rdmabroker_event *digest_event(struct raw_event *raw)
 	if (raw->request) {
 		raw->request->context = raw->id->context;
 		raw->request->ps = raw->id->ps;
-		raw->request->request_responder_resources = e->conn.responder_resources;
-		raw->request->request_initiator_depth = e->conn.initiator_depth;
+		raw->request->request_responder_resources = e->conn->responder_resources;
+		raw->request->request_initiator_depth = e->conn->initiator_depth;
 		e->id = raw->request;
 		e->listen_id = raw->id;
 	}
 	learn(e->id, raw->frame->event);
 	e->remote_ece = e->id->remote_ece;
 	if (raw->frame->event->ud) {
-		message_get_ah_attr(&e->ud.ah_attr, raw->frame->event->ud->ah);
-		e->ud.qp_num = raw->frame->event->ud->qp_num;
-		e->ud.qkey = raw->frame->event->ud->qkey;
+		message_get_ah_attr(&event->ud.ah_attr, raw->frame->event->ud->ah);
+		event->ud.qp_num = raw->frame->event->ud->qp_num;
+		event->ud.qkey = raw->frame->event->ud->qkey;
 	}
 
 	switch (e->type) {

@@ -4,6 +4,21 @@
 
 #include "client/lib/event/eventbuf.h"
 
+struct eventbuf *eventbuf_new(enum rdmabroker_event_type type)
+{
+	struct eventbuf *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return NULL;
+	event->conn.size = sizeof(event->conn);
+	event->ud.size = sizeof(event->ud);
+	event->public.size = sizeof(event->public);
+	event->public.type = type;
+	event->public.conn = &event->conn;
+	event->public.ud = &event->ud;
+	return event;
+}
+
 void eventbuf_set_text(struct eventbuf *event, const char *text)
 {
 	if (!text || !*text)

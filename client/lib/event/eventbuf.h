@@ -7,8 +7,12 @@
 
 struct eventbuf {
 	struct rdmabroker_event public;
+	struct rdmabroker_conn_param conn;
+	struct rdmabroker_ud_param ud;
 	uint8_t private_data[256];
 	char text[256];
 };
 
+/* An event of TYPE, with all that it points to. NULL: out of memory. */
+struct eventbuf *eventbuf_new(enum rdmabroker_event_type type);
 void eventbuf_set_text(struct eventbuf *event, const char *text);

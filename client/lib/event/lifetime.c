@@ -128,8 +128,8 @@ int lifetime_create(struct rdmabroker_id *id)
 	return 0;
 }
 
-int rdmabroker_create_id(struct rdmabroker *session, struct rdmabroker_id **ret, void *context,
-			 enum rdmabroker_port_space ps)
+int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space ps, void *context,
+			 struct rdmabroker_id **ret)
 {
 	struct rdmabroker_id *id = calloc(1, sizeof(*id));
 	int r;

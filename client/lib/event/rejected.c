@@ -26,7 +26,7 @@ static void explain_listener(struct eventbuf *event)
 	struct rdmabroker_event *e = &event->public;
 	struct refusal refusal;
 
-	if (!refusal_unpack(&refusal, e->conn.private_data, e->conn.private_data_len)) {
+	if (!refusal_unpack(&refusal, e->conn->private_data, e->conn->private_data_len)) {
 		e->rejected_by = RDMABROKER_REJECTED_BY_PEER;
 		eventbuf_set_text(event, "by the peer's program");
 		return;

@@ -19,11 +19,10 @@ static int take_lost(struct rdmabroker *session, struct rdmabroker_event **ret)
 
 	if (session->queue->lost_taken)
 		return fail(ECONNRESET, "the connection to the broker is lost");
-	event = calloc(1, sizeof(*event));
+	event = eventbuf_new(RDMABROKER_EVENT_LOST);
 	if (!event)
 		return fail(ENOMEM, "out of memory");
 	session->queue->lost_taken = true;
-	event->public.type = RDMABROKER_EVENT_LOST;
 	event->public.status = session->wire.dead;
 	eventbuf_set_text(event, "the connection to the broker is lost");
 	*ret = &event->public;
@@ -90,7 +89,7 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 	return 0;
 }
 
-int rdmabroker_get_event(struct rdmabroker *session, struct rdmabroker_event **ret, int timeout_ms)
+int rdmabroker_get_event(struct rdmabroker *session, int timeout_ms, struct rdmabroker_event **ret)
 {
 	return take_event(session, NULL, 0, deadline_after(timeout_ms), NULL, ret);
 }

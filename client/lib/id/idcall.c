@@ -3,43 +3,42 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* The first request about an id also creates it in the broker. Lock held. */
-static void put_first(struct rdmabroker_id *id, struct call *call, Rdmabroker__Request *request,
-		      Rdmabroker__CreateId *first)
-{
-	if (!id->is_new)
-		return;
-	rdmabroker__create_id__init(first);
-	first->id = id->handle;
-	first->port_space = id->ps;
-	request->first = first;
-	call->effect = EFFECT_CREATES;
-	id->is_new = false;
-}
+typedef int send_function(struct wire *wire, struct call *call, Rdmabroker__Request *request,
+			  int timeout_ms);
 
-/* The request was not sent. Lock held. */
-static void take_first_back(struct rdmabroker_id *id, const struct call *call)
+/* Calls SEND with the lock held. The first request about an id also creates it in the broker. */
+static int send_about(struct rdmabroker_id *id, send_function *send, struct call *call,
+		      Rdmabroker__Request *request, int timeout_ms)
 {
-	if (call->effect == EFFECT_CREATES)
-		id->is_new = true;
-}
-
-int idcall_wait_like(struct rdmabroker_id *id, struct call *call, Rdmabroker__Request *request,
-		     int timeout_ms, Rdmabroker__Frame **ret)
-{
+	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
 	struct wire *wire = &id->session->wire;
-	Rdmabroker__CreateId first;
 	int r = wire_check_process(wire);
 
 	if (r < 0)
 		return r;
 	call->handle = id->handle;
 	wire_lock(wire);
-	put_first(id, call, request, &first);
-	r = call_exchange(wire, call, request, timeout_ms);
-	if (r < 0 && !call->order)
-		take_first_back(id, call);
+	if (id->is_new) {
+		first.id = id->handle;
+		first.port_space = id->ps;
+		request->first = &first;
+		call->effect = EFFECT_CREATES;
+		id->is_new = false;
+	}
+	r = send(wire, call, request, timeout_ms);
+	/* Without an order the request was not sent. */
+	if (r < 0 && !call->order && request->first)
+		id->is_new = true;
+	request->first = NULL;
 	wire_unlock(wire);
+	return r;
+}
+
+int idcall_wait_like(struct rdmabroker_id *id, struct call *call, Rdmabroker__Request *request,
+		     int timeout_ms, Rdmabroker__Frame **ret)
+{
+	int r = send_about(id, call_exchange, call, request, timeout_ms);
+
 	return r < 0 ? r : call_take_reply(call, ret);
 }
 
@@ -54,39 +53,20 @@ int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request 
 int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
 		 Rdmabroker__Request *request, int timeout_ms)
 {
-	struct wire *wire = &id->session->wire;
-	Rdmabroker__CreateId first;
-	int r = wire_check_process(wire);
+	*call = (struct call){ .name = name };
+	return send_about(id, call_begin, call, request, timeout_ms);
+}
 
-	if (r < 0)
-		return r;
-	*call = (struct call){ .name = name, .handle = id->handle };
-	wire_lock(wire);
-	put_first(id, call, request, &first);
-	r = call_begin(wire, call, request, timeout_ms);
-	if (r < 0)
-		take_first_back(id, call);
-	wire_unlock(wire);
-	return r;
+static int send_like(struct wire *wire, struct call *like, Rdmabroker__Request *request,
+		     int timeout_ms)
+{
+	return call_send(wire, like, request, timeout_ms);
 }
 
 int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		int timeout_ms)
 {
-	struct wire *wire = &id->session->wire;
-	Rdmabroker__CreateId first;
-	int r = wire_check_process(wire);
-
-	if (r < 0)
-		return r;
-	like->handle = id->handle;
-	wire_lock(wire);
-	put_first(id, like, request, &first);
-	r = call_send(wire, like, request, timeout_ms);
-	if (r < 0)
-		take_first_back(id, like);
-	wire_unlock(wire);
-	return r;
+	return send_about(id, send_like, like, request, timeout_ms);
 }
 
 int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,

@@ -42,42 +42,42 @@ void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 	snprintf(id->device_name, sizeof(id->device_name), "%s", info->device);
 }
 
-void *rdmabroker_id_get_context(const struct rdmabroker_id *id)
+void *rdmabroker_get_context(const struct rdmabroker_id *id)
 {
 	return id->context;
 }
 
-void rdmabroker_id_set_context(struct rdmabroker_id *id, void *context)
+void rdmabroker_set_context(struct rdmabroker_id *id, void *context)
 {
 	id->context = context;
 }
 
-struct rdmabroker *rdmabroker_id_get_session(const struct rdmabroker_id *id)
+struct rdmabroker *rdmabroker_get_session(const struct rdmabroker_id *id)
 {
 	return id->session;
 }
 
-const struct sockaddr *rdmabroker_id_get_local_addr(const struct rdmabroker_id *id)
+const struct sockaddr *rdmabroker_get_local_addr(const struct rdmabroker_id *id)
 {
 	return (const struct sockaddr *)&id->local;
 }
 
-const struct sockaddr *rdmabroker_id_get_peer_addr(const struct rdmabroker_id *id)
+const struct sockaddr *rdmabroker_get_peer_addr(const struct rdmabroker_id *id)
 {
 	return (const struct sockaddr *)&id->peer;
 }
 
-uint16_t rdmabroker_id_get_local_port(const struct rdmabroker_id *id)
+uint16_t rdmabroker_get_local_port(const struct rdmabroker_id *id)
 {
 	return addr_port((const struct sockaddr *)&id->local);
 }
 
-uint16_t rdmabroker_id_get_peer_port(const struct rdmabroker_id *id)
+uint16_t rdmabroker_get_peer_port(const struct rdmabroker_id *id)
 {
 	return addr_port((const struct sockaddr *)&id->peer);
 }
 
-const char *rdmabroker_id_get_device(const struct rdmabroker_id *id)
+const char *rdmabroker_get_device_name(const struct rdmabroker_id *id)
 {
 	return id->device_name[0] ? id->device_name : NULL;
 }

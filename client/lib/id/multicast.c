@@ -131,8 +131,8 @@ int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
 	if (event->type != RDMABROKER_EVENT_MULTICAST_JOIN || !id->qp || join->send_only ||
 	    join->attached)
 		return 0;
-	join->mgid = event->ud.ah_attr.grh.dgid;
-	join->mlid = event->ud.ah_attr.dlid;
+	join->mgid = event->ud->ah_attr.grh.dgid;
+	join->mlid = event->ud->ah_attr.dlid;
 	r = ibv_attach_mcast(id->qp, &join->mgid, join->mlid);
 	join->attached = r == 0;
 	return r;

@@ -131,7 +131,7 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 	return 0;
 }
 
-int opendevice_get(struct rdmabroker *session, const char *name, struct device **ret)
+static int open_once_more(struct rdmabroker *session, const char *name, struct device **ret)
 {
 	struct device *device = NULL;
 	int r = wire_check_process(&session->wire);
@@ -248,7 +248,7 @@ void opendevice_free_all(struct rdmabroker *session)
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
 {
 	struct device *device;
-	int r = opendevice_get(session, name, &device);
+	int r = open_once_more(session, name, &device);
 
 	if (r == 0)
 		*ret = device->context;
@@ -279,7 +279,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
 	if (!id->device_name[0])
 		return fail(ENODEV, "the id is not bound to a device");
 	if (!id->device) {
-		r = opendevice_get(id->session, id->device_name, &id->device);
+		r = open_once_more(id->session, id->device_name, &id->device);
 		if (r < 0)
 			return r;
 	}

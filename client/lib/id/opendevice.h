@@ -30,7 +30,6 @@ struct opendevices {
 	LIST_HEAD(, device) list;
 };
 
-int opendevice_get(struct rdmabroker *session, const char *name, struct device **ret);
 /* Remember the INIT attributes of a QP of DEVICE, for later QPs. */
 void opendevice_learn_init(struct device *device, const struct qp_attr *init);
 /* If INIT attributes are known for the device of CONTEXT: that device, opened once more. Else NULL. */

@@ -7,19 +7,20 @@
 #include "client/rdmabroker.h"
 
 static _Thread_local struct {
-	int error;
-	char text[256];
+	struct rdmabroker_failure public;
+	char text[512];
 	char rule[256];
-	unsigned retry_after_ms;
 } last;
 
 int fail(int error, const char *fmt, ...)
 {
 	va_list ap;
 
-	last.error = -error;
-	last.rule[0] = 0;
-	last.retry_after_ms = 0;
+	last.public = (struct rdmabroker_failure){
+		.size = sizeof(last.public),
+		.error = -error,
+		.text = last.text,
+	};
 	va_start(ap, fmt);
 	vsnprintf(last.text, sizeof(last.text), fmt, ap);
 	va_end(ap);
@@ -32,15 +33,14 @@ int fail_remote(int error, const char *text, const char *rule, unsigned retry_af
 		error = EIO;
 	fail(error, "%s", text);
 	snprintf(last.rule, sizeof(last.rule), "%s", rule);
-	last.retry_after_ms = retry_after_ms;
+	last.public.rule = last.rule[0] ? last.rule : NULL;
+	last.public.retry_after_ms = retry_after_ms;
 	return -error;
 }
 
-void rdmabroker_get_failure(struct rdmabroker *session, struct rdmabroker_failure *ret)
+const struct rdmabroker_failure *rdmabroker_last_failure(void)
 {
-	(void)session;
-	ret->error = last.error;
-	ret->text = last.text;
-	ret->rule = last.rule[0] ? last.rule : NULL;
-	ret->retry_after_ms = last.retry_after_ms;
+	if (!last.public.size)
+		fail(0, "no call of this thread has failed");
+	return &last.public;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The last failure of each thread, for rdmabroker_get_failure(). */
+/* The last failure of each thread, for rdmabroker_last_failure(). */
 
 /* All return -ERROR. */
 int fail(int error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -13,11 +13,11 @@ static struct rdmabroker *session;
 static int library_open(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
 {
 	struct rdmabroker_id *id;
-	int r = rdmabroker_open(&session, NULL);
+	int r = rdmabroker_open(NULL, &session);
 
 	if (r < 0)
 		return r;
-	r = rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP);
+	r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
 	if (r == 0)
 		r = rdmabroker_bind_addr(id, addr);
 	if (r == 0)
@@ -40,7 +40,7 @@ static int library_get_fd(void)
 static int library_get_event(struct event *ret, bool wait)
 {
 	struct rdmabroker_event *event;
-	int r = rdmabroker_get_event(session, &event, wait ? DEADLINE_MS : 0);
+	int r = rdmabroker_get_event(session, wait ? DEADLINE_MS : 0, &event);
 
 	if (r < 0)
 		return r == -EAGAIN && wait ? -ETIMEDOUT : r;
@@ -49,40 +49,35 @@ static int library_get_event(struct event *ret, bool wait)
 		.type = (enum rdma_cm_event_type)event->type,
 		.status = event->status,
 		.id = event->id,
-		.data_len = event->conn.private_data_len,
+		.data_len = event->conn->private_data_len,
 	};
 	if (ret->data_len > sizeof(ret->data))
 		ret->data_len = sizeof(ret->data);
 	if (ret->data_len > 0)
-		memcpy(ret->data, event->conn.private_data, ret->data_len);
+		memcpy(ret->data, event->conn->private_data, ret->data_len);
 	rdmabroker_free_event(event);
 	return 0;
 }
 
 static const char *library_get_failure(void)
 {
-	struct rdmabroker_failure failure = { 0 };
-
-	if (!session)
-		return rdmabroker_open_error();
-	rdmabroker_get_failure(session, &failure);
-	return failure.text;
+	return rdmabroker_last_failure()->text;
 }
 
 static void *library_get_context(void *id)
 {
-	return rdmabroker_id_get_context(id);
+	return rdmabroker_get_context(id);
 }
 
 static void library_set_context(void *id, void *context)
 {
-	rdmabroker_id_set_context(id, context);
+	rdmabroker_set_context(id, context);
 }
 
 static int library_create_id(void **ret)
 {
 	struct rdmabroker_id *id;
-	int r = rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP);
+	int r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
 
 	if (r == 0)
 		*ret = id;
@@ -119,6 +114,7 @@ static int library_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
 static struct rdmabroker_conn_param convert(const struct rdma_conn_param *from)
 {
 	return (struct rdmabroker_conn_param){
+		.size = sizeof(struct rdmabroker_conn_param),
 		.private_data = from->private_data,
 		.private_data_len = from->private_data_len,
 		.responder_resources = from->responder_resources,

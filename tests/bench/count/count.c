@@ -207,8 +207,7 @@ static void ask_all(unsigned n)
 	int value;
 
 	for (unsigned i = 0; i < n; i++)
-		must(ends.server,
-		     rdmabroker_get_option(ends.listener, RDMABROKER_OPTION_TOS, &value),
+		must(rdmabroker_get_option(ends.listener, RDMABROKER_OPTION_TOS, &value),
 		     "get_option");
 }
 

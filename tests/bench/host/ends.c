@@ -16,8 +16,8 @@ struct rdmabroker *open_session(const char *socket)
 	};
 	struct rdmabroker *session;
 
-	if (rdmabroker_open(&session, &options) < 0)
-		die("%s", rdmabroker_open_error());
+	if (rdmabroker_open(&options, &session) < 0)
+		die("%s", rdmabroker_last_failure()->text);
 	return session;
 }
 
@@ -25,12 +25,10 @@ struct rdmabroker *open_session(const char *socket)
 void ends_open(struct ends *ends, const char *socket)
 {
 	*ends = (struct ends){ .server = open_session(socket), .last_qpn = 16 };
-	must(ends->server,
-	     rdmabroker_create_id(ends->server, &ends->listener, NULL, RDMABROKER_PS_TCP),
+	must(rdmabroker_create_id(ends->server, RDMABROKER_PS_TCP, NULL, &ends->listener),
 	     "create_id");
-	must(ends->server, rdmabroker_bind_addr(ends->listener, (const struct sockaddr *)&service),
-	     "bind_addr");
-	must(ends->server, rdmabroker_listen(ends->listener, 0), "listen");
+	must(rdmabroker_bind_addr(ends->listener, (const struct sockaddr *)&service), "bind_addr");
+	must(rdmabroker_listen(ends->listener, 0), "listen");
 	ends->client = open_session(socket);
 }
 
@@ -45,7 +43,7 @@ static struct rdmabroker_id *await(struct rdmabroker *session, enum rdmabroker_e
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *id;
 
-	must(session, rdmabroker_get_event(session, &event, DEADLINE_MS), "get_event");
+	must(rdmabroker_get_event(session, DEADLINE_MS, &event), "get_event");
 	if (event->type != type)
 		die("%s instead of %s", rdmabroker_event_str(event->type),
 		    rdmabroker_event_str(type));
@@ -59,40 +57,39 @@ static void resolve(struct ends *ends, struct rdmabroker_id *id)
 	const struct sockaddr *addr = (const struct sockaddr *)&service;
 
 	if (ends->resolves_at_once) {
-		must(ends->client, rdmabroker_resolve_wait(id, NULL, addr, DEADLINE_MS), "resolve");
+		must(rdmabroker_resolve_wait(id, NULL, addr, DEADLINE_MS), "resolve");
 		return;
 	}
-	must(ends->client, rdmabroker_resolve_addr_wait(id, NULL, addr, DEADLINE_MS),
-	     "resolve_addr");
-	must(ends->client, rdmabroker_resolve_route_wait(id, DEADLINE_MS), "resolve_route");
+	must(rdmabroker_resolve_addr_wait(id, NULL, addr, DEADLINE_MS), "resolve_addr");
+	must(rdmabroker_resolve_route_wait(id, DEADLINE_MS), "resolve_route");
 }
 
 void ends_connect(struct ends *ends, struct connection *ret)
 {
-	struct rdmabroker_conn_param param = { .private_data = "hello", .private_data_len = 5 };
+	struct rdmabroker_conn_param param = { .size = sizeof(param),
+					       .private_data = "hello",
+					       .private_data_len = 5 };
 	struct rdmabroker *server = ends->server, *client = ends->client;
 	struct rdmabroker_id *active, *passive;
 
-	must(client, rdmabroker_create_id(client, &active, NULL, RDMABROKER_PS_TCP), "create_id");
+	must(rdmabroker_create_id(client, RDMABROKER_PS_TCP, NULL, &active), "create_id");
 	resolve(ends, active);
 	param.qp_num = ++ends->last_qpn;
-	must(client, rdmabroker_connect(active, &param), "connect");
+	must(rdmabroker_connect(active, &param), "connect");
 	passive = await(server, RDMABROKER_EVENT_CONNECT_REQUEST);
 	param.qp_num = ++ends->last_qpn;
-	must(server, rdmabroker_accept(passive, &param), "accept");
+	must(rdmabroker_accept(passive, &param), "accept");
 	await(client, RDMABROKER_EVENT_CONNECT_RESPONSE);
-	must(client, rdmabroker_establish(active), "establish");
+	must(rdmabroker_establish(active), "establish");
 	await(server, RDMABROKER_EVENT_ESTABLISHED);
 	*ret = (struct connection){ active, passive };
 }
 
 void ends_disconnect(struct ends *ends, const struct connection *connection)
 {
-	must(ends->client, rdmabroker_disconnect(connection->active), "disconnect");
+	must(rdmabroker_disconnect(connection->active), "disconnect");
 	await(ends->client, RDMABROKER_EVENT_DISCONNECTED);
 	await(ends->server, RDMABROKER_EVENT_DISCONNECTED);
-	must(ends->client, rdmabroker_destroy_id_wait(connection->active, DEADLINE_MS),
-	     "destroy_id");
-	must(ends->server, rdmabroker_destroy_id_wait(connection->passive, DEADLINE_MS),
-	     "destroy_id");
+	must(rdmabroker_destroy_id_wait(connection->active, DEADLINE_MS), "destroy_id");
+	must(rdmabroker_destroy_id_wait(connection->passive, DEADLINE_MS), "destroy_id");
 }

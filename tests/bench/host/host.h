@@ -22,7 +22,7 @@
 
 noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* R negative: the end, with the library's words for it. */
-void must(struct rdmabroker *session, int r, const char *what);
+void must(int r, const char *what);
 
 /* place.c: a directory with what an admin would have written, and the socket */
 struct place {

@@ -43,11 +43,10 @@ static double measure_ids(const struct options *options)
 
 	daemon_start(&daemon);
 	session = open_session(daemon.place.socket);
-	must(session, rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP), "create_id");
+	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), "create_id");
 	before = daemon_get_memory(&daemon);
 	for (unsigned i = 0; i < options->connections; i++)
-		must(session, rdmabroker_create_id(session, &id, NULL, RDMABROKER_PS_TCP),
-		     "create_id");
+		must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), "create_id");
 	after = daemon_get_memory(&daemon);
 	rdmabroker_close(session);
 	daemon_stop(&daemon);

@@ -40,14 +40,10 @@ noreturn void die(const char *fmt, ...)
 	exit(EXIT_FAILURE);
 }
 
-void must(struct rdmabroker *session, int r, const char *what)
+void must(int r, const char *what)
 {
-	struct rdmabroker_failure failure;
-
-	if (r >= 0)
-		return;
-	rdmabroker_get_failure(session, &failure);
-	die("%s: %s", what, failure.text);
+	if (r < 0)
+		die("%s: %s", what, rdmabroker_last_failure()->text);
 }
 
 static void write_file(const char *path, const char *fmt, ...)

@@ -90,8 +90,7 @@ static void ask(enum way way)
 		wire_check_reply(&reply, rpc.serial);
 		break;
 	default:
-		must(rpc.session, rdmabroker_get_option(rpc.id, RDMABROKER_OPTION_TOS, &value),
-		     "get_option");
+		must(rdmabroker_get_option(rpc.id, RDMABROKER_OPTION_TOS, &value), "get_option");
 	}
 }
 
@@ -179,8 +178,7 @@ void measure_rpc(const struct options *options)
 	find_cpus(&all, cpus);
 	daemon_start(&daemon);
 	rpc.session = open_session(daemon.place.socket);
-	must(rpc.session, rdmabroker_create_id(rpc.session, &rpc.id, NULL, RDMABROKER_PS_TCP),
-	     "create_id");
+	must(rdmabroker_create_id(rpc.session, RDMABROKER_PS_TCP, NULL, &rpc.id), "create_id");
 	rpc.wire = wire_open(daemon.place.socket);
 	wire_create_id(rpc.wire, 1);
 	/* Serials of as many bytes as the library's will have. */

@@ -14,7 +14,7 @@ PRODUCT=debs
 case_seconds=900
 # shellcheck disable=SC2034
 long_cases=('*')
-PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker1"
+PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # What is in the file system; the packages' user stays, and logs and caches are nobody's.

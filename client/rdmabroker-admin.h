@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef RDMABROKER_ADMIN_H
+#define RDMABROKER_ADMIN_H
+
+/*
+ * librdmabroker: calls for the daemon's admins and observers.
+ *
+ * Observers are root, the daemon's own user, and users whom policy allows the operation "observe"; admins are
+ * root, the daemon's own user, and users whom policy allows the operation "admin". Sessions, structs, failures
+ * and the forms of the calls are as in rdmabroker.h.
+ */
+
+#include <rdmabroker.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rdmabroker_status {
+	size_t size;
+	const char *version; /* of the daemon */
+	const char *policy_error; /* "file:line:column: ..." of the last reload; NULL: none */
+	unsigned n_rules;
+	unsigned n_sessions;
+	unsigned n_listeners;
+	unsigned n_connections; /* established */
+	unsigned n_ids; /* all, of any state */
+	unsigned n_fds; /* open file descriptors of the daemon */
+	unsigned n_leases;
+	unsigned n_devices;
+	const struct rdmabroker_device_status *const *devices;
+	bool draining; /* the daemon accepts nothing new, see rdmabroker_drain() */
+	unsigned n_handshakes; /* connections requested or accepted, not yet established */
+	unsigned n_foreign_ids;
+	const struct rdmabroker_foreign_ids *const *foreign_ids; /* one for each examined device */
+	unsigned n_warnings;
+	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
+	bool no_policy; /* no policy could be loaded since the start: everything is rejected */
+	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
+};
+
+struct rdmabroker_device_status {
+	size_t size;
+	const char *name;
+	const char *node;
+	unsigned n_leases;
+};
+
+/* Another process than the daemon that has ids of the connection manager on a device. No rule applies to them. */
+struct rdmabroker_holder {
+	size_t size;
+	int pid;
+	uint32_t uid; /* the effective uid; (uint32_t)-1: not known */
+	const char *name; /* chosen by the process itself, printable; NULL: not known */
+	unsigned n_ids;
+	/* State and addresses of one of its ids: a listener if it has one, else one that connects or is connected. */
+	const char *state; /* as `rdma resource show cm_id` prints it: "LISTEN" */
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
+};
+
+/* Ids on a device that are not the daemon's. The kernel's own ids are not counted. */
+struct rdmabroker_foreign_ids {
+	size_t size;
+	const char *device;
+	uint64_t age_ms; /* time since the device was examined */
+	size_t n_holders;
+	const struct rdmabroker_holder *const *holders; /* at most 32 for all devices together */
+	unsigned n_more; /* ids of processes that are not listed */
+	unsigned n_nameless; /* ids of threads that have ended: their process is not known */
+};
+
+/* A rule, and its decisions since the daemon started. */
+struct rdmabroker_rule {
+	size_t size;
+	const char *file; /* NULL: the entry for everything that no rule matches */
+	unsigned line;
+	const char *text; /* as written, on one line; cut to 511 bytes */
+	uint64_t n_allowed, n_rejected;
+	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
+	unsigned n_now; /* objects that it has admitted and that exist now */
+	unsigned n_pending; /* how many of them are requests that the client has not accepted yet */
+};
+
+struct rdmabroker_rules {
+	size_t size;
+	size_t n_rules;
+	/* In their order. The last entry is no rule: it stands for everything that no rule matches. */
+	const struct rdmabroker_rule *const *rules;
+};
+
+/* A client of the daemon. */
+struct rdmabroker_listed_session {
+	size_t size;
+	uint64_t number; /* as in the journal */
+	uint32_t uid;
+	int pid;
+	const char *unit; /* of systemd; NULL: in none */
+	const char *rule; /* "file:line" that admitted it; NULL: none, an admin's session */
+	uint64_t age_ms;
+	unsigned n_ids;
+	unsigned n_leases;
+};
+
+struct rdmabroker_listed_id {
+	size_t size;
+	const struct rdmabroker_listed_session *session;
+	uint32_t id; /* its number in the session */
+	const char *state; /* one word, such as "established"; see the man page */
+	uint64_t age_ms; /* since it was created, or taken over */
+	enum rdmabroker_port_space ps;
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
+	const char *device; /* NULL: not bound to a device */
+	uint32_t qp_num; /* as offered to the peer; 0: none */
+	int tos; /* in force; -1: the kernel's default */
+	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
+};
+
+struct rdmabroker_list {
+	size_t size;
+	size_t n_sessions;
+	const struct rdmabroker_listed_session *const *sessions; /* in the order they came */
+	size_t n_ids;
+	const struct rdmabroker_listed_id *const *ids; /* in the order of their sessions */
+};
+
+/* The operations of the rule language, see rdmabroker.rules(5). */
+enum rdmabroker_operation {
+	RDMABROKER_OPERATION_NONE = 0, /* none, or one that this library does not know */
+	RDMABROKER_OPERATION_SESSION = 1,
+	RDMABROKER_OPERATION_DEVICE = 2,
+	RDMABROKER_OPERATION_LISTEN = 3,
+	RDMABROKER_OPERATION_CONNECT = 4,
+	RDMABROKER_OPERATION_ACCEPT = 5,
+	RDMABROKER_OPERATION_JOIN = 6,
+	RDMABROKER_OPERATION_OBSERVE = 7,
+	RDMABROKER_OPERATION_ADMIN = 8,
+};
+
+enum rdmabroker_notice_kind {
+	RDMABROKER_NOTICE_UNKNOWN = 0, /* one that this library does not know */
+	RDMABROKER_NOTICE_DECISION = 1, /* a decision of policy */
+	RDMABROKER_NOTICE_CM = 2, /* a program gets an event of the connection manager */
+	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
+	RDMABROKER_NOTICE_LOST =
+		4, /* reports only n_lost, if no other notice came after those lost */
+};
+
+enum rdmabroker_outcome {
+	RDMABROKER_OUTCOME_NONE = 0, /* none, or one that this library does not know */
+	RDMABROKER_OUTCOME_ALLOWED = 1,
+	RDMABROKER_OUTCOME_REJECTED = 2,
+	RDMABROKER_OUTCOME_BUSY = 3, /* follows an ALLOWED: a limit of the rule is reached */
+};
+
+/* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
+struct rdmabroker_filter {
+	size_t size;
+	enum rdmabroker_notice_kind kind; /* not LOST */
+	enum rdmabroker_operation operation; /* a notice without an operation does not match */
+	enum rdmabroker_outcome outcome; /* a notice without an outcome does not match */
+	const uint32_t *uid; /* the user of the session */
+	uint64_t session; /* the session's number */
+	const struct sockaddr *peer; /* only the address is compared, not the port */
+	uint16_t port; /* the local one or the peer's */
+};
+
+#define RDMABROKER_FILTER_INIT                                                               \
+	{                                                                                    \
+		sizeof(struct rdmabroker_filter), RDMABROKER_NOTICE_UNKNOWN,                 \
+			RDMABROKER_OPERATION_NONE, RDMABROKER_OUTCOME_NONE, NULL, 0, NULL, 0 \
+	}
+
+/* Something that happened. Members that are not known, or do not belong to the kind, are 0 or NULL. */
+struct rdmabroker_notice {
+	size_t size;
+	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
+	uint64_t time_ns; /* since 1970, by the daemon's clock */
+	enum rdmabroker_notice_kind kind;
+	/* The session that it is about. */
+	uint64_t session; /* its number */
+	uint32_t uid;
+	int pid;
+	const char *unit; /* of systemd */
+	uint32_t id; /* the id's number; for a connection request: the listener's */
+	uint32_t request_id; /* CM, CONNECT_REQUEST: the number of the new id */
+	enum rdmabroker_operation operation; /* DECISION */
+	enum rdmabroker_outcome outcome; /* DECISION */
+	unsigned retry_after_ms; /* DECISION, BUSY: the time after which to retry */
+	enum rdmabroker_event_type
+		event; /* CM; (enum rdmabroker_event_type)-1: not known to this library */
+	bool opened; /* SESSION: the session was opened; false: it was closed */
+	int status; /* CM: a negative errno, or the transport's reason */
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
+	const char *device;
+	enum rdmabroker_port_space ps;
+	uint32_t qp_num; /* as offered to the peer */
+	const char *rule; /* "file:line" that decided, or that admitted the session or the id */
+	const char *rule_text; /* cut to 511 bytes */
+	const char *reason; /* for a person */
+};
+
+/*
+ * A policy request. Other members than uid, gids and unit are not known if they are 0 or NULL: rules that depend on
+ * them may or may not match.
+ */
+struct rdmabroker_question {
+	size_t size;
+	enum rdmabroker_operation operation; /* not NONE */
+	uint32_t uid;
+	const uint32_t *gids; /* primary and supplementary */
+	size_t n_gids; /* at most 1024 */
+	const char *unit; /* of systemd; NULL: in none */
+	const struct sockaddr *local, *peer; /* their ports are ignored */
+	uint16_t port; /* of the service */
+	const char *device;
+	enum rdmabroker_port_space ps;
+	const void *data; /* private data of a connection request */
+	size_t data_len;
+};
+
+#define RDMABROKER_QUESTION_INIT                                                                 \
+	{                                                                                        \
+		sizeof(struct rdmabroker_question), RDMABROKER_OPERATION_NONE, 0, NULL, 0, NULL, \
+			NULL, NULL, 0, NULL, (enum rdmabroker_port_space)0, NULL, 0              \
+	}
+
+struct rdmabroker_explanation {
+	size_t size;
+	bool allow; /* false: reject */
+	const struct rdmabroker_rule *rule; /* the rule that decides; NULL: none matches */
+	const char *reason; /* on reject, else NULL */
+	size_t n_effects;
+	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
+	/* Not NULL: a member that is not known could change the answer; this is the first rule that may match. */
+	const struct rdmabroker_rule *depends;
+};
+
+struct rdmabroker_reload_result {
+	size_t size;
+	bool ok; /* false: it failed, and nothing has changed */
+	unsigned n_rules; /* in force now */
+	size_t n_complaints;
+	const char *const *complaints; /* "file:line:column: text" */
+};
+
+/* The names of the values, as in the rule language and in rdmabrokerctl(1): "connect". NULL: there is none. */
+const char *rdmabroker_operation_str(enum rdmabroker_operation operation);
+const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind);
+const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome);
+
+/**
+ * rdmabroker_get_status - The state of the daemon, for its admin.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_status().
+ * Returns:
+ *   0; -EACCES: the caller is not an observer. Observers are root, the daemon's own user, and users whom policy
+ *   allows the operation "observe" or "admin".
+ */
+int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
+struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
+
+/**
+ * rdmabroker_get_rules - The rules in force, in their order, and their decisions.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_rules().
+ * Returns:
+ *   0; -EACCES: only observers may call this (policy operation "observe").
+ * Notes:
+ *   If the policy is reloaded during the call, the list can have rules of both policies.
+ */
+int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rules **ret);
+struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *rules);
+
+/**
+ * rdmabroker_get_list - All sessions with the daemon, this one included, and their ids.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_list().
+ * Returns:
+ *   0; -EACCES: only observers may call this (policy operation "observe").
+ * Notes:
+ *   Sessions and ids that come or go while a long list is transferred may be missing.
+ */
+int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret);
+struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
+
+/**
+ * rdmabroker_kick - End another session, or one id of it.
+ * @number: The session's number, from rdmabroker_get_list().
+ * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
+ * Description:
+ *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
+ *   yet is rejected, and its program gets CONNECT_ERROR; so does the program whose connection is not
+ *   established yet. Any other id is taken from its program, which gets DEVICE_REMOVAL with status -EACCES.
+ *   The daemon's journal names the caller. The client can connect again: only a rule prevents that.
+ * Returns:
+ *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
+ *   caller's own; -EACCES: only admins may call this (policy operation "admin").
+ */
+int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
+
+/**
+ * rdmabroker_drain - Make the daemon accept nothing new; existing ids and connections stay.
+ * Description:
+ *   Until rdmabroker_undrain(), or until the daemon ends, all clients get -ESHUTDOWN from create_id,
+ *   resolve_addr, listen, connect, accept and join_multicast; peers are rejected with
+ *   RDMABROKER_REJECT_DRAINING. rdmabroker_get_status() returns how many connections are left.
+ * Returns:
+ *   0; -EACCES: only admins may call this (policy operation "admin").
+ */
+int rdmabroker_drain(struct rdmabroker *session);
+/** rdmabroker_undrain - End the draining, whoever began it. Returns as rdmabroker_drain(). */
+int rdmabroker_undrain(struct rdmabroker *session);
+
+/**
+ * rdmabroker_get_metrics - The daemon's counters, as text in the format of OpenMetrics 1.0.
+ * Ownership:
+ *   *@ret is the caller's; free it with free(3).
+ * Returns:
+ *   0; -EACCES: only observers may call this (policy operation "observe").
+ */
+int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
+
+/**
+ * rdmabroker_watch - Get notices, from now on, of what happens to all clients of the daemon.
+ * @filter: Selects notices; NULL: all. If the call is repeated the last filter applies.
+ * Description:
+ *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
+ *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
+ *   Use a session for nothing else, because its descriptor is readable for notices and for events alike.
+ * Returns:
+ *   0; -EINVAL: the filter is not valid; -EACCES: only observers may call this (policy operation "observe").
+ */
+int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter);
+/**
+ * rdmabroker_get_notice - Take the next notice.
+ * @timeout_ms: How long to wait for one; 0: not at all.
+ * @ret: The notice, on success; free it with rdmabroker_free_notice().
+ * Description:
+ *   While notices wait, the descriptor of rdmabroker_get_fd is readable. The daemon does not wait for slow readers: notices
+ *   that are not taken in time are lost, and the next notice has their number. Nothing else is lost.
+ * Returns:
+ *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the broker
+ *   is gone, and all its notices were taken.
+ */
+int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
+			  struct rdmabroker_notice **ret);
+/** rdmabroker_free_notice - Free a notice. NULL is allowed. Returns NULL. */
+struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
+
+/**
+ * rdmabroker_explain - How policy would decide about a policy request now. Nothing is done or counted.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_explanation().
+ * Returns:
+ *   0; -EINVAL: the question is not valid; -EACCES: only observers
+ *   may call this (policy operation "observe").
+ */
+int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
+		       struct rdmabroker_explanation **ret);
+struct rdmabroker_explanation *
+rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
+
+/**
+ * rdmabroker_reload - Make the daemon read its configuration and its policy again. Errors leave both unchanged.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
+ * Returns:
+ *   0: the result shows whether the reload succeeded; -EACCES: only admins may call this (policy operation "admin").
+ */
+int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
+struct rdmabroker_reload_result *
+rdmabroker_free_reload_result(struct rdmabroker_reload_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * A program that uses the structs of the library and most of its calls. tests/abi has the binary that was built from
+ * it with the headers of version 2.0 of the ABI: every later library with the same soname must run that binary.
+ * tests/unit/check_abi.c runs it with the library that was built, over the fake fabric.
+ *
+ * usage: program ADDRESS PORT GROUP
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdmabroker-admin.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_MS 30000
+
+static struct rdmabroker *session;
+
+static void must(int r, const char *what)
+{
+	if (r == 0)
+		return;
+	printf("%s: %d, %s\n", what, r, rdmabroker_last_failure()->text);
+	exit(1);
+}
+
+static struct sockaddr_in address(const char *text, const char *port)
+{
+	struct sockaddr_in ret = { .sin_family = AF_INET };
+
+	if (inet_pton(AF_INET, text, &ret.sin_addr) != 1)
+		exit(2);
+	ret.sin_port = htons((uint16_t)atoi(port));
+	return ret;
+}
+
+static struct rdmabroker_event *await_event(enum rdmabroker_event_type type)
+{
+	struct rdmabroker_event *event;
+
+	must(rdmabroker_get_event(session, TIMEOUT_MS, &event), "get_event");
+	printf("event %s, status %d\n", rdmabroker_event_str(event->type), event->status);
+	if (event->type != type)
+		exit(1);
+	return event;
+}
+
+static void print_conn(const struct rdmabroker_conn_param *conn)
+{
+	printf("  \"%.*s\", responder_resources %u, initiator_depth %u, flow_control %d, "
+	       "retry_count %u, rnr_retry_count %u, srq %d, qp_num %u\n",
+	       (int)strnlen(conn->private_data, conn->private_data_len),
+	       (const char *)conn->private_data, conn->responder_resources, conn->initiator_depth,
+	       conn->flow_control, conn->retry_count, conn->rnr_retry_count, conn->srq,
+	       conn->qp_num);
+}
+
+static void open_session(void)
+{
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	const struct rdmabroker_failure *failure;
+	int r;
+
+	options.socket = "/nowhere";
+	r = rdmabroker_open(&options, &session);
+	failure = rdmabroker_last_failure();
+	printf("open: %s, failure %d, text %d, rule %d, retry %u\n", r == -ENOENT ? "ENOENT" : "?",
+	       failure->error == r, strlen(failure->text) > 0, failure->rule != NULL,
+	       failure->retry_after_ms);
+	options.socket = NULL;
+	options.call_timeout_ms = TIMEOUT_MS;
+	must(rdmabroker_open(&options, &session), "open");
+}
+
+static struct rdmabroker_id *start_listening(const struct sockaddr *addr)
+{
+	struct rdmabroker_id *id;
+	int tos;
+
+	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, &session, &id), "create_id");
+	must(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 32), "set_option");
+	must(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &tos), "get_option");
+	must(rdmabroker_bind_addr(id, addr), "bind_addr");
+	must(rdmabroker_listen(id, 5), "listen");
+	printf("listens: port %u, context %d, session %d, tos %d, device %s\n",
+	       rdmabroker_get_local_port(id), rdmabroker_get_context(id) == &session,
+	       rdmabroker_get_session(id) == session, tos, rdmabroker_get_device_name(id));
+	return id;
+}
+
+static void connect_to_self(const struct sockaddr *addr, struct rdmabroker_id *listener)
+{
+	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
+	struct rdmabroker_id *client, *server;
+	struct rdmabroker_event *event;
+
+	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &client), "create_id");
+	must(rdmabroker_resolve_wait(client, NULL, addr, TIMEOUT_MS), "resolve_wait");
+	printf("resolved: device %s, peer %d\n", rdmabroker_get_device_name(client),
+	       rdmabroker_get_peer_port(client) == rdmabroker_get_local_port(listener));
+	printf("connect without parameters: %d\n", rdmabroker_connect(client, NULL));
+	param.private_data = "from the client";
+	param.private_data_len = 16;
+	param.responder_resources = 3;
+	param.initiator_depth = 2;
+	param.retry_count = 5;
+	param.rnr_retry_count = 6;
+	param.qp_num = 1001;
+	must(rdmabroker_connect(client, &param), "connect");
+	must(rdmabroker_get_request(listener, TIMEOUT_MS, &server), "get_request");
+	print_conn(rdmabroker_get_request_event(server)->conn);
+	param.private_data = "from the server";
+	param.qp_num = 1002;
+	must(rdmabroker_accept(server, &param), "accept");
+	event = await_event(RDMABROKER_EVENT_CONNECT_RESPONSE);
+	printf("  of the client: %d\n", event->id == client);
+	print_conn(event->conn);
+	rdmabroker_free_event(event);
+	must(rdmabroker_establish(client), "establish");
+	rdmabroker_free_event(await_event(RDMABROKER_EVENT_ESTABLISHED));
+	must(rdmabroker_disconnect_wait(client, TIMEOUT_MS), "disconnect_wait");
+	must(rdmabroker_wait_disconnected(server, TIMEOUT_MS), "wait_disconnected");
+	must(rdmabroker_destroy_id_wait(client, TIMEOUT_MS), "destroy_id_wait");
+	must(rdmabroker_destroy_id_wait(server, TIMEOUT_MS), "destroy_id_wait");
+}
+
+/* ADDR without a port. */
+static void join_group(const struct sockaddr *addr, const struct sockaddr *group)
+{
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *id;
+
+	must(rdmabroker_create_id(session, RDMABROKER_PS_UDP, NULL, &id), "create_id");
+	must(rdmabroker_bind_addr(id, addr), "bind_addr");
+	must(rdmabroker_join_multicast_wait(id, group, 1, TIMEOUT_MS, &ud), "join_multicast_wait");
+	printf("joined: size %d\n", ud.size == sizeof(ud));
+	must(rdmabroker_leave_multicast(id, group), "leave_multicast");
+	must(rdmabroker_join_multicast(id, group, 1, &ud), "join_multicast");
+	event = await_event(RDMABROKER_EVENT_MULTICAST_JOIN);
+	printf("  the same parameters: %d, context %d\n",
+	       event->ud->qp_num == ud.qp_num && event->ud->qkey == ud.qkey &&
+		       event->ud->ah_attr.port_num == ud.ah_attr.port_num,
+	       event->join_context == &ud);
+	rdmabroker_free_event(event);
+	rdmabroker_destroy_id(id);
+}
+
+static void print_status(void)
+{
+	struct rdmabroker_status *status;
+
+	must(rdmabroker_get_status(session, &status), "get_status");
+	printf("status: version %d, rules %u, sessions %u, listeners %u, connections %u, ids %u, "
+	       "draining %d, no_policy %d, missing_names %d, warnings %d\n",
+	       strlen(status->version) > 0, status->n_rules, status->n_sessions,
+	       status->n_listeners, status->n_connections, status->n_ids, status->draining,
+	       RDMABROKER_HAS(status, no_policy) && status->no_policy,
+	       RDMABROKER_HAS(status, n_missing_names) && status->n_missing_names,
+	       RDMABROKER_HAS(status, warnings));
+	for (unsigned i = 0; i < status->n_devices; i++)
+		printf("  device %s, leases %u\n", status->devices[i]->name,
+		       status->devices[i]->n_leases);
+	rdmabroker_free_status(status);
+}
+
+static void print_rules(void)
+{
+	struct rdmabroker_rules *rules;
+
+	must(rdmabroker_get_rules(session, &rules), "get_rules");
+	for (size_t i = 0; i < rules->n_rules; i++)
+		printf("rule %s:%u \"%s\", allowed %d, rejected %d\n",
+		       rules->rules[i]->file ? "file" : "none", rules->rules[i]->line,
+		       rules->rules[i]->text, rules->rules[i]->n_allowed > 0,
+		       rules->rules[i]->n_rejected > 0);
+	rdmabroker_free_rules(rules);
+}
+
+static void print_list(void)
+{
+	struct rdmabroker_list *list;
+
+	must(rdmabroker_get_list(session, &list), "get_list");
+	for (size_t i = 0; i < list->n_sessions; i++)
+		printf("session with %u ids\n", list->sessions[i]->n_ids);
+	for (size_t i = 0; i < list->n_ids; i++)
+		printf("  id %s, of the first session %d, ps %d\n", list->ids[i]->state,
+		       list->ids[i]->session == list->sessions[0],
+		       list->ids[i]->ps == RDMABROKER_PS_TCP);
+	rdmabroker_free_list(list);
+}
+
+static void explain(const struct sockaddr *peer)
+{
+	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
+	struct rdmabroker_explanation *explanation;
+
+	question.operation = RDMABROKER_OPERATION_CONNECT;
+	question.uid = 1234;
+	question.peer = peer;
+	question.port = 9;
+	must(rdmabroker_explain(session, &question, &explanation), "explain");
+	printf("explain %s: %d, line %d, effects %zu\n",
+	       rdmabroker_operation_str(question.operation), explanation->allow,
+	       explanation->rule ? (int)explanation->rule->line : -1, explanation->n_effects);
+	rdmabroker_free_explanation(explanation);
+}
+
+static void watch(void)
+{
+	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	struct rdmabroker_notice *notice;
+	struct rdmabroker *second;
+
+	filter.kind = RDMABROKER_NOTICE_SESSION;
+	must(rdmabroker_watch(session, &filter), "watch");
+	must(rdmabroker_open(NULL, &second), "open");
+	rdmabroker_close(second);
+	for (int i = 0; i < 2; i++) {
+		must(rdmabroker_get_notice(session, TIMEOUT_MS, &notice), "get_notice");
+		printf("notice %s: %s, lost %u\n", rdmabroker_notice_kind_str(notice->kind),
+		       notice->opened ? "opened" : "closed", (unsigned)notice->n_lost);
+		rdmabroker_free_notice(notice);
+	}
+}
+
+static void administer(const struct sockaddr *addr)
+{
+	struct rdmabroker_reload_result *reloaded;
+	struct rdmabroker_id *id;
+	char *metrics;
+
+	print_status();
+	print_rules();
+	print_list();
+	explain(addr);
+	watch();
+	must(rdmabroker_get_metrics(session, &metrics), "get_metrics");
+	printf("metrics: %d\n", strstr(metrics, "# EOF") != NULL);
+	free(metrics);
+	must(rdmabroker_reload(session, &reloaded), "reload");
+	printf("reload: %d, complaints %zu\n", reloaded->ok, reloaded->n_complaints);
+	rdmabroker_free_reload_result(reloaded);
+	must(rdmabroker_drain(session), "drain");
+	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), "create_id");
+	printf("listen while draining: %s\n",
+	       rdmabroker_listen(id, 0) == -ESHUTDOWN ? "ESHUTDOWN" : "?");
+	must(rdmabroker_undrain(session), "undrain");
+	must(rdmabroker_listen(id, 0), "listen");
+	rdmabroker_destroy_id(id);
+	printf("kick: %s\n", rdmabroker_kick(session, 999999, 0) == -EBADF ? "EBADF" : "?");
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in addr, any, group;
+	struct rdmabroker_id *listener;
+
+	if (argc != 4)
+		return 2;
+	addr = address(argv[1], argv[2]);
+	group = address(argv[3], "0");
+	open_session();
+	listener = start_listening((struct sockaddr *)&addr);
+	connect_to_self((struct sockaddr *)&addr, listener);
+	any = addr;
+	any.sin_port = 0;
+	join_group((struct sockaddr *)&any, (struct sockaddr *)&group);
+	administer((struct sockaddr *)&addr);
+	rdmabroker_destroy_id(listener);
+	rdmabroker_close(session);
+	return 0;
+}
