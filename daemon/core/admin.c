@@ -7,7 +7,7 @@
 #include "core/revoke.h"
 #include "core/table.h"
 
-/* The first session whose number is NUMBER or more: the list is in order of the numbers. */
+/* The first session whose number is at least NUMBER. The list is sorted by number. */
 static struct session *session_from(const struct core *core, uint64_t number)
 {
 	struct list *l;
@@ -21,7 +21,7 @@ static struct session *session_from(const struct core *core, uint64_t number)
 	return NULL;
 }
 
-/* The first id whose handle is HANDLE or more. FIRST is the handle of the table's first entry. */
+/* The first id whose handle is at least HANDLE. FIRST is the handle of the table's first entry. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
 {
 	uint32_t i = handle > first ? handle - first : 0;
@@ -39,7 +39,7 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 	struct id *id = NULL;
 
 	for (; session; session = session_from(core, cursor->session)) {
-		/* The session that the cursor was in is gone. */
+		/* The session at the cursor is gone: continue with the next one. */
 		if (session->number != cursor->session)
 			*cursor = (struct admin_cursor){ .session = session->number };
 		if (cursor->id > 0) {
@@ -79,7 +79,7 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 				   (unsigned long long)number);
 	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
 		 by->identity.pid);
-	/* Lines that a client causes are rate-limited; what an admin does is always logged. */
+	/* Not rate-limited: an admin's actions are always logged. */
 	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid,
 		   by->identity.uid, by->identity.pid);

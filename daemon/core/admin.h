@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What admins do: they list all sessions and ids, end them, and drain the broker. */
+/* The admins' verbs: list all sessions and ids, end them, and drain the broker. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,25 +12,26 @@ struct id;
 struct session;
 
 /*
- * A place in the list of all sessions and their ids, which may come and go meanwhile, because the place is
- * kept as numbers. A session comes before its ids, which are in order of their handles.
+ * A position in the list of all sessions and their ids. It stays valid while sessions and ids come and go,
+ * because it consists of numbers, not pointers. In the list a session comes before its ids; the ids of a
+ * session are in the order of their handles.
  */
 struct admin_cursor {
-	uint64_t session; /* the next one has this number, or the lowest above it */
-	uint32_t id; /* likewise; 0: the session itself */
+	uint64_t session; /* number of the next session; if it is gone, the next higher number */
+	uint32_t id; /* handle of the next id, or the next higher one; 0: the session itself */
 };
 
 /*
- * Gives the next session or id, and moves CURSOR behind it. *RET_ID is NULL for a session itself. False: there
- * are no more.
+ * Returns the next session or id and moves CURSOR past it. *RET_ID is NULL if the next entry is a session
+ * itself. False: the list has no more entries.
  */
 bool admin_next(struct admin_cursor *cursor, const struct core *core, struct session **ret_session,
 		struct id **ret_id);
 
 /*
- * The admin BY ends a session or one id of it, in the way that enforcing does; the journal reports who did
- * it. 0, or STATUS_NO_SUCH_ID, STATUS_BAD_STATE or STATUS_BAD_REQUEST (its own session), explained
- * by FAILURE.
+ * The admin BY ends session NUMBER, or its id HANDLE, as enforce.c does for a policy; the journal reports the
+ * admin. Returns 0, or a status that FAILURE explains: STATUS_NO_SUCH_ID, STATUS_BAD_STATE (the id has ended
+ * already) or STATUS_BAD_REQUEST (NUMBER is the admin's own session).
  */
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure);
 int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure);

@@ -16,9 +16,9 @@
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-/* Each admission checks this many keys of each table, in turn, and drops the dead ones. */
+/* Each admission checks this many keys of each table, in turn, and frees the dead ones. */
 #define SWEEP_STEP 2
-/* This many are checked before a new key is refused because the table is full. */
+/* This many keys are checked before a new key is refused because the table is full. */
 #define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
 /* Estimates: it is not known when an object will be freed or a request answered. */
@@ -26,9 +26,10 @@
 #define RETRY_PENDING_MS 100
 
 struct admissions {
-	uint64_t last_number; /* given to a tally */
+	uint64_t last_number; /* the newest tally's number */
 	size_t n;
-	struct tally *tallies[]; /* by the rules' index; the last is for what no rule matches */
+	/* by the index of the rule; the last one counts the requests that no rule matches */
+	struct tally *tallies[];
 };
 
 struct tally_user {
@@ -90,7 +91,10 @@ struct tally *tally_unref(struct tally *tally)
 	return NULL;
 }
 
-/* A tally of the earlier policy, by its key; used while the tallies of a new policy are collected. */
+/*
+ * A tally of the earlier policy in a hash table by key, which is used while the tallies of a new policy are
+ * collected.
+ */
 struct known {
 	struct tally *tally;
 	UT_hash_handle hh;
@@ -106,7 +110,7 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	for (size_t i = 0; i < old->n; i++) {
 		struct tally *tally = old->tallies[i];
 
-		/* Of two identical rules only the first ever decides. */
+		/* Of two identical rules only the first can ever match, so the second one's tally is empty. */
 		HASH_FIND_STR(table, tally->key, found);
 		if (found)
 			continue;
@@ -183,9 +187,9 @@ struct tally *admissions_find(const struct admissions *admissions, const struct 
 /* Buckets */
 
 /*
- * A bucket is one number: the time when it is full again. Taking a token adds the time in which one token is
- * refilled. A full bucket has a time that is not after now; an empty one has a time that is after now by more
- * than the time of BURST - 1 tokens.
+ * A bucket is stored as one number: the time at which it will be full again. Each token that is taken moves
+ * that time by the interval at which tokens are added. So a bucket is full if its time is not in the future,
+ * and empty if its time is further ahead than BURST - 1 intervals.
  */
 static bool has_token(uint64_t bucket, const struct policy_rate *rate, uint64_t now)
 {
@@ -201,8 +205,8 @@ static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
 }
 
 /*
- * Those that are refused get different times to retry, one after the other, at the admitted rate. With the
- * same time for all they would retry together, and be refused again.
+ * Refused requests get different times to retry, one after the other, at the rate of the limit. If all got
+ * the same time, they would retry together, and most would be refused again.
  */
 static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
 {
@@ -216,9 +220,9 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 }
 
 /*
- * Keys. A key is dead when its bucket is full and no object is counted for it: dropping it loses nothing.
- * Each admission checks a few keys, in turn, for dead ones. So a table holds few dead keys, and no admission
- * has to walk all of it.
+ * Keys. A key is dead when its bucket is full and no object is counted for it: freeing it loses nothing. Each
+ * admission checks a few keys, in turn, and frees the dead ones. So a table holds few dead keys, and no
+ * admission has to walk the whole table.
  */
 
 #define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)
@@ -414,7 +418,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
 	if (!to->user || to->user->uid == uid)
 		return;
 	to->user->n_now--;
-	/* If the table is full, or without memory, the object is not counted for its new user. */
+	/* If the table is full, or memory runs out, the object is not counted for its new user. */
 	if (get_user(to->tally, uid, /* now= */ 0, &to->user) == 0)
 		to->user->n_now++;
 	else

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * What each rule has admitted: its counters, the number of objects at a time, and the token buckets behind
- * the limits of struct policy_settings. When the policy is replaced, a rule's tally passes to the new rule
- * with the same file and text. A tally lives at least as long as anything that it admitted.
+ * The tally of each rule: its counters, the number of objects that it has admitted and that exist now, and
+ * the token buckets of its rate limits (struct policy_settings). When the policy is replaced, a tally passes
+ * to the new rule with the same file and text. A tally lives at least as long as the objects that it has
+ * admitted.
  *
- * Admission is all or nothing: either all limits of the rule admit an object, or none of them counts it.
+ * Admission is all or nothing: an object is admitted, and counted, by all limits of a rule or by none.
  */
 
 #include <stdbool.h>
@@ -20,7 +21,7 @@ struct admissions;
 struct tally_user;
 struct tally_peer;
 
-/* The maximum of users, and of peers, that one rule keeps buckets for. */
+/* One rule keeps buckets for at most this many users, and for as many peers. */
 #define TALLY_KEYS_MAX 65536
 
 struct tally {
@@ -29,52 +30,60 @@ struct tally {
 	char *key; /* file and text of its rule */
 	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the daemon started */
 	unsigned n_now; /* objects that exist now */
-	unsigned n_pending; /* of them: requests that wait for the client's accept */
+	/* those of n_now that are connection requests which wait for the client's accept */
+	unsigned n_pending;
 
 	/* All times are CLOCK_MONOTONIC in ns. */
-	uint64_t bucket; /* when it is full again, see has_token() */
-	uint64_t queue; /* when the last of those that were told to retry is due */
+	uint64_t bucket; /* when the bucket is full again, see has_token() */
+	uint64_t queue; /* the latest time to retry that a refused request was given */
 	struct tally_user *users; /* a uthash table, by uid */
-	struct tally_peer *peers; /* likewise, by address */
+	struct tally_peer *peers; /* a uthash table, by address */
 	/* Where the sweep for dead keys continues; NULL: at the beginning. */
 	struct tally_user *sweep_user;
 	struct tally_peer *sweep_peer;
 };
 
-/* Embedded in what was admitted. */
+/* An admission. Embedded in the object that was admitted. */
 struct admitted {
-	struct tally *tally; /* NULL: nothing is admitted */
+	struct tally *tally; /* NULL: nothing was admitted */
 	struct tally_user *user; /* NULL: the rule does not count by user */
 	bool pending;
 };
 
-/* The limit that was reached, and when to retry. */
+/* The limit that a request has reached, and the time to retry. */
 struct overflow {
-	char limit[64]; /* "rate 200/s" */
+	char limit[64]; /* the limit as in a rule: "rate 200/s" */
 	uint32_t retry_after_ms;
 };
 
-/* OLD, whose tallies are taken over, may be NULL; it stays the caller's. */
+/*
+ * Creates the tallies for the rules of POLICY, and takes over those of OLD that still fit. OLD may be NULL;
+ * it stays the caller's.
+ */
 int admissions_new(struct admissions **ret, const struct policy *policy,
 		   const struct admissions *old);
 struct admissions *admissions_free(struct admissions *admissions); /* takes NULL; returns NULL */
-/* RULE is of the policy that ADMISSIONS was made for; NULL: gives the tally for what no rule matches. */
+/*
+ * Finds the tally of RULE, which must be of the policy that ADMISSIONS was made for. RULE NULL: finds the
+ * tally of the requests that no rule matches.
+ */
 struct tally *admissions_find(const struct admissions *admissions, const struct policy_rule *rule);
 
 struct tally *tally_ref(struct tally *tally);
 struct tally *tally_unref(struct tally *tally); /* takes NULL; returns NULL */
-/* The number of users and peers that it keeps buckets for; some of them may be dead. */
+/* The number of keys, of users and of peers, that TALLY keeps buckets for; some of the keys may be dead. */
 unsigned tally_count_keys(const struct tally *tally);
 
 /*
- * PEER may be NULL: then limits per peer do not apply. PENDING: the object is a connection request that waits
- * for the client's accept. Returns 0, -ENOMEM, or -EBUSY with RET_OVERFLOW set. RET is released by
- * admitted_done().
+ * Admits an object of user UID, if all limits in SETTINGS allow it. PEER may be NULL: then limits per peer do
+ * not apply. PENDING: the object is a connection request that waits for the client's accept. Returns 0,
+ * -ENOMEM, or -EBUSY with RET_OVERFLOW set. RET is released by admitted_done().
  */
 int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
 		uid_t uid, const struct sockaddr *peer, bool pending, struct admitted *ret,
 		struct overflow *ret_overflow);
-void admitted_answered(struct admitted *admitted); /* no longer waits for the accept */
-/* Moves an admission to another owner, of user UID. Limits do not apply, because it was admitted already. */
+/* the object no longer waits for the client's accept */
+void admitted_answered(struct admitted *admitted);
+/* Moves an admission to another owner, of user UID. No limit is checked, because the object was admitted before. */
 void admitted_move(struct admitted *from, struct admitted *to, uid_t uid);
 void admitted_done(struct admitted *admitted); /* idempotent */

@@ -11,7 +11,7 @@
 
 /*
  * When a program binds, it is not known yet whether it will listen or connect. So binding is refused only if
- * policy allows neither. The later listen or connect is decided in listener.c or conn.c.
+ * policy allows neither. Policy decides again about the listen (listen.c) or the connect (decide_connect()).
  */
 struct purposes {
 	struct policy_verdict listen;
@@ -46,8 +46,8 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 }
 
 /*
- * Decides whether SESSION may bind to ADDR, or take over an id that is bound to it. WHAT as in "bind" or
- * "take over".
+ * Decides whether SESSION may bind to ADDR, or take over an id that is bound to ADDR. WHAT names the verb for
+ * messages: "bind" or "take over".
  */
 static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
@@ -95,8 +95,9 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 }
 
 /*
- * The rule that will decide about the connection may need facts that are not known yet. Then the setting of
- * the first rule that may match is used here, and settings_admit() applies that of the final rule.
+ * Which rule will decide about the connection may depend on facts that are not known yet. So this uses the
+ * REUSEADDR setting of the first rule that may match, and settings_admit() later applies the setting of the
+ * final rule.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
@@ -108,8 +109,8 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	if (rule && rule->allow)
 		mode = rule->settings.reuseaddr;
 	/*
-	 * REUSEADDR is forced, except on a port that the program may listen on: listening needs it to be
-	 * unset.
+	 * If the rule forces REUSEADDR, it is set, except on a port that the program may listen on: the
+	 * broker refuses to listen with REUSEADDR.
 	 */
 	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
 		*ret = true;
@@ -123,7 +124,7 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	return 0;
 }
 
-/* On an id that is bound, the kernel allows REUSEADDR to be set, but not to be cleared. */
+/* Once an id is bound, the kernel lets REUSEADDR be set but not cleared. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 {
 	struct fabric_id_info info;

@@ -42,7 +42,7 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failur
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
-	/* An id with a plan connects by itself. */
+	/* The broker itself connects an id that has a plan. */
 	return id->plan ? id_refuse_state(id, "connect", failure) :
 			  conn_connect_planned(id, param, local_ece, failure);
 }
@@ -57,7 +57,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect", failure);
 	r = decide_may_begin(id->session, "connect", failure);
-	/* The look-up of a datagram id offers no QP to the peer. */
+	/* For a datagram id this is a service look-up, which offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
 		r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
@@ -79,7 +79,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "connect");
 	} else if (r > 0) {
-		r = 0; /* held back, and sent later */
+		r = 0; /* timewait.c sends it later, through conn_resume() */
 	}
 	if (r != 0) {
 		admitted_done(&id->admitted);
@@ -131,7 +131,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	struct failure failure;
 	int r;
 
-	/* The QP number may be in time wait after more than one connection. */
+	/* The QP number may be in time wait more than once, after several connections. */
 	r = timewait_hold(id, param, accept);
 	if (r > 0)
 		return;
@@ -144,7 +144,10 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	}
 	free(id->request);
 	id->request = NULL;
-	/* The client's request was answered with success, so the failure is reported as an event. */
+	/*
+	 * The client's connect or accept was answered with success when it was held back, so the failure is
+	 * reported as an event.
+	 */
 	if (r != 0) {
 		id_set_state(id, ID_FAILED);
 		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
@@ -210,9 +213,9 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	case ID_DISCONNECTED:
 		return 0; /* nothing is left to do */
 	default:
-		break; /* if there is no connection, the kernel does nothing and returns success */
+		break; /* without a connection the kernel does nothing and returns success */
 	}
-	/* The connect or accept is held back: the peer knows nothing of it yet. */
+	/* The connect or accept is held back (timewait.h): the peer has not received it yet. */
 	if (id->held) {
 		timewait_forget(id);
 		id_set_state(id, ID_FAILED);

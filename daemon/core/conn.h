@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Connections; for the verbs' results see bind.h. */
+/* The verbs that connect, accept and disconnect; for their results see bind.h. */
 
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 struct failure;
 struct id;
 
-/* LOCAL_ECE may be NULL: none. */
+/* LOCAL_ECE: the ECE options to offer; NULL: none. */
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure);
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
@@ -20,11 +20,11 @@ int conn_notify(struct id *id, enum ibv_event_type event, struct failure *failur
 int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct failure *failure);
 int conn_disconnect(struct id *id, struct failure *failure);
 
-/* As conn_connect(), but also for an id with a plan. */
+/* As conn_connect(), but also accepts an id with a plan, which conn_connect() refuses. */
 int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 			 const struct ibv_ece *local_ece, struct failure *failure);
 /*
- * Sends the connect or accept that was held back. For an accept, ID.request must be set; it is NULL
- * afterwards.
+ * Sends the connect or accept that timewait_hold() has held back. For an accept, ID.request must be set; it
+ * is NULL afterwards.
  */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);

@@ -24,9 +24,10 @@
 
 struct core_settings {
 	unsigned max_ids_per_session;
-	int backlog; /* of a listener, if neither client nor rule sets it */
-	int tos; /* of a connection, likewise; -1: the kernel's default */
-	unsigned resolve_timeout_ms; /* upper limit */
+	int backlog; /* of a listener whose backlog neither the client nor a rule sets */
+	/* of a connection whose TOS neither the client nor a rule sets; -1: the kernel's default */
+	int tos;
+	unsigned resolve_timeout_ms; /* upper limit and default of a client's timeout */
 };
 
 struct closer;
@@ -36,43 +37,49 @@ struct units;
 struct core {
 	struct fabric *fabric;
 	struct policy *policy;
-	struct admissions *admissions; /* of the policy's rules */
+	struct admissions *admissions; /* tallies of the policy's rules */
 	struct account account;
-	struct closer *closer; /* closes descriptors that clients have touched */
-	struct units *units; /* look up which unit a client is in */
+	struct closer *closer; /* closes, in threads, descriptors that came from clients */
+	struct units *units; /* look up the systemd units of clients */
 	struct core_settings settings;
 
 	sd_event *loop;
-	fabric_event_fn on_event; /* dispatch_event(), for the ids that id.c creates */
+	/* dispatch_event(), which id.c sets as the handler of its ids' events */
+	fabric_event_fn on_event;
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
-	sd_event_source *enforcer; /* enabled while there is one */
-	struct waits waits; /* requests that wait for the fabric */
+	sd_event_source *enforcer; /* timer for ENFORCING, enabled while that list has entries */
+	struct waits waits; /* requests of clients that wait for the fabric */
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct pool *pool;
-	bool draining; /* nothing new may begin */
+	bool draining; /* draining: clients may begin nothing new */
 	uint64_t last_session; /* the newest session's number */
 
-	/* Gauges, kept by session.c, id.c and id_state.c: */
+	/* The numbers of objects that exist now. session.c, id.c and id_state.c keep them: */
 	unsigned n_sessions;
 	unsigned n_ids;
 	unsigned n_listeners;
-	unsigned n_connections; /* established */
-	unsigned n_handshakes; /* connect or accept requested, not yet established */
+	unsigned n_connections; /* established connections */
+	/* connections that were requested or accepted, and are not yet established */
+	unsigned n_handshakes;
 	unsigned n_leases; /* kept by lease.c */
 
 	struct metrics metrics;
 
-	struct log_limits log_limits; /* by uid and rule, so reconnecting gains no more lines */
+	/* by uid and rule, so that a client cannot escape them by reconnecting */
+	struct log_limits log_limits;
 };
 
-/* Takes a reference to POLICY. The caller sets the account's limits. */
+/* Takes a reference to POLICY. The caller sets the limits of core.account. */
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
-/* POLICY decides from now on; what exists already is not changed. 0 or -ENOMEM: then nothing has changed. */
+/*
+ * POLICY decides from now on. The call itself does not change existing ids and sessions. Returns 0, or
+ * -ENOMEM: then nothing has changed.
+ */
 int core_set_policy(struct core *core, struct policy *policy);
 
 /*
@@ -85,7 +92,7 @@ static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
 	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
 }
 
-/* For rpc/, which knows nothing of the members: */
+/* Getters for rpc/, which does not access the members: */
 
 static inline struct fabric *core_get_fabric(const struct core *core)
 {
@@ -97,7 +104,7 @@ static inline struct policy *core_get_policy(const struct core *core)
 	return core->policy;
 }
 
-/* RULE NULL: of what no rule matches. */
+/* The tally of RULE; RULE NULL: the tally of the requests that no rule matches. */
 static inline const struct tally *core_get_tally(const struct core *core,
 						 const struct policy_rule *rule)
 {
@@ -119,7 +126,7 @@ static inline const struct core_settings *core_get_settings(const struct core *c
 	return &core->settings;
 }
 
-/* What exists now. */
+/* The numbers of objects that exist now. */
 struct core_counts {
 	unsigned n_sessions, n_ids, n_listeners, n_connections, n_handshakes, n_leases;
 };

@@ -104,7 +104,7 @@ static void write_down(struct session *session, const struct wish *wish,
 		   by, why);
 }
 
-/* TALLY is that of VERDICT's rule. */
+/* TALLY is the tally of VERDICT's rule. */
 static void tell(struct session *session, const struct wish *wish,
 		 const struct policy_verdict *verdict, const struct tally *tally,
 		 const struct overflow *overflow)

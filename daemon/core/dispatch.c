@@ -89,7 +89,7 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (event->join)
 		out.group = group_addr(event->join);
 
-	/* An event that did not change the state is only passed on. */
+	/* An event that did not change the state is passed on to the client without further steps. */
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
@@ -110,8 +110,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	}
 
 	/*
-	 * The step has failed in the broker: send the client the event that the kernel would have sent for a
-	 * failure.
+	 * The broker's part of the step has failed: send the client the event that the kernel would have sent
+	 * for such a failure.
 	 */
 	if (r != 0) {
 		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
@@ -123,8 +123,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	}
 	notify_event(id, &out);
 	/*
-	 * A disconnect that was requested before the connection existed had no effect. Then this event is the
-	 * peer's disconnect, which needs a reply.
+	 * If the client requested its disconnect before the connection existed, the kernel ignored it. Then
+	 * this event is the peer's disconnect, which needs a reply.
 	 */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);

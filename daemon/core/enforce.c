@@ -15,11 +15,12 @@
 #include "core/wish.h"
 
 /*
- * OnReload=enforce: ends what the new policy does not allow, as far as the connection manager can end it. A
- * program that holds a device and a QP can go on using them; its peer gets a disconnect.
+ * OnReload=enforce: ends the ids, groups, leases and sessions that the new policy does not allow, as far as
+ * the connection manager can. A program that holds a device and a QP can go on using them; its peer gets a
+ * disconnect.
  */
 
-#define SLICE 256 /* ids and sessions per turn of the loop */
+#define SLICE 256 /* ids and sessions to check in one turn of the loop */
 
 static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
 {
@@ -76,15 +77,16 @@ static void enforce_id(struct id *id)
 		enforce_connection(id, &why);
 		break;
 	default:
-		break; /* policy will decide at its next step, or it has ended */
+		break; /* policy will decide at the id's next step, or the id has ended already */
 	}
 	if (!id_is_empty(id) && id->state != ID_REMOVED)
 		group_enforce(id);
 }
 
 /*
- * Admins and observers keep their session, without which they could not see what policy has done; as clients they are
- * treated like all others. False: the session ends, or is no client; its ids are not checked.
+ * Admins and observers keep their session even if they may not be clients any more: without it they could not
+ * see what the policy does. Their leases and ids are treated like those of other clients. Returns true if the
+ * session's ids have to be checked; false if the session ends, was no client, or has not sent its Hello yet.
  */
 static bool enforce_session(struct session *session)
 {
@@ -93,7 +95,7 @@ static bool enforce_session(struct session *session)
 	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
 	struct policy_verdict verdict;
 
-	/* It has not been greeted. */
+	/* The client has not sent its Hello yet; policy will decide about that. */
 	if (!session->permits)
 		return false;
 	if (is_client) {
@@ -115,7 +117,7 @@ static bool enforce_session(struct session *session)
 	return was_client;
 }
 
-/* Checks at most MAX ids. Returns how many of MAX are left. */
+/* Checks at most MAX ids. Returns MAX less the number of ids that it has checked. */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
 	struct id *id;
@@ -136,7 +138,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 	return max;
 }
 
-/* Checks one slice. The rest follows after the clients that are ready by then. */
+/* Checks one slice. The next slice follows after the clients whose requests are ready by then. */
 static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct core *core = userdata;
@@ -144,7 +146,7 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	(void)usec;
-	/* A session counts too, because it has leases and may have no ids. */
+	/* A session counts as one too, because checking its leases takes time even if it has no ids. */
 	while (left > 0 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
 	if (!list_is_empty(&core->enforcing)) {

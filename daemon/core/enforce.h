@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* OnReload=enforce: ends what policy no longer allows, a limited number of ids in each turn of the loop. */
+/*
+ * OnReload=enforce: ends the sessions, ids, groups and leases that policy no longer allows, a limited number
+ * in each turn of the loop.
+ */
 
 struct core;
 

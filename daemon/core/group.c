@@ -65,14 +65,17 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 			    ret, failure);
 }
 
-/* The client's flags are a bit mask, those of rdma_cma.h an enumeration. */
+/* The client sends flags as a bit mask; in rdma_cma.h they are an enumeration. */
 static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_t join_flags)
 {
 	uint32_t flag = join_flags & 1 ? RDMA_MC_JOIN_FLAG_FULLMEMBER :
 					 RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
 	int r = fabric_join_new(&group->join, group->id->fabric, addr, flag, group);
 
-	/* The kernel returns this for IPv6 groups on RoCE: an internal errno that programs do not know. */
+	/*
+	 * The kernel returns ENOTSUPP for IPv6 groups on RoCE. It is an errno of the kernel that programs do
+	 * not know.
+	 */
 	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
 }
 

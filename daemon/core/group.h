@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Multicast groups; for the verbs' results see bind.h. */
+/* The verbs that join and leave multicast groups; for their results see bind.h. */
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -14,5 +14,5 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	       struct failure *failure);
 int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure);
 void group_leave_all(struct id *id);
-void group_enforce(struct id *id); /* leaves those that policy no longer allows */
+void group_enforce(struct id *id); /* leaves the groups that policy no longer allows */
 const struct sockaddr *group_addr(const struct fabric_join *join);

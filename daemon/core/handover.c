@@ -32,10 +32,10 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 }
 
 /*
- * True: policy has to decide about the take-over. The session needs permission for what the id is used for,
- * as if it had created the id itself. Rules look at the user, the groups and the unit. So if these stay the
- * same, the earlier decision still holds, provided that it is of the policy in force. Within one process the
- * owner stays the same.
+ * True: policy has to decide about the take-over, as if SESSION had created ID itself. False: the earlier
+ * decision holds. Rules look at the user, the groups and the unit. If all of them are the same, a decision by
+ * the policy in force holds. If the user and the groups are the same, and both sessions are of one process,
+ * any earlier decision holds, because the owner stays the same.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -52,11 +52,12 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 
 /* Policy's decision about a take-over. */
 struct take_over {
-	struct policy_verdict verdict; /* its rule becomes the id's; NULL: nothing was decided */
-	struct admitted admitted; /* by that rule; its tally NULL: the id keeps its old admission */
+	/* its rule becomes the id's; rule NULL: there was no decision */
+	struct policy_verdict verdict;
+	struct admitted admitted; /* by that rule; tally NULL: the id keeps its old admission */
 };
 
-/* False: in this state there is nothing to decide. */
+/* Fills in the policy request for taking over ID. False: in the id's state there is nothing to decide. */
 static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 {
 	switch (id->state) {
@@ -87,7 +88,7 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 		return false;
 	}
 	ret->wish.question.early = id->state == ID_ADDR_QUERY;
-	/* The id has a handle only in the other session. */
+	/* Reports must not name the id: its handle belongs to the other session. */
 	ret->wish.id = NULL;
 	return true;
 }
@@ -113,7 +114,7 @@ static int check_binding(struct session *session, const struct id *id, const str
 			       "take over", failure);
 }
 
-/* Rates do not apply: a take-over sends nothing new to the network. */
+/* Rate limits do not apply, because a take-over sends nothing to the network. */
 static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
 			   struct take_over *take_over, struct failure *failure)
 {
@@ -125,7 +126,7 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 	if (!id->admitted.tally)
 		return 0;
 	if (id->admitted.tally == tally) {
-		/* The rule counts the id already, but for the other user. */
+		/* The rule counts the id already. Only the count of the user changes. */
 		if (id->session->identity.uid == session->identity.uid)
 			return 0;
 		settings.max = settings.pending = 0;
@@ -152,7 +153,7 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 		return failure_set_denied(failure, &verdict, "uid %u may not %s %s",
 					  session->identity.uid, wish.wish.what,
 					  wish_object(&wish.wish, object));
-	/* The final decision follows once the address is resolved, and will be about this session. */
+	/* The final decision follows once the address is resolved. By then the id belongs to SESSION. */
 	if (wish.wish.question.early)
 		return 0;
 	r = check_binding(session, id, &wish, &verdict, failure);
@@ -193,14 +194,14 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
 	/*
-	 * The take-over cannot be undone. Without a rule, the id's next step is decided anew and reports the
-	 * failure.
+	 * The take-over cannot be undone here. Without a rule, policy decides again at the id's next step,
+	 * which then reports the failure.
 	 */
 	if (r != 0)
 		settings_forget_rule(id);
 }
 
-/* Moves FROM to a new id of SESSION; FROM is left MOVED. On failure nothing has changed. */
+/* Moves FROM to a new id of SESSION and sets FROM's state to MOVED. On failure nothing has changed. */
 static int move_id(struct id **ret, struct session *session, struct id *from,
 		   struct failure *failure)
 {
@@ -243,8 +244,8 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
 	/*
-	 * A request of the old session may wait for the QP check. It is repeated, and fails because the id
-	 * has moved.
+	 * A request of the old session may be waiting for the QP check. Resume it: it will fail because the
+	 * id has moved.
 	 */
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);

@@ -117,7 +117,7 @@ struct id *id_free(struct id *id)
 {
 	if (!id)
 		return NULL;
-	/* In these states the QP knows a peer, so packets may still be under way. */
+	/* In these states the QP is connected to a peer, so its packets may still be in the network. */
 	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);
@@ -159,8 +159,8 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, stru
 		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
-	 * On the passive side the kernel takes the address handle from the connection request, with the
-	 * traffic class that the peer chose. Replace it by the one that our policy has set.
+	 * On the passive side the kernel fills in the address handle from the connection request, with the
+	 * traffic class that the peer chose. Replace it by the traffic class that our policy has set.
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;

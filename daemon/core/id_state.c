@@ -94,7 +94,7 @@ static void measure(struct id *id, enum id_state to)
 	id->state_since_ns = now;
 }
 
-/* A datagram id in ACCEPTED has answered a look-up: no handshake follows. */
+/* A datagram id in ACCEPTED has answered a service look-up; no handshake follows. */
 static bool is_handshake(const struct id *id)
 {
 	return id->state == ID_CONNECTING || id->state == ID_RESPONDED ||

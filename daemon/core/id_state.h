@@ -44,7 +44,7 @@ enum id_state {
 	ID_BOUND, /* has a local address */
 	ID_LISTENING, /* receives connection requests */
 	ID_ADDR_QUERY, /* address resolution is under way */
-	ID_ADDR_RESOLVED, /* bound to a device, peer's address known */
+	ID_ADDR_RESOLVED, /* bound to a device, the peer's address is resolved */
 	ID_ROUTE_QUERY, /* route resolution is under way */
 	ID_ROUTE_RESOLVED, /* ready to connect */
 	ID_CONNECTING, /* connect requested, the peer has not responded */
@@ -54,22 +54,23 @@ enum id_state {
 	ID_ESTABLISHED,
 	ID_DISCONNECTING, /* disconnect requested here, the peer has not replied */
 	ID_DISCONNECTED,
-	ID_FAILED, /* not connected, and cannot connect any more */
+	ID_FAILED, /* has no connection, and cannot connect any more */
 	ID_REMOVED, /* its device is gone */
 	ID_MOVED, /* taken over by another session: only the handle is left here */
-	ID_REVOKED, /* ended by policy or an admin: likewise */
+	ID_REVOKED, /* ended by policy or an admin: only the handle is left */
 	_ID_STATE_MAX,
 };
 
 /*
- * The first is for sentences ("resolving the address"), the second is one word, for lists ("resolving-addr").
+ * id_state_to_string() is for sentences ("resolving the address"), id_state_to_word() gives one word for
+ * lists ("resolving-addr").
  */
 const char *id_state_to_string(enum id_state state);
 const char *id_state_to_word(enum id_state state);
-/* "connect-request"; NULL: there is no such event. */
+/* The event as one word ("connect-request"); NULL: there is no such event. */
 const char *id_event_to_word(enum rdma_cm_event_type type);
 
-/* Enters STATE, and gives up what an id in that state does not have, such as a connection request. */
+/* Enters STATE, and releases what an id in that state does not have, such as a connection request. */
 void id_set_state(struct id *id, enum id_state state);
-/* The state does not allow VERB, as in "listen". Returns STATUS_BAD_STATE. */
+/* Refuses VERB ("listen") because the state does not allow it. Returns STATUS_BAD_STATE. */
 int id_refuse_state(struct id *id, const char *verb, struct failure *failure);

@@ -16,7 +16,7 @@
 #include "util/util.h"
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* since Linux 6.5, later than the C library's headers */
+#define SO_PEERPIDFD 77 /* since Linux 6.5; older kernel headers lack it */
 #endif
 
 static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
@@ -32,7 +32,7 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 		gids = p;
 		if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &len) == 0)
 			break;
-		if (errno != ERANGE) /* else LEN is now the size that is needed */
+		if (errno != ERANGE) /* it sets LEN to the size that is needed */
 			return -errno;
 	}
 	gids[0] = primary;
@@ -42,8 +42,9 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 }
 
 /*
- * SO_PEERPIDFD gives a pidfd of the process that connected, even if that has ended. Without it the process is
- * found by its pid, which may have been reused since. So PROVEN stays false then.
+ * SO_PEERPIDFD gives a pidfd of the process that connected, even if that process has ended. Without
+ * SO_PEERPIDFD the pidfd is opened by the pid, which may belong to another process by now, so PROVEN stays
+ * false.
  */
 static int get_pidfd(struct identity *identity, int sock)
 {
@@ -68,7 +69,7 @@ void identity_set_unit(struct identity *identity, int r, char *unit)
 
 	if (r == -ENODATA)
 		found = strdup("");
-	/* If the process has ended, the pid may have been another one's during the look-up. */
+	/* If the process has ended, the pid may have belonged to another process during the look-up. */
 	if ((r >= 0 || r == -ENODATA) && identity_is_alive(identity))
 		identity->unit = TAKE_PTR(found);
 }
@@ -89,10 +90,10 @@ int identity_init(struct identity *identity, int sock)
 }
 
 /*
- * The proof is a listening socket that is bound to a name which nobody could know before PIDFD was opened. So
- * listen() was called after that, and SO_PEERCRED of a listening socket names the process that called it. If
- * this has our pid, and the process of PIDFD is still alive now, then both are the same: no other process
- * could have the pid in between.
+ * How a client proves that it is the process of PIDFD. It sends a listening socket that is bound to a name
+ * which nobody could know before PIDFD was opened. So listen() was called after that, and SO_PEERCRED of a
+ * listening socket names the process that called listen(). If this process has our pid, and the process of
+ * PIDFD is still alive, then both are the same process: no other process could have the pid in between.
  *
  * SCM_CREDENTIALS would not be a proof, however late the packet came. Root of a pid namespace, which any user
  * can become, may name another process of the namespace as the sender, and the kernel looks that process up
@@ -134,9 +135,9 @@ static bool has_name(int fd, const char *name)
 }
 
 /*
- * FD can be anything. So no call is made that takes a lock which the sender could hold, as reading the
- * address of an IP socket does. A connected socket has its peer's credentials, which can be as old as the
- * peer; so the socket must be a listening one.
+ * FD comes from the client and can be anything. So do not make a call that takes a lock which the sender
+ * could hold, as reading the address of an IP socket does. The socket must be a listening one, because
+ * SO_PEERCRED of a connected socket gives credentials of the time when it was connected.
  */
 static bool is_proof(const struct identity *identity, int fd)
 {

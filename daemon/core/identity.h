@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * Who is at the other end of a Unix socket, as the kernel recorded it when the client connected.
+ * The identity of a client: which process connected to the Unix socket, as the kernel recorded it.
  *
- * User and groups are those of the process that connected, and stay the same whoever has the socket later.
- * Its pid is recorded too, but may belong to another process by now, because the process that connected can pass
- * the socket on and exit. From Linux 6.5 on, SO_PEERPIDFD identifies the process that connected. On an older kernel
- * the client has to prove that the process which has the pid now is at the other end. Without this proof the unit
- * is unknown, and nothing that is found by the pid (such as a QP) counts as the client's.
+ * User and groups are those of the process that connected. They do not change if the socket is passed on to
+ * another process. The pid is recorded too, but may belong to another process by now, because the process
+ * that connected can pass the socket on and exit. From Linux 6.5 on, SO_PEERPIDFD identifies the process that
+ * connected. On an older kernel the client has to prove that the process which has the pid now is the client.
+ * Without this proof its unit is unknown, and nothing that is found by the pid (such as a QP) counts as the
+ * client's.
  *
- * A process that has given the proof can pass the socket on too. What others then do with the socket is done
- * in its name, as with any descriptor that it passes on, but only while it lives.
+ * A process that has given the proof can pass the socket on too. What other processes then do with the socket
+ * is done in its name, as with any descriptor that it passes on, but only while it lives.
  */
 
 #include <stdbool.h>
@@ -21,27 +22,28 @@
 struct identity {
 	uid_t uid;
 	pid_t pid;
-	int pidfd; /* of the process that has PID; -1: none, or the kernel has no pidfd for it */
-	bool proven; /* that process is the one at the other end */
-	char question[64]; /* the name to use for the proof; empty: none requested */
-	gid_t *gids; /* primary and supplementary */
+	/* refers to the process that has PID; -1: there is none, or the kernel has no pidfd for it */
+	int pidfd;
+	bool proven; /* the process of PIDFD is known to be the client */
+	char question[64]; /* the name that the proof has to use; empty: no proof was requested */
+	gid_t *gids; /* the primary group and the supplementary ones */
 	size_t n_gids;
-	char *unit; /* systemd's; "": in none; NULL: not known */
+	char *unit; /* systemd unit; "": in none; NULL: not known */
 };
 
 int identity_init(struct identity *identity, int sock);
 void identity_done(struct identity *identity);
 /*
  * Begins the proof: returns an abstract name. As the proof, the client has to send a descriptor of a
- * listening Unix socket that is bound to this name. NULL: it is proven, or cannot be, or the proof was
- * requested before.
+ * listening Unix socket that is bound to this name. NULL: the identity is proven already, or cannot be
+ * proven, or the proof was requested before.
  */
 const char *identity_ask(struct identity *identity);
-/* FD is what the client sent as the proof, and can be anything; -1: it sent none. Never blocks. */
+/* Checks the proof. FD comes from the client and can be anything; -1: the client sent none. Never blocks. */
 void identity_prove(struct identity *identity, int fd);
 /* Sets the unit, from the result of sd_pid_get_unit() for PID: R and UNIT. IDENTITY owns UNIT. */
 void identity_set_unit(struct identity *identity, int r, char *unit);
-/* Why it is not known that PID is the client's, as text for users; NULL: it is known. */
+/* The reason, as text for users, why it is not known whether PID is the client's; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
 /* False once the process is gone: its pid may belong to another one by now. */
 bool identity_is_alive(const struct identity *identity);

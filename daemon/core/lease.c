@@ -9,8 +9,9 @@
 #include "util/util.h"
 
 /*
- * A session's leases, by device. The request that opens a device waits until the user can open the device
- * node; until then the lease has no opens. Then the request is repeated, and decided again.
+ * The lease of a session for one device. The request that opens the device waits until the client's user can
+ * open the device node; until then the lease has no opens. Then the request is repeated, and policy decides
+ * again.
  */
 struct lease {
 	struct list link; /* session.leases */
@@ -20,7 +21,7 @@ struct lease {
 	char *device;
 	unsigned n_opens;
 	bool waits;
-	int r; /* its result: 0 or a negative errno */
+	int r; /* result of fabric_lease_new(): 0 or a negative errno */
 };
 
 static struct lease *lease_free(struct lease *lease)
@@ -111,7 +112,7 @@ static void make_wish(struct wish *ret, const char *name)
 	};
 }
 
-/* AGAIN: a decision that allows was counted and reported already. */
+/* AGAIN: the request is repeated; if policy allows it again, the decision is not counted and reported again. */
 static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
 			 struct policy_verdict *ret, struct failure *failure)
 {
@@ -153,7 +154,7 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	return 0;
 }
 
-/* Repeats the decision for the request that LEASE was created for, which waited until the user had access. */
+/* Goes on with the request that created LEASE and waited until the user had access. Policy decides again. */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
 		      struct failure *failure)
 {
@@ -196,7 +197,7 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	r = find_device(session, name, ret, failure);
 	if (r == 0)
 		lease = find_lease(session, fabric_device_name(*ret));
-	/* The first device is a different one now. */
+	/* The lease that the request waited for is of another device: the first device has changed. */
 	if (waited && waited != lease)
 		lease_free(waited);
 	if (r != 0)
@@ -231,7 +232,7 @@ int lease_close(struct session *session, const char *name)
 {
 	struct lease *lease = find_lease(session, name);
 
-	/* No error if there is no lease: it ended when the device was removed. */
+	/* It is no error if there is no lease, because a lease ends when its device is removed. */
 	if (lease && --lease->n_opens == 0)
 		lease_free(lease);
 	return 0;

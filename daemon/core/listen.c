@@ -13,9 +13,9 @@
 #include "core/wish.h"
 #include "proto/addr.h"
 
-/* The passive side: listening, and the connection requests that come to a listener. */
+/* The passive side: listening, and the connection requests that arrive at a listener. */
 
-/* An estimate: it is not known when the program will answer. */
+/* An estimate, because it is not known when the program will answer. */
 #define RETRY_BACKLOG_MS 100
 
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
@@ -32,7 +32,7 @@ static int decide_listen(struct id *id, const struct policy_rule **ret, struct f
 		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
 					  id->session->identity.uid,
 					  wish_object(&wish.wish, object));
-	/* The id may have been bound under an earlier policy. */
+	/* Check the port again, because the id may have been bound under an earlier policy. */
 	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
 	if (r != 0)
 		return r;
@@ -57,7 +57,7 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		r = wait_for_devices(id->session, "listen", failure);
 	if (r != 0)
 		return r;
-	/* As the kernel does for an id that is not bound. */
+	/* The kernel, too, binds an id that is not bound yet. */
 	if (id->state == ID_IDLE) {
 		r = bind_any(id, failure);
 		if (r != 0)
@@ -80,9 +80,9 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		backlog = max;
 
 	/*
-	 * With librdmacm a small backlog only makes peers wait: the kernel drops the requests beyond it, and
-	 * the peers send them again. Here they would be rejected. So a client's backlog below the default
-	 * counts as the default here, unless the rule sets a backlog.
+	 * With librdmacm a small backlog only makes peers wait: the kernel drops the connection requests
+	 * beyond it, and the peers send them again. The broker would reject them instead. So it raises a
+	 * client's backlog to the default, unless the rule sets a backlog.
 	 */
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
@@ -112,7 +112,7 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
 	size_t max = id_is_datagram(listening) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
 	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
 
-	/* If the reject cannot be sent, freeing the request rejects it without private data. */
+	/* If the reject fails, freeing the request rejects it without private data. */
 	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
 	fabric_id_free(request);
 }
@@ -134,7 +134,10 @@ int listen_fill_request(struct id *request, struct session_event *event, struct 
 	return r;
 }
 
-/* RULE allows the request. Beyond the listener's backlog it is refused as if a limit of RULE were reached. */
+/*
+ * RULE allows the connection request. If the listener's backlog is full, the request is refused as if a limit
+ * of RULE were reached.
+ */
 static int check_backlog(const struct listener *listener, struct session *session,
 			 const struct wish *wish, const struct policy_rule *rule,
 			 struct failure *failure)
@@ -149,7 +152,10 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 	return decide_busy(session, wish, rule, tally, &overflow, failure);
 }
 
-/* 0; or the peer was rejected: STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative errno. */
+/*
+ * Decides about a connection request. Returns 0; or STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative
+ * errno: then the peer was rejected.
+ */
 static int admit(struct id *listening, struct fabric_event *event,
 		 const struct policy_rule **ret_rule, struct admitted *ret, struct failure *failure)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The passive side: listening, and the connection requests that come; for the verbs' results see bind.h. */
+/* The passive side: listening, and the connection requests that arrive; for the verbs' results see bind.h. */
 
 struct fabric_event;
 struct failure;
@@ -11,5 +11,5 @@ struct session_event;
 int listen_start(struct id *id, unsigned backlog, struct failure *failure);
 /* EVENT is a connection request to LISTENING. */
 void listen_on_request(struct id *listening, struct fabric_event *event);
-/* Adds to EVENT the QP attributes that the owner of REQUEST will need. */
+/* Adds to EVENT the QP attributes that the owner of REQUEST will need to accept it. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure);

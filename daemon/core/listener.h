@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What a listening id has, and what a connection request shares with it. */
+/* The listener of a listening id, and the backlog, which its connection requests share with it. */
 
 #include "proto/status.h"
 #include "util/account.h"
@@ -12,12 +12,12 @@ struct policy_rule;
 struct session;
 
 /*
- * Counts a listener's connection requests that wait for the program's answer. The kernel's own backlog counts
- * only requests that the daemon has not read, and the daemon reads at once. The backlog outlives the listener
- * as long as one of them waits, in whatever session.
+ * Counts a listener's connection requests that wait for the program's answer. The kernel's own backlog cannot
+ * serve for that: it counts only requests that the daemon has not read, and the daemon reads at once. The
+ * backlog outlives the listener while one of its requests waits, in whatever session.
  */
 struct backlog {
-	unsigned n_refs; /* the listener's, and one of each request that waits */
+	unsigned n_refs; /* one of the listener, and one of each request that waits */
 	unsigned max;
 	unsigned n_waiting;
 };
@@ -31,9 +31,9 @@ int listener_new(struct listener **ret, struct session *session, unsigned backlo
 		 struct failure *failure);
 struct listener *listener_free(struct listener *listener);
 int listener_charge(struct session *session, struct charge *charge, struct failure *failure);
-/* CHARGE, on the new owner's user, replaces the old charge. */
+/* Replaces the listener's charge by CHARGE, which is on the new owner's user. */
 void listener_set_charge(struct listener *listener, struct charge *charge);
-/* RULE now applies to LISTENER: reduces its backlog to that of RULE. */
+/* RULE now applies to LISTENER: reduces the listener's backlog to RULE's. */
 void listener_set_rule(struct listener *listener, const struct policy_rule *rule);
 
 /* REQUEST counts in the listener's backlog from now on. */

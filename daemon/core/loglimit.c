@@ -8,7 +8,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Its bytes are hashed, so it must have no padding. */
+/* uthash hashes the bytes of the struct, so it must have no padding. */
 struct key {
 	uint64_t rule;
 	uint64_t uid;
@@ -168,11 +168,17 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 		pair = add(limits, &key);
 	}
 	if (!pair) {
-		/* Without memory nothing is counted: one line too many is better than a missing one. */
+		/*
+		 * Without memory the line is logged without a limit: one line too many is better than a
+		 * missing one.
+		 */
 		limits->spare = (struct ratelimit){ 0 };
 		return &limits->spare;
 	}
-	/* The line that is logged now begins a new window, so the pair is the newest of both lists. */
+	/*
+	 * The next line begins a new window, so the pair becomes the last in both lists, which are sorted by
+	 * age.
+	 */
 	list_remove(&pair->link);
 	list_insert(&limits->limiting, &pair->link);
 	list_remove(&pair->of_user);

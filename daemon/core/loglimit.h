@@ -28,14 +28,14 @@ struct log_user;
 
 struct log_limits {
 	struct log_limit *pairs; /* a uthash table, by user and rule */
-	struct log_user *users; /* likewise, by uid: those who have pairs */
+	struct log_user *users; /* a uthash table, by uid: the users who have pairs */
 	struct list limiting; /* log_limit.link, in the order in which their windows began */
 	struct list pending; /* log_limit.link, in the order in which their windows ended */
-	struct ratelimit spare; /* for a pair without memory */
+	struct ratelimit spare; /* returned if there is no memory for a pair */
 };
 
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
-/* RULE is a number that is unique to the rule. The returned limit is for the next line only. */
+/* The limit for the next line about UID and RULE, a number that is unique to the rule. Valid for one line only. */
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule);
 unsigned log_limits_count(const struct log_limits *limits);

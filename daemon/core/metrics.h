@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What is counted since the daemon started, besides the rules' own counters. rpc/metrics.c prints it. */
+/* The counters since the daemon's start, other than the counters of rules. rpc/metrics.c prints them. */
 
 #include <stdint.h>
 
@@ -17,22 +17,23 @@ enum decision {
 	_DECISION_MAX,
 };
 
-/* The steps of a connection as the daemon sees them, with the names of cmtime(1). */
+/* The steps of a connection whose duration the daemon measures. The names are those of cmtime(1). */
 enum phase {
 	PHASE_RESOLVE_ADDR,
 	PHASE_RESOLVE_ROUTE,
-	PHASE_CONNECT, /* from the request until the peer's answer */
+	PHASE_CONNECT, /* from the client's request until the peer's answer */
 	PHASE_ACCEPT, /* from the connection request until the program has accepted */
-	PHASE_ESTABLISH, /* from the accept, sent or received, until it was confirmed */
-	PHASE_DISCONNECT, /* from the request until the peer's answer */
+	/* from the accept, which was sent or received, until the connection is established */
+	PHASE_ESTABLISH,
+	PHASE_DISCONNECT, /* from the client's request until the peer's answer */
 	_PHASE_MAX,
 };
 
-#define METRICS_N_EVENTS 16 /* of enum rdma_cm_event_type */
+#define METRICS_N_EVENTS 16 /* the number of values of enum rdma_cm_event_type */
 
 struct metrics {
 	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
-	uint64_t refusals[_STATUS_MAX]; /* of requests, by enum status */
-	uint64_t events[METRICS_N_EVENTS]; /* sent to clients */
+	uint64_t refusals[_STATUS_MAX]; /* refused requests of clients, by enum status */
+	uint64_t events[METRICS_N_EVENTS]; /* events sent to clients, by enum rdma_cm_event_type */
 	struct histogram phases[_PHASE_MAX];
 };

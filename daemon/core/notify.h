@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Events for clients. Each one is also reported to the sessions that watch. */
+/* Sends events to clients. Each event is also reported to the sessions that watch. */
 
 #include <rdma/rdma_cma.h>
 
@@ -12,8 +12,8 @@ struct session_event;
 /* Sends EVENT, which is about ID, to the id's owner. */
 void notify_event(struct id *id, struct session_event *event);
 /*
- * Notifies the client that a step failed which the broker began for it. R is a status that FAILURE
- * explains, or a negative errno.
+ * Sends the client an event of TYPE: a step that the broker began for the client has failed. R is a status
+ * that FAILURE explains, or a negative errno.
  */
 void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
 		    const struct failure *failure);

@@ -10,9 +10,9 @@
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /*
- * The options that a client may set, and in which states, as in the kernel. Policy decides about TOS and
- * REUSEADDR: a value that is requested before a rule has decided is only stored. The other options are passed
- * to the kernel.
+ * The options that a client may set, and the states that allow it; the kernel allows the same states. Policy
+ * decides about TOS and REUSEADDR: a value that is requested before a rule has decided is only stored. The
+ * other options are passed to the kernel.
  */
 static const struct option {
 	int option;

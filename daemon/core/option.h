@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Options of ids; for the verbs' results see bind.h. */
+/* The verbs that set and get options of ids; for their results see bind.h. */
 
 struct failure;
 struct id;

@@ -17,7 +17,7 @@ struct dest {
 	struct list spares; /* spare.link, the oldest first */
 	unsigned n_spares;
 	unsigned n_wanted;
-	uint64_t used_ms; /* CLOCK_MONOTONIC: when it was last connected to; 0: the slot is free */
+	uint64_t used_ms; /* when a client last connected to the destination; 0: the slot is free */
 };
 
 struct spare {
@@ -33,13 +33,15 @@ struct spare {
 
 struct pool {
 	struct core *core;
-	sd_event_source *filler; /* runs when the loop is idle */
-	bool waits; /* the filler waits until no connection is being made, or the clock ticks */
-	bool late; /* the clock has ticked meanwhile: the filler waits no longer */
-	sd_event_source *clock; /* runs while a destination is in use */
+	sd_event_source *filler; /* makes spares when the loop is idle */
+	/* the filler is stopped until no connection is being made, or until the clock ticks */
+	bool waits;
+	/* the clock has ticked: the filler makes spares even while connections are being made */
+	bool late;
+	sd_event_source *clock; /* a timer, runs while a destination is in use */
 	unsigned max;
 	unsigned keep_ms, tick_ms;
-	unsigned n_spares; /* ready or not */
+	unsigned n_spares; /* all spares, ready or not */
 	struct pool_counts counts;
 	struct dest dests[POOL_DESTS];
 };
@@ -51,8 +53,8 @@ static bool is_same(const struct pool_key *a, const struct pool_key *b)
 }
 
 /*
- * A key has one slot, by its hash. Of two keys with the same slot the newer one gets it, once the older one
- * is unused.
+ * A destination can have only one slot, by the hash of its key. If another destination needs the same slot,
+ * it gets the slot once the first has not been used for a tick.
  */
 static struct dest *place_of(struct pool *pool, const struct pool_key *key)
 {
@@ -100,8 +102,8 @@ static void dest_clear(struct dest *dest)
 }
 
 /*
- * Makes no more spares for the destination: the next connect has to resolve it, so that a client gets the
- * error.
+ * Makes no more spares for the destination of SPARE, which could not be resolved or has become invalid. The
+ * next connect has to resolve the destination, so that a client gets the error.
  */
 static void give_up(struct spare *spare)
 {
@@ -132,7 +134,7 @@ static void on_event(void *userdata, struct fabric_event *event)
 		spare->pool->counts.n_ready++;
 		return;
 	default:
-		/* Not resolved, or no longer valid: its device or its address is gone. */
+		/* The spare could not be resolved, or its device or its address is gone. */
 		give_up(spare);
 	}
 }
@@ -172,8 +174,8 @@ static int make_spare(struct pool *pool, struct dest *dest)
 }
 
 /*
- * Makes one spare at a time, so that a client that comes meanwhile waits for no more than one. None is made
- * during a handshake, which would be delayed too.
+ * Makes one spare in each call, so that a client whose request arrives meanwhile waits for one spare at most.
+ * No spare is made during a handshake, because that would be delayed too.
  */
 static int on_idle(sd_event_source *source, void *userdata)
 {
@@ -203,7 +205,7 @@ static void tick_later(struct pool *pool)
 	sd_event_source_set_enabled(pool->clock, SD_EVENT_ONESHOT);
 }
 
-/* A clock that runs is not restarted: otherwise frequent calls would keep it from ever ticking. */
+/* A running clock is not restarted: if it were, frequent calls would keep it from ever ticking. */
 static void start_clock(struct pool *pool)
 {
 	if (sd_event_source_get_enabled(pool->clock, NULL) == 0)
@@ -211,8 +213,8 @@ static void start_clock(struct pool *pool)
 }
 
 /*
- * Drops the spares that were not taken in time, and wants one less for each of them; drops destinations that
- * are no longer used.
+ * Drops the spares that have got too old, and reduces the number of wanted spares by one for each. Drops the
+ * destinations that are no longer used.
  */
 static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -239,7 +241,7 @@ static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 		else
 			is_used = true;
 	}
-	/* A handshake that its peer does not answer must not keep others from getting spares. */
+	/* A handshake whose peer does not answer must not keep the filler from making spares. */
 	pool->late = pool->waits;
 	pool_on_quiet(pool);
 	if (is_used)
@@ -371,7 +373,10 @@ void pool_on_quiet(struct pool *pool)
 
 void pool_on_change(struct pool *pool)
 {
-	/* There may be no notifications of further changes: then no spares can be kept. */
+	/*
+	 * The fabric may have called this because it no longer monitors routes. Then spares would get out of
+	 * date unnoticed, so keep none.
+	 */
 	if (!fabric_knows_routes(pool->core->fabric))
 		pool->max = 0;
 	pool_flush(pool);

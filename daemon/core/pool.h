@@ -2,18 +2,19 @@
 #pragma once
 
 /*
- * The pool of spares: ids whose address and route were resolved in advance, for destinations of recent
- * connects. A client that connects there again gets a spare and need not resolve.
+ * The pool of spares: ids whose address and route were resolved in advance, for the destinations of recent
+ * connects. A client that connects to such a destination again gets a spare and need not resolve.
  *
  *   pool ── dest, dest, ...    a destination: port space, source and destination address as requested
  *             └── spare, ...   an id of the connection manager that has a route, and no owner yet
  *
- * A spare holds only the kernel's resolution, nothing of policy: each connect is decided when it is
- * requested. All spares are dropped when an address, a route, a neighbour or a device changes, and each one
- * when it gets old, so that its route is never much older than one resolved for the client would be. Spares
- * are made when the loop is idle and no connection is being made; if that does not happen, after the next
- * tick of the pool's clock. A destination gets as many as were recently missed there. The settings bound what
- * clients can cause; a client can at most displace other clients' spares.
+ * A spare holds only the kernel's resolution, and no decision of policy: each connect is decided when it is
+ * requested. All spares are dropped when an address, a route, a neighbour or a device changes. A single spare
+ * is dropped when it gets old, so that its route is never much older than one resolved for the client would
+ * be. Spares are made when the loop is idle and no connection is being made. If that does not happen, they
+ * are made after the next tick of the pool's clock. A destination gets one spare for each connect that
+ * recently found none. The settings limit the number of spares, so the worst that a client can do is to
+ * displace spares of others.
  */
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ struct spare;
 
 #define POOL_DESTS 64
 #define POOL_DEPTH 16 /* spares for one destination */
-#define POOL_KEEP_MS 10000 /* spares are dropped at this age */
+#define POOL_KEEP_MS 10000 /* spares of this age are dropped */
 
 /* The destination of a spare: port space, source and destination address. */
 struct pool_key {
@@ -40,37 +41,37 @@ struct pool_key {
 struct pool_counts {
 	unsigned n_ready;
 	uint64_t n_taken;
-	uint64_t n_missed; /* connects that found none */
-	uint64_t n_dropped; /* not taken: too old, or no longer valid */
+	uint64_t n_missed; /* connects that found no spare */
+	uint64_t n_dropped; /* spares that were dropped: too old, or no longer valid */
 };
 
-int pool_new(struct pool **ret, struct core *core); /* without spares until pool_set_limits() */
+int pool_new(struct pool **ret, struct core *core); /* makes no spares until pool_set_limits() */
 struct pool *pool_free(struct pool *pool);
 /*
- * At most MAX spares at a time; 0: none are made, none are given out. Spares older than KEEP_MS are dropped;
- * their age is checked every KEEP_MS / 10.
+ * The pool has at most MAX spares at a time; 0: it makes none and gives out none. Spares older than KEEP_MS
+ * are dropped; their age is checked every KEEP_MS / 10.
  */
 void pool_set_limits(struct pool *pool, unsigned max, unsigned keep_ms);
 
 /* A spare that is ready; NULL: there is none. It stays in the pool. */
 struct spare *pool_find(struct pool *pool, const struct pool_key *key);
 struct fabric_id *spare_get_fabric(const struct spare *spare);
-int spare_get_tos(
-	const struct spare *spare); /* the TOS that its route was resolved with; -1: the kernel's */
+/* The TOS that the route of SPARE was resolved with; -1: the kernel's default. */
+int spare_get_tos(const struct spare *spare);
 const struct ibv_qp_attr *spare_get_init(const struct spare *spare); /* QP attributes for INIT */
 
-/* Takes SPARE out of the pool: the caller owns the returned id. The pool will make another spare. */
+/* Removes SPARE from the pool: the caller owns the returned id. The pool will make another spare. */
 struct fabric_id *pool_take(struct pool *pool, struct spare *spare);
 /*
- * There was no spare for a connect to KEY, whose route was resolved with TOS: a spare is made for the next
- * connect.
+ * Reports that there was no spare for a connect to KEY, whose route was resolved with TOS. The pool makes a
+ * spare for the next connect.
  */
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
 
-/* No connection is being made now, so spares can be made. */
+/* Reports that no connection is being made now, so spares can be made. */
 void pool_on_quiet(struct pool *pool);
 
-/* Addresses, routes or devices have changed: drops all spares. */
+/* Reports that addresses, routes or devices have changed: drops all spares. */
 void pool_on_change(struct pool *pool);
 void pool_flush(struct pool *pool);
 

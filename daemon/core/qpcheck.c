@@ -14,7 +14,7 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->qp_check.lookup = NULL;
 	id->qp_check.answer = answer;
-	/* No later request may use the result: by then the number may be another QP's. */
+	/* Only this request may use the result: later the QP number may belong to another QP. */
 	id->qp_check.request = session->last_request;
 	if (id->plan)
 		id->plan->go_on(id);
@@ -22,7 +22,7 @@ static void on_qp_answer(void *userdata, int answer)
 		session->ops->resume(session->userdata);
 }
 
-/* As fabric_qp_belongs(); -EINPROGRESS: the request is repeated when the result is known. */
+/* Returns the result of fabric_qp_belongs(); -EINPROGRESS: the request is repeated when the result is known. */
 static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;

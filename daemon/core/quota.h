@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Charges to a session's user. */
+/* Charges for a session's user. */
 
 #include "util/account.h"
 
@@ -10,10 +10,10 @@ struct id;
 struct session;
 
 /*
- * Charges AMOUNT of WHAT ("ids") to the session's user. 0, a negative errno, or STATUS_QUOTA with a text that
- * names KEY ("IdsPerUser=") if the limit per user is reached.
+ * Charges AMOUNT of WHAT ("ids") to the session's user. Returns 0, a negative errno, or STATUS_QUOTA if a
+ * limit is reached. For the limit per user, FAILURE names the setting KEY ("IdsPerUser=").
  */
 int quota_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		 uint64_t amount, const char *what, const char *key, struct failure *failure);
-/* Likewise, for an id or one of its groups. */
+/* As quota_charge(), for one id or one multicast group. */
 int quota_charge_id(struct session *session, struct charge *charge, struct failure *failure);

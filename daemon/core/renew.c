@@ -9,14 +9,14 @@
 #include "core/wish.h"
 
 /*
- * OnReload=keep keeps only connections that exist. An id whose address was resolved, or whose connection
- * request came, before the policy was replaced has no connection yet. So policy decides about it again when
- * it resolves its route, connects or accepts. The id gets the rule of that decision, with its limits and
+ * OnReload=keep keeps existing connections. But an id has no connection yet if only its address was resolved,
+ * or its connection request arrived, before the policy was replaced. So policy decides about it again when it
+ * resolves its route, connects or accepts. The id gets the rule of that decision, with its limits and
  * settings. If a setting can no longer be changed and the rule does not allow its value, the connect or
  * accept is refused.
  */
 
-/* Sent to the peer as the time after which to retry. It is short, because nothing has to become free first. */
+/* The time after which the peer should retry. It is short, because nothing has to become free first. */
 #define RETRY_MS 100
 
 static bool is_decided(const struct id *id)
@@ -24,10 +24,7 @@ static bool is_decided(const struct id *id)
 	return id->policy == id->session->core->policy;
 }
 
-/*
- * Renews the admission, by RULE, of what another rule has admitted: a connection that is held back, or a
- * connection request.
- */
+/* Admits by RULE a connect that is held back or a connection request, which another rule has admitted. */
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
 		       struct failure *failure)
 {
@@ -39,7 +36,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 
 	if (!id->admitted.tally || id->admitted.tally == tally)
 		return 0;
-	/* The request is being answered now, so it does not count as pending. */
+	/* The connection request is being answered now, so the limit of pending ones does not apply. */
 	settings.pending = 0;
 	r = decide_admit_within(id->session, wish, rule, &settings, tally, id->admitted.pending,
 				&admitted, failure);
@@ -50,7 +47,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 	return 0;
 }
 
-/* True: RULE could have resulted in the traffic class TOS for ID. */
+/* True: ID could have got the traffic class TOS by RULE. */
 static bool allows_tos(const struct id *id, const struct policy_rule *rule, int tos)
 {
 	const struct policy_settings *settings = &rule->settings;
@@ -97,8 +94,8 @@ static bool allows_cap(int told, int cap)
 }
 
 /*
- * True: RULE allows what the connection request's event contained, by which the program may have set up its
- * QP already.
+ * True: RULE allows the settings that the event of the connection request contained. The program may have set
+ * up its QP by them already.
  */
 static bool allows_what_was_told(const struct id *id, const struct policy_rule *rule)
 {

@@ -20,13 +20,13 @@
 #include "util/util.h"
 
 /*
- * Resolves the peer's address and the route, and starts the connect that was requested to follow (the plan).
- * A connect with a plan may reuse the route of a spare from the pool.
+ * Resolves the peer's address and the route, and starts the connect that the client requested together with
+ * the resolve (the plan). Such a connect may use a spare from the pool instead.
  */
 
 /*
- * The kernel misses a neighbour's reply that comes between its check of the neighbour entry and its going to
- * sleep, and then sleeps until its timeout. So each attempt gets at most this timeout.
+ * The kernel can miss a neighbour's reply that comes after it has checked the neighbour entry and before it
+ * sleeps. Then it sleeps until its timeout. So each attempt gets this timeout at most.
  */
 #define RESOLVE_SLICE_MS 1000
 
@@ -101,14 +101,18 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 }
 
 /*
- * A rule's TOS and ACK timeout become part of the route. A spare's route has a known TOS, but no ACK timeout.
+ * A rule's TOS and ACK timeout become part of the route. A spare was resolved with TOS and without an ACK
+ * timeout.
  */
 static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
 {
 	return settings_choose_tos(id, rule) == tos && rule->settings.ack_timeout < 0;
 }
 
-/* Connects as planned, and frees the plan. If the QP's owner must be looked up first, this is called again. */
+/*
+ * Connects as planned, and frees the plan. If the owner of the QP has to be looked up first, follow_plan() is
+ * called again when the owner is known.
+ */
 static void follow_plan(struct id *id)
 {
 	struct failure failure;
@@ -124,7 +128,7 @@ static void follow_plan(struct id *id)
 		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
 }
 
-/* Decides as if the id had the spare already. The spare stays in the pool, also if it may not be used. */
+/* Decides as if the id had taken SPARE already. SPARE stays in the pool. *RET_SUITS false: SPARE cannot be used. */
 static int decide_over_spare(struct id *id, const struct spare *spare, const struct plan *plan,
 			     struct policy_verdict *ret_verdict, bool *ret_suits,
 			     struct failure *failure)
@@ -140,7 +144,7 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
 		     (ret_verdict->answer != POLICY_ALLOW ||
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
-	/* The QP check comes first: it may take more than this turn, and then all of this is repeated. */
+	/* The QP check comes first, because it may take more than this turn; then this function is called again. */
 	if (*ret_suits)
 		r = qpcheck_run(id, plan->device, plan->param.qp_num, failure);
 	if (*ret_suits && r == 0)
@@ -205,7 +209,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	}
 	if (r != 0 || done)
 		return r;
-	/* As in the kernel, an id that is bound keeps its address. */
+	/* A bound id keeps its address, as in the kernel. */
 	if (id->state == ID_BOUND)
 		src = NULL;
 	r = decide_connect(id, true, src, dst, &verdict, failure);

@@ -14,7 +14,7 @@ struct failure;
 struct id;
 
 /*
- * A deferred connect: once its route is resolved, the id connects by itself. The client has created the QP
+ * A deferred connect: the broker connects the id once its route is resolved. The client has created the QP
  * already, for the device, port and P_Key that it expects the route to use.
  */
 struct plan {
@@ -29,16 +29,20 @@ struct plan {
 	void (*go_on)(struct id *id); /* repeats the connect, once the owner of its QP is known */
 };
 
-/* ROUTE: resolve the route as soon as the address is resolved. PLAN: the connect that follows; NULL: none. */
+/*
+ * ROUTE: the route is resolved too, as soon as the address is resolved. PLAN: the connect that follows; NULL:
+ * none.
+ */
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		 unsigned timeout_ms, bool route, const struct plan *plan, struct failure *failure);
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 
 /*
- * Address resolution failed with STATUS. True: it was started again, because its deadline has not passed.
+ * Called when address resolution has failed with STATUS. True: it was started again, because its deadline has
+ * not passed.
  */
 bool resolve_again(struct id *id, int status);
-/* Starts the step that the client has requested to follow, if the id's state is the one for it. */
+/* Starts the next step that the client has requested, if the id's state is the one for it. */
 void resolve_go_on(struct id *id);
 /*
  * True: the route uses the device, port and P_Key (from INIT, the QP attributes) that the plan expects.

@@ -43,7 +43,7 @@ void revoke_connection(struct id *id, const struct failure *why, const char *tex
 	case ID_RESPONDED:
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
-		/* Both sides are notified as of any other disconnect. */
+		/* The client and the peer get the events of an ordinary disconnect. */
 		if (id_is_datagram(id) || conn_disconnect(id, &ignored) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)

@@ -18,7 +18,7 @@
 
 DEFINE_CLEANUP(struct session *, session_free)
 
-#define FDS_OF_A_SESSION 1 /* its pidfd; the caller charges its socket */
+#define FDS_OF_A_SESSION 1 /* identity.pidfd; the caller of session_new() charges the socket */
 
 static int charge_session(struct session *session, struct failure *failure)
 {
@@ -96,7 +96,7 @@ void session_count_refusal(struct session *session, enum status status)
 	session->core->metrics.refusals[status]++;
 }
 
-/* A session that begins to wait again meanwhile is not resumed a second time. */
+/* Sessions are moved to a list of their own first, so that one that begins to wait again is not resumed twice. */
 void session_resume_all(struct list *waiting)
 {
 	struct list resumed, *l;
@@ -148,8 +148,8 @@ struct session *session_free(struct session *session)
 }
 
 /*
- * The client has not requested this operation, so a rejection is neither counted nor reported. An allowed one is, if
- * COUNTS.
+ * The client has not requested this operation, so a rejection is neither counted nor reported. A decision
+ * that allows is counted and reported if COUNTS.
  */
 static bool may(struct session *session, enum policy_operation operation, const char *what,
 		bool counts)
@@ -203,7 +203,7 @@ static int greet(struct session *session, struct failure *failure)
 	return session->permits ? 0 : r;
 }
 
-/* Logged because it explains why rules for units do not match and QPs are refused. */
+/* The line explains why rules for units do not match and why QPs are refused. */
 static void tell_doubt(struct session *session)
 {
 	const struct identity *identity = &session->identity;
@@ -235,7 +235,10 @@ int session_find_unit(struct session *session, struct failure *failure)
 		return -EINPROGRESS;
 	if (session->unit_asked || !identity->proven || identity->pid <= 0)
 		return 0;
-	/* A client that waits for the look-up uses a session already, so it is charged now. */
+	/*
+	 * Charge the session before the look-up, because a client that waits for the look-up uses resources
+	 * already.
+	 */
 	r = charge_session(session, failure);
 	if (r != 0)
 		return r;

@@ -25,49 +25,50 @@ struct watch;
 
 /* The kinds of requests that a session may make. Set by session_greet(). */
 enum session_permit {
-	SESSION_PERMIT_CLIENT = 1 << 0, /* ids and devices: policy operation "session" */
-	/* Changing others: policy operation "admin"; root and the daemon's own user always have it. */
+	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: policy operation "session" */
+	/* To change other sessions: policy operation "admin"; root and the daemon's own user always have it. */
 	SESSION_PERMIT_ADMIN = 1 << 1,
-	SESSION_PERMIT_OBSERVE = 1 << 2, /* seeing others: policy operation "observe"; all admins */
+	/* to see other sessions: policy operation "observe"; all admins have it */
+	SESSION_PERMIT_OBSERVE = 1 << 2,
 };
 
 struct qp_attr {
 	struct ibv_qp_attr attr;
-	int mask; /* 0: not set */
+	int mask; /* enum ibv_qp_attr_mask; 0: ATTR is not set */
 };
 
 struct session_event {
 	struct id *id;
-	struct id *request; /* CONNECT_REQUEST: the new id */
+	struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
 	const struct fabric_event *fabric; /* NULL: the event is the broker's own */
 	int status;
 	enum rdma_cm_event_type type;
-	struct qp_attr init, rtr, rts; /* for the client's next steps */
+	struct qp_attr init, rtr, rts; /* QP attributes for the client's next steps */
 	const struct failure *failure; /* the broker's refusal; NULL: none */
-	const struct sockaddr *group; /* MULTICAST_JOIN, MULTICAST_ERROR; else NULL */
+	const struct sockaddr *group; /* of a MULTICAST_JOIN or MULTICAST_ERROR, else NULL */
 	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
-	bool quiet; /* not sent to the client, which has requested the next step already */
-	bool with_info; /* carries the id's addresses, device and port */
+	bool quiet; /* not sent to the client, because the broker takes the next step itself */
+	bool with_info; /* the event carries the id's addresses, device and port */
 };
 
 struct session_ops {
-	/* Must not free the session. */
+	/* Sends EVENT to the client. Must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
 	/*
 	 * ID is being freed while some of its events wait to be sent (id.events). May be called while the
 	 * session ends.
 	 */
 	void (*forget)(void *userdata, struct id *id);
-	/* Policy or an admin ends the session: it is to be freed, but not from within this call. */
+	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
-	 * The request that ended in -EINPROGRESS can be repeated; it is decided anew. Must not be repeated
-	 * from within this call.
+	 * The request that ended in -EINPROGRESS can be repeated; policy decides about it again. Must not be
+	 * repeated from within this call.
 	 */
 	void (*resume)(void *userdata);
 	/*
-	 * A notice for a session that watches. Must not free the session, nor end it because its client does
-	 * not read.
+	 * NOTICE is for this session, which watches. Must not free the session, nor end it because its client
+	 * does not read.
 	 */
 	void (*notice)(void *userdata, const struct notice *notice);
 };
@@ -75,58 +76,62 @@ struct session_ops {
 struct session {
 	struct core *core;
 	struct list link; /* core.sessions */
-	uint64_t number; /* shown to users and in logs */
+	uint64_t number; /* the number of the session for users and in logs */
 	struct identity identity;
 	unsigned permits;
 	const struct session_ops *ops;
 	void *userdata;
 
-	struct handles ids; /* numbered by the client */
-	struct handles requests; /* numbered here, from SESSION_FIRST_REQUEST on */
+	struct handles ids; /* ids whose handle the client chose */
+	/* ids whose handle the broker chose, from SESSION_FIRST_REQUEST on */
+	struct handles requests;
 	struct list leases; /* lease.link, see lease.c */
-	struct lease *opening; /* the lease that its request waits for; NULL: none */
-	struct list
-		waiting; /* waits.sessions or control.reloading, while its request waits for that */
-	struct wait wait; /* of its last request that had to wait for the fabric */
+	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
+	/* waits.sessions or control.reloading, while the session's request waits */
+	struct list waiting;
+	struct wait wait; /* the wait of the last request that had to wait for the fabric */
 	bool unit_asked;
-	struct unit_lookup *unit_lookup; /* NULL: none is under way */
+	struct unit_lookup *unit_lookup; /* the pending look-up of the client's unit; NULL: none */
 	struct charge charge;
-	uint64_t since_ms; /* CLOCK_MONOTONIC: when it began */
-	struct policy *policy; /* of RULE; NULL: no rule has admitted it */
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when the session began */
+	struct policy *policy; /* the policy of RULE; NULL: no rule has admitted the session */
 	const struct policy_rule *rule;
-	struct charge fds; /* for its pidfd; the caller charges its socket */
+	/* the descriptor of identity.pidfd; the caller of session_new() charges the socket */
+	struct charge fds;
 	struct admitted admitted;
-	uint64_t
-		last_request; /* number of the one that is being carried out, from 1; 0: none was */
-	struct watch *watch; /* NULL: it does not watch */
-	char end_reason[96]; /* why it ends; empty: its client has gone */
-	bool ending; /* its ids are being freed */
-	struct table_walk walk; /* used by session_end() and by enforce.c */
-	struct list enforcing; /* core.enforcing, until policy has decided about all of it */
+	/* number of the request that is being carried out, from 1; 0: there was none yet */
+	uint64_t last_request;
+	struct watch *watch; /* the session's watch; NULL: none */
+	char end_reason[96]; /* why the session ends; empty: the client has disconnected */
+	bool ending; /* session_end() was called: its ids are being freed */
+	struct table_walk walk; /* how far session_end() or enforce.c has come */
+	/* core.enforcing, until the new policy has decided about the session and all its ids */
+	struct list enforcing;
 };
 
-/* A new request of the session begins. */
+/* To be called when a new request of the session begins. */
 void session_begin_request(struct session *session);
-/* Its request waits: it is resumed with all others on the list WAITING. */
+/* Makes the session's request wait: it is resumed with all others on the list WAITING. */
 void session_wait(struct session *session, struct list *waiting);
 void session_count_refusal(struct session *session, enum status status);
 /* Resumes the requests of all sessions on the list WAITING, which links session.waiting. */
 void session_resume_all(struct list *waiting);
 
 /*
- * The session of the client at the other end of SOCK. It may do nothing before session_greet(). 0 or a
- * negative errno.
+ * Creates the session of the client that has connected to SOCK. It may do nothing before session_greet().
+ * Returns 0 or a negative errno.
  */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);
-/* Frees all its ids and leases too. */
+/* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
-/* Ends the session, and frees at most MAX of its ids now. True: none is left. */
+/* Ends the session, and frees at most MAX of its ids now. True: no id is left. */
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Looks up the client's systemd unit, which rules can name, if its process is known. Returns 0; -EINPROGRESS,
- * then the session is charged to its user; STATUS_QUOTA; or another negative errno.
+ * Looks up the client's systemd unit, which rules can name, if it is known which process is the client.
+ * Returns 0; -EINPROGRESS: the result comes later, and the session has been charged to its user;
+ * STATUS_QUOTA; or another negative errno.
  */
 int session_find_unit(struct session *session, struct failure *failure);
 /*
@@ -135,13 +140,14 @@ int session_find_unit(struct session *session, struct failure *failure);
  */
 int session_greet(struct session *session, struct failure *failure);
 /*
- * The permits ADMIN and OBSERVE, as far as policy gives them now. They need no rule for sessions: admins and observers
- * must always get in. COUNTS: the decision counts and is reported, as one that the client has asked for.
+ * The permits ADMIN and OBSERVE, as far as policy gives them now. They do not depend on the rules for the
+ * operation "session": admins and observers must always get in. COUNTS: a decision that allows is counted and
+ * reported, as if the client had requested it.
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
 /*
- * Sets the reason that sessions which watch will see when this one is freed. Not called if the client has
- * just disconnected.
+ * Sets the reason that the sessions which watch will be given when this one is freed. Not called if the
+ * client has just disconnected.
  */
 void session_set_end_reason(struct session *session, const char *why);
 
@@ -151,7 +157,7 @@ static inline struct ratelimit *session_log_limit(struct session *session)
 	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
 }
 
-/* For rpc/, which knows nothing of the members: */
+/* Getters for rpc/, which does not access the members: */
 
 static inline struct core *session_get_core(const struct session *session)
 {
@@ -178,13 +184,16 @@ static inline pid_t session_get_pid(const struct session *session)
 	return session->identity.pid;
 }
 
-/* The name that its Hello has to prove, see identity_ask(). Empty: none requested. */
+/*
+ * The name that the client has to bind a socket to as a proof, see identity_ask(). Empty: no proof was
+ * requested.
+ */
 static inline const char *session_get_question(const struct session *session)
 {
 	return session->identity.question;
 }
 
-/* Empty: in none, or not known. */
+/* The client's systemd unit. Empty: in none, or not known. */
 static inline const char *session_get_unit(const struct session *session)
 {
 	return session->identity.unit ?: "";
@@ -195,13 +204,13 @@ static inline unsigned session_get_permits(const struct session *session)
 	return session->permits;
 }
 
-/* CLOCK_MONOTONIC: when it began. */
+/* CLOCK_MONOTONIC: when the session began. */
 static inline uint64_t session_get_since_ms(const struct session *session)
 {
 	return session->since_ms;
 }
 
-/* The rule that has admitted it; NULL: none. */
+/* The rule that has admitted the session; NULL: none. */
 static inline const struct policy_rule *session_get_rule(const struct session *session)
 {
 	return session->rule;

@@ -50,7 +50,7 @@ static int apply_tos(struct id *id, struct failure *failure)
 {
 	int tos = settings_choose_tos(id, id->rule), r;
 
-	/* An id with a spare's route already has the TOS that the route was resolved with. */
+	/* TOS is in force already if the id has a spare, whose route was resolved with it. */
 	if (tos < 0 || tos == id->tos)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
@@ -101,16 +101,16 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict, struct f
 	}
 	settings_set_rule(id, verdict->rule);
 	/*
-	 * The traffic class becomes part of the path when the route is resolved, and cannot be changed after
-	 * that.
+	 * The traffic class becomes part of the path when the route is resolved, and cannot be changed
+	 * afterwards.
 	 */
 	return id->state == ID_ADDR_RESOLVED ? settings_apply(id, failure) :
 					       apply_ack_timeout(id, failure);
 }
 
 /*
- * The value 255, "as many as the device can", is reduced to the rule's limit too. A library that knows the
- * limits has already sent an exact number.
+ * The value 255, which stands for as many as the device can, is reduced to the rule's limit too. A client
+ * library that knows the limits has sent an exact number instead.
  */
 void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 {
@@ -130,7 +130,7 @@ void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 #undef CAP
 }
 
-/* On the passive side the retry counts are those that the peer requested. */
+/* On the passive side the kernel fills in the retry counts that the peer requested. */
 void settings_cap_retries(const struct id *id, struct qp_attr *qp)
 {
 	const struct policy_settings *caps = settings_get_caps(id);

@@ -12,16 +12,19 @@ struct id;
 struct qp_attr;
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule);
-void settings_forget_rule(struct id *id); /* so that policy decides again */
-/* VERDICT allows the id: sets its rule and applies the rule's settings, as far as they can still be changed. */
+void settings_forget_rule(struct id *id); /* after this, policy decides again */
+/*
+ * VERDICT allows the id: sets the id's rule and applies the rule's settings, as far as they can still be
+ * changed.
+ */
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
-/* Applies the settings of the id's rule. No effect while no rule has decided. */
+/* Applies the settings of the id's rule. No effect if no rule has decided yet. */
 int settings_apply(struct id *id, struct failure *failure);
 /* The traffic class that RULE gives the id; -1: the kernel's. */
 int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 
-/* The settings that limit the client's connection parameters; NULL: none do. */
+/* The settings that limit the client's connection parameters; NULL: there is no limit. */
 const struct policy_settings *settings_get_caps(const struct id *id);
-/* Reduce what the client, or the peer, has requested to those limits. */
+/* Reduce what the client or the peer has requested to the limits of settings_get_caps(). */
 void settings_cap_param(const struct id *id, struct rdma_conn_param *param);
 void settings_cap_retries(const struct id *id, struct qp_attr *qp);

@@ -9,20 +9,20 @@ struct failure;
 struct id;
 struct session;
 
-#define SESSION_FIRST_REQUEST 0x80000000u /* handles from here on are chosen by the broker */
+#define SESSION_FIRST_REQUEST 0x80000000u /* handles from this number on are chosen by the broker */
 
-/* A walk over a session's ids that can be interrupted. All zero: at its beginning. */
+/* The position of a walk over a session's ids that can be interrupted. All zero: the beginning. */
 struct table_walk {
-	uint32_t request, id; /* the last ones visited */
+	uint32_t request, id; /* the handles that were visited last */
 };
 
 /* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
 struct id *table_next(struct session *session, struct table_walk *walk);
-/* STATUS_NO_SUCH_ID, or 0. */
+/* Returns 0 or STATUS_NO_SUCH_ID. */
 int table_find(struct session *session, uint32_t handle, struct id **ret, struct failure *failure);
 /*
- * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here.
- * STATUS_BAD_REQUEST, STATUS_QUOTA, negative, or 0.
+ * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here. Returns 0,
+ * STATUS_BAD_REQUEST, STATUS_QUOTA or a negative errno.
  */
 int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
 	      struct failure *failure);

@@ -15,17 +15,20 @@ struct entry {
 	struct timewaits *timewaits;
 	char device[64];
 	uint32_t qpn;
-	struct id *id; /* NULL: destroyed before its time was over */
+	struct id *id; /* NULL: the id was destroyed before its time wait was over */
 	uint64_t until_usec;
-	struct list held; /* held.link: what waits for its end */
-	sd_event_source *timer; /* runs once something waits, or the id is gone */
+	/* held.link: the connects and accepts that wait for the end of the entry */
+	struct list held;
+	/* started when a connect or accept waits, or when the id is destroyed */
+	sd_event_source *timer;
 };
 
 struct held {
 	struct list link; /* entry.held */
 	struct id *id;
 	bool accept;
-	struct fabric_event *request; /* that is accepted; policy may have to decide again */
+	/* the connection request that is accepted: policy may have to decide about it again */
+	struct fabric_event *request;
 	struct rdma_conn_param param;
 	uint8_t private_data[256];
 };
@@ -88,7 +91,10 @@ static void drop_held(struct held *held)
 	free(held);
 }
 
-/* Frees the entry first, because what is resumed may begin to wait for another entry. */
+/*
+ * Ends an entry: sends the connects and accepts that it held back. The entry is freed first, because they may
+ * have to wait for another entry.
+ */
 static void release(struct entry *entry)
 {
 	struct timewaits *timewaits = entry->timewaits;
@@ -132,7 +138,7 @@ static int start_timer(struct entry *entry, sd_event *loop)
 				 on_timer, entry);
 }
 
-/* As the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. */
+/* The duration of the time wait, as the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. */
 static uint64_t rest_usec(const struct id *id)
 {
 	uint64_t usec = id->qp_timeout > 8 ? 1000ULL << (id->qp_timeout - 8) : 1000;
@@ -140,7 +146,7 @@ static uint64_t rest_usec(const struct id *id)
 	return usec < TIMEWAIT_MAX_USEC ? usec : TIMEWAIT_MAX_USEC;
 }
 
-/* Without memory there is no entry; at worst a peer rejects the next connection as stale. */
+/* If memory runs out, there is no entry; at worst a peer rejects the next connection as stale. */
 void timewait_enter(struct id *id)
 {
 	struct timewaits *timewaits = &id->session->core->timewaits;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Time wait: after a connection has ended, its packets may still be under way, and its peer rejects a new
- * connection of the same QP number as stale. A connect or accept that offers the number during that time is
- * held back, and sent when the time is over. To the client the peer just seems slow to answer.
+ * Time wait: after a connection has ended, its packets may still be in the network, and its peer rejects a
+ * new connection of the same QP number as stale. A connect or accept that offers the QP number during that
+ * time is held back, and sent when the time is over. To the client the peer just seems slow to answer.
  *
  * An entry ends with the kernel's TIMEWAIT_EXIT event. If the id is destroyed earlier, there is no such
  * event; then the entry ends after the time that the kernel would have waited.
@@ -33,19 +33,23 @@ struct timewaits {
 void timewaits_init(struct timewaits *timewaits,
 		    void (*resume)(struct id *id, const struct rdma_conn_param *param,
 				   bool accept));
-void timewaits_done(struct timewaits *timewaits); /* no connection may be held back any more */
+/* no connect or accept may be held back any more */
+void timewaits_done(struct timewaits *timewaits);
 
-/* The id's connection has ended. Idempotent. */
+/* The id's connection has ended: its time wait begins. Idempotent. */
 void timewait_enter(struct id *id);
-/* The kernel reports that its time is over. */
+/* The kernel reports that the time wait of the id is over. */
 void timewait_exit(struct id *id);
-/* The id is being freed: its entry lives on without it, and what is held back for it is dropped. */
+/*
+ * The id is being freed: its entry remains without the id, and a connect or accept of the id that is held
+ * back is dropped.
+ */
 void timewait_forget(struct id *id);
-/* Moves FROM's entry, and what is held back for it, to TO. */
+/* Moves FROM's entry, and its connect or accept that is held back, to TO. */
 void timewait_move(struct id *from, struct id *to);
 
 /*
- * Checks whether PARAM's QP number has to wait. Returns 1: PARAM is kept until timewaits.resume is called
- * with it; 0: it can be sent now; or a negative errno.
+ * Checks whether PARAM's QP number is in time wait. Returns 1: the connect or accept is held back, and
+ * timewaits.resume will be called with PARAM; 0: it can be sent now; or a negative errno.
  */
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept);

@@ -19,8 +19,8 @@ struct token {
 };
 
 /*
- * The only call that is made on a descriptor which a client sent for an import. It takes no lock that the
- * sender could hold, and calls nothing in the file if that is not a socket.
+ * This is the only call on a descriptor that a client sent for an import. It takes no lock that the sender
+ * could hold, and if the file is not a socket, it calls none of the file's operations.
  */
 static int get_cookie(int fd, uint64_t *ret)
 {

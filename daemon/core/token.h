@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * An exported id is represented by a descriptor: one end of a socket pair whose other end is kept here. On
- * import it is identified by the kernel's socket cookie, which is never reused and stays the same however the
- * descriptor was passed on. When the last copy of the descriptor is closed, our end gets a hang-up, and the
- * export ends.
+ * An exported id is represented by a descriptor: one end of a socket pair whose other end the broker keeps.
+ * On import the id is found by the kernel's socket cookie, which is never reused and stays the same however
+ * the descriptor was passed on. When the last copy of the descriptor is closed, the broker's end gets a
+ * hang-up, and the export ends.
  */
 
 struct core;
@@ -13,8 +13,11 @@ struct failure;
 struct id;
 struct token;
 
-/* Sets ID.token. The caller owns *RET_FD. Returns 0, STATUS_QUOTA or a negative errno. */
+/*
+ * Exports ID: sets ID.token. The caller owns *RET_FD, the descriptor. Returns 0, STATUS_QUOTA or a negative
+ * errno.
+ */
 int token_new(struct id *id, int *ret_fd, struct failure *failure);
 struct token *token_free(struct token *token);
-/* The id that FD stands for; NULL: FD stands for none. FD can be anything. */
+/* Returns the id that FD represents; NULL: none. FD can be anything. */
 struct id *token_find(const struct core *core, int fd);

@@ -19,7 +19,7 @@ struct unit_lookup {
 	void (*done)(void *userdata, int r, char *unit); /* NULL: cancelled */
 	void *userdata;
 
-	/* Used only by the thread while it runs: */
+	/* While the job runs, only its thread accesses these: */
 	pid_t pid;
 	char *unit;
 	int r;

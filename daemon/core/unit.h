@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Looks up the systemd unit of a process, in a thread: the kernel takes the lock of all control groups for
- * that, which others can hold for long.
+ * Looks up the systemd unit of a process in a thread, because the kernel takes the lock of all control groups
+ * for that, which others can hold for a long time.
  */
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ struct units *units_free(struct units *units);
 unsigned units_n_waiting(const struct units *units);
 
 /*
- * The look-ups for one UID run one after the other. -EINPROGRESS: DONE will be called from the loop with the
- * result of sd_pid_get_unit(), and owns UNIT. Another negative errno: the look-up was not started.
+ * The look-ups for one UID run one after the other. Returns -EINPROGRESS: DONE will be called from the loop
+ * with the result of sd_pid_get_unit(), and owns UNIT. Another negative errno: the look-up was not started.
  */
 int unit_lookup_new(struct unit_lookup **ret, struct units *units, pid_t pid, uid_t uid,
 		    void (*done)(void *userdata, int r, char *unit), void *userdata);

@@ -6,7 +6,7 @@
 #include "util/clock.h"
 #include "util/util.h"
 
-#define WAIT_MS 5000 /* less than a client waits for a reply */
+#define WAIT_MS 5000 /* shorter than a client waits for a reply */
 
 static struct session *session_of(struct list *l)
 {

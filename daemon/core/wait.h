@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Requests that wait for the fabric: for the port of an id that is being destroyed, or for devices that are
- * being opened. Each is repeated from its beginning when it may succeed, and for the last time after it has
- * waited for five seconds.
+ * Clients' requests that wait for the fabric: for the port of an id that is being destroyed, or for devices
+ * that are being opened. A request is repeated from its beginning when it may succeed, and for the last time
+ * after it has waited for five seconds.
  */
 
 #include <netinet/in.h>
@@ -19,15 +19,15 @@ struct session;
 
 struct waits {
 	struct list sessions; /* session.waiting */
-	sd_event_source *timer; /* at the earliest of their deadlines */
+	sd_event_source *timer; /* set to the earliest deadline of these sessions */
 	unsigned max_ms;
 };
 
-/* The wait of a session's request. */
+/* How a session's request waits. */
 struct wait {
 	in_port_t port; /* in network order; 0: not for a port */
-	uint64_t request; /* the session.last_request that has the deadline; 0: none has waited */
-	uint64_t until_ms; /* CLOCK_MONOTONIC */
+	uint64_t request; /* the session.last_request that waits, or waited last; 0: none */
+	uint64_t until_ms; /* CLOCK_MONOTONIC: the deadline of that request */
 };
 
 int waits_init(struct waits *waits, sd_event *loop);
@@ -35,13 +35,13 @@ void waits_done(struct waits *waits); /* no request may wait any more */
 
 /*
  * Makes the session's request wait for PORT, after a call of the fabric failed with -EINPROGRESS. Returns
- * -EINPROGRESS, which the request has to end in; 0: its deadline has passed.
+ * -EINPROGRESS, which the verb has to return too; 0: the request's deadline has passed.
  */
 int wait_for_fabric(struct session *session, in_port_t port);
-/* See fabric_ops.can_go_on. */
+/* Resumes the requests that wait for PORT; PORT 0: all of them. See fabric_ops.can_go_on. */
 void waits_go_on(struct waits *waits, in_port_t port);
 /*
  * Makes the session's request wait if devices are being opened now. Returns -EINPROGRESS; STATUS_FABRIC if
- * its deadline has passed; 0: no device is being opened. WHAT as in "bind".
+ * the request's deadline has passed; 0: no device is being opened. WHAT is for messages ("bind").
  */
 int wait_for_devices(struct session *session, const char *what, struct failure *failure);

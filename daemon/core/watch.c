@@ -117,7 +117,7 @@ void watch_decision(const struct session *session, const struct wish *wish,
 	tell(&notice);
 }
 
-/* The reason given by this broker, or by the peer's broker. */
+/* The reason of a failure, given by this broker or by the peer's broker; NULL: none. */
 static const char *reason_of(const struct session_event *event, struct refusal *space)
 {
 	const struct rdma_conn_param *conn;
@@ -135,7 +135,7 @@ static const char *reason_of(const struct session_event *event, struct refusal *
 
 void watch_cm(const struct session_event *event)
 {
-	/* For a connection request, the facts are those of the new id. */
+	/* For a connection request, report the facts of the new id. */
 	const struct id *about = event->request ?: event->id;
 	struct fabric_id_info info = { 0 };
 	struct refusal refusal;
@@ -151,7 +151,7 @@ void watch_cm(const struct session_event *event)
 		.status = event->status,
 	};
 
-	/* A revoked id has no fabric id any more. */
+	/* A revoked id no longer has a fabric id. */
 	if (about->fabric) {
 		fabric_id_get_info(about->fabric, &info);
 		notice.device = info.device;

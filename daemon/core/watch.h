@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Sessions of admins and observers that watch what happens: policy decisions, the events sent to clients,
- * sessions that begin and end. Each watch has a filter. If nobody watches, the only cost is the check of an
- * empty list. A session's watch ends with the session.
+ * Sessions of admins and observers can watch policy decisions, the events sent to clients, and the beginning
+ * and end of sessions. Each watch has a filter. If nobody watches, the only cost is the check of an empty
+ * list. A session's watch ends with the session.
  */
 
 #include <rdma/rdma_cma.h>
@@ -17,7 +17,7 @@
 
 /* In the order of notice_kind_names. */
 enum notice_kind {
-	NOTICE_DECISION, /* by policy, or by a rule's limit */
+	NOTICE_DECISION, /* policy, or a rule's limit, has decided */
 	NOTICE_CM, /* an event for a client */
 	NOTICE_SESSION, /* a session has begun or ended */
 	_NOTICE_KIND_MAX,
@@ -35,35 +35,35 @@ enum notice_outcome {
 struct notice {
 	enum notice_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME */
-	const struct session *session; /* that it is about */
-	const struct id *id; /* NULL: not about an id */
+	const struct session *session; /* the session that the notice is about */
+	const struct id *id; /* the id that the notice is about; NULL: none */
 	const struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
 	const struct sockaddr *local, *peer; /* NULL: not known */
-	const char *device; /* likewise */
+	const char *device; /* NULL: not known */
 	int port_space; /* 0: not known */
-	const struct policy_rule *rule; /* NULL: none matched, or none has decided yet */
-	const char *reason; /* NULL: none */
+	const struct policy_rule *rule; /* NULL: no rule matched, or none has decided yet */
+	const char *reason; /* the reason for users; NULL: none */
 
-	/* DECISION */
+	/* For NOTICE_DECISION: */
 	enum policy_operation operation;
 	enum notice_outcome outcome;
-	uint32_t retry_after_ms; /* BUSY, else 0 */
+	uint32_t retry_after_ms; /* for NOTICE_BUSY, else 0 */
 
-	/* CM: see id_event_to_word(); SESSION: "opened", "closed" */
+	/* NOTICE_CM: the result of id_event_to_word(); NOTICE_SESSION: "opened" or "closed" */
 	const char *event;
-	int status; /* CM: a negative errno, or the transport's reason */
+	int status; /* NOTICE_CM: a negative errno, or the transport's reason */
 };
 
-/* A notice passes if all of this matches. */
+/* The filter of a watch. A notice passes if all members match. */
 struct watch_filter {
 	int kind; /* enum notice_kind; -1: any */
 	int operation; /* enum policy_operation, which only decisions have; -1: any */
-	int outcome; /* enum notice_outcome, likewise */
+	int outcome; /* enum notice_outcome, which only decisions have; -1: any */
 	bool by_uid;
 	uid_t uid;
 	uint64_t session; /* 0: any */
 	struct sockaddr_storage peer; /* its port does not count; AF_UNSPEC: any */
-	uint16_t port; /* local or the peer's; 0: any */
+	uint16_t port; /* the local port or the peer's; 0: any */
 };
 
 struct watch {
@@ -90,6 +90,6 @@ void watch_decision(const struct session *session, const struct wish *wish,
 void watch_cm(const struct session_event *event);
 void watch_session(const struct session *session, const char *event, const char *reason);
 
-uint64_t watch_time_ns(void); /* the time for a notice */
+uint64_t watch_time_ns(void); /* the current time, for notice.time_ns */
 const char *notice_kind_to_string(enum notice_kind kind);
 const char *notice_outcome_to_string(enum notice_outcome outcome);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Policy requests: what policy is asked to decide, with the facts that it decides by. */
+/* Policy requests: the questions that policy decides, with the facts for the decision. */
 
 #include <rdma/rdma_cma.h>
 
@@ -11,16 +11,18 @@
 
 struct id;
 
-/* A policy request. For the journal: WHAT as in "listen on", OBJECT as in "10.9.0.1:7471". */
+/* A policy request. WHAT ("listen on") and OBJECT ("10.9.0.1:7471") describe it in the journal. */
 struct wish {
-	struct policy_question question; /* decide_ask() fills in the identity */
+	struct policy_question question; /* decide_ask() fills in the client's identity */
 	const char *what;
 	const char *object; /* NULL: made from the addresses */
-	const struct sockaddr *addrs[2]; /* "A", or "A to B"; NULL: none */
-	const struct id *id; /* that it is about; the listener, if a request comes; NULL: none */
+	/* OBJECT is made from these: "A", or "A to B"; NULL: none */
+	const struct sockaddr *addrs[2];
+	/* the id that it is about: for a new connection request the listener; NULL: none */
+	const struct id *id;
 };
 
-/* The object as text. It is made only when needed, because most decisions are not reported. May return BUF. */
+/* The object as text; may be stored in BUF. Made only when needed, because most decisions are not reported. */
 #define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
 const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
@@ -32,7 +34,10 @@ struct id_wish {
 
 void wish_to_listen(struct id_wish *ret, struct id *id);
 void wish_to_connect(struct id_wish *ret, struct id *id);
-/* REQUEST came to a listener of port space PS. EVENT has its private data; NULL: no longer known. */
+/*
+ * REQUEST arrived at a listener of port space PS. EVENT has the request's private data; NULL: the private
+ * data is no longer known.
+ */
 void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
 		    const struct fabric_event *event);
 void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr);
