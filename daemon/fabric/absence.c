@@ -62,8 +62,8 @@ static bool explain_node(const struct place *place, const char *name)
 }
 
 /*
- * Explains the first uverbs device in a folder of /sys whose node is missing or cannot be opened. *RET_HAS_ANY:
- * whether there is a uverbs device at all, as far as the folder was read.
+ * Finds the first uverbs device in a folder of /sys whose node is missing or cannot be opened, and writes the
+ * explanation. *RET_HAS_ANY: there is a uverbs device, as far as the folder was read.
  */
 static bool explain_nodes(const struct place *place, const char *folder, bool *ret_has_any)
 {

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Why RDMA cannot be used on this host and what an admin can do about it: a kernel module that is not loaded, a
- * device that does not exist, a device node that is missing or that the daemon may not open. The text is for the
- * journal and the status only. Nothing else depends on it, because the fabric uses modules and devices as they
- * appear.
+ * Explains why RDMA cannot be used on this host and what an admin can do about it: a kernel module is not
+ * loaded, a device does not exist, a device node is missing or the daemon may not open it. The text is for
+ * the journal and the status only. Nothing else depends on it, because the fabric uses modules and devices as
+ * they appear.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /*
- * RET gets a sentence without its full stop, cut to SIZE. False: nothing is missing, as far as /sys and /dev show.
- * ROOT is prepended to both paths; only tests use one that is not "".
+ * RET gets a sentence without a full stop, cut to SIZE. False: nothing is missing, as far as /sys and /dev
+ * show. ROOT is prepended to both paths; only tests use one that is not "".
  */
 bool absence_explain(const char *root, char *ret, size_t size);

@@ -10,7 +10,7 @@
 #include "fabric/internal.h"
 #include "util/util.h"
 
-#define BATCH 64 /* events per dispatch, so that other sources get their turn */
+#define BATCH 64 /* events per dispatch; limited so that other sources are dispatched too */
 
 #define RETRY_USEC (100 * 1000ULL)
 
@@ -60,7 +60,10 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 	case RDMA_CM_EVENT_ESTABLISHED:
 		id->stage = STAGE_ESTABLISHED;
 		break;
-	/* No connection is left: if the peer must still be notified, the kernel does so when the id is destroyed. */
+	/*
+	 * There is no connection any more. If the peer must still be notified, the kernel does so when the id
+	 * is destroyed.
+	 */
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -75,9 +78,9 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Has the opener release the device, in case its node is gone already; if the node goes later, udev reports it.
- * Every id of the device gets DEVICE_REMOVAL, but only the first event starts the opener, because no events are read
- * while it runs.
+ * Makes the opener release the device, in case its node is gone already; if the node goes later, udev reports
+ * it. Every id of the device gets DEVICE_REMOVAL, but only the first event starts the opener, because no
+ * events are read while it runs.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {
@@ -108,7 +111,7 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 	if (copied.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		note_removal(fabric, id);
 	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
-		/* There is no memory to have a thread destroy the id. */
+		/* Destroy it here, because there is no memory for a job of the threads that destroy ids. */
 		rdma_destroy_id(request);
 		return;
 	}
@@ -135,8 +138,8 @@ static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)
 	if (rdma_get_cm_event(fabric->cm, ret) < 0)
 		return -(errno ?: EIO);
 	/*
-	 * A status of -1 means that a query which librdmacm itself made for this event has failed; errno says why.
-	 * The kernel's status is an errno already.
+	 * A status of -1 means that librdmacm itself made a query for this event, and the query failed; errno
+	 * has the reason. A status of the kernel is a negative errno already.
 	 */
 	if ((*ret)->status == -1 && errno != 0)
 		(*ret)->status = -errno;
@@ -177,8 +180,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	(void)fd;
 	(void)events;
 	/*
-	 * Usually there is one event only. More are read only if events came in the last turns as well: this saves a
-	 * read that would return EAGAIN.
+	 * Usually there is only one event. More are read only if events came in the last turns of the loop
+	 * too: this saves a read that would return EAGAIN.
 	 */
 	sd_event_get_iteration(fabric->loop, &turn);
 	in_a_row = turn - fabric->turn <= 2;
@@ -192,8 +195,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			break;
 		if (r < 0) {
 			/*
-			 * The error may be that of one event, or permanent. In the latter case the descriptor stays
-			 * readable for ever, so reading pauses.
+			 * The error may concern one event only, or be permanent. In the latter case the
+			 * descriptor stays readable for ever, so reading pauses.
 			 */
 			log_limited(&fabric->log_limit, LOG_ERR,
 				    "Cannot read an event of the connection manager: %s.",
@@ -209,9 +212,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 }
 
 /*
- * librdmacm never repeats the checks of its first call. Without rdma_cm it would assume the newest ABI version for
- * good, and that the kernel has no AF_IB. If it may not open rdma_cm it waits for udev, up to 5 s. So librdmacm is
- * not called before rdma_cm can be opened.
+ * librdmacm makes some checks in its first call only. If rdma_cm does not exist then, librdmacm assumes for
+ * good that the kernel has the newest ABI version and no AF_IB. If it may not open rdma_cm, it waits for
+ * udev, up to 5 s. So librdmacm is not called before rdma_cm can be opened.
  */
 static int check_rdma_cm(void)
 {
@@ -264,7 +267,7 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
-	/* librdmacm's first call waits for its mutex, as calls that bind an id do. */
+	/* librdmacm's first call would wait for librdmacm's mutex, which the opener holds. */
 	if (fabric_is_opening(fabric))
 		return -EINPROGRESS;
 	r = check_rdma_cm();

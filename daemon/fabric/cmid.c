@@ -14,14 +14,14 @@ static int result(int r)
 }
 
 /*
- * Destroying ids. rdma_destroy_id() can block: the kernel waits for its event handlers and, since 2024, for the
- * connection manager, and librdmacm waits for events to be acked. So threads destroy the ids, one id at a time for
- * each user, and one more for the user's unwanted connection requests, which no session took over: they come from
- * the network, and one that is stuck must not hold up the other ids. Until an id is destroyed it is on a list, with
- * the port that it still holds.
+ * How ids are destroyed. rdma_destroy_id() can block: the kernel waits for its event handlers and, since
+ * 2024, for the connection manager, and librdmacm waits for events to be acked. So threads destroy the ids.
+ * For each user they destroy one id at a time, and besides one unwanted connection request, which no session
+ * took over: these come from the network, and one that is stuck must not hold up the other ids. Until an id
+ * is destroyed it is on a list, with the port that it still holds.
  */
 
-/* added to the uid: unwanted connection requests have a lane of their own */
+/* added to the uid, because a user's unwanted connection requests have a lane (offload.h) of their own */
 #define LANE_OF_UNWANTED (1ULL << 32)
 
 #define ENDING_PER_USER 65536
@@ -44,7 +44,10 @@ static void destroy(struct offload_job *job)
 	rdma_destroy_id(id->cm);
 }
 
-/* Unwanted connection requests can arrive faster than they are destroyed: see DYING_UNWANTED_MAX. */
+/*
+ * Counts the unwanted connection requests that are being destroyed, see DYING_UNWANTED_MAX. They can arrive
+ * faster than they are destroyed.
+ */
 static void count_dying(const struct fabric_id *id, int change)
 {
 	struct fabric *fabric = id->fabric;
@@ -134,7 +137,7 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, st
 	if (r < 0)
 		return r;
 	id->cm = cm;
-	cm->context = id; /* librdmacm has copied the listener's context */
+	cm->context = id; /* librdmacm has set this to the listener's context */
 	*ret = id;
 	return 0;
 }
@@ -151,7 +154,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	id->disconnects = id->stage != STAGE_NONE;
 	id->ps = id->cm->ps;
 	id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
-	/* If there is no memory this is not charged to anybody. */
+	/* If memory runs out, the id is not charged to its user. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
 	list_insert(dying_with(id->fabric, id->port), &id->dying);
 	count_dying(id, 1);
@@ -167,7 +170,7 @@ void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_eve
 	id->on_event = on_event;
 	id->userdata = userdata;
 	id->is_unwanted = false;
-	/* If there is no memory the id keeps its lane and its uid. */
+	/* If memory runs out, the id keeps its lane and its uid. */
 	if (!moves || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
 		return;
 	offload_release(&id->job);
@@ -216,7 +219,7 @@ void fabric_id_note_device(struct fabric_id *id)
 	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
 }
 
-/* Some calls of librdmacm dereference a null pointer if the id has no device. */
+/* Some functions of librdmacm dereference a null pointer if the id has no device. */
 static bool has_device(const struct fabric_id *id)
 {
 	return id->cm->verbs != NULL;
@@ -244,8 +247,8 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	    is_being_freed(id->fabric, id->cm->ps, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
 	/*
-	 * ENOTTY comes from /dev/null, which replaces the descriptor of a device that is being removed, see
-	 * opener.h.
+	 * The kernel returns ENOTTY for /dev/null, which replaces the descriptor of a device that is being
+	 * removed, see opener.h.
 	 */
 	return r == -ENOTTY ? -ENODEV : r;
 }
@@ -270,7 +273,7 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
-/* If ibacm runs, librdmacm asks it first and waits for its reply. */
+/* If the ibacm service runs, librdmacm queries it first and waits for its reply. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))
@@ -366,7 +369,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	return 0;
 }
 
-/* librdmacm waits until the join's events are acked; all were acked when they were read. */
+/* librdmacm waits until the join's events are acked. This does not block, because take() acks them at once. */
 struct fabric_join *fabric_join_free(struct fabric_join *join)
 {
 	if (!join)

@@ -12,7 +12,10 @@
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
-/* Each user has at most one of them at a time. */
+/*
+ * One user occupies at most two of the undertaker's threads at a time (see cmid.c), and one of those for
+ * look-ups.
+ */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
 #define LOOKUPS_PER_USER 65536
@@ -23,8 +26,8 @@ static void announce(void *userdata)
 	struct list *l;
 
 	/*
-	 * The opener's thread has made librdmacm look for devices, which takes a while, so this call does not block
-	 * for that. If it fails, it is tried again for the next id.
+	 * The opener's thread has already made librdmacm look for devices, which takes a while. So this call
+	 * does not block for that. If it fails, it is tried again for the next id.
 	 */
 	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {
@@ -90,9 +93,13 @@ struct fabric *fabric_free(struct fabric *fabric)
 		return NULL;
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
-	/* A stuck thread still uses all of this: leave it allocated until the process ends. */
+	/*
+	 * A thread that is stuck still uses these objects. Then leave all of them allocated until the process
+	 * ends.
+	 */
 	fabric->undertaker = offload_free(fabric->undertaker);
-	fabric->qpscan = qpscan_free(fabric->qpscan); /* before LOOKUPS, which it has jobs of */
+	/* before LOOKUPS, because the scan has jobs of that */
+	fabric->qpscan = qpscan_free(fabric->qpscan);
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);
 	fabric->entries = offload_free(fabric->entries);

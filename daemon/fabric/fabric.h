@@ -4,20 +4,20 @@
 /*
  * The fabric: the host's RDMA connection manager and its devices, as the layers above see them.
  *
- *   fabric ── device, device, ...       what /sys and udev show, with the leases on their nodes
- *      └───── id, id, ...               of one event channel (one open rdma_cm), for all sessions
+ *   fabric ── device, device, ...       the RDMA devices that udev reports, with the leases on their nodes
+ *      └───── id, id, ...               the ids of all sessions, on one event channel (one open rdma_cm)
  *
- * The fabric makes no policy decisions and never waits for a peer. Every call returns 0 or a negative errno. The
- * outcome of a call that takes time arrives as an event of the id. Events are delivered by the event loop, never
- * from within a call into the fabric. An event is copied and acked before it is delivered, so an id can be freed at
- * any time, also from within its event callback.
+ * The fabric makes no policy decisions and never waits for a peer. Every call returns 0 or a negative errno.
+ * The outcome of a call that takes time arrives as an event of the id. Events are delivered by the event
+ * loop, never from within a call into the fabric. An event is copied and acked before it is delivered, so an
+ * id can be freed at any time, also from within its event callback.
  *
- * Calls that may wait in the kernel or in firmware are made by threads: destroying ids and opening devices. While
- * devices are being opened no events are delivered, and calls that would bind an id to a device return -EINPROGRESS,
- * because librdmacm holds one mutex for all of these.
+ * Calls that may wait in the kernel or in firmware are made by threads: the calls that destroy ids and open
+ * devices. While devices are being opened no events are delivered, and calls that would bind an id to a
+ * device return -EINPROGRESS, because librdmacm holds one mutex during all of these calls.
  *
- * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/, which
- * produces scripted states and faults that real hardware cannot produce at will.
+ * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/,
+ * which produces scripted states and faults that real hardware cannot produce at will.
  */
 
 #include <infiniband/verbs.h>
@@ -37,34 +37,35 @@ struct fabric_lease;
 struct fabric_lookup;
 struct fabric_join;
 
-#define FABRIC_HOLDERS_MAX 64 /* processes listed for one device */
+#define FABRIC_HOLDERS_MAX 64 /* maximum number of processes that are listed for one device */
 #define FABRIC_HOLDER_NAME_MAX 32
 
 /* How a client gets access to a device's node. */
 enum fabric_access {
 	FABRIC_ACCESS_ACL, /* an entry for the uid in the node's ACL */
-	FABRIC_ACCESS_OPEN, /* the node is accessible anyway: a lease only counts */
+	FABRIC_ACCESS_OPEN, /* clients can open the node anyway: a lease is only counted */
 };
 
 /* A process other than this one that holds ids of the connection manager on a device. */
 struct fabric_holder {
 	pid_t pid;
-	uid_t uid; /* the effective uid; -1: not known */
-	/* comm of its first thread that was found, printable; "": not known */
+	uid_t uid; /* its effective uid; -1: not known */
+	/* comm of the first of its threads that was found, made printable; "": not known */
 	char name[FABRIC_HOLDER_NAME_MAX];
 	unsigned n_ids;
 	/*
-	 * State and addresses of one of these ids: a listening one if there is any, else one that connects or is
-	 * connected.
+	 * State and addresses of one of these ids: of a listening one if there is any, else of one that
+	 * connects or is connected, else of any.
 	 */
-	const char *state; /* as `rdma resource show cm_id` spells it */
+	const char *state; /* as `rdma resource show cm_id` prints it */
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
 };
 
 /* The result of the latest scan of a device. The kernel's own ids are not counted. */
 struct fabric_holders {
 	uint64_t seen_ms; /* time of the scan, from clock_ms() */
-	unsigned n_more_ids; /* ids of processes beyond FABRIC_HOLDERS_MAX */
+	/* ids of the processes beyond FABRIC_HOLDERS_MAX, which are not listed */
+	unsigned n_more_ids;
 	/* ids made by threads that have ended; the kernel does not report their process */
 	unsigned n_nameless_ids;
 	size_t n_holders;
@@ -82,8 +83,8 @@ struct fabric_ops {
 	 */
 	void (*routes_changed)(void *userdata);
 	/*
-	 * A call that returned -EINPROGRESS can be tried again. PORT (network order) is that of a freed id which is
-	 * now destroyed and no longer holds it; PORT 0: the devices are open.
+	 * A call that returned -EINPROGRESS can be tried again. PORT (network order): this port was held by
+	 * an id that was freed, and that is destroyed now; PORT 0: the devices are open.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 };
@@ -92,14 +93,14 @@ struct fabric_ops {
 struct fabric_event {
 	enum rdma_cm_event_type type;
 	int status; /* from the kernel: a negative errno, or the transport's reason */
-	/* CONNECT_REQUEST: the new id, which the callback owns; else NULL */
+	/* of a CONNECT_REQUEST: the new id, which the callback owns; else NULL */
 	struct fabric_id *request;
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
 	/* Set for MULTICAST_JOIN and for events of datagram ids; CONN then has only qp_num and private_data. */
 	struct rdma_ud_param ud;
 	uint8_t private_data[256];
-	struct ibv_ece remote_ece; /* for CONNECT_REQUEST and CONNECT_RESPONSE; vendor_id 0: none */
-	/* MULTICAST_JOIN, MULTICAST_ERROR: the join concerned; else NULL */
+	struct ibv_ece remote_ece; /* of a CONNECT_REQUEST or CONNECT_RESPONSE; vendor_id 0: none */
+	/* of a MULTICAST_JOIN or MULTICAST_ERROR: the join that it is about; else NULL */
 	struct fabric_join *join;
 };
 
@@ -110,22 +111,25 @@ struct fabric_id_info {
 	struct sockaddr_storage local; /* ss_family 0: not bound */
 	struct sockaddr_storage peer; /* ss_family 0: none */
 	const char *device; /* e.g. "rxe0"; NULL: not bound to a device; valid while the id lives */
-	uint8_t port_num; /* of the device, from 1; 0: none */
+	uint8_t port_num; /* port number of the device, from 1; 0: none */
 };
 
 /*
- * Works without rdma_cm, devices or udev at start: they are used once they appear. Devices that are already present
- * are announced from the event loop, by device_added. ACL entries that a previous process left on the nodes are
- * removed, as far as this process owns the nodes.
+ * rdma_cm, devices and udev may be missing at the start: they are used once they appear. Devices that are
+ * already present are announced from the event loop, by device_added. ACL entries that a previous process
+ * left on the nodes are removed, as far as this process owns the nodes.
  */
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
 struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
 
-/* Whether routes_changed is called at all. When monitoring ends, it is called one last time. */
+/*
+ * True: changes of routes are monitored, and routes_changed reports them. When monitoring ends,
+ * routes_changed is called one last time.
+ */
 bool fabric_knows_routes(const struct fabric *fabric);
 
-/* Devices, in the order they appeared. PREV NULL: the first; NULL returned: no more. */
+/* Devices, in the order in which they appeared. PREV NULL: the first device; NULL returned: no more. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);
 struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name);
 const char *fabric_device_name(const struct fabric_device *device); /* "rxe0" */
@@ -133,10 +137,10 @@ const char *fabric_device_node(const struct fabric_device *device); /* "/dev/inf
 unsigned fabric_device_n_leases(const struct fabric_device *device);
 
 /*
- * Which other processes hold connection manager ids on the devices. Each device is scanned when it appears, and the
- * result is written to the journal. fabric_look() starts a new scan, unless the last one was just now; a small
- * result is complete when it returns. fabric_device_holders() returns NULL until the first scan of the device is
- * complete.
+ * The other processes that hold connection manager ids on the devices. Each device is scanned when it
+ * appears, and the result is written to the journal. fabric_look() starts a new scan, unless the last one has
+ * only just ended. If the result is small, the scan is complete when fabric_look() returns.
+ * fabric_device_holders() returns NULL until the first scan of the device is complete.
  */
 void fabric_look(struct fabric *fabric);
 const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
@@ -145,25 +149,26 @@ const struct fabric_holders *fabric_device_holders(const struct fabric_device *d
 typedef void (*fabric_answer_fn)(void *userdata, int answer);
 
 /*
- * Let UID open the device's node until the lease is freed. Leases of one uid on one device are counted; after the
- * last one the ACL entry is removed. A thread changes the ACL. Returns 0 if the entry exists already or none is
- * needed. Returns -EINPROGRESS if DONE will be called: with 0, or with a negative errno, and then the lease gives no
- * access. In both cases *RET is the lease. With any other negative errno *RET is not set.
+ * Lets UID open the device's node until the lease is freed. Leases of one uid on one device are counted;
+ * after the last one the ACL entry is removed. A thread changes the ACL. Returns 0 if the entry exists
+ * already or none is needed. Returns -EINPROGRESS if DONE will be called with the result: 0, or a negative
+ * errno if the lease gives no access. In both cases *RET is the lease. With any other negative errno *RET is
+ * not set.
  *
- * When the device is removed its leases become void, and DONE may never be called for them. The holder must still
- * free them; that has no further effect.
+ * When the device is removed, its leases become void, and DONE may never be called for them. The caller must
+ * still free them, which has no further effect.
  */
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
 		     fabric_answer_fn done, void *userdata);
-/* DONE is not called after this */
+/* DONE is not called after this. */
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
 /*
- * Whether QP number QPN of DEVICE was created by the process PID (by any thread of it), on behalf of UID. The kernel
- * asks the device's firmware, so a thread makes the request: returns -EINPROGRESS and sets *RET, and DONE is called
- * with the result from the event loop. 1: yes; 0: no, or there is no such QP; -ENODEV: no such device; -EDQUOT: UID
- * has too many look-ups pending; other negative errno: the look-up failed. A result that is known at once is
- * returned directly, and *RET is NULL.
+ * Finds out whether QP number QPN of DEVICE was created by the process PID (by any thread of it), on behalf
+ * of UID. The kernel asks the device's firmware, so a thread makes the request. Returns -EINPROGRESS and sets
+ * *RET: DONE will be called from the event loop with the result. The results are 1: yes; 0: no, or there is
+ * no such QP; -ENODEV: no such device; -EDQUOT: UID has too many look-ups pending; other negative errno: the
+ * look-up failed. A result that is known at once is returned, and *RET is NULL.
  */
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
@@ -171,31 +176,32 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 
 /*
- * UID is charged for what remains after the id is freed, see fabric_id_free(). -ENODEV: rdma_cm does not exist
- * (yet), or there is no RDMA device at all; -EDQUOT: too many ids of UID are being destroyed; -EINPROGRESS: the
- * first id was requested while devices are being opened.
+ * Creates an id. UID is charged for it from fabric_id_free() until the kernel has destroyed it. -ENODEV:
+ * rdma_cm does not exist (yet), or there is no RDMA device at all; -EDQUOT: too many ids of UID are being
+ * destroyed; -EINPROGRESS: the first id was requested while devices are being opened.
  */
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);
 /*
- * Ends whatever the id is doing: a connection is disconnected, a connection request that was not answered is
- * rejected. No further events are delivered. The kernel takes a while to destroy the id, and until then the id keeps
- * its port.
+ * Frees an id in any state: a connection is disconnected, a connection request that was not answered is
+ * rejected. No further events are delivered. The kernel takes a while to destroy the id, which keeps its port
+ * until then.
  */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
- * The same for an id whose client is gone. The id is kept until its peer has been notified, for some seconds at
- * most, and keeps its port meanwhile. The number of ids kept this way is limited for each user.
+ * As fabric_id_free(), for an id whose client is gone. The id is kept until its peer has been notified, for
+ * some seconds at most, and keeps its port meanwhile. The number of ids kept this way is limited for each
+ * user.
  */
 void fabric_id_abandon(struct fabric_id *id);
 /*
- * The id of a connection request has no callback at first, and its events are dropped: set one before the next event
- * can arrive.
+ * Sets the owner of an id, who gets its events. The id of a connection request has none at first, and its
+ * events are dropped: set one before the next event can arrive.
  */
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 
-/* Whether devices are being opened now. */
+/* True while devices are being opened. */
 bool fabric_is_opening(const struct fabric *fabric);
 /*
  * The next three return -EINPROGRESS while devices are being opened. A bind also returns it while an id that was
@@ -213,17 +219,20 @@ int fabric_id_establish(struct fabric_id *id);
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece);
 int fabric_id_disconnect(struct fabric_id *id);
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event);
-/* Applies to the next connect or accept. */
+/* Sets the ECE options that the next connect or accept offers. */
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 
-/* An id's membership in a multicast group. The id's multicast events refer to it. Free all joins before their id. */
+/*
+ * An id's membership in a multicast group. FABRIC_EVENT.join names it in multicast events. Free all joins of
+ * an id before the id.
+ */
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata);
 struct fabric_join *fabric_join_free(struct fabric_join *join);
 void *fabric_join_get_userdata(const struct fabric_join *join);
 
-/* RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY, _ACK_TIMEOUT; VALUE is an int for each of them. */
+/* OPTION is RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY or _ACK_TIMEOUT; VALUE is an int for each of them. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);
-/* The attributes that move the QP to STATE, from rdma_init_qp_attr(). */
+/* Gets the attributes that move the client's QP to STATE, from rdma_init_qp_attr(). */
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
 		      int *ret_mask);

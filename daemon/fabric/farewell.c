@@ -5,21 +5,21 @@
 #include "fabric/internal.h"
 
 /*
- * Ids whose user is gone, and whose peer has yet to be notified. When an id is destroyed the kernel notifies the
- * peer once, and does not wait for a confirmation:
+ * Ids whose client is gone, and whose peer has yet to be notified. When an id is destroyed the kernel
+ * notifies the peer once, and does not wait for a confirmation:
  *
  *   ESTABLISHED      If the DREQ is lost it is not repeated, and the peer keeps its connection for ever. As long as
  *                    the id exists the kernel repeats the DREQ.
  *   ASKED, ACCEPTED  The peer's kernel handles messages on several CPUs. A REJ that closely follows the REQ or the
  *                    REP may be handled first, and is dropped because no connection matches it. Then a peer that got
  *                    the REQ accepts and waits for more than a minute, and a peer that got the REP keeps its
- *                    connection for ever. So the id is kept a moment for the peer's next message. Then it is
- *                    destroyed or, if the connection is established by then, disconnected.
+ *                    connection for ever. So the id is kept for a short time, until the peer's next message. Then
+ *                    it is destroyed or, if the connection is established by then, disconnected.
  *
  * A lost REJ is not repeated: the peer's further messages go to an id that no longer exists.
  *
- * The number of ids kept is limited, for each user and for all together. Ids beyond the limits are destroyed at
- * once, so the kernel notifies their peers once only.
+ * The number of ids kept is limited, for each user and for all together. Ids beyond the limits are destroyed
+ * at once, so the kernel notifies their peers once only.
  */
 
 #define IDS_MAX 16384

@@ -14,35 +14,39 @@
 #include "util/util.h"
 
 /*
- * The kernel reports the thread that made the id. The thread's process, its user and its name are read from /proc,
- * where nothing blocks.
+ * The kernel reports the thread that made the id. The thread's process, its user and its name are read from
+ * /proc, which does not block.
  */
 
 #define N_THREADS 256
 
 struct holders {
 	struct fabric_holder holders[FABRIC_HOLDERS_MAX];
-	unsigned ranks[FABRIC_HOLDERS_MAX]; /* rank of the id that is shown for each holder */
+	/* see rank(): for each holder, the rank of its id that is shown */
+	unsigned ranks[FABRIC_HOLDERS_MAX];
 	size_t n_holders;
 	unsigned n_more_ids, n_nameless_ids;
-	/* Cache of recent threads, indexed by tid modulo N_THREADS: one thread can make many ids. */
+	/*
+	 * Cache of the processes of recent threads, indexed by tid modulo N_THREADS: one thread can make many
+	 * ids.
+	 */
 	struct {
 		uint32_t tid; /* 0: none */
-		pid_t pid; /* the process */
+		pid_t pid; /* the thread's process */
 	} threads[N_THREADS];
 };
 
-/* An id, as the kernel describes it. */
+/* A connection manager id, as the kernel reports it. */
 struct entry {
-	uint32_t tid; /* 0: made by a thread that has ended */
+	uint32_t tid; /* 0: the thread that made the id has ended */
 	bool kernel;
-	uint8_t state; /* the kernel's enum rdma_cm_state; NO_STATE: not reported */
+	uint8_t state; /* a value of the kernel's enum rdma_cm_state; NO_STATE: not reported */
 	struct sockaddr_storage local, peer;
 };
 
 #define NO_STATE UINT8_MAX
 
-/* In the kernel's order, spelled as `rdma resource show cm_id` prints them. */
+/* The names of the kernel's enum rdma_cm_state, in its order, as `rdma resource show cm_id` prints them. */
 enum {
 	STATE_CONNECT = 5,
 	STATE_LISTEN = 8,
@@ -75,7 +79,7 @@ struct process {
 	char name[FABRIC_HOLDER_NAME_MAX];
 };
 
-/* The rest of the line that begins with KEY. LINE is truncated to SIZE. */
+/* Copies the rest of the line that begins with KEY to LINE, truncated to SIZE. NULL: there is no such line. */
 static const char *find_line(const char *text, const char *key, char *line, size_t size)
 {
 	const char *found = strstr(text, key);
@@ -106,8 +110,8 @@ static void copy_printable(char *ret, size_t size, const char *text)
 }
 
 /*
- * The name comes first in the file and cannot contain a line break, because /proc escapes it. If /proc shows only a
- * user's own processes, nothing but the number is known.
+ * Reads the status file of a thread. Its name is in the first line and cannot contain a line break, because
+ * /proc escapes it. If /proc hides other users' processes, only the thread's number is known.
  */
 static void read_process(uint32_t tid, struct process *ret)
 {
@@ -128,7 +132,7 @@ static void read_process(uint32_t tid, struct process *ret)
 		copy_printable(ret->name, sizeof(ret->name), line);
 	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
 		ret->pid = (pid_t)strtol(line, NULL, 10);
-	/* Real, effective, ... */
+	/* The line has the real uid, the effective uid, and others. */
 	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
 		strtoul(line, &end, 10);
 		ret->uid = (uid_t)strtoul(end, NULL, 10);
@@ -156,7 +160,10 @@ static struct fabric_holder *add_holder(struct holders *holders, const struct pr
 	return holder;
 }
 
-/* False: the thread belongs to this process. *RET is NULL if there are too many other processes. */
+/*
+ * Finds the holder that thread TID belongs to, or adds it. False: TID is a thread of the daemon. *RET is NULL
+ * if there are too many holders.
+ */
 static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_holder **ret)
 {
 	typeof(&holders->threads[0]) thread = &holders->threads[tid % N_THREADS];
@@ -171,7 +178,7 @@ static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_hol
 	if (process.pid == getpid())
 		return false;
 	*ret = find_holder(holders, process.pid);
-	/* A cached thread without a holder: there was no room for its process before. */
+	/* If a cached thread has no holder, there was no room for its process before. */
 	if (!*ret && !known)
 		*ret = add_holder(holders, &process);
 	return true;
@@ -213,7 +220,7 @@ static int on_entry_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* A holder's id with the highest rank is shown: a listening one is the most informative. */
+/* For each holder, its id with the highest rank is shown. A listening id is the most informative one. */
 static unsigned rank(const struct entry *entry)
 {
 	switch (entry->state) {

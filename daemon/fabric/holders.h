@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Which other processes hold ids of the connection manager on a device: the messages of a
- * RDMA_NLDEV_CMD_RES_CM_ID_GET dump, added up by process. The dump does not contain ids that are not bound to a
+ * Finds the other processes that hold ids of the connection manager on a device. It adds up by process the
+ * messages of a RDMA_NLDEV_CMD_RES_CM_ID_GET dump. The dump does not contain ids that are not bound to a
  * device, so a program that merely has rdma_cm open is not found.
  *
- * The kernel's own ids, such as those of NFS, are left out: no rule applies to them, and no program can get hold of
- * them.
+ * The kernel's own ids, such as those of NFS, are left out: no rule applies to them, and no program can get
+ * hold of them.
  */
 
 #include <libmnl/libmnl.h>
@@ -21,5 +21,5 @@ struct holders *holders_free(struct holders *holders);
 
 /* Handles one message of the dump; DATA is the struct holders. */
 int holders_take(const struct nlmsghdr *header, void *data);
-/* The result, which the caller frees with free(); NULL: out of memory. */
+/* Returns the result, which the caller frees with free(); NULL: out of memory. */
 struct fabric_holders *holders_finish(const struct holders *holders);

@@ -7,8 +7,8 @@
 #include "util/util.h"
 
 /*
- * A device is identified by its uverbs node; the sysfs attribute "ibdev" is its name. A failure here concerns one
- * device only, which is examined again at its next uevent.
+ * Devices are identified by their uverbs nodes; the sysfs attribute "ibdev" is the device's name. A failure
+ * here concerns one device only, which is examined again at its next uevent.
  */
 
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)
@@ -62,12 +62,12 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		return;
 	device = find_node(fabric, node);
 	if (device && strcmp(device->name, name) == 0) {
-		/* udev may have set the node's mode, and with it the mask of its ACL. */
+		/* udev may have set the mode of the node, which also changes the mask of its ACL. */
 		fabric_renew_entries(device);
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
-	/* The device was renamed, as udev does with new devices: report it as another device. */
+	/* The device was renamed, which udev does to new devices: report it as another device. */
 	if (device)
 		drop(fabric, device);
 	if (device_new(&device, fabric, name, node) < 0)
@@ -83,7 +83,7 @@ static void look_at_cm(struct fabric *fabric, sd_device *d)
 {
 	const char *node;
 
-	/* Whatever access clients have to devices, only the daemon may open rdma_cm. */
+	/* Only the daemon may open rdma_cm, whatever the setting Access= for devices is. */
 	if (sd_device_get_devname(d, &node) >= 0)
 		fabric_check_node(node, FABRIC_ACCESS_ACL, &fabric->cm_node_told);
 }
@@ -138,7 +138,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		look_at(fabric, d);
 		return 0;
 	}
-	/* Before all else: the removal of the device blocks until its descriptors are closed. */
+	/* Do this first: the kernel's removal of the device blocks until the daemon has closed its descriptors. */
 	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
 	if (device)
@@ -155,7 +155,7 @@ static int enumerate(struct fabric *fabric)
 	r = sd_device_enumerator_new(&e);
 	if (r < 0)
 		return r;
-	/* Devices that udev has not processed yet are not enumerated; their uevent follows. */
+	/* Match only devices that udev has processed; for the others a uevent will follow. */
 	r = sd_device_enumerator_add_match_subsystem(e, "infiniband_verbs", true);
 	if (r < 0)
 		return r;

@@ -17,7 +17,7 @@
 #include "util/offload.h"
 
 #define DYING_LISTS 256
-/* With this many unwanted connection requests waiting to be destroyed, no events are read for a while. */
+/* If this many unwanted connection requests wait to be destroyed, no events are read until there are fewer. */
 #define DYING_UNWANTED_MAX 16384
 
 struct fabric {
@@ -28,29 +28,29 @@ struct fabric {
 
 	struct list devices; /* fabric_device.link */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
-	struct account kept; /* ids in FAREWELLS, by user */
+	struct account kept; /* counts the ids in FAREWELLS, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
 	unsigned n_dying_unwanted;
-	struct account ending; /* ids in DYING, by user */
+	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
-	struct offload
-		*entries; /* changes the ACLs of nodes, see lease.c; one thread and one lane */
+	/* changes the ACLs of nodes, see lease.c; has one thread and one lane */
+	struct offload *entries;
 	struct offload_job keep_entries; /* never submitted: it keeps the lane allocated */
 	struct opener *opener;
 
-	struct rdma_event_channel *cm; /* NULL until needed, see channel.c */
-	sd_event_source *io; /* watches CM's descriptor */
+	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
+	sd_event_source *io; /* reads events from CM's descriptor */
 	sd_event_source *io_retry; /* timer that resumes reading after a failure */
 	uint64_t turn; /* iteration of the loop in which events were last read */
 	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;
-	struct offload *lookups; /* see lookup.c */
-	/* kept from the last look-up; NULL: in use by a look-up, or there was none */
+	struct offload *lookups; /* threads that look up the owners of QPs, see lookup.c */
+	/* kept for the next look-up; NULL: a look-up uses it, or there was no look-up yet */
 	struct nldev *nldev;
 	struct qpscan *qpscan;
-	struct look *look; /* NULL until needed, see look.c */
-	bool cm_node_told; /* see node.c */
+	struct look *look; /* NULL until the first scan, see look.c */
+	bool cm_node_told; /* a warning about the node of rdma_cm was written, see node.c */
 	struct routes *routes; /* NULL: routes_changed is NULL, or monitoring is not possible */
 };
 
@@ -60,15 +60,16 @@ struct fabric_device {
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
-	bool is_going; /* its ids get DEVICE_REMOVAL events */
+	bool is_going; /* the device is being removed: its ids get DEVICE_REMOVAL events */
 	bool gone;
-	struct nldev_device nldev; /* see lookup.c */
+	struct nldev_device nldev; /* its index and ports in netlink, see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
-	struct offload_job clearing; /* removes old ACL entries from its node */
+	struct offload_job clearing; /* removes ACL entries of an earlier process from its node */
 	int clear_r;
-	bool look_wanted, look_untold; /* see look.c */
+	/* a scan is to be made, and its result to be written to the journal; see look.c */
+	bool look_wanted, look_untold;
 	struct fabric_holders *holders; /* result of the latest scan; NULL: none is complete yet */
-	bool node_told; /* see node.c */
+	bool node_told; /* a warning about its node was written, see node.c */
 	unsigned n_leases;
 	/* held by leases, by a thread's work, by a scan, and by the fabric while the device exists */
 	unsigned n_refs;
@@ -80,7 +81,10 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 /* hotplug.c */
 int fabric_start_hotplug(struct fabric *fabric);
 
-/* lease.c: remove the ACL entries of all users, before there is a lease; restore the entries of the leases */
+/*
+ * lease.c: remove the ACL entries of all users, before there is a lease; restore the entries of the leases
+ * after udev may have changed the node
+ */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
@@ -88,23 +92,23 @@ void fabric_renew_entries(struct fabric_device *device);
 void fabric_look_at(struct fabric_device *device);
 struct look *look_free(struct look *look);
 
-/* node.c: warns if others can open NODE. TOLD: a warning was written and nothing has changed since. */
+/* node.c: warns if other users can open NODE. *TOLD: a warning was written, and the node is still wrong. */
 void fabric_check_node(const char *node, enum fabric_access access, bool *told);
 
 /* channel.c */
-int fabric_open_channel(
-	struct fabric *fabric); /* 0 (also if it is open already) or a negative errno */
+/* Returns 0 (also if the channel is open already) or a negative errno. */
+int fabric_open_channel(struct fabric *fabric);
 void fabric_close_channel(struct fabric *fabric);
 /* Call when devices were added or removed. */
 void fabric_look_for_devices(struct fabric *fabric);
-/* Call when a condition in may_read() has changed: whether events are read now depends on it. */
+/* Starts or stops reading events. Call when a condition in may_read() has changed. */
 void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {
-	/* nothing is pending: to destroy the id is enough; also the stage of datagram ids */
+	/* no connection: destroying the id is enough. Datagram ids are always in this stage. */
 	STAGE_NONE,
-	STAGE_ASKED, /* connect was called: the REQ is on its way */
+	STAGE_ASKED, /* connect was called: the REQ is sent */
 	STAGE_ANSWERED, /* the peer has accepted (CONNECT_RESPONSE) */
 	STAGE_ACCEPTED, /* accept was called, the peer has not confirmed yet */
 	STAGE_ESTABLISHED,
@@ -112,23 +116,24 @@ enum stage {
 
 struct fabric_id {
 	struct fabric *fabric;
-	struct rdma_cm_id *cm; /* while it is dying, used only by the thread that destroys it */
+	struct rdma_cm_id *cm; /* while the id is dying, only the thread that destroys it uses CM */
 	uid_t uid;
-	fabric_event_fn on_event; /* NULL: events are dropped */
+	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;
 	char device[64]; /* name of its device; "": not bound to one */
 	enum stage stage;
 	struct list leaving; /* fabric.farewells */
-	sd_event_source *farewell; /* timeout of the farewell; NULL: the id still has a user */
+	/* timeout of the farewell; NULL: fabric_id_abandon() was not called */
+	sd_event_source *farewell;
 	struct charge kept;
 
 	struct offload_job job; /* for fabric.undertaker */
 	struct list dying; /* one of the lists in fabric.dying, while it is being destroyed */
-	bool disconnects; /* destroy() disconnects it first */
-	bool is_request; /* a connection request: its port is the listener's */
+	bool disconnects; /* destroy() disconnects the id first */
+	bool is_request; /* the id began as a connection request: its port is the listener's */
 	bool is_unwanted; /* a connection request that no session took over */
-	enum rdma_port_space ps; /* PS and PORT: copied when the id is freed */
-	in_port_t port; /* 0: none of its own */
+	enum rdma_port_space ps; /* PS and PORT are set when the id is freed */
+	in_port_t port; /* 0: the id has no port of its own */
 	struct charge ending;
 };
 
@@ -138,13 +143,13 @@ static inline bool fabric_id_is_dying(const struct fabric_id *id)
 }
 
 void fabric_init_ids(struct fabric *fabric);
-/* Make a fabric_id for CM, a connection request. On failure CM stays the caller's. */
+/* Makes a fabric_id for CM, a connection request. On failure CM stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		    struct rdma_cm_id *cm);
-/* Call wherever librdmacm may have bound the id to a device. */
+/* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* farewell.c: ids whose user is gone. fabric_farewell_on_event() may free the id. */
+/* farewell.c: ids whose client is gone. fabric_farewell_on_event() may free the id. */
 void fabric_init_farewells(struct fabric *fabric);
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
 void fabric_end_farewells(struct fabric *fabric);

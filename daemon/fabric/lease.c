@@ -10,25 +10,28 @@
 #include "util/util.h"
 
 /*
- * A lease stands for an ACL entry of its user on the device's node. Leases of one user share the entry: the grant
+ * A lease gives its user an ACL entry on the device's node. Leases of one user share the entry: a grant
  * counts them. The node's owner, and root, need no entry.
  *
- *   no entry ── a lease waits ──> the thread allows ── done ──> entry ── no lease is left ──> the thread denies ──> no entry
+ *   no entry ── a lease waits ──> the thread allows ── done ──> entry
+ *   entry ── no lease is left ──> the thread denies ──> no entry
  *
- * The wanted state may change while the thread runs: when it is done, grant_go_on() compares again.
+ * The wanted state may change while the thread runs. So when the thread is done, grant_go_on() compares
+ * again.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */
 	struct fabric_device *device; /* holds a reference */
 	uid_t uid;
 	unsigned n_leases;
-	struct list waiting; /* fabric_lease.waiting: their DONE is still to be called */
-	bool has_entry; /* there is an entry, or may be: it has to be removed */
-	bool renew; /* others may have changed the node's ACL: set the entry again */
+	struct list waiting; /* fabric_lease.waiting: the leases whose DONE is still to be called */
+	bool has_entry; /* the ACL has, or may have, an entry that has to be removed */
+	/* the entry has to be set again, because others may have changed the node's ACL */
+	bool renew;
 
 	struct offload_job job;
 	bool runs;
-	/* Used only by the thread while it runs: */
+	/* While the thread runs, only it uses these: */
 	bool allow;
 	int r;
 };
@@ -52,7 +55,7 @@ static void grant_free(struct grant *grant)
 	free(grant);
 }
 
-/* A callback may free its lease. */
+/* Calls DONE of all leases that wait. DONE may free its lease. */
 static void tell(struct grant *grant, int r)
 {
 	struct list *l;
@@ -74,7 +77,8 @@ static void run(struct offload_job *job)
 }
 
 /*
- * False: no memory. That can only happen when the fabric is being freed and keep_entries no longer keeps the lane.
+ * Makes the thread set or remove the entry. False: there is no memory, which can only happen when the fabric
+ * is being freed and keep_entries no longer keeps the lane.
  */
 static bool start(struct grant *grant, bool allow)
 {
@@ -108,7 +112,10 @@ static void grant_go_on(struct grant *grant)
 	}
 }
 
-/* The removal is not retried before the user's next lease, or the daemon's next start. */
+/*
+ * Logs that an entry could not be removed. The removal is not tried again before the user's next lease, or
+ * the daemon's next start.
+ */
 static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
 {
 	if (r < 0 && r != -ENODEV)
@@ -224,7 +231,7 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 	*ret = lease;
 	if (!needs_entry(device, uid))
 		return 0;
-	/* An entry that the thread is just removing does not count. */
+	/* An entry that the thread is removing now does not suffice. */
 	if (lease->grant->has_entry && !(lease->grant->runs && !lease->grant->allow))
 		return 0;
 	list_insert(&lease->grant->waiting, &lease->waiting);

@@ -12,32 +12,33 @@
 #include "util/util.h"
 
 /*
- * A program that opened rdma_cm while everybody could open it makes connections that no rule decides. The kernel
- * reports who holds ids that are bound to a device: all processes, in one netlink dump for each device. There can be
- * 100,000s of ids, the daemon's own included, so a dump is read one datagram at a time:
+ * A program that opened rdma_cm while everybody could open it makes connections that no rule decides. The
+ * kernel reports which processes hold ids that are bound to a device, in one netlink dump for each device. A
+ * device can have some 100,000 ids, the daemon's own included. So a dump is read one datagram at a time:
  *
  *   idle ── a device is to be scanned ──> reading ── end, or failure ──> the next device, or idle
  *                                           |   ^
  *                                           └───┘ a datagram, in a turn of the loop
  *
- * A datagram holds some 90 ids. For each datagram the kernel counts through all earlier ids to find where it
- * stopped, which takes 1 ms at the 25,000th id.
+ * A datagram holds some 90 ids. For each datagram the kernel counts all earlier ids to find where the last
+ * one ended, which takes 1 ms at the 25,000th id.
  */
 
-#define DATAGRAM_MAX 32768 /* the largest that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* per device: some 700,000 ids */
+#define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
+#define DATAGRAMS_MAX 8192 /* read for one device at most; they hold some 700,000 ids */
 #define READ_AT_ONCE 32 /* datagrams that fabric_look() reads before it returns */
-#define REST_MS 1000 /* the shortest pause after a scan, before fabric_look() begins the next */
-#define REST_FACTOR 9 /* or this many times the duration of the scan, if that is longer */
+#define REST_MS 1000 /* the shortest pause before fabric_look() begins another scan */
+#define REST_FACTOR 9 /* or the pause is this many times as long as the scan, if that is longer */
 
 struct look {
 	struct fabric *fabric;
 	struct nldev *nldev; /* NULL: none yet, or closed because a dump failed */
 	sd_event_source *io;
 	struct fabric_device *device; /* the device being scanned, with a reference; NULL: idle */
-	struct holders *found; /* so far */
-	unsigned n_datagrams; /* so far */
-	uint64_t begun_ms, rest_until_ms; /* of the scan of all devices */
+	struct holders *found; /* the holders that were found so far */
+	unsigned n_datagrams; /* datagrams of this dump that were read so far */
+	/* when the scan of all devices began; when the next one may begin */
+	uint64_t begun_ms, rest_until_ms;
 	struct ratelimit failures;
 	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
 };
@@ -70,7 +71,7 @@ static int open_netlink(struct look *look)
 		return r;
 	r = sd_event_add_io(look->fabric->loop, &look->io, nldev_get_fd(look->nldev), EPOLLIN,
 			    on_io, look);
-	/* Everything else is more urgent. */
+	/* All other event sources are more urgent. */
 	if (r >= 0)
 		r = sd_event_source_set_priority(look->io, SD_EVENT_PRIORITY_IDLE);
 	if (r < 0)
@@ -171,7 +172,7 @@ static int begin(struct look *look, struct fabric_device *device)
 	return ask(look, device);
 }
 
-/* R: 0, or why the scan failed. After a failure the previous result is kept. */
+/* Ends the scan of a device. R: 0, or the errno with which the scan failed; then the previous result is kept. */
 static void end(struct look *look, int r)
 {
 	struct fabric_device *device = TAKE_PTR(look->device);
@@ -212,7 +213,7 @@ static struct fabric_device *next_wanted(struct fabric *fabric)
 	return device;
 }
 
-/* When no device is left to be scanned, the scan of all devices is complete. */
+/* Begins the scan of the next device. If there is none, the scan of all devices is complete. */
 static void go_on(struct look *look)
 {
 	struct fabric_device *device;
@@ -235,7 +236,7 @@ static void go_on(struct look *look)
 	look->rest_until_ms = now + (took * REST_FACTOR > REST_MS ? took * REST_FACTOR : REST_MS);
 }
 
-/* False: there was nothing to read. */
+/* Reads one datagram. False: there was none. */
 static bool read_one(struct look *look)
 {
 	int r;
@@ -286,7 +287,7 @@ void fabric_look(struct fabric *fabric)
 			device->look_wanted = true;
 		start(look);
 	}
-	/* A few datagrams are read at once, so that the caller gets a fresh result. */
+	/* Read a few datagrams now, so that the caller gets a fresh result if it is small. */
 	for (unsigned i = 0; i < READ_AT_ONCE && look->device; i++)
 		if (!read_one(look))
 			break;

@@ -8,9 +8,9 @@
 #include "util/util.h"
 
 /*
- * Finds a QP's owner, in a thread: the kernel calls the driver's query_qp() for it, which on a real adapter is a
- * command to its firmware. A user's look-ups are made one after the other. Each look-up has a netlink socket of its
- * own. A QP without a port is found by a scan of all QPs, see qpscan.h.
+ * Finds a QP's owner in a thread, because the kernel calls the driver's query_qp() for it, which on a real
+ * adapter is a command to its firmware. A user's look-ups are made one after the other. Each look-up has a
+ * netlink socket of its own. A QP without a port is found by a scan of all QPs, see qpscan.h.
  */
 
 struct fabric_lookup {
@@ -19,11 +19,11 @@ struct fabric_lookup {
 	fabric_answer_fn done; /* NULL: cancelled */
 	void *userdata;
 
-	/* Used only by the thread while it runs: */
+	/* While the thread runs, only it uses these: */
 	struct nldev *nldev;
 	char name[64];
 	struct nldev_device device;
-	struct qpscan_wait wait; /* with the QP's number, and the process */
+	struct qpscan_wait wait; /* also has the QP number and the process to look for */
 	uid_t uid;
 	int answer;
 };
@@ -38,7 +38,7 @@ static void run(struct offload_job *job)
 					      lookup->wait.want.qpn, lookup->wait.want.pid);
 }
 
-/* One is kept for the next look-up; more are needed only while several look-ups run at a time. */
+/* Keeps one netlink socket for the next look-up. More are needed only while several look-ups run at a time. */
 static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 {
 	if (fabric->nldev)
@@ -83,7 +83,7 @@ static void on_done(struct offload_job *job)
 		return;
 	}
 	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
-	/* The job is not submitted again, only counted among the user's look-ups. */
+	/* Prepare the job only to count it among the user's look-ups. It is not submitted again. */
 	r = offload_prepare(lookup->fabric->lookups, &lookup->job, lookup->uid);
 	if (r == 0)
 		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
@@ -121,7 +121,10 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 		lookup_free(lookup);
 		return r;
 	}
-	/* If another look-up uses it, the thread makes one: look-ups that still wait for a thread need none. */
+	/*
+	 * If another look-up uses the socket, the thread opens one, so that look-ups which wait for a thread
+	 * need none.
+	 */
 	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);
 	*ret = lookup;

@@ -10,7 +10,7 @@
 
 struct nldev {
 	struct mnl_socket *socket;
-	uint32_t serial; /* of the last request */
+	uint32_t serial; /* serial number of the last request */
 };
 
 DEFINE_CLEANUP(struct nldev *, nldev_free)
@@ -76,7 +76,7 @@ static int on_error(const struct nlmsghdr *header, void *data)
 	return error->error == 0 ? MNL_CB_STOP : fail_with(error->error);
 }
 
-/* The end of a dump, with the error that ended it; libmnl's own callback ignores the error. */
+/* Handles the end of a dump, and reports the error that ended it, which libmnl's own callback ignores. */
 static int on_done(const struct nlmsghdr *header, void *data)
 {
 	const int32_t *error = mnl_nlmsg_get_payload(header);
@@ -88,12 +88,12 @@ static int on_done(const struct nlmsghdr *header, void *data)
 }
 
 /*
- * 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram belongs to an earlier exchange that failed
- * halfway.
+ * Handles one datagram. 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram belongs to an
+ * earlier exchange, which failed before all of its messages were read.
  */
 static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
 {
-	/* libmnl does not take a const array. */
+	/* Not const, because mnl_cb_run2() does not take a const array. */
 	mnl_cb_t on_control[] = {
 		[NLMSG_ERROR] = on_error,
 		[NLMSG_DONE] = on_done,
@@ -114,7 +114,7 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	r = take(nl, buf, (size_t)n, on_answer, data);
 	if (r == -ESRCH)
 		return 1;
-	/* This EAGAIN is an error that the kernel sent; it does not mean that the socket is empty. */
+	/* This EAGAIN is an error that the kernel sent. It does not mean that the socket is empty. */
 	return r == -EAGAIN ? -EIO : r;
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A netlink socket for queries about RDMA devices and their resources: the data that the tool `rdma` prints. It does
- * not depend on the fabric, so a thread can have one of its own. One object is used by one thread at a time.
+ * A netlink socket for queries about RDMA devices and their resources, which return the data that `rdma`
+ * (iproute2) prints. It does not depend on the fabric, so a thread can have one of its own. Only one thread
+ * at a time may use an object.
  */
 
 #include <libmnl/libmnl.h>
@@ -23,20 +24,20 @@ struct nldev *nldev_free(struct nldev *nl);
 /* Begins a request in BUF, to which attributes can be added. COMMAND: RDMA_NLDEV_CMD_*. */
 struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags);
 /*
- * Sends the request and calls ON_ANSWER for each message of the reply. The kernel replies within the send, so this
- * does not wait.
+ * Sends the request and calls ON_ANSWER for each message of the reply. Does not block, because the kernel
+ * makes the reply while it handles the send.
  */
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
 /*
- * Reads a dump in pieces: after the send the kernel makes the next piece whenever one is received, so a long reply
- * need not be read in one go. Until the dump ends no other request can be sent; to abort it, free the object.
- * nldev_receive(): 1: there is more; 0: the dump is complete; -EAGAIN: nothing to read yet; other negative errno:
- * the dump has failed.
+ * These read a dump in pieces: after the send the kernel makes the next piece whenever one is received, so a
+ * long reply need not be read in one go. Until the dump ends, no other request can be sent; to abort it, free
+ * the object. nldev_receive() returns 1: there is more; 0: the dump is complete; -EAGAIN: nothing to read
+ * yet; other negative errno: the dump has failed.
  */
 int nldev_get_fd(const struct nldev *nl);
 int nldev_send(struct nldev *nl, struct nlmsghdr *header);
 int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, void *data);
 
-/* -ENODEV: there is no device NAME. */
+/* Looks up the index and number of ports of device NAME. -ENODEV: there is no such device. */
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret);

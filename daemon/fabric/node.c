@@ -7,8 +7,8 @@
 #include "util/log.h"
 
 /*
- * The kernel makes the nodes accessible to everybody, and a udev rule of ours restricts them. If that did not happen
- * the daemon goes on, but warns. The warning is written once, until the node is right again or is made anew.
+ * The kernel makes the nodes accessible to everybody, and rdmabroker's udev rule restricts them. If that did
+ * not happen, the daemon warns and goes on. It warns once, until the node is right again or is created again.
  */
 
 #define EVERYBODY (S_IROTH | S_IWOTH)

@@ -98,7 +98,7 @@ static int store(const char *node, acl_t *acl)
 	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
 	int r;
 
-	/* Without named entries a mask has no effect, but the node would still show as one with an ACL. */
+	/* Without named entries a mask has no effect, but tools would still show the node as one with an ACL. */
 	if (extended)
 		r = acl_calc_mask(acl);
 	else
@@ -129,7 +129,7 @@ int nodeacl_clear(const char *node)
 	struct stat st;
 	int r;
 
-	/* On a node that another user owns, the entries are that user's. */
+	/* If another user owns the node, its entries are not the daemon's. */
 	if (stat(node, &st) < 0 || st.st_uid != geteuid())
 		return 0;
 	r = load(node, &acl);

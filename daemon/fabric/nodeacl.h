@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The ACL of a device's node: entries of users who may read and write it. Each call reads and writes the node's
- * inode, which may take a while, and calls must not overlap: one thread makes them all. They return 0 or a negative
- * errno; -ENODEV: there is no such node.
+ * The ACL of a device's node. It has an entry for each user who may read and write the node. Each call reads
+ * and writes the node's inode, which may take a while. Calls must not overlap, so one thread makes them all.
+ * They return 0 or a negative errno; -ENODEV: there is no such node.
  */
 
 #include <stdbool.h>

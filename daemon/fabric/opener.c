@@ -17,19 +17,20 @@ struct opener {
 	void (*done)(void *userdata);
 	void *userdata;
 	bool runs;
-	bool again; /* devices have changed while the thread ran: run again */
+	bool again; /* opener_look() was called while the thread ran: run again */
 	bool wants_open;
 
-	/* Used only by the thread while a job runs: */
+	/* While a job runs, only the thread uses these: */
 	bool may_open;
-	/* librdmacm's list, which keeps the devices open; NULL: none was opened yet */
+	/* from rdma_get_devices(): keeps the devices open; NULL: none was opened yet */
 	struct ibv_context **devices;
 	int null_fd; /* /dev/null */
 };
 
 /*
- * Replaces the descriptors of devices whose node was unlinked: the kernel unlinks the node before it begins to wait.
- * If the daemon's /dev is not the kernel's own, nobody unlinks the node there, and this does not detect the removal.
+ * Replaces the descriptors of devices whose node was unlinked: the kernel unlinks the node before it waits
+ * for the descriptors to be closed. If the daemon's /dev is not the kernel's devtmpfs, nobody unlinks the
+ * node there, and the removal is not detected.
  */
 static void release_gone(struct opener *opener)
 {
@@ -61,8 +62,9 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 }
 
 /*
- * Whether an open device is missing in the new list DEVICES. The kernel removes a device from librdmacm's list before it
- * unlinks the node, and until then the device cannot be released: opener_look() is called again when the node is gone.
+ * True if an open device is missing in the new list DEVICES. The kernel removes a device from librdmacm's
+ * list before it unlinks the node, and until then the device cannot be released. When the node is gone,
+ * opener_look() is called again.
  */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {
@@ -86,7 +88,7 @@ static void run(struct offload_job *job)
 	if (!opener->may_open)
 		return;
 	devices = rdma_get_devices(NULL);
-	/* No memory, or the last device is gone: open devices stay open until the next look. */
+	/* No memory, or no device is left: devices that are open stay open until the next look. */
 	if (!devices)
 		return;
 	release_gone(opener);
@@ -174,7 +176,8 @@ struct opener *opener_free(struct opener *opener)
 	offload_release(&opener->keep);
 	offload_free(opener->offload);
 	/*
-	 * The thread is stuck with a device and still uses all of this: leave it allocated until the process ends.
+	 * The thread is stuck with a device and still uses these objects. Leave them allocated until the
+	 * process ends.
 	 */
 	if (opener->runs)
 		return NULL;

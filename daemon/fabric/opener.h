@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * Has librdmacm open each device as it appears, in a thread: on a real adapter that takes 10 to 100 ms, and
- * librdmacm would otherwise do it when the first id is bound to the device. Each device, and its protection domain,
- * is kept open until the device is gone.
+ * Makes librdmacm open each device as it appears, in a thread. On a real adapter that takes 10 to 100 ms, and
+ * librdmacm would otherwise do it when the first id is bound to the device. Each device, and its protection
+ * domain, is kept open until the device is gone.
  *
- * Devices that are gone are released. If the driver cannot revoke a device from its users (Soft-RoCE cannot), the
- * kernel waits until nobody has it open: `rdma link del` would hang until the daemon ends. librdmacm keeps a device
- * open as long as an id is bound to it, and the last device of a host even longer. So once the node has vanished,
- * the device's descriptors are replaced by ones of /dev/null. librdmacm closes those when it next looks for devices.
- * Until then it uses them only to free a protection domain, which fails and leaks a few bytes. A device that comes
- * back, also under the same name, has another index in the kernel and gets a context of its own.
+ * Devices that are gone are released. If the driver cannot revoke a device from its users (Soft-RoCE cannot),
+ * the kernel waits until nobody has the device open: `rdma link del` would hang until the daemon ends.
+ * librdmacm keeps a device open as long as an id is bound to it, and the last device of a host even longer.
+ * So once the node has vanished, the device's descriptors are replaced by descriptors of /dev/null. librdmacm
+ * closes these when it next looks for devices. Until then it uses them only to free a protection domain,
+ * which fails and leaks a few bytes. A device that comes back, even under the same name, has another index in
+ * the kernel and gets a context of its own.
  */
 
 #include <stdbool.h>
@@ -19,15 +20,18 @@
 
 struct opener;
 
-/* DONE is called from the loop when the thread has finished and no opener_look() is left to be served. */
+/* DONE is called from the loop when the thread has finished and no call of opener_look() is still to be handled. */
 int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata), void *userdata);
 struct opener *opener_free(struct opener *opener);
-/* Call when devices were added or removed. MAY_OPEN: librdmacm can be called, see check_rdma_cm(). */
+/*
+ * Starts the thread. Call when devices were added or removed. MAY_OPEN: librdmacm can be called, see
+ * check_rdma_cm().
+ */
 void opener_look(struct opener *opener, bool may_open);
 /*
- * Whether the thread runs. It may hold librdmacm's mutex, and calls that bind an id to a device would wait for that.
- * False again before DONE is called.
+ * True while the thread runs. The thread may hold librdmacm's mutex, for which calls that bind an id to a
+ * device would wait. False again before DONE is called.
  */
 bool opener_is_running(const struct opener *opener);
-/* Whether opener_look() was ever called with MAY_OPEN. */
+/* True if opener_look() was ever called with MAY_OPEN. */
 bool opener_has_looked(const struct opener *opener);

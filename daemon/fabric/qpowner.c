@@ -10,14 +10,14 @@
 #include "util/util.h"
 
 /*
- * Asks the kernel about one QP, by its number: the data that `rdma resource show qp` prints for all QPs. The kernel
- * replies within the send, so this does not wait for a message. The kernel looks only at QPs of the given port, and
- * returns EAGAIN for a QP that exists but not on this port. A QP in RESET has no port: only a dump of all QPs has it.
+ * Queries the kernel for one QP by its number. The kernel replies within the send, so this does not wait for
+ * a message. The kernel looks only at QPs of the given port, and returns EAGAIN for a QP that exists but not
+ * on this port. A QP in RESET has no port: it can only be found in a dump of all QPs.
  */
 
 #define NONE UINT32_MAX
-#define DATAGRAM_MAX 32768 /* the largest that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* of a dump: some 700,000 QPs */
+#define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
+#define DATAGRAMS_MAX 8192 /* read for one dump at most; they hold some 700,000 QPs */
 
 static const struct qpowner_facts nothing = { .pdn = NONE, .ctxn = NONE };
 
@@ -79,9 +79,9 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
 }
 
 /*
- * The kernel reports the thread that made the QP, or none if that thread has ended, as threads of a pool do. Then it
- * is asked which thread made the QP's protection domain, and if that has ended too, which thread opened the device
- * for it.
+ * The kernel reports the thread that made the QP, or none if that thread has ended, which is common with a
+ * pool of threads. Then this queries which thread made the QP's protection domain and, if that thread has
+ * ended too, which thread opened the device for it.
  */
 static int find_maker(struct nldev *nl, const struct nldev_device *device,
 		      struct qpowner_facts *facts)
@@ -126,7 +126,10 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 
 	r = is_known ? find(nl, device, qpn, pid) : -EINVAL;
 	if (r == -EINVAL) {
-		/* There is no device with this index: it was replaced, and udev has not reported that yet. */
+		/*
+		 * There is no device with this index: the device was replaced, and udev has not reported that
+		 * yet.
+		 */
 		r = nldev_find_device(nl, name, device);
 		if (r == 0)
 			r = find(nl, device, qpn, pid);
@@ -139,7 +142,7 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 struct scan {
 	struct qpowner_want **wants;
 	size_t n;
-	unsigned n_left; /* of WANTS: not found yet */
+	unsigned n_left; /* number of WANTS that were not found yet */
 };
 
 static size_t first_want(const struct scan *scan, uint32_t qpn)
@@ -206,13 +209,14 @@ static int dump(struct nldev *nl, const struct nldev_device *device, struct scan
 		if (r > 0 && ++n == DATAGRAMS_MAX)
 			r = -EOVERFLOW;
 	} while (r > 0 || r == -EINTR);
-	/* The kernel has made the next datagram before the last one was read. */
+	/* EAGAIN cannot mean that the kernel is late: it makes the next datagram before the last one is read. */
 	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
 }
 
 /*
- * The kernel counts QPs to find where the last datagram ended. If one of those goes meanwhile, it skips one: what was
- * not found in several datagrams is looked for once more.
+ * The kernel finds its place in the list of QPs by the number of QPs that it has sent. If one of these is
+ * destroyed meanwhile, the kernel skips another one. So if the dump took several datagrams and did not
+ * contain all wanted QPs, it is repeated once.
  */
 static int dump_until_found(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
 {
@@ -241,7 +245,7 @@ int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device
 		struct qpowner_want *want = wants[i];
 
 		r = want->facts.qpn == want->qpn ? find_maker(nl, device, &want->facts) : 0;
-		/* What it was made of has gone, and the QP with it. */
+		/* Its protection domain or context is gone, and so is the QP. */
 		if (r == -ENOENT)
 			r = 0;
 		want->answer = is_thread_of(want->pid, want->facts.tid);

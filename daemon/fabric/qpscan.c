@@ -12,27 +12,28 @@
 /*
  *   idle ── qpscan_ask() ──> scanning, in a thread ── done ──> resting ── timer ──> idle, or scanning
  *
- * A look-up that comes while a scan runs waits for the next scan: the running one may have passed its QP already.
+ * A look-up that is requested while a scan runs waits for the next scan, because the running one may have
+ * passed its QP already.
  */
 
 #define REST_FACTOR 9
 
 struct qpscan {
-	sd_event_source *rest; /* timer; NULL: qpscan_free() was called */
+	sd_event_source *rest; /* timer that ends the rest; NULL: qpscan_free() was called */
 	bool rests;
-	struct list waiting; /* qpscan_wait.link, for the next scan */
+	struct list waiting; /* qpscan_wait.link: look-ups that wait for the next scan */
 
 	struct offload *thread;
 	struct offload_job job;
-	struct offload_job
-		keep; /* never submitted: it keeps the lane allocated, so that preparing cannot fail */
+	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
+	struct offload_job keep;
 	bool runs;
 	uint64_t begun_ns;
-	struct list running; /* qpscan_wait.link: what the scan looks for */
-	/* Used only by the thread while a scan runs: */
+	struct list running; /* qpscan_wait.link: the look-ups that the scan answers */
+	/* While a scan runs, only the thread uses these: */
 	struct nldev *nldev;
 	struct nldev_device device;
-	char name[64]; /* of DEVICE */
+	char name[64]; /* name of DEVICE */
 	int r;
 };
 
@@ -69,7 +70,7 @@ static int look(struct qpscan *scan)
 	r = scan->nldev ? 0 : nldev_new(&scan->nldev);
 	if (r == 0)
 		r = qpowner_scan(scan->nldev, scan->name, &scan->device, wants, n);
-	/* After a failure there may be a part of the dump left in the socket. */
+	/* After a failure the socket may still contain a part of the dump. */
 	if (r < 0)
 		scan->nldev = nldev_free(scan->nldev);
 	return r;
@@ -132,7 +133,7 @@ static void begin_rest(struct qpscan *scan)
 {
 	uint64_t usec = (clock_ns() - scan->begun_ns) * REST_FACTOR / 1000;
 
-	/* Without a timer there would be no end of the rest. */
+	/* If the timer cannot be set, do not rest, because nothing would end the rest. */
 	scan->rests = sd_event_source_set_time_relative(scan->rest, usec) >= 0 &&
 		      sd_event_source_set_enabled(scan->rest, SD_EVENT_ONESHOT) >= 0;
 }

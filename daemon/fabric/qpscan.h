@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Finds the owners of QPs that have no port. The kernel does not return such a QP when it is asked for by its
- * number, only in a dump of all QPs of the device, for which the kernel queries each of them. So there is one dump
- * at a time, all look-ups that wait share the next one, and after a dump there is a rest of nine times its
- * duration: whatever clients do, dumps take a tenth of the time at most.
+ * Finds the owners of QPs that have no port. The kernel does not return such a QP when it is queried by its
+ * number, but only in a dump of all QPs of the device, for which the kernel queries each of them. So there is
+ * only one dump at a time, all look-ups that wait share the next one, and after a dump there is a rest of
+ * nine times its duration. Thus dumps take at most a tenth of the time, whatever clients do.
  */
 
 #include <sys/types.h>
@@ -16,18 +16,18 @@
 
 struct qpscan;
 
-/* A look-up, as a part of its owner's struct. It is in use until DONE is called. */
+/* A look-up, embedded in its caller's struct. It is in use until DONE is called. */
 struct qpscan_wait {
-	struct list link; /* in one of the lists of the scan */
+	struct list link; /* in qpscan.waiting or qpscan.running */
 	const char *device;
 	struct qpowner_want want;
-	void (*done)(struct qpscan_wait *wait,
-		     int answer); /* from the loop; ANSWER: as of qpowner_find() */
+	/* called from the loop; ANSWER: the result, as qpowner_find() returns it */
+	void (*done)(struct qpscan_wait *wait, int answer);
 };
 
 int qpscan_new(struct qpscan **ret, sd_event *loop);
-/* Calls DONE of all that wait. Returns NULL, or SCAN if its thread is stuck, see offload_free(). */
+/* Calls DONE of all look-ups that wait. Returns NULL, or SCAN if its thread is stuck, see offload_free(). */
 struct qpscan *qpscan_free(struct qpscan *scan);
 
-/* The dump that answers WAIT begins after this call. */
+/* Starts the look-up WAIT. It is answered by a dump that begins after this call. */
 void qpscan_ask(struct qpscan *scan, struct qpscan_wait *wait);

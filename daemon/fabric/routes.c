@@ -12,16 +12,19 @@
 #include "util/log.h"
 #include "util/util.h"
 
-/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
+/*
+ * If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is
+ * NULL.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 /*
- * The kernel sends a notification whenever a neighbour is used, confirmed or becomes stale. Only changes of its
- * link-layer address matter, so the addresses are remembered.
+ * The kernel sends a notification whenever a neighbour is used, confirmed or becomes stale. Only a change of
+ * the neighbour's link-layer address matters here, so the addresses are remembered.
  */
 
-#define DATAGRAMS_MAX 64 /* per turn of the loop */
+#define DATAGRAMS_MAX 64 /* read in one turn of the loop */
 #define LLADDR_MAX 32 /* the kernel's MAX_ADDR_LEN */
 
 /* States in which a neighbour has a link-layer address: the kernel's NUD_VALID. */
@@ -32,7 +35,7 @@ struct neighbour {
 		uint32_t ifindex;
 		uint32_t family;
 		uint8_t addr[16];
-	} key; /* hashed as bytes: must not contain padding */
+	} key; /* uthash hashes its bytes: it must not contain padding */
 	uint8_t lladdr[LLADDR_MAX];
 	size_t lladdr_len;
 	UT_hash_handle hh;
@@ -43,8 +46,8 @@ struct routes {
 	void *userdata;
 	struct mnl_socket *netlink;
 	sd_event_source *io;
-	struct neighbour *neighbours; /* those that have a link-layer address */
-	bool lossy; /* notifications were lost, and more may be until the socket is empty */
+	struct neighbour *neighbours; /* the neighbours that have a link-layer address */
+	bool lossy; /* notifications were lost, and more may get lost until the socket is empty */
 	bool ended;
 };
 
@@ -68,7 +71,7 @@ static void forget_all(struct routes *routes)
 	}
 }
 
-/* The remembered neighbours may be wrong and could hide a change: forget them, and report a change. */
+/* The remembered neighbours may be wrong and could hide a change. Forgets them, and reports a change (true). */
 static bool lose_track(struct routes *routes)
 {
 	forget_all(routes);
@@ -127,7 +130,7 @@ static bool read_neighbour(const struct nlmsghdr *header, const struct ndmsg *nd
 	if (!attrs.dst || mnl_attr_get_payload_len(attrs.dst) != len)
 		return false;
 	memcpy(ret->key.addr, mnl_attr_get_payload(attrs.dst), len);
-	/* A neighbour on a link without addresses has none. */
+	/* Neighbours on a link without link-layer addresses have no such attribute. */
 	if (!attrs.lladdr)
 		return true;
 	ret->lladdr_len = mnl_attr_get_payload_len(attrs.lladdr);
@@ -174,10 +177,13 @@ static bool take_message(struct routes *routes, const struct nlmsghdr *header)
 	case RTM_DELNEIGH:
 		return take_neighbour(routes, header);
 	case RTM_GETNEIGH:
-		/* A request of the kernel to a user-space resolver, if there is one; no change. */
+		/* The kernel sends this to a user-space resolver, if there is one. It is no change. */
 		return false;
 	default:
-		/* Every message about links, addresses, routes or rules counts; lower types are netlink's own. */
+		/*
+		 * All other messages about links, addresses, routes or rules are changes; lower types are
+		 * netlink's own.
+		 */
 		return header->nlmsg_type >= NLMSG_MIN_TYPE;
 	}
 }
@@ -191,14 +197,14 @@ bool routes_take(struct routes *routes, const void *datagram, size_t len)
 	for (; mnl_nlmsg_ok(header, left); header = mnl_nlmsg_next(header, &left))
 		if (take_message(routes, header))
 			changed = true;
-	/* The padding of the last message may be missing. */
+	/* LEFT may be negative: the padding of the last message may be missing. */
 	return left > 0 ? lose_track(routes) : changed;
 }
 
-/* 1: there may be more; 0: no more for now; -errno: monitoring has failed. */
+/* Receives one datagram. 1: there may be more; 0: no more for now; -errno: monitoring has failed. */
 static int receive(struct routes *routes, bool *changed)
 {
-	/* Large enough for every notification: those of a link come without its virtual functions. */
+	/* Large enough for every notification: the ones about a link do not contain its virtual functions. */
 	_Alignas(struct nlmsghdr) char buf[8192];
 	struct sockaddr_nl from = { 0 };
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
@@ -215,7 +221,7 @@ static int receive(struct routes *routes, bool *changed)
 		case EINTR:
 			return 0;
 		case ENOBUFS:
-			/* More may be dropped until the socket is empty, without a further error. */
+			/* The kernel may drop more until the socket is empty, without a further error. */
 			routes->lossy = true;
 			*changed = lose_track(routes);
 			return 1;
@@ -223,7 +229,7 @@ static int receive(struct routes *routes, bool *changed)
 			return -errno;
 		}
 	}
-	/* Not sent by the kernel. */
+	/* Ignore it: the kernel did not send it. */
 	if (from.nl_pid != 0)
 		return 1;
 	/* A datagram that was truncated to the buffer's size is treated as malformed. */

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * Notifies its user when the host's addresses, links, routes or neighbours change, so that routes resolved before
- * may be out of date. In doubt it notifies: a needless notification only costs resolving again.
+ * Monitors the host's addresses, links, routes and neighbours. Calls CHANGED when one of them has changed, so
+ * that routes resolved before may be out of date. In doubt it calls CHANGED: a needless call only costs
+ * resolving again.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
-#define ROUTES_NEIGHBOURS_MAX 1024 /* remembered at most; at one more all are forgotten */
+#define ROUTES_NEIGHBOURS_MAX 1024 /* remembered at most; if one more appears, all are forgotten */
 
 struct routes;
 
@@ -22,5 +23,5 @@ struct routes *routes_free(struct routes *routes);
 /* False once notifications have ended; CHANGED is called one last time when they end. */
 bool routes_can_tell(const struct routes *routes);
 
-/* Whether a datagram of notifications contains a change; the neighbours in it are remembered. */
+/* True if a datagram of notifications contains a change. Remembers the neighbours in the datagram. */
 bool routes_take(struct routes *routes, const void *datagram, size_t len);
