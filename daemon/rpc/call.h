@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * One request while it is processed. The handlers are in the files do_*.c and in metrics.c.
- */
+/* A request while it is processed. The handlers of requests are in the files do_*.c and in metrics.c. */
 
 #include "core/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/metrics.h"
 
-#define MAX_DEVICES 64 /* in a status; the proto file's number */
-#define MAX_HOLDERS 32 /* likewise; a status with the maximum of both fits into a packet */
-#define MAX_WARNINGS 4 /* the proto file's number */
+#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
+#define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
+#define MAX_WARNINGS 4 /* warnings in a Status; rdmabroker.proto promises this number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
-#define MAX_RULES 16 /* in a reply: so many fit into a packet even if all texts have full length */
-#define MAX_LISTED 24 /* sessions and ids in a page: so many fit into a packet, too */
+#define MAX_RULES 16 /* rules in a reply: they fit into a packet even with the longest texts */
+#define MAX_LISTED 24 /* sessions and ids in a reply: they fit into a packet, too */
 #define TEXT_MAX 512
 
 struct control;
@@ -50,12 +48,13 @@ struct call {
 	struct session *session;
 	struct request_progress *progress;
 	const Rdmabroker__Request *request;
-	bool again; /* the request is repeated, after it ended in -EINPROGRESS */
-	int fd; /* came with the request; -1: none */
+	bool again; /* true: the request is repeated, after it ended in -EINPROGRESS */
+	int fd; /* descriptor that came with the request; -1: none */
 	Rdmabroker__Reply *reply;
-	struct failure failure; /* why it is refused, if its handler returns a status */
-	int reply_fd; /* goes with the reply; -1: none; closed once it is sent */
-	/* What the reply may point to. */
+	struct failure failure; /* why the request is refused, if its handler returns a status */
+	/* descriptor that goes with the reply; -1: none; closed once the reply is sent */
+	int reply_fd;
+	/* Space for the result that the reply points to. */
 	union {
 		Rdmabroker__HelloResult hello;
 		struct {
@@ -155,7 +154,7 @@ int do_init_qp_attr(struct call *call);
 int do_open_device(struct call *call);
 int do_close_device(struct call *call);
 int do_list_devices(struct call *call);
-/* M may be the first half of another request. BARE as in id_new(). */
+/* M may be the field FIRST of another request. BARE as in id_new(). */
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare);
 /* do_status.c */
 int do_get_status(struct call *call);

@@ -40,7 +40,7 @@ void control_reloaded(struct control *control, uint64_t ticket, int r, struct di
 	control->reloaded_r = r;
 	diag_free(control->reloaded_diag);
 	control->reloaded_diag = diag;
-	/* Sessions that wait for a later reload go on waiting. */
+	/* Sessions that wait for a later reload are resumed too, and begin to wait again. */
 	session_resume_all(&control->reloading);
 }
 
@@ -67,5 +67,5 @@ uint32_t control_count_fds(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n > 3 ? n - 3 : 0; /* ".", ".." and the directory's own */
+	return n > 3 ? n - 3 : 0; /* without ".", ".." and the descriptor of the directory */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What admins control of the daemon: reloading its configuration and policy. */
+/* The admins' control of the daemon: they reload its configuration and policy. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,11 +12,11 @@ struct diag;
 struct session;
 
 struct control {
-	uint64_t (*reload)(void *userdata); /* see server_ops */
+	uint64_t (*reload)(void *userdata); /* server_ops.reload */
 	void *userdata;
 	char *policy_error;
-	struct list reloading; /* session.waiting: for a reload to be done */
-	uint64_t reloaded_ticket; /* of the last reload that is done; 0: none */
+	struct list reloading; /* session.waiting: the sessions that wait for a reload */
+	uint64_t reloaded_ticket; /* ticket of the last reload that is done; 0: none */
 	int reloaded_r;
 	struct diag *reloaded_diag;
 };
@@ -24,22 +24,26 @@ struct control {
 void control_init(struct control *control, uint64_t (*reload)(void *userdata), void *userdata);
 void control_done(struct control *control);
 
-/* The first error of the last reload, or of the start, as in "file:line:column: text"; NULL: none. Copied. */
+/*
+ * Sets the first error of the last reload, or of the start, in the form "file:line:column: text"; NULL: none.
+ * ERROR is copied.
+ */
 void control_set_policy_error(struct control *control, const char *error);
 const char *control_get_policy_error(const struct control *control); /* never NULL */
 
 /*
- * All reloads up to TICKET are done. R: 0, or a negative errno; DIAG, which is taken over and may be NULL,
- * has the errors.
+ * To be called when all reloads up to TICKET are done. R: 0, or a negative errno. DIAG has the errors; it is
+ * taken over and may be NULL.
  */
 void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag);
 /*
- * Starts a reload for SESSION's request, unless AGAIN: then it was started before,
- * and *TICKET is as it was left. -EINPROGRESS: it is not
- * done yet, and the request is to be repeated. Otherwise R of control_reloaded(); *RET_DIAG stays the
- * control's, and may be NULL.
+ * Starts a reload for SESSION's request and sets *TICKET. AGAIN: the request is repeated, so the reload was
+ * started before, and *TICKET is unchanged since. Returns -EINPROGRESS if the reload is not done yet: then
+ * the request is resumed later. Otherwise returns R of control_reloaded(); *RET_DIAG, which may be NULL,
+ * stays the control's.
  */
 int control_reload(struct control *control, struct session *session, uint64_t *ticket, bool again,
 		   const struct diag **ret_diag);
 
-uint32_t control_count_fds(void); /* open in this process; 0: not known */
+/* the number of descriptors that are open in this process; 0: not known */
+uint32_t control_count_fds(void);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Converts between protobuf messages and the types of the code below. The in_ functions check lengths and
- * ranges, so that no value is cut off when it is converted to a narrower type. They return NULL, or a text
- * that describes the error.
+ * Converts between protobuf messages and the types of the layers below rpc/. The in_ functions check lengths
+ * and ranges, so that no value is cut off when it is converted to a narrower type. They return NULL, or a
+ * text that describes the error.
  */
 
 #include <rdma/rdma_cma.h>
@@ -14,7 +14,7 @@
 #include "core/watch.h"
 #include "proto/rdmabroker.pb-c.h"
 
-const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE may be NULL: none */
+const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE NULL: none */
 /* ret->private_data points into PARAM. */
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
@@ -23,12 +23,13 @@ const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnPar
 struct out_id_info {
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
-	struct fabric_id_info from; /* what the messages point to */
+	struct fabric_id_info from; /* the data that the messages point to */
 };
 
 struct out_ah_attr {
 	Rdmabroker__AhAttr ah;
-	union ibv_gid dgid; /* the message points to this copy: the attributes may be gone then */
+	/* a copy that the message points to, because the attributes may be gone when it is sent */
+	union ibv_gid dgid;
 };
 
 struct out_qp_attr {
@@ -48,7 +49,7 @@ struct out_notice {
 	char unit[256], rule[256], rule_text[512], reason[256];
 };
 
-/* Returns NULL if the peer has none. */
+/* Returns NULL if there is no ECE. */
 Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
 void out_id_info(struct out_id_info *space, const struct id *id);

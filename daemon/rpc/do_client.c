@@ -46,7 +46,7 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
-	/* The proof comes before any decision, because rules can depend on the unit. */
+	/* Require the proof before any decision, because rules can depend on the unit, which needs it. */
 	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
 		question = identity_ask(identity);
 	if (question) {
@@ -126,7 +126,7 @@ int do_bind_addr(struct call *call)
 	if (r != 0)
 		return r;
 	reply_id_info(call, id);
-	/* Without the attributes the client requests them when it needs them. */
+	/* If the attributes are missing here, the client requests them when it needs them. */
 	if (call->space.id_info.from.device &&
 	    id_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
 		out_qp_attr(&call->space.bound_init, &qp);
@@ -364,7 +364,7 @@ int do_import_id(struct call *call)
 		out_conn_param(&call->space.conn, &id_get_request(id)->conn);
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id_get_request(id)->remote_ece);
-		/* Without the attributes the client requests them when it needs them. */
+		/* If the attributes are missing here, the client requests them when it needs them. */
 		if (listen_fill_request(id, &event, &call->failure) == 0) {
 			result->init = reply_qp_attr(&call->space.init, &event.init);
 			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);

@@ -129,7 +129,7 @@ static void add_max(struct call *call, const char *name, unsigned max)
 		add_effect(call, "%s %u", name, max);
 }
 
-/* Adds only the settings that apply to OPERATION, because the rule may be for any operation. */
+/* Adds the settings that apply to OPERATION. The rule may be for any operation and have others too. */
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_settings *s)
 {

@@ -82,7 +82,7 @@ int do_list(struct call *call)
 			result->sessions[result->n_sessions++] =
 				out_session(&call->space.listed[n].session, session);
 	}
-	/* If the page ends with the very last object, the next page is empty. */
+	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->more = result->n_sessions + result->n_ids == MAX_LISTED;
 	result->next_session = cursor.session;
 	result->next_id = cursor.id;

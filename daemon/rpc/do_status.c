@@ -27,7 +27,7 @@ static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 	return out;
 }
 
-/* FOUND NULL: not known yet. Of holders that do not fit into the reply, only the ids are counted. */
+/* FOUND NULL: there was no scan yet. For holders that do not fit into the reply, only their ids are counted. */
 static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 						       Rdmabroker__Status__ForeignIds *out,
 						       const struct fabric_holders *found)

@@ -10,7 +10,7 @@
 #include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)
-#define BATCH 256 /* checked each time */
+#define BATCH 256 /* flights checked each time the timer expires */
 
 struct flight {
 	struct list link; /* flights.list, while descriptors are in flight */
@@ -25,7 +25,7 @@ static bool has_arrived(const struct flight *flight)
 {
 	int n_bytes;
 
-	/* If the socket cannot be queried, it is not waited for. */
+	/* If the socket cannot be queried, do not wait for it. */
 	return !flight->held && (ioctl(flight->sock, SIOCOUTQ, &n_bytes) < 0 || n_bytes == 0);
 }
 
@@ -39,7 +39,7 @@ static void arrive(struct flight *flight)
 	free(flight);
 }
 
-/* A timer that runs is not restarted: otherwise frequent calls would keep it from ever expiring. */
+/* A running timer is not restarted: if it were, frequent calls would keep it from ever expiring. */
 static void run(struct flights *flights)
 {
 	if (sd_event_source_get_enabled(flights->timer, NULL) != 0)
@@ -48,7 +48,7 @@ static void run(struct flights *flights)
 	sd_event_source_set_enabled(flights->timer, SD_EVENT_ONESHOT);
 }
 
-/* Those that were checked move to the end of the list, so that each gets its turn. */
+/* The flights that were checked move to the end of the list, so that each gets its turn. */
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct flights *flights = userdata;

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Descriptors in flight to a client. The kernel counts descriptors that were sent and not received yet
- * against the sender, which is the daemon. Beyond RLIMIT_NOFILE it lets the daemon send none to anybody. So
- * each one is charged to the client's user until it was received. The only sign of that is an empty send
- * queue of the socket. A hang-up is no sign, because a client can peek at a packet, hang up and leave the
- * packet in the queue. If the session ends earlier, its socket is kept open until then.
+ * Descriptors in flight: sent to a client, and not received by it yet. The kernel counts them against the
+ * sender, which is the daemon, and beyond RLIMIT_NOFILE it lets the daemon send no descriptor to anybody. So
+ * each one is charged to the client's user until it is received. The only sign that the client has received
+ * it is an empty send queue of the socket. A hang-up is no sign, because a client can peek at a packet, hang
+ * up and leave the packet in the queue. So if the session ends while descriptors are in flight, its socket is
+ * kept open until they are received.
  */
 
 #include <systemd/sd-event.h>
@@ -19,22 +20,25 @@ struct flight;
 
 struct flights {
 	struct list list; /* flight.link */
-	sd_event_source *timer; /* runs while there is one */
+	sd_event_source *timer; /* a timer, runs while LIST has entries */
 };
 
 int flights_init(struct flights *flights, sd_event *loop);
-void flights_done(struct flights *flights); /* gives up those that are still in flight */
+void flights_done(struct flights *flights); /* no longer waits for descriptors in flight */
 
 /*
- * Charges one more descriptor, which is to be sent to SESSION over SOCK. Creates *FLIGHT if it is NULL.
+ * Charges one more descriptor to SESSION's user, before it is sent over SOCK. Creates *FLIGHT if it is NULL.
  * Returns 0, STATUS_QUOTA that FAILURE explains, or a negative errno.
  */
 int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock,
 	       struct failure *failure);
-/* HOLD: descriptors wait to be sent. They count as in flight although the socket does not have them yet. */
+/*
+ * HOLD: descriptors wait to be sent. They count as in flight although they are not in the socket's send queue
+ * yet.
+ */
 void flight_hold(struct flight *flight, bool hold);
 /*
- * The session ends. CLOSING has the socket, and closes it once everything has been received: at once if
- * FLIGHT is NULL. Returns NULL.
+ * To be called when the session ends. CLOSING has the socket, and closes it once all descriptors have been
+ * received: at once if FLIGHT is NULL. Returns NULL.
  */
 struct flight *flight_land(struct flight *flight, struct closing *closing);

@@ -30,7 +30,7 @@ static bool counts(const struct lobby *lobby, const struct lobby_user *user)
 	return user->uid != 0 && user->uid != lobby->own;
 }
 
-/* A list is enough, because there are no more users than places. */
+/* A list suffices, because there are no more users than places. */
 static struct lobby_user *find_user(struct lobby *lobby, uid_t uid)
 {
 	struct list *l;

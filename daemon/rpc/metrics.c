@@ -136,7 +136,7 @@ static void print_phase(const struct core *core, struct metrics_text *text, size
 	metrics_histogram(text, "rdmabroker_phase_seconds", labels, &core->metrics.phases[i]);
 }
 
-/* `file="...",line="..."`; empty and 0 where no rule matches. */
+/* Writes the labels of rule I: `file="...",line="..."`. Where no rule matches, the file is "" and the line 0. */
 static void rule_labels(const struct core *core, size_t i, char *ret, size_t size)
 {
 	const struct policy_rule *rule = policy_rule_at(core->policy, i);
@@ -189,7 +189,7 @@ static void print_end(const struct core *core, struct metrics_text *text, size_t
 	metrics_printf(text, "# EOF\n");
 }
 
-#define ALL_RULES 0 /* and the entry for what no rule matches */
+#define ALL_RULES 0 /* one entry for each rule, and one for the requests that no rule matches */
 
 static const struct section {
 	void (*print)(const struct core *core, struct metrics_text *text, size_t i);

@@ -22,30 +22,32 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define UNREAD_MAX 512 /* packets: by default the kernel keeps some 280 small ones */
+/* Packets that are read from the socket of an ended session. By default the kernel queues some 280 small ones. */
+#define UNREAD_MAX 512
 
 #define HELLO_USEC (10 * 1000000ULL)
 
 struct packet {
 	struct list link; /* peer.queue */
 	size_t len;
-	uint64_t serial; /* of the request that it answers; 0: of none */
-	int fd; /* goes with it; -1: none */
+	uint64_t serial; /* serial of the request that this packet answers; 0: it is no reply */
+	int fd; /* descriptor that goes with the packet; -1: none */
 	struct charge charge;
-	struct id *id; /* whose event it is, and whose charge covers it; NULL: charged as bytes */
+	/* the id whose event this is, and whose charge covers the packet; NULL: charged as bytes */
+	struct id *id;
 	struct list of_id; /* id.events */
-	enum rdma_cm_event_type type; /* of the event */
+	enum rdma_cm_event_type type; /* type of the event */
 	uint8_t data[];
 };
 
-/* The callers may still use the peer, so it is freed later, by the loop. */
+/* Disconnects the client. The peer is freed later, by the loop, because callers may still use it. */
 static void peer_close(struct peer *peer)
 {
 	if (peer->ending)
 		return;
 	peer->ending = true;
 	peers_await(peer->peers, peer, 0);
-	/* The client sees the end at once, even if freeing its ids and closing its socket take long. */
+	/* Shut down now, so that the client sees the end before its ids are freed and its socket is closed. */
 	shutdown(peer->sock, SHUT_RDWR);
 	peers_reap(peer->peers, peer);
 }
@@ -70,7 +72,7 @@ static uint32_t events_wanted(const struct peer *peer)
 {
 	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
 		return EPOLLOUT;
-	/* Nothing is read, but a hang-up is noticed. */
+	/* While nothing is read, a hang-up is still noticed. */
 	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
 }
 
@@ -115,7 +117,7 @@ static unsigned count_queued(struct id *id)
 	return n;
 }
 
-/* Whether such an event of ID is already queued. */
+/* True if an event of TYPE about ID is queued already. */
 static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 {
 	struct list *l;
@@ -127,8 +129,8 @@ static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * The packet of an event is covered by the charge of its id, for up to ID_EVENTS_MAX packets. All else is
- * charged as bytes of the session.
+ * Queues a packet. The packet of an event is covered by the charge of its id, for up to ID_EVENTS_MAX
+ * packets. All others are charged to the session's user as queued bytes.
  */
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
 		   const struct session_event *event)
@@ -176,11 +178,12 @@ static void dequeue(struct peer *peer, struct packet *packet)
 	charge_done(&packet->charge);
 	if (packet->fd >= 0)
 		count_queued_fds(peer, -1);
-	closep(&packet->fd); /* our own: the end of an export, which nobody else has yet */
+	/* our own copy of an export's descriptor, so closing it does not block */
+	closep(&packet->fd);
 	free(packet);
 }
 
-/* The kernel accepts no descriptor now: the client gets an error as the reply instead. */
+/* Sends the client an error as the reply, because the kernel accepts no descriptor now. */
 static int refuse_packet(struct peer *peer, const struct packet *packet)
 {
 	uint8_t buf[1024];
@@ -210,7 +213,7 @@ static int flush(struct peer *peer)
 	return 0;
 }
 
-/* Replies and events have precedence: notices may use only half of each limit. */
+/* Replies and events have precedence over notices, which may use only half of each limit. */
 static bool has_room_for_notice(const struct peer *peer, size_t len)
 {
 	const struct account *account = core_get_account(session_get_core(peer->session));
@@ -249,28 +252,29 @@ static void drop_on_failure(struct peer *peer, int r)
 		peer_drop(peer, strerror(-r));
 }
 
-/* The client has sent Hello, and its session is charged. */
+/* Called when the client has sent Hello and its session is charged. */
 static void leave_lobby(struct peer *peer)
 {
 	peer->deadline = sd_event_source_disable_unref(peer->deadline);
 	lobby_leave(&peer->place);
 }
 
-/* The session was greeted: it leaves CLOSER_STRANGER, and a client may send descriptors to import ids. */
+/* Called when Hello has succeeded: the peer leaves CLOSER_STRANGER. A client may now send descriptors (ImportId). */
 static void let_in(struct peer *peer)
 {
 	const struct session *session = peer->session;
 
 	peer->is_in = true;
 	leave_lobby(peer);
-	/* Without memory it is closed as CLOSER_STRANGER. */
+	/* If memory runs out, the socket is closed as CLOSER_STRANGER. */
 	if (closing_bind(peer->closing, session_get_uid(session), CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
 
 /*
- * If the descriptor cannot be sent, returns the error, which becomes the reply. Other errors end the session.
+ * If the reply's descriptor cannot be sent, returns the error, which becomes the reply. Other errors end the
+ * session.
  */
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 		      struct failure *failure)
@@ -281,7 +285,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 
 	if (peer->ending)
 		return 0;
-	/* Before the client gets the reply, because its next packet may carry a descriptor. */
+	/* Do this before the client gets the reply, because its next packet may carry a descriptor. */
 	if (!peer->is_in && peer->progress.greeted)
 		let_in(peer);
 	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
@@ -321,7 +325,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 
 	if (peer->ending)
 		return;
-	/* ADDR_CHANGE can be repeated without limit, and always has the same content. */
+	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
 	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
 		return;
 	out.id = id_get_handle(event->id);
@@ -362,10 +366,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 		out.caps = out_caps(&caps, event->caps);
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
-	/*
-	 * All parts of an event are bounded. It takes at most an eighth of a packet, so its size need not be
-	 * checked.
-	 */
+	/* The size needs no check: all parts are bounded, together by an eighth of a packet. */
 	drop_on_failure(peer,
 			send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
 				    /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
@@ -388,7 +389,7 @@ static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
 			   /* notice= */ true);
 }
 
-/* A notice that cannot be sent is dropped and counted; the session goes on, unless the client is gone. */
+/* If a notice cannot be sent, it is dropped and counted; the session goes on, unless the client is gone. */
 static void on_session_notice(void *userdata, const struct notice *notice)
 {
 	struct peer *peer = userdata;
@@ -404,11 +405,11 @@ static void on_session_notice(void *userdata, const struct notice *notice)
 		return;
 	}
 	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
-	/* Dropped notices are reported as soon as there is room, not only with the next notice. */
+	/* Select EPOLLOUT, so that dropped notices are reported as soon as there is room. */
 	update_io(peer);
 }
 
-/* Once the queue is empty, reports how many notices were dropped. */
+/* If the queue is empty, reports to the client how many notices were dropped. */
 static int tell_lost(struct peer *peer)
 {
 	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
@@ -443,10 +444,10 @@ static void on_session_end(void *userdata, const char *why)
 /* Receiving */
 
 /*
- * Descriptors that came with a packet are closed outside the loop, whatever the result of the request. They
- * are closed after it was processed, because the request can change the peer's class: Hello may admit the
- * client by the proof that came with it. The peer's own closing is bound to the same user and class, so this
- * cannot fail.
+ * Closes the descriptors that came with the last packet, unless its request waits. A thread closes them,
+ * whatever the result of the request. This is done after the request was processed, because the request can
+ * change the peer's class: Hello may admit the client by the proof that came with it. closing_bind() cannot
+ * fail, because the peer's own closing is bound to the same user and class.
  */
 static void close_received(struct peer *peer)
 {
@@ -456,7 +457,7 @@ static void close_received(struct peer *peer)
 	peer->received = closing_go(peer->received);
 }
 
-/* Only the packet is kept of a request that waits. */
+/* Keeps the packet of a request that waits; the decoded request is not kept. */
 static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
 {
 	peer->waiting = malloc(len);
@@ -498,7 +499,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		peer_close(peer);
 		break;
 	case REQUEST_GO_ON:
-		/* A quiet Hello gets no reply, so send_reply() has not let the peer in. */
+		/* A quiet Hello gets no reply, so send_reply() has not called let_in(). */
 		if (!peer->is_in && peer->progress.greeted)
 			let_in(peer);
 		break;
@@ -573,10 +574,10 @@ static void receive(struct peer *peer, struct closing *room)
 }
 
 /*
- * Receives the descriptors in the packets that the client has sent and nobody has read. No more can come,
- * because the socket was shut down. True: the socket is empty. As when a peer is read, enough descriptors
- * must be free, and nothing is received from a user with too many closes pending. What is left is closed by
- * the kernel with the socket.
+ * Receives the descriptors in the packets that nobody has read. No more packets can come, because the socket
+ * was shut down. Returns true if the socket is empty. As for any other packet, enough descriptors must be
+ * free, and nothing is received from a user with too many descriptors waiting to be closed. The kernel closes
+ * the descriptors that are left, together with the socket.
  */
 static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
 {
@@ -680,7 +681,7 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	if (r < 0)
 		return r;
 	uid = session_get_uid(peer->session);
-	/* Enable descriptors before the client can be asked for the proof, which is one. */
+	/* Let the client send descriptors, because the proof that Hello may require is one. */
 	if (identity_doubt(session_get_identity(peer->session)))
 		packet_pass_fds(sock, true);
 	r = closing_bind(closing, uid, CLOSER_STRANGER);
@@ -724,7 +725,7 @@ struct peer *peer_free(struct peer *peer)
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
-		/* Without memory it keeps its class, and waits with the others of that class. */
+		/* If memory runs out, the socket keeps its class, and waits with others of that class. */
 		if (make_empty(peer, core, uid))
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);

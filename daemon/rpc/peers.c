@@ -8,15 +8,15 @@
 #include "rpc/peers.h"
 #include "util/util.h"
 
-#define BATCH 64 /* clients per turn */
-#define REAPED_A_TURN 16 /* ending sessions per turn */
-#define IDS_A_TURN 256 /* ids of an ending session per turn */
+#define BATCH 64 /* events of clients handled in one turn of the loop */
+#define REAPED_A_TURN 16 /* ending sessions handled in one turn */
+#define IDS_A_TURN 256 /* ids of an ending session that are freed in one turn */
 
 #define NOBODY ((uid_t)-1)
 
 void peers_refuse(struct closing *closing, int sock)
 {
-	/* peers.refused is bound to the same, so this cannot fail. */
+	/* This cannot fail, because peers.refused is bound to the same user and class. */
 	closing_bind(closing, NOBODY, CLOSER_STRANGER);
 	closing_add(closing, sock);
 	closing_go(closing);
@@ -43,9 +43,9 @@ void peers_resume_all(struct peers *peers)
 }
 
 /*
- * All clients are one source of the loop, an epoll descriptor. If each client were a source, sd-event would
- * process all sources that are ready in each turn, but dispatch only one: with many clients each turn would
- * be long. A peer that ends is freed in a turn of its own, so no peer in READY has been freed.
+ * One source of the loop, an epoll descriptor, serves all clients. If each client had a source, sd-event
+ * would process all ready sources in each turn, but dispatch only one of them: with many clients each turn
+ * would be long. No peer in READY has been freed, because a peer that ends is freed in a turn of its own.
  */
 static int on_peers(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
@@ -68,9 +68,9 @@ static void run_soon(sd_event_source *source)
 }
 
 /*
- * Frees in slices, because a session can have thousands of ids. The source is a timer that is due at once: it
- * is dispatched after the clients that are ready by then, whereas a deferred source would be dispatched
- * before them again and again.
+ * Frees the peers that end, in slices, because a session can have thousands of ids. The source is a timer
+ * that is due at once, because a timer is dispatched after the clients that are ready by then. A deferred
+ * source would be dispatched before them again and again.
  */
 static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -144,7 +144,7 @@ void peers_remove(struct peers *peers, struct peer *peer)
 {
 	lobby_leave(&peer->place);
 	list_remove(&peer->link);
-	/* Its descriptors and its memory are free now, or will be soon. */
+	/* Accept clients again: the descriptors and the memory of PEER are free now, or will be soon. */
 	peers->ops->set_accepting(peers->userdata, true);
 	if (peers->has_no_room)
 		peers_resume_all(peers);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the clients' sockets have in common: the epoll descriptor that they are watched with, their turns in the
- * loop, the lobby, and room for the descriptors that a packet may carry.
+ * State that the clients' sockets share: the epoll descriptor that watches them, their turns in the loop, the
+ * lobby, and room for the descriptors that a packet may carry.
  */
 
 #include <stdbool.h>
@@ -25,53 +25,57 @@ struct peers_ops {
 	void (*go_on)(struct peer *peer);
 	bool (*reap)(struct peer *peer, unsigned max);
 	void (*resume)(struct peer *peer);
-	/* Descriptors or memory ran out, or are free again: clients are accepted or not. */
+	/*
+	 * Called when descriptors or memory have run out, or are free again: new clients are accepted only if
+	 * ACCEPTING.
+	 */
 	void (*set_accepting)(void *userdata, bool accepting);
 };
 
 struct peers {
 	struct core *core;
 	struct control *control;
-	int epoll; /* of all clients, see on_peers() */
+	int epoll; /* watches the sockets of all clients, see on_peers() */
 	sd_event_source *io;
 	struct list list; /* peer.link */
 	struct list resumed; /* peer.resumed */
-	sd_event_source *resumer; /* enabled while there is one */
+	sd_event_source *resumer; /* enabled while RESUMED has entries */
 	struct list reaping; /* peer.reaping */
-	sd_event_source *reaper; /* enabled while there is one */
+	sd_event_source *reaper; /* enabled while REAPING has entries */
 	struct lobby lobby; /* peer.place */
 	struct flights flights;
-	struct closing *next; /* will close the client accepted next; NULL: not created yet */
-	struct closing *room; /* see peers_get_room(); NULL: not created yet */
-	bool has_no_room; /* there was no memory for it, so some clients are not read */
+	struct closing *next; /* will close the socket of the next client; NULL: not created yet */
+	struct closing *room; /* for the next packet, see peers_get_room(); NULL: not created yet */
+	bool has_no_room; /* there was no memory for ROOM, so some clients are not read */
 	struct closing *refused; /* bound to NOBODY, so that peers_refuse() cannot fail to bind */
 	const struct peers_ops *ops;
 	void *userdata;
 };
 
-/* PEERS is all zero. On failure too, peers_done() is to be called. */
+/* PEERS must be all zero. Call peers_done() also on failure. */
 int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct control *control,
 	       const struct peers_ops *ops, void *userdata);
 void peers_done(struct peers *peers); /* all peers must be gone */
 
 int peers_add(struct peers *peers, struct peer *peer, uid_t uid); /* 0 or -ENOMEM */
 void peers_remove(struct peers *peers, struct peer *peer);
-/* All read from their clients again, if that was paused. */
+/* Makes all peers read from their clients again, if reading was paused. */
 void peers_resume_all(struct peers *peers);
 /*
  * Selects the epoll EVENTS of PEER's socket; 0: none. Returns 0 or a negative errno; cannot fail if events
  * were selected before.
  */
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
-/* PEER ends: it is freed in a later turn, when no caller uses it any more. */
+/* Frees PEER in a later turn of the loop, when no caller uses it any more. */
 void peers_reap(struct peers *peers, struct peer *peer);
-/* Calls peers_ops.go_on in a turn of its own. */
+/* Calls peers_ops.go_on for PEER in a later turn of the loop. */
 void peers_resume(struct peers *peers, struct peer *peer);
 
-/* Creates what closing the next client will need. 0 or a negative errno. */
+/* Creates the closings that the next client and the next packet will need. Returns 0 or a negative errno. */
 int peers_make_closings(struct peers *peers);
 /* A closing with room for all descriptors that a packet can carry, not bound yet; NULL: there is no memory. */
 struct closing *peers_get_room(struct peers *peers);
-void peers_put_room(struct peers *peers, struct closing *room); /* gives back an unused one */
-/* SOCK was accepted, but will not be served. CLOSING closes it, without a charge to a user. */
+/* returns a closing that was not used */
+void peers_put_room(struct peers *peers, struct closing *room);
+/* Makes CLOSING close SOCK, which was accepted and will not be served. It is not charged to a user. */
 void peers_refuse(struct closing *closing, int sock);

@@ -10,11 +10,11 @@
 #include "rpc/request.h"
 #include "util/util.h"
 
-/* permits 0: allowed only before the session was greeted. */
+/* PERMITS 0: the operation is allowed only before Hello has succeeded. */
 static const struct operation {
 	Rdmabroker__Request__OpCase op;
 	const char *name;
-	unsigned permits; /* one of these is enough */
+	unsigned permits; /* the session needs one of these */
 	int (*handler)(struct call *call);
 } operations[] = {
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -69,9 +69,9 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 }
 
 /*
- * Creates the id that the operation is about, and then carries the operation out: either both or neither. For
- * resolve_addr the id is created bare, because the operation may find a spare for it. It creates the fabric's
- * id itself if it does not.
+ * Creates the id of Request.first, and then carries the operation out: either both or neither. For
+ * resolve_addr the id is created bare, because the operation may find a spare for it. If it finds none, it
+ * creates the fabric id.
  */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
@@ -121,7 +121,7 @@ static int carry_out(struct call *call)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
 					   op->name);
 		r = op->handler(call);
-		/* Without permits, the reply asks for a proof. */
+		/* A session without permits now gets a reply that requires a proof. */
 		call->progress->greeted = session_get_permits(call->session) != 0;
 		return r;
 	}
@@ -157,7 +157,7 @@ static void log_failure(const struct call *call, int r)
 		    strerror(-r), where);
 }
 
-/* Turns R, which is not 0, into the reply. If it is a status, call.failure explains it. */
+/* Turns R, which is not 0, into the reply. If R is a status, call.failure explains it. */
 static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 {
 	struct session *session = call->session;
@@ -209,8 +209,8 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	Rdmabroker__Failure failure;
-	struct call
-		call; /* not cleared as a whole: its space is large, and each handler clears its own */
+	/* Not cleared as a whole: its SPACE is large, and each handler clears the part that it uses. */
+	struct call call;
 	enum request_outcome outcome;
 	int r;
 
@@ -231,14 +231,14 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	r = carry_out(&call);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
-	/* A Hello that is refused ends the client's connection; a reply that asks for a proof does not. */
+	/* A refused Hello ends the client's connection; a reply that requires a proof does not. */
 	outcome = r == 0 || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(&call, r, &failure);
 	else if (request->quiet && call.reply_fd < 0 && progress->greeted)
 		return REQUEST_GO_ON;
 	r = send(userdata, &frame, call.reply_fd, &call.failure);
-	/* Our own descriptor. If it was not sent, nobody else has it, and closing it ends the export. */
+	/* If this descriptor was not sent, nobody else has it, and closing it ends the export. */
 	closep(&call.reply_fd);
 	if (r != 0) {
 		refuse(&call, r, &failure);

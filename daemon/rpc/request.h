@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Requests: one table with all operations, who may request them, and their handlers. What is not in the table
- * is refused. Only here is a handler's result turned into a reply.
+ * Requests: one table has all operations, the permits that they require, and their handlers. A request that
+ * is not in the table is refused. Only request.c turns a handler's result into a reply.
  */
 
 #include "core/session.h"
@@ -13,8 +13,8 @@
 struct control;
 
 /*
- * The memory in which a packet is decoded: a fixed space on the stack. A packet that needs more cannot be decoded. So
- * a client cannot make the daemon allocate memory, and a request costs no malloc().
+ * A packet is decoded into a fixed space on the stack. If a packet needs more, it cannot be decoded. So a
+ * client cannot make the daemon allocate memory, and a request costs no malloc().
  */
 #define REQUEST_SPACE 65536
 union request_memory {
@@ -22,23 +22,26 @@ union request_memory {
 	uint8_t bytes[sizeof(struct arena_block) + REQUEST_SPACE];
 };
 
-/* What is kept of the requests of a session, from one to the next. */
+/* State of a session that is kept between its requests, and while a request waits. */
 struct request_progress {
-	bool greeted; /* Hello was answered with success */
-	bool makes_id; /* the request has to create its id first, and could not yet */
-	uint64_t reload_ticket; /* of its reload request, see control_reload() */
+	bool greeted; /* Hello has succeeded */
+	bool makes_id; /* the request could not create its id (Request.first) yet */
+	uint64_t reload_ticket; /* ticket of the session's reload request, see control_reload() */
 };
 
 enum request_outcome {
 	REQUEST_GO_ON,
 	REQUEST_CLOSE, /* send the reply, then end the connection */
-	REQUEST_WAIT, /* no reply yet: dispatch it again after session_ops.resume */
+	REQUEST_WAIT, /* no reply yet: dispatch the request again after session_ops.resume */
 };
 
 /*
- * Processes REQUEST for SESSION. PROGRESS is updated. FD came with the request, or is -1; it stays the caller's. AGAIN: it was dispatched before, and ended in REQUEST_WAIT.
- * SEND gets the reply, and a descriptor that goes with it or -1; both are valid only during that call. It
- * returns 0, or why the descriptor cannot be sent: a status that FAILURE explains, or a negative errno. Then it is called again, with the refusal.
+ * Processes REQUEST for SESSION, and updates PROGRESS. AGAIN: the request was dispatched before, and ended in
+ * REQUEST_WAIT. FD is the descriptor that came with the request, or -1; it stays the caller's.
+ *
+ * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
+ * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,
+ * or a negative errno. Then SEND is called again, with a refusal as the reply.
  */
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
@@ -46,7 +49,10 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);
-/* Whether REQUEST may carry a descriptor, in the present state of SESSION. */
+/* True if REQUEST may carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
-/* The reply to the request SERIAL that failed with R, a negative errno. Returns its length, at most SIZE. */
+/*
+ * Writes to BUF the reply to the request SERIAL, which failed with R, a negative errno. Returns the length of
+ * the reply; 0: it is longer than SIZE.
+ */
 size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size);

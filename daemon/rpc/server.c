@@ -23,7 +23,7 @@ struct server {
 	struct core *core;
 	int fd;
 	sd_event_source *io;
-	sd_event_source *resume; /* ends a pause of accepting */
+	sd_event_source *resume; /* timer that ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct peers peers;
 	struct control control;
@@ -54,7 +54,8 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /*
- * What closing the client will need is created first, so that no client is accepted that could not be closed.
+ * Accepts a client. The objects that will close its socket are created first, so that no client is accepted
+ * that could not be closed.
  */
 static int accept_client(struct server *server)
 {
@@ -63,7 +64,7 @@ static int accept_client(struct server *server)
 	r = peers_make_closings(&server->peers);
 	if (r < 0)
 		return r;
-	/* Enough descriptors are kept free to receive those of any packet. */
+	/* Keep enough descriptors free to receive those of any packet. */
 	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
 		return -EMFILE;
 	sock = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -89,7 +90,7 @@ int server_add_client(struct server *server, int sock)
 	return r;
 }
 
-/* Accepts one client per dispatch, so that connected clients get their turns during a flood of new ones. */
+/* Accepts one client per dispatch, so that connected clients are served during a flood of new ones. */
 static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct server *server = userdata;
@@ -152,7 +153,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core_get_closer(core), on_caught_up, &server->peers);
-	/* peer.c enables this for the socket of each client that may send descriptors. */
+	/* Clients cannot send descriptors until peer.c enables that for their socket. */
 	packet_pass_fds(fd, false);
 
 	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);

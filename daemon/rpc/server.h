@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The listening socket and the clients behind it. When descriptors run out, accepting pauses until a client
- * goes or a second has passed; connected clients are not affected.
+ * The listening socket and its clients. When descriptors run out, accepting pauses until a client disconnects
+ * or a second has passed; connected clients are not affected.
  */
 
 #include <stdint.h>
@@ -17,16 +17,16 @@ struct server;
 struct server_ops {
 	/*
 	 * Starts to read configuration and policy again. Returns a ticket, from 1. control_reloaded() is
-	 * called when that is done, maybe from within this call.
+	 * called when the reload is done, which may be within this call.
 	 */
 	uint64_t (*reload)(void *userdata);
 };
 
-/* FD is a listening SOCK_SEQPACKET socket; it is taken over in any case. */
+/* FD is a listening SOCK_SEQPACKET socket; it is taken over, also on failure. */
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata);
 struct server *server_free(struct server *server); /* ends all sessions */
 struct control *server_get_control(struct server *server);
 
-/* Serves a client that has connected; SOCK is taken over in any case. 0 or a negative errno. */
+/* Serves a client that has connected; SOCK is taken over, also on failure. Returns 0 or a negative errno. */
 int server_add_client(struct server *server, int sock);
