@@ -26,7 +26,7 @@ static enum ternary condition_match(const struct policy *policy,
 	return all;
 }
 
-/* Whether the rules from FIRST on reject, whatever the unknown facts turn out to be. */
+/* True if the rules from FIRST on reject, whatever the unknown facts are. */
 static bool must_reject(const struct policy *policy, const struct policy_index *index, size_t first,
 			const struct policy_facts *facts)
 {

@@ -40,10 +40,10 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	return parser_complain_unknown(parser, token, "operation", guess.best, names);
 }
 
-/* What was parsed of a rule so far. */
+/* The part of a rule that was parsed so far. */
 struct said {
-	uint64_t words; /* bit i: word i of the table */
-	unsigned operations; /* operations that the rule can still apply to */
+	uint64_t words; /* the words of the rule; bit i: word i of the table */
+	unsigned operations; /* operations to which the rule can still apply */
 	size_t n_matches;
 	bool has_setting;
 };
@@ -60,8 +60,8 @@ static const struct policy_settings no_settings = {
 };
 
 /*
- * Complains if WORD may not stand here, in a rule for these operations. The rest of the line is parsed all the
- * same.
+ * Complains if WORD is not allowed here, in a rule for these operations. The rest of the line is parsed
+ * nevertheless.
  */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
@@ -132,7 +132,10 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 				       word->name);
 
 	check_word(parser, token, word, rule, said);
-	/* The value of a repeated word goes into AGAIN, so that it is not reported as a contradiction as well. */
+	/*
+	 * The value of a repeated word is stored in AGAIN, so that there is no second complaint, about a
+	 * contradiction.
+	 */
 	bit = UINT64_C(1) << policy_word_index(word);
 	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
 	if (r < 0)
@@ -144,7 +147,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return 0;
 	}
 
-	/* A rule for "any" applies to those operations for which all of its matches make sense. */
+	/* A rule for "any" applies only to the operations that allow all of its matches. */
 	if (word->operations & said->operations)
 		said->operations &= word->operations;
 	if (parser->is_line_bad)
@@ -158,7 +161,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	return 0;
 }
 
-/* The line's text from FIRST on, in the form of policy_rule.text. */
+/* Returns the text of the line from FIRST on, in the form of policy_rule.text. */
 static char *text_new(struct policy *policy, const struct token *first)
 {
 	const struct token *token;

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Parses sources, one after the other, and adds their rules to a policy. After an error it continues with the next
- * line, and within a line if the meaning of the rest is still clear, so that one run shows all errors.
+ * Parses sources, one after the other, and adds their rules to a policy. After an error the parser continues
+ * with the next line, or within the line if the meaning of the rest is still clear, so that one run shows all
+ * errors.
  */
 
 struct parser;
 struct source;
 
-/* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be read for more complaints. */
+/* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be read, to find more errors. */
 int grammar_read(struct parser *parser, struct source *source);

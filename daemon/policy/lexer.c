@@ -57,7 +57,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Whether nothing but blanks follows. */
+/* True if only blanks follow. */
 static bool is_rest_blank(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -100,7 +100,10 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 
 		if (is_blank(c) || strchr("\"{},=", c))
 			break;
-		/* "user bob#1" can be a name, or a name and a comment: the admin has to make clear which. */
+		/*
+		 * "user bob#1" could mean a name that contains '#', or a name and a comment: the admin has to
+		 * make it clear.
+		 */
 		if (c == '#')
 			return complain(lexer, line, i,
 					"'#' begins a comment only after a blank; put a name that "
@@ -113,7 +116,7 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 	return add_token(lexer, TOKEN_WORD, line, from, i);
 }
 
-/* Returns 1 if the next line continues this one. */
+/* Splits a physical line into tokens. Returns 1 if the next line continues this one. */
 static int lex_line(struct lexer *lexer, const struct source_line *line)
 {
 	size_t i = 0;
@@ -176,7 +179,10 @@ static int add_end(struct lexer *lexer)
 	return add_token(lexer, TOKEN_END, &line, at, at);
 }
 
-/* Blanks behind the backslash are an error, but the line was clearly meant to be continued. */
+/*
+ * True if a backslash ends the line, maybe with blanks after it. Those are an error, but the line was clearly
+ * meant to be continued.
+ */
 static bool ends_in_backslash(const struct source_line *line)
 {
 	size_t len = line->len;
@@ -201,7 +207,10 @@ int lexer_next(struct lexer *lexer)
 		}
 		goes_on = false;
 		if (r == -EBADMSG) {
-			/* Skip the rest of the logical line, which makes no sense without this part. */
+			/*
+			 * Skip the rest of the logical line: without this part it would only cause more
+			 * complaints.
+			 */
 			while (ends_in_backslash(&line) && source_next(lexer->source, &line))
 				;
 			return r;

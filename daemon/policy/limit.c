@@ -11,7 +11,7 @@
 #define RATE_MAX 1000000
 #define COUNT_MAX 16777216
 
-/* N/s */
+/* Reads a rate, as in "200/s". */
 static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 {
 	const struct token *token = parser_take(parser);
@@ -35,7 +35,10 @@ static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 	return 0;
 }
 
-/* Complains about a rate per user or per peer that the rate of the whole rule keeps from ever being reached. */
+/*
+ * Complains about a rate per user or per peer that can never be reached, because the rate of the whole rule
+ * is lower.
+ */
 static void check_rate(struct parser *parser, const struct token *token, const char *what,
 		       const struct policy_rate *part, const struct policy_rate *whole)
 {
@@ -65,7 +68,7 @@ static int parse_rate(struct parser *parser, const char *what, struct policy_rul
 	}
 	*rate = (struct policy_rate){ .per_second = per_second, .burst = burst };
 
-	/* The settings can stand in any order, so each of them checks the pairs that it is part of. */
+	/* The settings of a rule can be in any order, so each one checks the pairs of rates that it belongs to. */
 	if (rate != &rule->settings.rate_per_peer)
 		check_rate(parser, token, "rate-per-user", &rule->settings.rate_per_user,
 			   &rule->settings.rate);
@@ -95,7 +98,7 @@ int setting_parse_rate_per_peer(struct parser *parser, struct policy_rule *rule,
 	return parse_rate(parser, "rate-per-peer", rule, &rule->settings.rate_per_peer);
 }
 
-/* A burst in the right place is read by parse_rate(); any other one is an error. */
+/* The word "burst" after a rate is read by parse_rate(). Anywhere else it is an error. */
 int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	(void)rule;

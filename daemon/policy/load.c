@@ -29,7 +29,7 @@ static int begin(struct loading *loading, enum policy_names names, struct diag *
 	return 0;
 }
 
-/* For policy_load_again(). */
+/* Keeps the text for policy_load_again(). */
 static int keep_source(struct policy *policy, struct source *source)
 {
 	struct source **grown =
@@ -44,7 +44,7 @@ static int keep_source(struct policy *policy, struct source *source)
 	return 0;
 }
 
-/* Parses SOURCE and takes ownership of it. R < 0: there is no SOURCE, and R is the reason. */
+/* Parses SOURCE and takes ownership of it. R < 0: SOURCE could not be read, and R is the error. */
 static void feed(struct loading *loading, struct source *source, int r)
 {
 	if (r == 0) {
@@ -84,7 +84,7 @@ static int load_files(struct policy **ret, const char *const *files, size_t n_fi
 
 	if (r < 0)
 		return r;
-	/* All files are parsed, also after an error, so that one run shows all errors. */
+	/* Parse all files, also after an error, so that one run shows all errors. */
 	for (size_t i = 0; i < n_files && loading.first_error != -ENOMEM; i++) {
 		r = source_new_file(&source, files[i], /* optional= */ false, diag);
 		feed(&loading, source, r);

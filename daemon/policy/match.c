@@ -17,7 +17,7 @@
 #include "proto/word.h"
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
-#define NAME_MAX_LEN 255 /* of a user, a group or a pattern */
+#define NAME_MAX_LEN 255 /* length of the name of a user or a group, or of a pattern */
 #define LOOKUP_BUFFER_MAX (1024 * 1024)
 
 static enum ternary ternary(bool yes)
@@ -25,7 +25,7 @@ static enum ternary ternary(bool yes)
 	return yes ? TERNARY_YES : TERNARY_NO;
 }
 
-/* NAME holds NAME_MAX_LEN + 1. */
+/* NAME has space for NAME_MAX_LEN + 1 bytes. */
 static int take_name(struct parser *parser, const char *what, const struct token **ret_token,
 		     char *name)
 {
@@ -41,7 +41,10 @@ static int take_name(struct parser *parser, const char *what, const struct token
 	return 0;
 }
 
-/* Look-ups in the user database: 0, -ESRCH for "no such name", or another negative errno. */
+/*
+ * These look up a name in the user database. They return 0, -ESRCH if there is no such name, or another
+ * negative errno.
+ */
 static int look_up_user(const char *name, char *buffer, size_t size, uint32_t *ret)
 {
 	struct passwd entry, *found;
@@ -70,7 +73,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	char *buffer = NULL, *grown;
 	int r = -ERANGE;
 
-	/* All members of a group must fit into the buffer, and their number is not known before. */
+	/* The buffer must have space for all members of a group, whose number is not known before. */
 	for (size_t size = 1024; r == -ERANGE && size <= LOOKUP_BUFFER_MAX; size *= 4) {
 		grown = realloc(buffer, size);
 		if (!grown) {
@@ -85,7 +88,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	return r;
 }
 
-/* If names may be missing, the complaint does not make the line invalid. */
+/* Complains about a name that cannot be looked up. If names may be missing, this does not make the line invalid. */
 static int complain_missing(struct parser *parser, const struct token *token, const char *what,
 			    const char *name, int r)
 {
@@ -113,7 +116,7 @@ static int complain_missing(struct parser *parser, const struct token *token, co
 	return policy->first_missing ? 0 : -ENOMEM;
 }
 
-/* *ret is unchanged if the id is not known. */
+/* Reads a user or group and looks up its id. If the id is not known, *ret is unchanged. */
 static int take_id(struct parser *parser, const char *what,
 		   int (*in)(const char *, char *, size_t, uint32_t *),
 		   const struct token **ret_token, uint32_t *ret)
@@ -125,7 +128,7 @@ static int take_id(struct parser *parser, const char *what,
 	if (r < 0)
 		return r;
 
-	/* In quotes it is always a name. The highest number means "no id". */
+	/* A number in quotes is a name. UINT32_MAX is no valid id. */
 	if ((*ret_token)->type == TOKEN_WORD && strspn(name, "0123456789") == strlen(name)) {
 		if (!parser_is_number(name, strlen(name), ret) || *ret == UINT32_MAX)
 			parser_complain(parser, *ret_token, "a %s id is a number from 0 to %u",
@@ -185,7 +188,7 @@ static int parse_ids(struct parser *parser, const char *what,
 	if (!list)
 		return -ENOMEM;
 	qsort(ids, n, sizeof(ids[0]), compare_ids);
-	/* An id that is not known is UINT32_MAX, and sorts last. */
+	/* Ids that are not known are UINT32_MAX, so they are at the end. */
 	list->is_incomplete = ids[n - 1] == UINT32_MAX;
 	memcpy(list->ids, ids, n * sizeof(ids[0]));
 	list->n = n;
@@ -312,7 +315,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 {
 	int port = facts->question->port;
 
-	/* Port 0 means "any free port": it is not known yet. */
+	/* Port 0 requests any free port, so the port is not known yet. */
 	if (port <= 0)
 		return TERNARY_UNKNOWN;
 	for (size_t i = 0; i < value->ports->n; i++)
@@ -321,7 +324,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 	return TERNARY_NO;
 }
 
-/* fnmatch() treats a '[' that is not closed as a plain character, which is never intended. */
+/* True if a '[' is not closed. fnmatch() would treat it as a plain character, which is never intended. */
 static bool has_open_bracket(const char *glob)
 {
 	for (; *glob; glob++) {
@@ -329,7 +332,7 @@ static bool has_open_bracket(const char *glob)
 			glob++;
 		} else if (*glob == '[') {
 			glob += 1 + (glob[1] == '!' || glob[1] == '^');
-			/* "[]...]": a ']' in first place is a member. */
+			/* In "[]...]" the first ']' is a member of the bracket expression. */
 			glob = *glob ? strchr(glob + 1, ']') : NULL;
 			if (!glob)
 				return true;
@@ -338,7 +341,7 @@ static bool has_open_bracket(const char *glob)
 	return false;
 }
 
-/* WORD: the word whose value the pattern is; WHAT: what to call the pattern in messages. */
+/* WORD: the word whose value the pattern is; WHAT: the name of the pattern in messages. */
 static int parse_glob(struct parser *parser, const char *word, const char *what,
 		      union policy_value *ret)
 {
@@ -433,7 +436,10 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* BYTES holds half of the token's length. False unless all of TOKEN is 0x and pairs of digits. */
+/*
+ * Converts "0x" and pairs of digits. BYTES has space for half of the token's length. False: TOKEN has another
+ * form.
+ */
 static bool parse_hex(const struct token *token, uint8_t *bytes, size_t *ret_len)
 {
 	if (token->len < 2 || token->len % 2 || memcmp(token->text, "0x", 2))

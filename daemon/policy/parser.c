@@ -39,7 +39,7 @@ int parser_complain(struct parser *parser, const struct token *token, const char
 	return -EBADMSG;
 }
 
-/* Whether TOKEN begins like a comment in other languages. */
+/* True if TOKEN begins as a comment does in other languages. */
 static bool is_foreign_comment(const struct token *token)
 {
 	static const char *const signs[] = { "//", "/*", "--", ";" };
@@ -54,7 +54,7 @@ static bool is_foreign_comment(const struct token *token)
 int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words)
 {
-	/* Cut the word so that the rest of the message fits. */
+	/* Truncate the word so that the rest of the message fits. */
 	int len = token->len < 64 ? token->len : 64;
 
 	if (is_foreign_comment(token))

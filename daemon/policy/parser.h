@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The state of parsing, and what the parse functions of the words need: tokens, complaints, numbers. What is parsed,
- * and in which order, is in grammar.h.
+ * The state of the parser, and the functions by which the words of the language read their values: tokens,
+ * complaints, numbers. The grammar itself is in grammar.h.
  */
 
 #include <stdbool.h>
@@ -23,47 +23,51 @@ struct parser {
 	enum policy_names names;
 	void *sets; /* tsearch() tree of struct set, by name */
 
-	/* of the source that is being read */
-	const char *file; /* lives as long as the policy */
-	const struct token *token; /* the next one */
+	/* for the source that is being read: */
+	const char *file; /* name of the file; lives as long as the policy */
+	const struct token *token; /* the next token */
 	bool is_line_bad;
 	bool has_failed;
-	bool is_full; /* no more rules fit */
+	bool is_full; /* the policy has as many rules as fit */
 };
 
-/* When all sources are read, call set_done(). */
+/* Initializes PARSER. When all sources are read, call set_done(). */
 void parser_init(struct parser *parser, struct policy *policy, enum policy_names names,
 		 struct diag *diag);
 
-/* For the parse functions of the words: returns the next token and moves behind it, but never behind TOKEN_END. */
+/*
+ * For the parse functions of the words: returns the next token and moves on to the one after it, but not past
+ * TOKEN_END.
+ */
 const struct token *parser_take(struct parser *parser);
-/* Complain about TOKEN. The line does not become a rule. Returns -EBADMSG. */
+/* Complains about TOKEN, so that its line does not become a rule. Returns -EBADMSG. */
 int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * The same of a word that is not known, an operation for example. BEST: the known word that was probably meant; WORDS:
- * all known words, listed if there is no BEST. Both may be NULL.
+ * As parser_complain(), about an unknown word. WHAT: what kind of word it is, for example "operation". BEST:
+ * the known word that was probably meant; WORDS: all known words, which are listed if there is no BEST. Both
+ * may be NULL.
  */
 int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words);
 /*
- * Like parser_complain(), with "did you mean ...?" at the end if one of the candidates offered to GUESS is nearer
- * than all others.
+ * As parser_complain(), followed by "did you mean ...?" if one of the candidates that were offered to GUESS
+ * is more similar than all others.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);
-/* Takes a number from MIN to MAX. WHAT: the word whose value it is. */
+/* Reads a number from MIN to MAX. WHAT: the word whose value it is, for complaints. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);
-/* False unless all of TEXT is one decimal number without leading zeros that fits 32 bits. */
+/* True if all of TEXT is one decimal number without leading zeros that fits into 32 bits. */
 bool parser_is_number(const char *text, size_t len, uint32_t *ret);
 
 /* set.c */
 int set_parse(struct parser *parser);
 /*
- * Takes a prefix, an address or @SET. *ret is NULL after a complaint that still allows the rest of the line to be
- * parsed.
+ * Reads a prefix, an address or @SET. *ret is NULL after a complaint that still allows the rest of the line
+ * to be parsed.
  */
 int set_take(struct parser *parser, const char *what, const struct prefix_set **ret);
-/* Forgets the sets. */
+/* Frees the tree in which sets are found by name. */
 void set_done(struct parser *parser);

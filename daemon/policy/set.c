@@ -60,7 +60,7 @@ static void offer(const void *node, VISIT which, void *closure)
 		word_guess(closure, set->name);
 }
 
-/* The set that NAME may have been meant for, or NULL. */
+/* The name of a set that is similar to NAME, for "did you mean"; NULL: none is. */
 static const char *guess_name(const struct parser *parser, const char *name, size_t len)
 {
 	struct word_guess guess = { .word = name, .len = len };
@@ -119,8 +119,8 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 }
 
 /*
- * Sets either *ret_set or *ret_prefix; or neither, after a complaint that still allows the rest of the line to be
- * parsed.
+ * Reads a prefix, an address or @SET, and sets either *ret_set or *ret_prefix. Sets neither after a complaint
+ * that still allows the rest of the line to be parsed.
  */
 static int take_member(struct parser *parser, const char *what, struct prefix *ret_prefix,
 		       const struct prefix_set **ret_set)
@@ -135,7 +135,7 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 		if (!set)
 			complain_no_set(parser, token);
 		else if (!set->prefixes)
-			/* The definition was complained about already. */
+			/* There was a complaint about the definition of the set already. */
 			parser->is_line_bad = true;
 		else
 			*ret_set = set->prefixes;
@@ -215,7 +215,7 @@ static int add_members(struct parser *parser, const struct token *token, struct 
 	return 0;
 }
 
-/* Up to the closing brace. */
+/* Reads the members of a set up to the closing brace. */
 static int take_members(struct parser *parser, struct members *members)
 {
 	const struct prefix_set *set;
@@ -315,7 +315,10 @@ int set_parse(struct parser *parser)
 
 void set_done(struct parser *parser)
 {
-	/* A node begins with the pointer that was given to tsearch(); the sets' memory belongs to the policy. */
+	/*
+	 * A node of the tree begins with the pointer that was given to tsearch(). The policy owns the memory
+	 * of the sets.
+	 */
 	while (parser->sets)
 		tdelete(*(struct set *const *)parser->sets, &parser->sets, compare);
 }

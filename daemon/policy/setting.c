@@ -9,7 +9,7 @@
 #include "proto/status.h"
 #include "proto/word.h"
 
-/* The two settings can stand in either order, so each of them checks the other. */
+/* The two settings can be in either order, so each one checks the other. */
 static void check_tos(struct parser *parser, const struct token *token,
 		      const struct policy_settings *settings)
 {
@@ -52,7 +52,7 @@ static const struct {
 	{ "ef", 46 },
 };
 
-/* -1: no such name; GUESS was then offered all names */
+/* Returns the DSCP; -1: no such name, and all names were offered to GUESS. */
 static int dscp_from_token(const struct token *token, struct word_guess *guess)
 {
 	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
@@ -74,7 +74,7 @@ int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union po
 		return parser_complain_value(parser, value,
 					     "'dscp' takes cs0 to cs7, af11 to af43 or ef", &guess);
 
-	/* The two low bits of the traffic class are ECN's. */
+	/* The two low bits of the traffic class are for ECN. */
 	set_tos(parser, rule, value - 1, value, dscp << 2);
 	return 0;
 }

@@ -18,7 +18,7 @@ struct source {
 	char *text;
 	size_t size;
 	size_t at; /* where the next line begins */
-	unsigned n_lines; /* handed out so far */
+	unsigned n_lines; /* number of lines that source_next() has returned */
 };
 
 static int complain(struct diag *diag, const char *path, int error, const char *what)
@@ -35,7 +35,7 @@ static int complain_errno(struct diag *diag, const char *path, const char *what)
 	return -error;
 }
 
-/* An ACL that gives others write access shows in the mode's group bits, so checking the mode is enough. */
+/* To check the mode is enough: an ACL that gives others write access also sets the mode's group bits. */
 static int check_owner(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())
@@ -75,7 +75,7 @@ static int source_read(struct source *source, int fd, struct diag *diag)
 {
 	ssize_t n;
 
-	/* One byte more than is allowed, to detect a file that is too large. */
+	/* Read one byte more than is allowed, to detect a file that is too large. */
 	source->text = malloc(SOURCE_SIZE_MAX + 1);
 	if (!source->text)
 		return -ENOMEM;

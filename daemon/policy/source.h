@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The text of a file that an admin wrote, read line by line. A file is refused if anyone but its owner can write
- * it, or if its owner is neither root nor our own user.
+ * Reads the text of a file that an admin wrote, line by line. A file is refused if others than its owner can
+ * write it, or if its owner is neither root nor the daemon's own user.
  */
 
 #include <stdbool.h>
@@ -22,30 +22,31 @@ struct source_line {
 };
 
 /*
- * Read PATH. Follows symbolic links; the target must be a regular file that root or our own user owns, and that
- * neither group nor others can write. Complaints go to DIAG, except for a missing file if OPTIONAL.
+ * Reads the file PATH. Follows symbolic links; the target must be a regular file that root or the daemon's
+ * own user owns, and that neither group nor others can write. Complaints go to DIAG, except about a missing
+ * file if OPTIONAL.
  *
  * Returns 0, -EPERM (owner or mode), -EINVAL (no regular file), -EFBIG, or another negative errno.
  */
 int source_new_file(struct source **ret, const char *path, bool optional, struct diag *diag);
-/* The same from a copy of TEXT. */
+/* As source_new_file(), from a copy of TEXT. */
 int source_new_text(struct source **ret, const char *name, const char *text, size_t len,
 		    struct diag *diag);
-/* A copy, to be read from its first line again. 0 or -ENOMEM. */
+/* Makes a copy of SOURCE, which is read from its first line again. Returns 0 or -ENOMEM. */
 int source_copy(struct source **ret, const struct source *source);
 struct source *source_free(struct source *source);
 
 const char *source_name(const struct source *source);
 
-/* The next line, or false at the end. */
+/* Gets the next line. False: there are no more lines. */
 bool source_next(struct source *source, struct source_line *ret);
-/* Whether a line may be parsed: not too long, UTF-8, no control characters. Else complains. */
+/* True if the line may be parsed: it is not too long, is UTF-8, and has no control characters. Else complains. */
 bool source_check_line(const struct source *source, const struct source_line *line,
 		       struct diag *diag);
 
 /*
- * Paths of all entries of DIR that end in SUFFIX and are not hidden, sorted by their bytes and terminated by NULL.
- * The directory's owner and mode are checked as those of a file.
+ * Lists the paths of all entries of DIR that end in SUFFIX and are not hidden, sorted by their bytes and
+ * terminated by NULL. The directory's owner and mode are checked as those of a file.
  */
 int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
 		    struct diag *diag);

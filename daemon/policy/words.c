@@ -13,7 +13,7 @@
 #define ACCEPT (1u << POLICY_ACCEPT)
 #define JOIN (1u << POLICY_JOIN)
 #define ALL POLICY_ALL_OPERATIONS
-/* operations that make objects which can be counted */
+/* operations whose objects can be counted and limited */
 #define COUNTED (SESSION | DEVICE | LISTEN | CONNECT | ACCEPT | JOIN)
 /* operations that have a port space */
 #define CM (LISTEN | CONNECT | ACCEPT | JOIN)

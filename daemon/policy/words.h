@@ -14,12 +14,12 @@ struct parser;
 struct policy_rule;
 struct token;
 
-/* The table's rows in order, NULL at its end. */
+/* Returns row I of the table; NULL: the table has no such row. */
 const struct policy_word *policy_word_at(size_t i);
 const struct policy_word *policy_word_find(const struct token *token);
-/* Position in the table, below 64. */
+/* The position of WORD in the table, below 64. */
 size_t policy_word_index(const struct policy_word *word);
-/* The known word nearest to TOKEN, or NULL. */
+/* The known word that is most similar to TOKEN, for "did you mean"; NULL: none is similar. */
 const char *policy_word_guess(const struct token *token);
 
 int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
@@ -41,7 +41,10 @@ enum ternary match_ps(const union policy_value *value, const struct policy_facts
 enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
 
-/* The most private data that a request of this port space (0: any) can carry, in bytes. */
+/*
+ * The maximum size, in bytes, of the private data of a connection request in this port space; 0: of any port
+ * space.
+ */
 size_t match_data_max(int port_space);
 
 int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union policy_value *ret);

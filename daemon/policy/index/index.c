@@ -5,7 +5,7 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-#define LOOKUPS_MAX 256 /* of one way with two dimensions */
+#define LOOKUPS_MAX 256 /* of one way (index.h) with two dimensions */
 #define SETS_MAX 256 /* sets that contain one address; each is looked up */
 
 /* A question's keys, by dimension. */
@@ -16,7 +16,7 @@ struct question_keys {
 	uint64_t space[KEY_FACT_MAX + _KEY_DIMENSION_MAX * KEY_LENGTHS + 2 * SETS_MAX];
 };
 
-/* NULL: there is none */
+/* Returns the list of HASH; NULL: there is none. */
 static const uint32_t *find_list(const struct policy_index *index, uint64_t hash)
 {
 	const struct slot *slot = find_slot(index->slots, index->n_slots, hash);
@@ -26,7 +26,7 @@ static const uint32_t *find_list(const struct policy_index *index, uint64_t hash
 	return slot->list & LAST ? &slot->list : index->lists + slot->list;
 }
 
-/* The keys of the sets that contain ADDRESS. False: there are too many; RET holds SETS_MAX. */
+/* Gets the keys of the sets that contain ADDRESS. RET has space for SETS_MAX keys. False: there are more. */
 static bool add_sets(const struct policy_index *index, enum key_dimension dimension,
 		     const struct prefix *address, uint64_t *ret, size_t *ret_n)
 {
@@ -71,7 +71,7 @@ static void load_question(const struct policy_index *index, const struct policy_
 	}
 }
 
-/* False: there is no room for one more list. */
+/* Adds the list of HASH, if there is one, to the candidates. False: there is no space for one more list. */
 static bool look_up(struct candidates *candidates, uint64_t hash)
 {
 	const uint32_t *list = find_list(candidates->index, hash);
@@ -84,7 +84,7 @@ static bool look_up(struct candidates *candidates, uint64_t hash)
 	return true;
 }
 
-/* Which of a way's dimensions are used to look up rules for a question. */
+/* Returns which of a way's dimensions are used to look up rules for a question, as BY_FIRST and BY_SECOND. */
 static unsigned choose_by(struct way way, const struct question_keys *keys)
 {
 	unsigned first = way.dimensions[0], second = way.dimensions[1], by = 0;
@@ -99,7 +99,7 @@ static unsigned choose_by(struct way way, const struct question_keys *keys)
 	return by;
 }
 
-/* Whether the rules of this way have a match whose fact is not known. */
+/* True if the rules of this way have a match whose fact is not known. */
 static bool is_maybe(struct way way, unsigned by, const struct question_keys *keys)
 {
 	for (unsigned i = 0; i < 2; i++)
@@ -119,7 +119,7 @@ static bool look_up_way(struct candidates *candidates, struct way way,
 	size_t n_first = 1, n_second = 1;
 
 	if (by == way_all(way))
-		wanted = MAYBE_ALLOW; /* the one list has both allow and reject rules */
+		wanted = MAYBE_ALLOW; /* there is only one list, with both allow and reject rules */
 	else if (is_maybe(way, by, keys))
 		wanted = candidates->wanted;
 	if (by & BY_FIRST) {
@@ -167,7 +167,7 @@ static void sift_down(struct candidates *candidates, size_t i)
 	lists[i] = moved;
 }
 
-/* False: all rules must be examined. */
+/* Gathers the lists for a question. False: there are too many, so all rules must be examined. */
 static bool gather_lists(struct candidates *candidates)
 {
 	const struct policy_index *index = candidates->index;
@@ -187,7 +187,7 @@ void candidates_init(struct candidates *candidates, const struct policy_index *i
 		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
 		     size_t first)
 {
-	/* LISTS is not initialised, because that would take longer than many a decision. */
+	/* LISTS is not initialised, because that would take longer than many decisions do. */
 	candidates->index = index;
 	candidates->facts = facts;
 	candidates->wanted = wanted;
@@ -211,7 +211,7 @@ static bool next_listed(struct candidates *candidates, size_t *ret)
 			++*top;
 		if (candidates->n_lists > 1)
 			sift_down(candidates, 0);
-		/* A rule can be in several lists, for example of several groups. */
+		/* Skip duplicates: a rule can be in several lists, for example in those of several groups. */
 		if (rule < candidates->next)
 			continue;
 		candidates->next = rule + 1;

@@ -4,14 +4,15 @@
 /*
  * Finds the rules that can match a question, so that not all rules need to be examined.
  *
- * Each rule is filed under one "way": the dimension (see key.h) in which its keys are rarest, or two dimensions if
- * one leaves too many rules. Under a way of two dimensions a rule is in the lists of both of its keys together, of
- * each key alone, and of no key: a question uses the narrowest lists for which it knows the facts. Rules without a
- * key are in the list of the way without dimensions. A question uses a few lists, which are merged in the order of
- * the rules.
+ * Each rule is filed under one "way": the dimension (see key.h) in which the fewest other rules have the
+ * rule's keys, or two dimensions if one leaves too many rules. Under a way of two dimensions a rule is in the
+ * lists of both of its keys together, of each key alone, and of no key: a question uses the narrowest lists
+ * for which it knows the facts. Rules without a key are in the list of the way without dimensions. A question
+ * uses a few lists, which are merged in the order of the rules.
  *
- * The result contains every rule that may match, and some that do not match: the match functions decide. Lists are
- * found by hashes alone; if two keys have the same hash they share a list, which does no harm.
+ * The result contains every rule that may match, and some that do not match: the match functions decide.
+ * Lists are found by hashes alone. If two keys have the same hash, they share a list; then more rules than
+ * necessary are examined.
  */
 
 #include <stdbool.h>
@@ -23,13 +24,14 @@ struct policy_facts;
 struct policy_index;
 struct policy_match;
 
-/* The rules before this one are in no list: it is faster to examine so few of them than to look them up. */
+/* The rules before this one are in no list, because it is faster to examine so few rules than to look them up. */
 #define INDEX_FIRST_RULE 16
 /* If a question needs more lists than this, all rules are examined instead. */
 #define INDEX_LISTS_MAX 256
 
 /*
- * Which rules the caller wants of those whose match is not known. The result may contain the other kind as well.
+ * If it is not known whether a rule matches, these select the rules that the caller wants: allow rules,
+ * reject rules or both. The result may contain the other kind as well.
  */
 enum {
 	MAYBE_ALLOW = 1 << 0,
@@ -41,7 +43,8 @@ struct candidates {
 	const struct policy_index *index; /* NULL: all rules */
 	const struct policy_facts *facts;
 	unsigned wanted;
-	size_t next; /* number of the next rule; below n_plain no lists are used */
+	/* number of the next rule; below N_PLAIN all rules are candidates, without lists */
+	size_t next;
 	size_t n_plain;
 	size_t n_rules;
 	bool has_lists;
@@ -55,19 +58,19 @@ struct policy_index_rules {
 	const struct policy_condition *conditions; /* one for each rule */
 	size_t n_rules;
 	const struct policy_match *matches;
-	size_t n_sets; /* the sets in MATCHES have the numbers below this */
+	size_t n_sets; /* the numbers of the sets in MATCHES are below this */
 };
 
 /*
- * In index_make.c. The memory used is linear in the number of rules and of prefixes in their sets. *ret is NULL for
- * so few rules that they need no index. Returns 0 or -ENOMEM.
+ * Makes an index (index_make.c). Its memory is linear in the number of rules and of prefixes in their sets.
+ * *ret is NULL if there are so few rules that they need no index. Returns 0 or -ENOMEM.
  */
 int policy_index_new(struct policy_index **ret, const struct policy_index_rules *rules);
 struct policy_index *policy_index_free(struct policy_index *index);
 
-/* Begins at the rule FIRST. INDEX can be NULL. FACTS must outlive the candidates. */
+/* Begins an iteration at the rule FIRST. INDEX can be NULL. FACTS must outlive the candidates. */
 void candidates_init(struct candidates *candidates, const struct policy_index *index,
 		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
 		     size_t first);
-/* The next candidate's position, or false at the end. */
+/* Gets the position of the next candidate. False: there are no more. */
 bool candidates_next(struct candidates *candidates, size_t *ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The memory layout of an index, for index_make.c, which makes it, and index.c, which searches it. */
+/* The memory layout of an index, for index_make.c, which makes an index, and index.c, which searches it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,18 +12,21 @@
 
 #define WAYS_MAX (1 + (_KEY_DIMENSION_MAX - 1) * _KEY_DIMENSION_MAX / 2)
 
-/* The dimensions that a rule is filed by. KEY_NONE: not used. The second is used only if the first is. */
+/*
+ * A way: the one or two dimensions that a rule is filed by. KEY_NONE: not used. The second is used only if
+ * the first is.
+ */
 struct way {
 	uint8_t dimensions[2];
 };
 
-/* Which of a way's dimensions are part of a list's hash; one bit each. */
+/* Bits that show which of a way's dimensions are part of a list's hash. */
 #define BY_FIRST 1u
 #define BY_SECOND 2u
 /*
- * If not all dimensions of its way are part of the hash, there are two lists: the one with this bit has the reject
- * rules, the one without it has the allow rules. Some questions need only one of the two kinds, of rules whose
- * match is not known.
+ * If not all dimensions of a way are part of a hash, there are two lists: the one whose hash has this bit
+ * contains the reject rules, the other one the allow rules. If it is not known whether these rules match,
+ * some questions need only one of the two lists.
  */
 #define OF_REJECTS 4u
 
@@ -32,12 +35,15 @@ static inline unsigned way_all(struct way way)
 	return (way.dimensions[0] ? BY_FIRST : 0) | (way.dimensions[1] ? BY_SECOND : 0);
 }
 
-/* Set in the last number of a list. */
+/* A bit that is set in the last number of a list. */
 #define LAST (UINT32_C(1) << 31)
 
 struct slot {
 	uint32_t tag; /* part of a hash; 0: the slot is free */
-	/* the only number of the list, with LAST set; else the position in LISTS where the list begins */
+	/*
+	 * the number itself, with LAST set, if the list has only one; else the position in LISTS where the
+	 * list begins
+	 */
 	uint32_t list;
 };
 
@@ -45,8 +51,8 @@ struct policy_index {
 	struct slot *slots;
 	size_t n_slots; /* a power of two; at most half of them are in use */
 	size_t n_used;
-	uint32_t *lists; /* all lists of more than one number, one behind the other */
-	/* lengths in use; at KEY_NONE: those of the members of sets */
+	uint32_t *lists; /* all lists of more than one number, one after the other */
+	/* the lengths of keys in use; at KEY_NONE: of the members of sets */
 	struct key_lengths lengths[_KEY_DIMENSION_MAX];
 	struct {
 		size_t n;
@@ -63,7 +69,7 @@ static inline uint64_t hash_entry(unsigned operation, struct way way, unsigned b
 	return key_mix(key_mix(what, first), second);
 }
 
-/* The list of the numbers of all sets that have a prefix with this key. */
+/* The hash of the list that contains the numbers of all sets that have a prefix with this key. */
 static inline uint64_t hash_member(uint64_t key)
 {
 	return hash_entry(_POLICY_OPERATION_MAX, (struct way){}, 0, key, 0);
@@ -74,7 +80,7 @@ static inline uint32_t tag_of(uint64_t hash)
 	return hash >> 32 | 1;
 }
 
-/* The slot of HASH, or the free slot where HASH is to be put. */
+/* Returns the slot of HASH, or the free slot where HASH is to be put. */
 static inline struct slot *find_slot(struct slot *slots, size_t n_slots, uint64_t hash)
 {
 	size_t i = hash & (n_slots - 1);

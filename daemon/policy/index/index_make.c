@@ -11,8 +11,8 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-#define FEW 8 /* with so few rules per key no better way is sought */
-#define ENTRIES_PER_RULE 64 /* at most, on average over all rules */
+#define FEW 8 /* a dimension is good enough if its keys have at most so many rules */
+#define ENTRIES_PER_RULE 64 /* the limit for the average over all rules */
 
 struct rule_keys {
 	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule has no key in this dimension */
@@ -23,20 +23,20 @@ struct rule_keys {
 struct builder {
 	const struct policy_index_rules *rules;
 	struct policy_index *index;
-	struct way *ways; /* by rule */
+	struct way *ways; /* the way of each rule */
 	struct rule_keys *keys; /* keys of the current rule */
 	/*
-	 * How many rules have a key, indexed by some bits of the key's hash: keys that collide have too high a
-	 * count.
+	 * The number of rules that have a key, indexed by some bits of the key's hash: if keys collide, their
+	 * count is too high.
 	 */
 	uint32_t *counts;
 	size_t n_counts;
-	size_t n_left; /* how many more entries may be made */
-	/* sets that rules are filed by, indexed by number; NULL: not used */
+	size_t n_left; /* number of entries that may still be made */
+	/* the sets that rules are filed by, indexed by their number; NULL: no rule is filed by this set */
 	const struct prefix_set **sets;
 	/*
-	 * While lists are made, a slot's LIST is its list's length, and ENDS, by slot, is the position of the next
-	 * number in index->lists.
+	 * While lists are made, LIST of a slot is the length of the slot's list, and ENDS, indexed by slot,
+	 * is the position in index->lists of the list's next number.
 	 */
 	uint32_t *ends;
 };
@@ -74,7 +74,7 @@ static void count_keys(struct builder *builder, size_t rule)
 				++*count_of(builder, builder->keys->keys[d][i].hash, o);
 }
 
-/* The largest number of rules that a question finds by one of the rule's keys in this dimension. */
+/* Returns the largest number of rules that a question finds by one of the rule's keys in this dimension. */
 static uint32_t count_rules(struct builder *builder, unsigned operations, unsigned dimension)
 {
 	uint32_t most = 0;
@@ -92,7 +92,7 @@ static uint32_t count_rules(struct builder *builder, unsigned operations, unsign
 	return most;
 }
 
-/* The dimension with the rarest keys, from FROM to TO without EXCEPT, or KEY_NONE. */
+/* Returns the dimension with the rarest keys, from FROM to TO without EXCEPT; KEY_NONE: there is none. */
 static unsigned rarest(const struct builder *builder, const uint32_t *counts, unsigned from,
 		       unsigned to, unsigned except)
 {
@@ -104,7 +104,7 @@ static unsigned rarest(const struct builder *builder, const uint32_t *counts, un
 	return best;
 }
 
-/* A second dimension for the rule if FIRST alone leaves too many rules, or KEY_NONE. */
+/* Returns a second dimension for the rule if FIRST alone leaves too many rules; KEY_NONE: none. */
 static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
 			    unsigned certain)
 {
@@ -112,7 +112,10 @@ static unsigned second_best(const struct builder *builder, const uint32_t *count
 	size_t too_many = builder->rules->n_rules / 4;
 	unsigned second = KEY_NONE;
 
-	/* By a dimension that is always known the rule is found even if the fact of FIRST is not known. */
+	/*
+	 * The fact of CERTAIN is always known, so the rule is found by it even if the fact of FIRST is not
+	 * known.
+	 */
 	if (certain != first && counts[certain] <= too_many)
 		second = certain;
 	if (!second && counts[first] > FEW)
@@ -191,7 +194,7 @@ static void choose_way(struct builder *builder, size_t rule)
 		way.dimensions[1] = KEY_NONE;
 	if (count_entries(builder, rule, way) > builder->n_left)
 		way.dimensions[0] = KEY_NONE;
-	/* The order of the dimensions does not matter, so only one order is used. */
+	/* The order of the dimensions does not matter, so always use the same one. */
 	if (way.dimensions[1] && way.dimensions[0] > way.dimensions[1])
 		way = (struct way){ { way.dimensions[1], way.dimensions[0] } };
 
@@ -205,7 +208,10 @@ static void choose_way(struct builder *builder, size_t rule)
 	note_keys(builder, way.dimensions[1]);
 }
 
-/* Slots keep only a part of the hash and cannot be moved to a larger table, so growing starts over. */
+/*
+ * Makes an empty table. A table cannot grow, because its slots contain only a part of the hash, so all
+ * entries are made again in a larger one.
+ */
 static int make_slots(struct builder *builder, size_t n)
 {
 	struct policy_index *index = builder->index;
@@ -219,7 +225,7 @@ static int make_slots(struct builder *builder, size_t n)
 
 typedef int (*entry_fn)(struct builder *builder, uint64_t hash, size_t number);
 
-/* Returns -EAGAIN if there are too few slots. */
+/* Counts an entry in the slot of HASH. Returns -EAGAIN if there are too few slots. */
 static int count_entry(struct builder *builder, uint64_t hash, size_t number)
 {
 	struct policy_index *index = builder->index;

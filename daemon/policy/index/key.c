@@ -8,7 +8,7 @@
 
 #define HEAD_MAX 63 /* number of bytes before a pattern's first wildcard that are used */
 #define DATA_MAX 16 /* number of bytes of private data that are used */
-#define LENGTH_IPV6 33 /* length of the key of ::/0; 0 to 32 are IPv4's */
+#define LENGTH_IPV6 33 /* length of the key of ::/0; 0 to 32 are the lengths of IPv4 prefixes */
 #define LENGTH_SET 162
 
 /* 128 bits, of which a key uses the leading ones. */
@@ -42,7 +42,7 @@ static uint64_t hash_bits(enum key_dimension dimension, unsigned length, struct 
 			 hash_pair(dimension, length, bits.high, bits.low & first_bits(n - 64));
 }
 
-/* LEN: at most 16 */
+/* LEN is at most 16. */
 static struct bits bits_from_bytes(const void *bytes, size_t len)
 {
 	uint64_t words[2] = {};
@@ -107,8 +107,9 @@ static size_t keys_from_prefixes(enum key_dimension dimension, const struct pref
 }
 
 /*
- * A range is covered by aligned blocks of one size: at most half of the range, and so large that five are enough.
- * The blocks can reach past the ends of the range: rules found there do not match.
+ * Makes the keys of port ranges. A range is covered by aligned blocks of one size: at most half of the range,
+ * and so large that five blocks suffice. The blocks can extend past the ends of the range; rules that are
+ * found there do not match.
  */
 static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
 {
@@ -136,7 +137,10 @@ static uint64_t hash_char(uint64_t hash, char c)
 	return (hash ^ (unsigned char)c) * UINT64_C(0x100000001b3);
 }
 
-/* Length 0 is the key of a whole name; other lengths count the bytes before the first wildcard. */
+/*
+ * Makes the key of a pattern. Length 0 is the key of a whole name; other lengths are the number of bytes
+ * before the first wildcard.
+ */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {
 	size_t head = strcspn(glob, "*?[\\"), length = head;
@@ -262,7 +266,7 @@ static size_t probe_data(const struct policy_question *question, const struct ke
 	return n;
 }
 
-/* Must agree with the match functions about which facts are known. */
+/* True if the fact of this dimension is known. Must agree with the match functions. */
 static bool is_known(enum key_dimension dimension, const struct policy_facts *facts)
 {
 	const struct policy_question *question = facts->question;

@@ -4,10 +4,7 @@
 /*
  * Keys: numbers (hashes) by which rules are found. Each kind of match that can be looked up is a dimension. A
  * match has a few keys in its dimension, and a question whose fact is known has a few keys too. If the match
- * holds, the two have a key in common. The reverse need not be true.
- *
- * A key has a length, because a prefix can be looked up only if its length is known. A question has one key for
- * each length that is in use in the index (for groups: one for each group).
+ * holds, the two have a key in common. But they can have a key in common although the match does not hold.
  */
 
 #include <stdbool.h>
@@ -16,9 +13,9 @@
 
 #include "policy/rule/condition.h"
 
-#define KEY_LENGTHS 163 /* addresses have most: 33 for IPv4, 129 for IPv6, and 1 for sets */
-#define KEY_MATCH_MAX 1024 /* keys of one match */
-#define KEY_FACT_MAX 1024 /* keys of one fact */
+#define KEY_LENGTHS 163 /* addresses have the most: 33 for IPv4, 129 for IPv6, and 1 for sets */
+#define KEY_MATCH_MAX 1024 /* maximum number of keys of one match */
+#define KEY_FACT_MAX 1024 /* maximum number of keys of one fact */
 
 /* The lengths in use in one dimension. */
 struct key_lengths {
@@ -35,8 +32,8 @@ struct key {
 void key_lengths_add(struct key_lengths *lengths, unsigned length);
 
 /*
- * RET holds KEY_MATCH_MAX. *ret_set is the set if the only key is that of a set, else NULL. Returns the number of
- * keys; 0: too many, or the match cannot be looked up.
+ * Makes the keys of a match. RET has space for KEY_MATCH_MAX. *ret_set is the set if the only key is that of
+ * a set, else NULL. Returns the number of keys; 0: there are too many, or the match cannot be looked up.
  */
 size_t key_from_match(const struct policy_match *match, struct key *ret,
 		      const struct prefix_set **ret_set);
@@ -46,18 +43,21 @@ enum key_state {
 	KEY_TOO_MANY, /* the fact is known, but has too many keys to look up */
 };
 
-/* RET holds KEY_FACT_MAX, and is valid if KEY_KNOWN is returned. */
+/*
+ * Makes the keys of a question in DIMENSION. RET has space for KEY_FACT_MAX, and is valid if KEY_KNOWN is
+ * returned.
+ */
 enum key_state key_from_facts(enum key_dimension dimension, const struct policy_facts *facts,
 			      const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n);
 
 /*
- * A rule with a set of several prefixes is found in two steps: an address leads to the numbers of the sets that
- * contain it, by keys in no dimension (KEY_NONE), and a set's number leads to the rules. Otherwise each rule would
- * have to be filed under each prefix of its set.
+ * A rule with a set of several prefixes is found in two steps: an address leads to the numbers of the sets
+ * that contain it, by keys in no dimension (KEY_NONE), and the number of a set leads to the rules. In one
+ * step, each rule would have to be filed under each prefix of its set.
  */
 uint64_t key_from_set(enum key_dimension dimension, size_t number);
 struct key key_from_prefix(const struct prefix *prefix);
-/* RET holds KEY_LENGTHS. */
+/* Makes the keys of an address. RET has space for KEY_LENGTHS. */
 size_t key_from_address(const struct prefix *address, const struct key_lengths *lengths,
 			uint64_t *ret);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * When a rule matches: its operations, and its matches, each a word with a value. The words themselves are in a table,
- * see words.h.
+ * The condition under which a rule matches: its operations, and its matches, each a word with a value. The
+ * words are in a table, see words.h.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,10 @@
 #include "policy/rule/question.h"
 
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
-/* What "any" covers: observe and admin, which show and change the state of others, have to be named. */
+/*
+ * The operations that "any" covers. A rule has to name observe and admin, which show and change the state of
+ * other users.
+ */
 #define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
 struct parser;
@@ -48,8 +51,8 @@ union policy_value {
 };
 
 /*
- * The kinds of match by which rules can be looked up, see index/key.h. The facts up to KEY_LAST_CERTAIN are always
- * known, so these dimensions are preferred.
+ * The dimensions: kinds of match by which rules can be looked up, see index/key.h. The facts of the
+ * dimensions up to KEY_LAST_CERTAIN are always known, so these dimensions are preferred.
  */
 enum key_dimension {
 	KEY_NONE,
@@ -67,14 +70,14 @@ enum key_dimension {
 
 #define KEY_LAST_CERTAIN KEY_GROUP
 
-/* The result of a match function, since facts can be unknown. */
+/* The result of a match function: facts can be unknown. */
 enum ternary {
 	TERNARY_NO,
 	TERNARY_UNKNOWN,
 	TERNARY_YES,
 };
 
-/* A question with its addresses as prefixes, converted once per decision. */
+/* A question, with its addresses converted to prefixes once for each decision. */
 struct policy_facts {
 	const struct policy_question *question;
 	bool knows_local;
@@ -92,19 +95,20 @@ enum policy_place {
 struct policy_word {
 	const char *name;
 	unsigned places; /* enum policy_place */
-	/* operations for which the word makes sense; bit i: enum policy_operation i */
+	/* operations for which the word is allowed; bit i: enum policy_operation i */
 	unsigned operations;
 	/*
-	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0, also after a
-	 * complaint if the rest of the line can be parsed; -EBADMSG if it cannot; -ENOMEM.
+	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0; 0 also
+	 * after a complaint, if the rest of the line can be parsed; -EBADMSG if the rest cannot be parsed;
+	 * -ENOMEM.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 	/*
-	 * By which dimension rules with this match can be looked up. KEY_NONE: a match that cannot be looked up,
-	 * or a setting.
+	 * The dimension by which rules with this match can be looked up. KEY_NONE: a setting, or a match by
+	 * which no rule can be looked up.
 	 */
 	enum key_dimension dimension;
-	/* NULL: a setting */
+	/* the match function; NULL: the word is a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
 };
 

@@ -21,7 +21,7 @@ static void clear_host_bits(struct prefix *prefix)
 	memset(prefix->address + n, 0, sizeof(prefix->address) - n);
 }
 
-/* ADDRESS has 16 bytes; BITS is the prefix length in these. */
+/* ADDRESS has 16 bytes; BITS is the length of the prefix, counted as in an IPv6 address. */
 static void prefix_set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
 {
 	if (bits >= 96 && !memcmp(address, mapped, sizeof(mapped)))
@@ -165,7 +165,7 @@ size_t prefix_normalise(struct prefix *prefixes, size_t n)
 	if (!n)
 		return 0;
 
-	/* In this order a prefix is directly followed by all prefixes that it contains. */
+	/* After sorting, each prefix is directly followed by all prefixes that it contains. */
 	qsort(prefixes, n, sizeof(*prefixes), compare);
 	for (size_t i = 0; i < n; i++)
 		if (!n_kept || !prefix_contains(&prefixes[n_kept - 1], &prefixes[i]))

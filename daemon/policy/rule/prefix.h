@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * IP addresses and prefixes. An IPv4-mapped IPv6 address is treated as IPv4: a program that binds to "::" sees
- * IPv4 peers as ::ffff:a.b.c.d, and a rule for a.b.c.d must match them. So ::/0 contains all of IPv6 and nothing
- * of IPv4.
+ * IP addresses and prefixes. An IPv4-mapped IPv6 address is treated as IPv4: a program that binds to "::"
+ * gets IPv4 peers as ::ffff:a.b.c.d, and a rule for a.b.c.d must match them. So ::/0 contains all IPv6
+ * addresses and no IPv4 address.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 struct prefix {
 	uint8_t family; /* 4 or 6 */
-	uint8_t bits; /* 32 (IPv4) or 128 (IPv6): a single address */
+	uint8_t bits; /* length of the prefix; 32 (IPv4) or 128 (IPv6): a single address */
 	uint8_t address[16]; /* network order; unused bits and bytes are 0 */
 };
 
@@ -24,23 +24,26 @@ enum prefix_status {
 	PREFIX_OK,
 	PREFIX_NO_ADDRESS, /* the part before the slash is no IPv4 or IPv6 address */
 	PREFIX_BAD_LENGTH, /* the part after the slash is no number, or too large */
-	PREFIX_HOST_BITS, /* bits behind the prefix are set; they are cleared in the result */
+	PREFIX_HOST_BITS, /* bits after the prefix are set; they are cleared in the result */
 };
 
-/* Sorted prefixes, none of which contains another. Never changed once made. */
+/* Sorted prefixes, none of which contains another. A set does not change once it is made. */
 struct prefix_set {
-	size_t number; /* among the sets of a policy, from 0 */
+	size_t number; /* number of the set in its policy, from 0 */
 	size_t n;
 	struct prefix prefixes[];
 };
 
 enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len);
-/* False: the address is not known, that is NULL, a wildcard, or no IP address. */
+/* Converts ADDRESS. False: it is not known, that is NULL, a wildcard, or no IP address. */
 bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address);
-/* BUFFER holds PREFIX_STRING_MAX. Returns BUFFER. */
+/* BUFFER has space for PREFIX_STRING_MAX bytes. Returns BUFFER. */
 const char *prefix_to_string(const struct prefix *prefix, char *buffer);
 bool prefix_contains(const struct prefix *outer, const struct prefix *inner);
 
-/* Sorts, and drops prefixes that another one contains, as a set requires. Returns how many are left. */
+/*
+ * Sorts the prefixes, and drops those that another one contains, as a set requires. Returns the number that
+ * is left.
+ */
 size_t prefix_normalise(struct prefix *prefixes, size_t n);
 bool prefix_set_contains(const struct prefix_set *set, const struct prefix *address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Policy requests: what a policy is asked to decide, see policy.h. */
+/* Policy requests, which a policy decides, see policy.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,20 +14,24 @@ enum policy_operation {
 	POLICY_DEVICE, /* may use an RDMA device */
 	POLICY_LISTEN, /* may bind and listen */
 	POLICY_CONNECT, /* an outgoing connection or look-up */
-	/* a connection request arriving at a listener; uid, groups and unit are those of the listener's owner */
+	/*
+	 * a connection request that arrives at a listener; uid, groups and unit are those of the listener's
+	 * owner
+	 */
 	POLICY_ACCEPT,
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
 	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */
-	POLICY_ADMIN, /* rdmabrokerctl's verbs that change the state of others, and those that show it */
+	/* rdmabrokerctl's verbs that change the state of other users, and those that show it */
+	POLICY_ADMIN,
 	_POLICY_OPERATION_MAX,
 };
 
 struct policy_question {
 	enum policy_operation operation;
-	bool early; /* return POLICY_DEFER rather than decide on unknown facts */
+	bool early; /* return POLICY_DEFER if the decision depends on unknown facts */
 
 	uid_t uid;
-	const gid_t *gids; /* primary and supplementary */
+	const gid_t *gids; /* the primary group and the supplementary ones */
 	size_t n_gids;
 
 	const struct sockaddr *local; /* NULL or a wildcard address: not known */
