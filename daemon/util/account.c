@@ -21,7 +21,7 @@ void account_done(struct account *account)
 		assert(account->used[i] == 0);
 }
 
-/* A list suffices, because few users of a host use RDMA at a time. The user who is charged moves to the front. */
+/* A list suffices, because few users of a host use RDMA at a time. The user who is found moves to the front. */
 static struct account_user *user_find(struct account *account, uid_t uid)
 {
 	struct list *l;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Accounts: how much of each resource the users hold. A charge is embedded in the object that it pays for;
- * charge_done() gives the amount back. The account has an entry for a user while the user has at least one charge.
- * account_done() asserts that everything was given back.
+ * An account counts how much of each resource the users hold. A charge is embedded in the object that it pays
+ * for; charge_done() gives the amount back. The account has an entry for a user while the user has at least
+ * one charge. account_done() asserts that all charges were given back.
  */
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@ enum account_slot {
 	ACCOUNT_SESSIONS,
 	ACCOUNT_IDS,
 	ACCOUNT_LISTENERS,
-	ACCOUNT_BYTES, /* queued for clients that do not read */
-	ACCOUNT_FDS, /* held open for clients */
+	ACCOUNT_BYTES, /* bytes queued for clients that do not read */
+	ACCOUNT_FDS, /* descriptors held open for clients */
 	_ACCOUNT_SLOT_MAX,
 };
 
@@ -32,9 +32,9 @@ struct account_user {
 struct account {
 	struct list users; /* account_user.link */
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
-	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* of all users; UINT64_MAX: none */
-	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* on top of LIMIT, for root and for OWN */
-	uid_t own; /* the uid that this process runs as */
+	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* limit for all users together; UINT64_MAX: none */
+	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and for OWN */
+	uid_t own; /* the uid that the daemon runs as */
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
 
@@ -49,17 +49,17 @@ void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charge AMOUNT to UID. -EDQUOT: the user is at its limit; -EUSERS: all users together are at theirs;
- * -ENOMEM.
+ * Charges AMOUNT to UID. Returns 0; -EDQUOT: the limit of UID would be exceeded; -EUSERS: the limit of all
+ * users together would be exceeded; -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
-/* The same, but ignores limits, for objects that exist already. 0 or -ENOMEM. */
+/* As account_charge(), but ignores limits, for objects that exist already. Returns 0 or -ENOMEM. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, uid_t uid);
-/* Whether the limit of all users, including the reserve, is reached. */
+/* True if the limit of all users, including the reserve, is reached. */
 bool account_is_full(const struct account *account, enum account_slot slot);
 /* The amount that UID is charged for. */
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
 void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
-void charge_done(struct charge *charge); /* may be called again */
+void charge_done(struct charge *charge); /* idempotent */

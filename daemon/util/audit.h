@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * A journal entry with fields of its own, so that the journal can be searched by them. The catalog,
- * systemd/rdmabroker.catalog, explains the fields and the message ids. Without a journal the entry is a line on
- * stderr.
+ * A journal entry with fields of its own, by which the journal can be searched. systemd/rdmabroker.catalog
+ * explains the fields and the message ids. Without a journal the entry is a line on stderr.
  */
 
 #include <stdbool.h>
@@ -27,9 +26,9 @@ struct audit {
 	size_t used;
 };
 
-/* False: the rate limit is reached; do not call audit_add() or audit_send() then. */
+/* Begins an entry. False: the rate limit is reached; then do not call audit_add() or audit_send(). */
 bool audit_begin(struct audit *audit, struct ratelimit *limit);
-/* A field that does not fit is left out. */
+/* Adds a field. If it does not fit, it is left out. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void audit_send(struct audit *audit, int level, const char *fmt, ...)

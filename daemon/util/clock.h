@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Monotonic time: CLOCK_MONOTONIC. */
+/* The time of CLOCK_MONOTONIC. */
 
 #include <stdint.h>
 #include <time.h>

@@ -8,14 +8,17 @@
 #include "util/offload.h"
 #include "util/util.h"
 
-/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
+/*
+ * If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is
+ * NULL.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct closer_user {
 	uid_t uid;
 	unsigned n_refs; /* closings that are bound to this user */
-	unsigned n_waiting; /* descriptors submitted and not closed yet */
+	unsigned n_waiting; /* descriptors that were submitted and are not closed yet */
 	UT_hash_handle hh;
 };
 
@@ -31,10 +34,10 @@ struct closer {
 
 struct closing {
 	struct offload_job job;
-	struct list busy; /* closer.busy, from closing_go() until it is done */
+	struct list busy; /* closer.busy, from closing_go() until all its descriptors are closed */
 	struct closer *closer;
 	struct closer_user *user; /* NULL: not bound */
-	struct offload *offload; /* the one that JOB is prepared for */
+	struct offload *offload; /* the offload that JOB is prepared for */
 	struct charge charge;
 	size_t n, max;
 	int fds[];
@@ -82,8 +85,8 @@ struct closer *closer_free(struct closer *closer)
 	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++)
 		offload_free(closer->offloads[i]);
 	/*
-	 * Closings that a thread is stuck with stay allocated until the process ends, but are no longer charged to
-	 * anybody.
+	 * A closing that a thread is stuck with stays allocated until the process ends, but is no longer
+	 * charged to its user.
 	 */
 	if (!list_is_empty(&closer->busy)) {
 		list_for_each(l, &closer->busy)
@@ -200,7 +203,7 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
 		put_user(closer, user);
 		return r;
 	}
-	/* The previous binding is released only now, so that nothing has changed on failure. */
+	/* Release the previous binding only now, so that nothing has changed if the new one fails. */
 	offload_release(&closing->job);
 	if (closing->user)
 		put_user(closer, closing->user);
@@ -220,7 +223,7 @@ void closing_add(struct closing *closing, int fd)
 {
 	assert(closing->user && closing->n < closing->max);
 	closing->fds[closing->n++] = fd;
-	/* If there is no memory the descriptor is closed all the same, but not charged to anybody. */
+	/* If memory runs out, the descriptor is closed all the same, but is not charged to its user. */
 	if (closing->charge.account)
 		charge_grow(&closing->charge, 1);
 	else

@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * Closes descriptors that clients can influence, off the event loop. close() of a descriptor that a client sent,
- * or of a socket whose unread packets contain such descriptors, can block for as long as the client likes:
- * examples are a TCP socket with SO_LINGER whose peer does not read, or a file of a FUSE file system that does not
- * respond.
+ * Closes descriptors that clients can influence, in threads instead of the event loop. close() of a
+ * descriptor that a client sent, or of a socket whose unread packets contain such descriptors, can block for
+ * as long as the client likes: examples are a TCP socket with SO_LINGER whose peer does not read, or a file
+ * of a FUSE file system that does not respond.
  *
- * Each class (enum closer_class) has a few threads of its own, shared by all users; at most one of them at a time
- * works for a given user. Clients that are not admitted yet are a class of their own, with fewer threads, so that they
- * cannot hold up admitted clients.
- * Sockets without unread descriptors have threads of their own, so that many users who each block one thread
- * cannot hold up users who send no descriptors. A descriptor that waits to be closed stays open and charged to its
- * user.
+ * Each class (enum closer_class) has a few threads of its own, shared by all users; at most one of them at a
+ * time works for a given user. Clients that are not admitted yet are a class of their own, with fewer
+ * threads, so that they cannot hold up admitted clients. Sockets without unread descriptors are another
+ * class, so that many users who each block one thread cannot hold up users who send no descriptors. A
+ * descriptor that waits to be closed stays open and charged to its user.
  */
 
 #include <stdbool.h>
@@ -31,23 +30,30 @@
 enum closer_class {
 	CLOSER_STRANGER,
 	CLOSER_ADMITTED,
-	CLOSER_EMPTY, /* a socket without unread descriptors */
+	CLOSER_EMPTY, /* sockets without unread descriptors, of any client */
 	_CLOSER_CLASS_MAX,
 };
 
 struct closer;
-struct closing; /* descriptors of one user that are to be closed together */
+struct closing; /* descriptors of one user that are closed together */
 
 int closer_new(struct closer **ret, sd_event *loop, struct account *account);
-/* Waits a few seconds for threads that are stuck, then leaves their descriptors open until the process ends. */
+/*
+ * Waits for threads that are stuck, for a few seconds at most. After that it leaves their descriptors open
+ * until the process ends.
+ */
 struct closer *closer_free(struct closer *closer);
-/* Whether UID has more than CLOSER_MANY descriptors waiting to be closed: accept no more from it. */
+/* True if UID has more than CLOSER_MANY descriptors that wait to be closed: then accept no more from it. */
 bool closer_is_behind(const struct closer *closer, uid_t uid);
 /* CAUGHT_UP is called when closer_is_behind() has become false for some user. NULL: no callback. */
 void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdata), void *userdata);
-unsigned closer_n_waiting(const struct closer *closer); /* descriptors, of all users */
+/* number of descriptors of all users that wait to be closed */
+unsigned closer_n_waiting(const struct closer *closer);
 
-/* Room for MAX descriptors. It has to be bound to a user before closing_go(). 0 or -ENOMEM. */
+/*
+ * Creates a closing with room for MAX descriptors. It has to be bound to a user before closing_go(). Returns
+ * 0 or -ENOMEM.
+ */
 int closing_new(struct closing **ret, struct closer *closer, size_t max);
 /*
  * Binds CLOSING to UID and CLASS; it may be bound again. Returns 0, or -ENOMEM, which can only happen if no other
@@ -57,7 +63,7 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class);
 bool closing_is_bound(const struct closing *closing);
 /* CLOSING takes ownership of FD, which is charged to the user as ACCOUNT_FDS until it is closed. */
 void closing_add(struct closing *closing, int fd);
-/* Close the descriptors that were added, as soon as a thread is available. Returns NULL. */
+/* Closes the descriptors that were added, as soon as a thread is available. Returns NULL. */
 struct closing *closing_go(struct closing *closing);
-/* For a closing to which nothing was added. Takes NULL; returns NULL. */
+/* Frees a closing to which no descriptor was added. Takes NULL; returns NULL. */
 struct closing *closing_free(struct closing *closing);

@@ -9,14 +9,14 @@
 #include "util/diag.h"
 
 #define DIAG_KEPT 20
-#define DIAG_EXCERPT 120 /* bytes of a source line that are shown */
+#define DIAG_EXCERPT 120 /* at most this many bytes of a source line are shown */
 
 struct complaint {
 	char *message;
-	const char *text; /* points into MESSAGE, behind the position */
-	char *file; /* or NULL */
+	const char *text; /* the part of MESSAGE after "file:line:column: " */
+	char *file; /* NULL: none */
 	unsigned line, column;
-	char *excerpt; /* source line and caret line, ready to print; or NULL */
+	char *excerpt; /* source line and caret line, ready to print; NULL: none */
 };
 
 struct diag {
@@ -51,7 +51,10 @@ struct diag *diag_free(struct diag *diag)
 	return NULL;
 }
 
-/* A complaint quotes the file, so it must not contain control sequences for a terminal or the journal. */
+/*
+ * Replaces what is not printable. A complaint quotes the file, so it could contain control sequences for a
+ * terminal or the journal.
+ */
 static void make_printable(char *text)
 {
 	size_t len = strlen(text);
@@ -108,7 +111,7 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 
 	if (column) {
 		fputs(from ? "       " : "    ", f);
-		/* Columns count bytes, but a character takes one column on the screen. */
+		/* COLUMN counts bytes, but each character takes one column on the screen. */
 		for (size_t i = from; i < column - 1; i += n) {
 			n = i < to ? text_printable(text + i, to - i) : 1;
 			fputc(i < to && text[i] == '\t' ? '\t' : ' ', f);
@@ -177,7 +180,7 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	complaint->line = line;
 	complaint->column = column;
 
-	/* Without memory for the excerpt the message alone is kept. */
+	/* If there is no memory for the excerpt, the message is kept without it. */
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	diag->n_kept++;

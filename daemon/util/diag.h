@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Complaints about files that an admin wrote. They are collected, not printed: the caller decides whether they go to
- * stderr (--check), to the journal (reload) or to the status (the first one).
+ * Complaints about files that an admin wrote. They are collected and not printed at once: the caller decides
+ * whether they go to stderr (--check), to the journal (reload) or to the status (only the first one).
  */
 
 #include <stdarg.h>
@@ -11,15 +11,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
-struct diag; /* opaque */
+struct diag;
 
 int diag_new(struct diag **ret);
 struct diag *diag_free(struct diag *diag);
 
 /*
- * Add one complaint. LINE and COLUMN count from 1; 0: none. TEXT is the source line (need not end in NUL; may be
- * NULL) that is shown with a caret below COLUMN. At most 20 complaints are kept, the others are only counted. If
- * there is no memory the complaint is still counted.
+ * Adds one complaint. LINE and COLUMN count from 1; 0: none. TEXT is the source line (need not end in NUL;
+ * may be NULL) that is shown with a caret below COLUMN. At most 20 complaints are kept, further ones are only
+ * counted. If memory runs out, the complaint is only counted too.
  */
 void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
 	      size_t text_len, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
@@ -27,9 +27,9 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 size_t diag_count(const struct diag *diag);
 /* "file:line:column: message" of the first complaint, or NULL. Owned by DIAG. */
 const char *diag_first(const struct diag *diag);
-/* The same of complaint I (no caret lines), or NULL past the end. */
+/* As diag_first(), for complaint I; NULL past the end. Source line and caret are not included. */
 const char *diag_at(const struct diag *diag, size_t i);
-/* diag_get(): the parts of complaint I; false past the end. */
+/* The parts of a complaint. diag_get() returns those of complaint I; false past the end. */
 struct diag_parts {
 	const char *file; /* NULL: none */
 	unsigned line, column; /* 0: none */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Maps small integers (handles) to objects. The lowest free number is assigned, from 1 on: 0 is not a handle. A
- * look-up is an array access.
+ * Maps small integers (handles) to objects. A new object gets the lowest free number, from 1 on; 0 is not a
+ * handle. A look-up is an array access.
  */
 
 #include <stddef.h>
@@ -13,12 +13,15 @@ struct handles {
 	void **objects; /* [handle - 1]; NULL: free */
 	size_t n_allocated;
 	size_t n_used;
-	size_t first_free; /* no free entry lies before it */
+	size_t first_free; /* all entries before this one are in use */
 };
 
-void handles_done(struct handles *handles); /* all must have been removed */
+void handles_done(struct handles *handles); /* all objects must have been removed */
 int handles_add(struct handles *handles, void *object, uint32_t *ret);
-/* Adds OBJECT with a handle that the caller chooses. -EEXIST: it is in use. Memory grows with the number. */
+/*
+ * Adds OBJECT with a handle that the caller chooses. -EEXIST: the handle is in use. The table's memory grows
+ * with the handle's number.
+ */
 int handles_add_at(struct handles *handles, void *object, uint32_t handle);
 void handles_remove(struct handles *handles, uint32_t handle);
 
@@ -27,7 +30,7 @@ static inline void *handles_get(const struct handles *handles, uint32_t handle)
 	return handle == 0 || handle > handles->n_allocated ? NULL : handles->objects[handle - 1];
 }
 
-/* The first handle in use that is not below FROM; 0: there is none. */
+/* Returns the first handle in use that is not below FROM; 0: there is none. */
 static inline uint32_t handles_next(const struct handles *handles, uint32_t from)
 {
 	for (; from <= handles->n_allocated; from++)

@@ -12,7 +12,7 @@
 #include "util/journal.h"
 #include "util/list.h"
 
-#define WAITING_MAX (1024 * 1024) /* bytes */
+#define WAITING_MAX (1024 * 1024) /* size of the queue in bytes */
 #define END_SECONDS 2
 #define STACK_SIZE (256 * 1024)
 
@@ -20,7 +20,7 @@ struct entry {
 	struct list link; /* journal.entries */
 	size_t size;
 	size_t n_fields;
-	struct iovec fields[]; /* they point into the text that follows */
+	struct iovec fields[]; /* they point into the text that is stored behind them */
 };
 
 struct journal {
@@ -29,12 +29,12 @@ struct journal {
 	pthread_cond_t work;
 	pthread_cond_t ended;
 	struct list entries; /* entry.link */
-	size_t n_bytes; /* of ENTRIES */
+	size_t n_bytes; /* size of ENTRIES */
 	unsigned n_dropped; /* lines that were dropped and not reported yet */
 	bool ending, has_ended;
 };
 
-/* Reports dropped lines at the place in the journal where they are missing. */
+/* Writes to the journal that N lines are missing at this place. */
 static void tell_dropped(unsigned n)
 {
 	if (n > 0)
@@ -55,7 +55,7 @@ static void *work(void *arg)
 		struct entry *entry;
 		unsigned n_dropped;
 
-		/* Queued entries are older than any that was dropped, so they are written first. */
+		/* Entries in the queue are older than any dropped line, so they are written first. */
 		l = list_first(&journal->entries);
 		if (!l && journal->n_dropped > 0) {
 			n_dropped = journal->n_dropped;
@@ -102,7 +102,7 @@ struct journal *journal_new(void)
 	pthread_cond_init(&journal->work, &clock);
 	pthread_cond_init(&journal->ended, &clock);
 	pthread_condattr_destroy(&clock);
-	/* The event loop handles all signals. */
+	/* Block all signals in the thread: the event loop handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -134,7 +134,7 @@ struct journal *journal_free(struct journal *journal)
 		r = pthread_cond_timedwait(&journal->ended, &journal->lock, &deadline);
 	has_ended = journal->has_ended;
 	pthread_mutex_unlock(&journal->lock);
-	/* The thread is stuck writing to the journal: leave its memory allocated until the process ends. */
+	/* The thread is stuck while it writes to the journal: leave its memory allocated until the process ends. */
 	if (!has_ended)
 		return NULL;
 	pthread_join(journal->thread, NULL);
@@ -172,7 +172,7 @@ void journal_write(struct journal *journal, const struct iovec *fields, size_t n
 	struct entry *entry = entry_new(fields, n_fields);
 
 	pthread_mutex_lock(&journal->lock);
-	/* Order is kept: no entry is queued while dropped ones have not been reported. */
+	/* Keep the order: while dropped lines have not been reported, no entry is queued. */
 	if (!entry || journal->n_dropped > 0 || journal->n_bytes + entry->size > WAITING_MAX) {
 		journal->n_dropped++;
 		free(entry);

@@ -9,7 +9,7 @@
 struct journal;
 
 struct journal *journal_new(void); /* NULL: no memory, or no thread could be started */
-/* Waits until the queue is written, for two seconds at most. Takes NULL; returns NULL. */
+/* Waits until the queue is written, for two seconds at most, and frees it. Takes NULL; returns NULL. */
 struct journal *journal_free(struct journal *journal);
 /* FIELDS are "NAME=VALUE", as for sd_journal_sendv(). Never waits for the journal. */
 void journal_write(struct journal *journal, const struct iovec *fields, size_t n_fields);

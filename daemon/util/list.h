@@ -22,7 +22,7 @@ static inline bool list_is_empty(const struct list *l)
 	return l->next == l;
 }
 
-/* Inserts L before POS; if POS is the head, at the end of the list. */
+/* Inserts L before POS. If POS is the list's head, L becomes the last entry. */
 static inline void list_insert(struct list *pos, struct list *l)
 {
 	l->prev = pos->prev;
@@ -31,7 +31,7 @@ static inline void list_insert(struct list *pos, struct list *l)
 	pos->prev = l;
 }
 
-/* Leaves L as an empty list, so that removing it again is harmless. */
+/* Makes L an empty list, so that it may be removed again. */
 static inline void list_remove(struct list *l)
 {
 	l->prev->next = l->next;

@@ -21,7 +21,10 @@ void log_init(void)
 	unsigned long long dev, ino;
 	struct stat st;
 
-	/* A process can inherit the variable while its stderr goes elsewhere, see systemd.exec(5). */
+	/*
+	 * Check that stderr is that stream: a process can inherit the variable while its stderr is another
+	 * file, see systemd.exec(5).
+	 */
 	if (stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
 	    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		journal = journal_new();

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The daemon's log. It goes to the journal if stderr is connected to the journal, else to stderr. The log level and
- * the queue of entries are the only global state that does not belong to the broker object, because every file
- * writes log lines.
+ * The daemon's log. It goes to the journal if stderr is connected to the journal, else to stderr. The log
+ * level and the queue of entries are the only global variables of the daemon, because every file writes log
+ * lines.
  *
- * The journal can hang, and with it whoever writes to it. So a thread writes the entries, in order. Entries that do
- * not fit into its queue are dropped and counted; before the next line the number of dropped lines is written.
+ * A write to the journal can block. So a thread writes the entries, in order. Entries that do not fit into
+ * its queue are dropped and counted; their number is written before the next line.
  */
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 #include <syslog.h>
 
 void log_init(void);
-void log_end(void); /* waits until the queue is written, two seconds at most */
-void log_set_level(int level); /* LOG_ERR .. LOG_DEBUG */
+void log_end(void); /* waits until the queue is written, for two seconds at most */
+void log_set_level(int level); /* LEVEL is LOG_ERR to LOG_DEBUG */
 
 struct iovec;
 
 void log_msg(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds FIELDS to the journal entry, "NAME=VALUE" each. */
+/* As log_msg(), and adds FIELDS, each of the form "NAME=VALUE", to the journal entry. */
 void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields);
 
 #define log_error(...) log_msg(LOG_ERR, __VA_ARGS__)
@@ -35,7 +35,8 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 #define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
 
 /*
- * At most RATELIMIT_BURST lines in 10 s; before the next line that passes, the number of lines left out is written.
+ * A rate limit lets at most RATELIMIT_BURST lines pass in 10 s. Before the next line that passes, the number
+ * of lines that were left out is written.
  */
 struct ratelimit {
 	uint64_t begin_usec;
@@ -46,7 +47,7 @@ struct ratelimit {
 #define RATELIMIT_BURST 10
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
-/* Whether the 10 s have passed or have not begun: then the next line passes. */
+/* True if the 10 s have passed or have not begun: then the next line passes. */
 bool ratelimit_is_over(const struct ratelimit *limit);
 
 #define log_limited(limit, level, fmt, ...)                                                    \

@@ -9,7 +9,7 @@
 #define MS 1000000ULL
 #define S 1000000000ULL
 
-/* TEXT is the bound in seconds, as OpenMetrics requires it to be written. */
+/* TEXT is the bound in seconds, in the form that OpenMetrics requires. */
 static const struct {
 	uint64_t ns;
 	const char *text;

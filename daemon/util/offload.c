@@ -13,7 +13,10 @@
 #include "util/offload.h"
 #include "util/util.h"
 
-/* If there is no memory HASH_ADD adds nothing; the caller checks for that. */
+/*
+ * If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is
+ * NULL.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -25,7 +28,7 @@
 struct offload_lane {
 	struct offload *offload;
 	uint64_t key;
-	/* jobs prepared or submitted, and not done; used only by the loop's thread */
+	/* jobs that are prepared or submitted, and not done; used only by the loop's thread */
 	unsigned n_jobs;
 	struct list link; /* offload.ready, while it has jobs and none of them runs */
 	struct list jobs; /* offload_job.link: jobs that wait */
@@ -41,13 +44,13 @@ struct worker {
 };
 
 struct offload {
-	/* Used only by the loop's thread. */
+	/* Only the loop's thread uses these: */
 	sd_event_source *io;
 	struct offload_lane *lanes; /* a uthash table, by key */
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
-	/* timer, active while there is work and starting a thread has failed */
+	/* a timer: after a thread could not be started, tries again while there is work */
 	sd_event_source *retry;
 	struct ratelimit log_limit;
 
@@ -87,7 +90,7 @@ static void make_ready(struct offload *offload, struct offload_lane *lane)
 	offload->n_ready++;
 }
 
-/* False: there was no work for IDLE_SECONDS, or the threads are to end. */
+/* Waits for work. False: there was none for IDLE_SECONDS, or the threads are to end. */
 static bool await_work(struct offload *offload)
 {
 	struct timespec deadline;
@@ -101,7 +104,7 @@ static bool await_work(struct offload *offload)
 	return !list_is_empty(&offload->ready);
 }
 
-/* Called with the lock held; it is released while the job runs. */
+/* Called with the lock held, which is released while the job runs. */
 static void run_job(struct offload *offload, struct offload_lane *lane)
 {
 	struct offload_job *job = container_of(list_first(&lane->jobs), struct offload_job, link);
@@ -117,7 +120,7 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 	if (!list_is_empty(&lane->jobs))
 		make_ready(offload, lane);
 	list_insert(&offload->finished, &job->link);
-	/* Fails only if the counter has its maximum, 2^64 - 2; then the descriptor is readable anyway. */
+	/* This fails only if the counter has its maximum, 2^64 - 2; then the descriptor is readable anyway. */
 	n = write(offload->wake, &one, sizeof(one));
 	(void)n;
 }
@@ -149,7 +152,7 @@ static int start_thread(struct worker *worker)
 	sigset_t all, before;
 	int r;
 
-	/* The event loop handles all signals. */
+	/* Block all signals in the thread: the event loop handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
@@ -188,8 +191,8 @@ static void retry_later(struct offload *offload)
 }
 
 /*
- * If no thread can be started, the work waits for a busy thread. Those may all be stuck, so starting one is tried
- * again.
+ * Starts a thread. If that fails, the work waits for a busy thread. The busy threads may all be stuck, so
+ * starting one is tried again later.
  */
 static void add_thread(struct offload *offload)
 {
@@ -225,7 +228,10 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	has_work = offload->n_ready > 0 && offload->n_threads < offload->max_threads;
 	pthread_mutex_unlock(&offload->lock);
 	if (has_work) {
-		/* One thread may not be enough: the timer runs until no lane is ready or all threads exist. */
+		/*
+		 * One more thread may not be enough, so the timer runs until no lane is ready or all threads
+		 * exist.
+		 */
 		retry_later(offload);
 		add_thread(offload);
 	}
@@ -248,7 +254,7 @@ static void finish(struct offload *offload, struct offload_job *job)
 	job->done(job);
 }
 
-/* Jobs that done() submits are not waited for here. */
+/* Calls done() of all jobs that have finished. Does not wait for jobs that done() submits. */
 static void finish_all(struct offload *offload)
 {
 	struct list finished, *l;
@@ -319,7 +325,7 @@ void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key)
 	offload->max_jobs_per_key = max_jobs_per_key;
 }
 
-/* False: a thread is stuck. */
+/* Ends the threads. False: a thread is stuck. */
 static bool end_threads(struct offload *offload)
 {
 	struct timespec deadline;
@@ -355,7 +361,7 @@ struct offload *offload_free(struct offload *offload)
 			"A system call does not return: the process ends without waiting for it.");
 		return offload;
 	}
-	/* There are no threads any more: run the remaining jobs here, and those that done() submits. */
+	/* All threads have ended: run the remaining jobs here, and those that done() submits. */
 	do {
 		while ((lane = next_lane(offload))) {
 			pthread_mutex_lock(&offload->lock);

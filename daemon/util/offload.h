@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Runs jobs that can block in a few threads, off the event loop.
+ * Runs jobs that can block in a few threads, outside the event loop.
  *
  *   offload ── lane, lane, ...   one per key (a user): its jobs run one after the other, in order
  *      └────── thread, ...       at most MAX_THREADS; a thread is started when there is work for it
  *
- * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread and may touch
- * nothing but the job. Its done() is called from the loop, never from within offload_submit(), and may free the job.
- * All functions here must be called in the loop's thread.
+ * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread and
+ * may access only the job. Its done() is called from the loop, never from within offload_submit(), and may
+ * free the job. All functions here must be called in the loop's thread.
  */
 
 #include <stdbool.h>
@@ -30,19 +30,20 @@ struct offload_job {
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
 /*
- * Limits the number of jobs of a lane, counting those that are prepared, or submitted and not done. Default: no
- * limit.
+ * Limits the number of jobs of a lane; jobs count from offload_prepare() until they are released or done.
+ * Default: no limit.
  */
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
- * Waits for running jobs, for two seconds at most, and then runs the remaining ones itself. Returns NULL. If a
- * thread is stuck it returns OFFLOAD, which stays allocated with all that its jobs need, because the process is
- * about to end.
+ * Waits for running jobs, for two seconds at most, and then runs the remaining ones itself. Returns NULL. If
+ * a thread is stuck, it returns OFFLOAD, which stays allocated with all objects that its jobs need: the
+ * process is about to end.
  */
 struct offload *offload_free(struct offload *offload);
 
 /*
- * Assigns JOB to the lane of KEY. 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be submitted or released.
+ * Assigns JOB to the lane of KEY. Returns 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be
+ * submitted or released.
  */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
 void offload_release(struct offload_job *job); /* may be called on a job that is not prepared */

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * Where a failure of the daemon's own began: the line that first returned the negative errno. It is noted there
- * and printed where the failure is reported, because an errno alone does not say which of many calls failed.
+ * The place where a failure of the daemon began: the line that first returned the negative errno. It is
+ * recorded there and printed where the failure is reported, because an errno alone does not show which of
+ * many calls failed.
  */
 
 struct origin {
-	const char *file; /* NULL: not noted */
+	const char *file; /* NULL: not recorded */
 	int line;
-	int error; /* the negative errno */
+	int error; /* the negative errno that was returned */
 };
 
 static inline int origin_note_at(struct origin *origin, int r, const char *file, int line)
@@ -19,5 +20,5 @@ static inline int origin_note_at(struct origin *origin, int r, const char *file,
 	return r;
 }
 
-/* Notes this line if R is a negative errno. Returns R. */
+/* Records this line if R is a negative errno. Returns R. */
 #define origin_note(origin, r) origin_note_at((origin), (r), __FILE__, __LINE__)

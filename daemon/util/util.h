@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Macros for ownership of memory and descriptors. */
+/* Macros that pass on, free or close memory and descriptors. */
 
 #include <stdlib.h>
 #include <unistd.h>
