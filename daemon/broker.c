@@ -24,8 +24,8 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define NAMES_MSEC 1000 /* after the start: when missing names are looked up again */
-#define STATUS_USEC (1 * 1000000ULL) /* at most one status line in this time */
+#define NAMES_MSEC 1000 /* missing names are looked up again this long after the start */
+#define STATUS_USEC (1 * 1000000ULL) /* at most one status line is sent in this time */
 
 struct broker {
 	struct broker_options options;
@@ -35,14 +35,14 @@ struct broker {
 	struct missing_names *names;
 	struct core *core;
 	struct server *server;
-	char *own_socket; /* to be unlinked at the end; NULL: it is systemd's */
+	char *own_socket; /* path to unlink at the end; NULL: systemd owns the socket */
 
 	sd_event_source *status_timer;
 	struct {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
 		bool has_device;
-	} told; /* what the last status line contained */
+	} told; /* the contents of the last status line */
 };
 
 DEFINE_CLEANUP(struct diag *, diag_free)
@@ -58,19 +58,22 @@ static void log_diag(const struct diag *diag)
 }
 
 /*
- * Reserved for root and the daemon's own user, in addition to what all users may have. A session has two
- * descriptors.
+ * Sessions and descriptors that are reserved for root and the daemon's own user, in addition to what all
+ * users may have. A session has two descriptors.
  */
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
 /*
- * For the descriptors that a packet can carry, which are received whoever sends it, and for the daemon
- * itself.
+ * Descriptors for other purposes: 256 to receive those that a packet can carry, whoever sends it, and 256 for
+ * the daemon itself.
  */
 #define OTHER_FDS (256 + 256)
 #define LEAST_FDS 1024
 
-/* The limit for all clients' descriptors, so that these and the daemon's own fit into RLIMIT_NOFILE. */
+/*
+ * The limit for the descriptors of all clients together, so that these and the daemon's own fit into
+ * RLIMIT_NOFILE.
+ */
 static uint64_t n_fds_for_clients(void)
 {
 	struct rlimit limit;
@@ -87,8 +90,8 @@ static uint64_t n_fds_for_clients(void)
 }
 
 /*
- * Applies log level, limits and defaults. Socket=, Access= and QueuedBytesPerSession= apply from the next
- * start on.
+ * Applies the log level, limits and defaults of the configuration. Socket=, Access= and
+ * QueuedBytesPerSession= apply from the next start on.
  */
 static void apply(struct broker *broker)
 {
@@ -114,7 +117,10 @@ static void apply(struct broker *broker)
 	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
 }
 
-/* A setting of an earlier version does not keep the daemon from starting, but the admin has to know that it is gone. */
+/*
+ * A setting of an earlier version must not keep the daemon from starting, but the admin has to know that it
+ * has no effect any more.
+ */
 static void warn_of_config(const struct config *config)
 {
 	if (config->warning)
@@ -160,7 +166,7 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-/* Sends the status line a while after it has changed. An idle daemon is never woken for it. */
+/* Arranges that the status line is sent a second after it has changed. An idle daemon is not woken for it. */
 static void look_at_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
@@ -194,7 +200,7 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 		log_error("The reload failed: the old configuration and policy stay in force.");
 }
 
-/* Takes over a reload, all or nothing. */
+/* Puts the result of a reload in force, all or nothing. */
 static int take_over(struct broker *broker, struct reloaded *reloaded)
 {
 	int r = reloaded->r;
@@ -243,7 +249,10 @@ static void warn_of_missing_names(const struct policy *policy)
 			n, n == 1 ? "" : "s", first);
 }
 
-/* POLICY has only found more names, so whatever was allowed is still allowed, and there is nothing to enforce. */
+/*
+ * POLICY is the policy in force, with more names found. All that was allowed is still allowed, so there is
+ * nothing to enforce.
+ */
 static void on_names_found(void *userdata, struct policy *policy)
 {
 	struct broker *broker = userdata;
@@ -321,7 +330,10 @@ static int add_signals(struct broker *broker)
 
 /* Creation and destruction */
 
-/* Each session needs two descriptors: its socket and the pidfd of its process. */
+/*
+ * Raises the limit of open files, because each session needs two descriptors: its socket and the pidfd of its
+ * process.
+ */
 static void raise_nofile(void)
 {
 	struct rlimit limit;
@@ -373,7 +385,10 @@ static int set_up(struct broker *broker, struct policy *policy)
 	}
 	apply(broker);
 	fd = socket_open(path, &broker->own_socket);
-	/* systemd passed a wrong socket, the path is too long, or a file that is no socket is there. */
+	/*
+	 * These errors need an admin: systemd passed a wrong socket, a file at the path is no socket, or the
+	 * path is too long.
+	 */
 	if (fd == -EINVAL || fd == -EEXIST || fd == -ENAMETOOLONG)
 		return BROKER_MISCONFIGURED;
 	if (fd < 0)
@@ -389,15 +404,16 @@ static int set_up(struct broker *broker, struct policy *policy)
 	return r < 0 ? r : 0;
 }
 
-/* A shortage is no error in the admin's files, and may be over when the daemon is started again. */
+/* A shortage of memory or descriptors is no error in the admin's files, and may be over at the next start. */
 static bool is_shortage(int r)
 {
 	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
 /*
- * A policy with an error must not keep the daemon from starting: restarts would not help, and would end in a
- * failed unit. The author's intention is not known, so nothing is allowed until the policy is corrected.
+ * Reads the policy at the start. A policy with an error must not keep the daemon from starting: restarts
+ * would not help, and would end in a failed unit. What the author of the policy wanted is not known, so
+ * nothing is allowed until the policy is corrected.
  */
 static int read_policy(struct broker *broker, struct policy **ret, struct diag *diag)
 {
@@ -501,8 +517,8 @@ int broker_run(struct broker *broker)
 	sd_notify(0, "READY=1");
 	tell_status(broker);
 	/*
-	 * Not sd_event_loop() with a post source: each of its dispatches would be one more turn and system
-	 * call.
+	 * This calls look_at_status() after each turn. sd_event_loop() with a post source would do so too,
+	 * but each dispatch of that source would cost one more turn and system call.
 	 */
 	while (sd_event_get_state(broker->loop) != SD_EVENT_FINISHED) {
 		r = sd_event_run(broker->loop, UINT64_MAX);
@@ -547,7 +563,7 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 			continue;
 		}
 		config_init(&config);
-		/* The daemon needs no configuration file, but a file that is named here must exist. */
+		/* The daemon can do without a configuration file, but a file that is named here must exist. */
 		if (access(files[i], F_OK) < 0) {
 			diag_add(diag, files[i], 0, 0, NULL, 0, "cannot open: %s", strerror(errno));
 			k = -ENOENT;
@@ -633,7 +649,7 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 		check_print_json(r, n_rules, diag);
 	else if (r < 0)
 		diag_print(diag, stderr);
-	/* Output that was cut off must not pass for a complete result. */
+	/* Output that was cut off must not be mistaken for a complete result. */
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return 1;
 	return r < 0 ? 1 : 0;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The broker: the daemon's root object. It reads configuration and policy, sets up everything below with
+ * The broker: the daemon's root object. It reads configuration and policy, creates all other objects with
  * them, and keeps systemd informed.
  *
  *   STARTING ──> SERVING <──SIGHUP or an admin's request──> RELOADING
- *                   └── SIGTERM, SIGINT ──> STOPPING: all sessions end, peers are told
+ *                   └── SIGTERM, SIGINT ──> STOPPING: all sessions end, peers are notified
  */
 
 #include <stdbool.h>
@@ -22,23 +22,24 @@ struct broker_options {
 	const char *config_path; /* never NULL */
 	const char *socket_path;
 	const char *policy_dir;
-	bool config_is_named; /* on the command line: then the file must exist */
+	/* CONFIG_PATH was given on the command line, so the file must exist */
+	bool config_is_named;
 };
 
 /* The daemon cannot start, and a restart would not help: an admin has to correct what the journal reports. */
 #define BROKER_MISCONFIGURED 1
 
 /*
- * 0, BROKER_MISCONFIGURED or a negative errno; what went wrong is logged. An error in the policy does not
+ * Returns 0, BROKER_MISCONFIGURED or a negative errno; errors are logged. An error in the policy does not
  * prevent the start: then everything is rejected.
  */
 int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
-/* Runs until a signal ends it. 0 or a negative errno. */
+/* Runs until a signal ends it. Returns 0 or a negative errno. */
 int broker_run(struct broker *broker);
 
 /*
- * Only parses FILES. FILES empty: what the daemon would read. Returns 0: no errors; 1: errors, which are
- * printed to stderr. With JSON the result is an object on stdout instead.
+ * Only parses FILES, or, if N_FILES is 0, the files that the daemon would read. Returns 0: no errors; 1:
+ * errors, which are printed to stderr. With JSON the result is an object on stdout instead.
  */
 int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

@@ -16,8 +16,9 @@
 #include "util/diag.h"
 
 /*
- * libinih goes on after an error, gives no columns, and limits lines to a length set at its build. So the
- * reader below passes it one trimmed line at a time, and knows which one when the handler is called.
+ * libinih goes on after an error, reports no columns, and limits lines to a length that was set at its build.
+ * So the reader below passes it one trimmed line at a time, and remembers that line until the handler is
+ * called.
  */
 struct reading {
 	struct config *config;
@@ -29,18 +30,18 @@ struct reading {
 	bool is_section_known;
 	bool has_section;
 	bool has_failed;
-	int error; /* our own failure: out of memory */
+	int error; /* a failure of ours, not of the file: out of memory */
 };
 
 struct key {
 	const char *section;
 	const char *name;
-	/* Writes VALUE to FIELD. Returns 0, -ENOMEM, or -EBADMSG: not valid. */
+	/* Parses VALUE and writes it to FIELD. Returns 0, -ENOMEM, or -EBADMSG: VALUE is not valid. */
 	int (*parse)(const struct key *key, const char *value, void *field);
-	size_t offset; /* of the field in struct config */
+	size_t offset; /* offset of the field in struct config */
 	const char *def;
 	unsigned long min, max;
-	const char *takes; /* for the error message; NULL: a number from min to max */
+	const char *takes; /* valid values, for the error message; NULL: a number from MIN to MAX */
 };
 
 static int parse_path(const struct key *key, const char *value, void *field);
@@ -128,7 +129,7 @@ static int parse_number(const struct key *key, const char *value, void *field)
 	unsigned long n;
 	char *end;
 
-	/* strtoul() takes blanks and signs too. */
+	/* strtoul() would accept blanks and signs, too. */
 	if (value[0] < '0' || value[0] > '9')
 		return -EBADMSG;
 	errno = 0;
@@ -224,7 +225,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* The position of the first character, from AT on, that is no blank. */
+/* Returns the position of the first character, from AT on, that is no blank. */
 static size_t skip_blanks(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -267,7 +268,10 @@ static void read_section(struct reading *reading, size_t from)
 	}
 }
 
-/* libinih does not call the handler for lines that it cannot parse, and reports only the first of them. */
+/*
+ * Reports the previous line if libinih has not called the handler for it. libinih does not call the handler
+ * for a line that it cannot parse, and returns the number of the first such line only.
+ */
 static void check_handled(struct reading *reading)
 {
 	if (reading->is_assignment)
@@ -275,7 +279,10 @@ static void check_handled(struct reading *reading)
 	reading->is_assignment = false;
 }
 
-/* Selects the range of LINE that libinih gets. False: nothing, as of a blank line, a comment or a bad line. */
+/*
+ * Selects the part of LINE that libinih gets. False: libinih gets nothing, because the line is blank, a
+ * comment or malformed.
+ */
 static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
 {
 	const struct source_line *line = &reading->line;
@@ -286,7 +293,7 @@ static bool select_text(struct reading *reading, size_t size, size_t *ret_from, 
 		return false;
 	}
 
-	/* libinih would take a line that begins with a blank for the continuation of a value. */
+	/* Skip blanks: libinih would treat a line that begins with a blank as the continuation of a value. */
 	from = skip_blanks(line, 0);
 	while (to > from && is_blank(line->text[to - 1]))
 		to--;
@@ -306,7 +313,7 @@ static bool select_text(struct reading *reading, size_t size, size_t *ret_from, 
 	return true;
 }
 
-/* Called by libinih, as fgets(). */
+/* Called by libinih in place of fgets(). */
 static char *read_line(char *buffer, int size, void *userdata)
 {
 	struct reading *reading = userdata;
@@ -375,7 +382,7 @@ static bool warn_of_moved_key(struct reading *reading, const char *section, cons
 	return false;
 }
 
-/* Called by libinih for each key. Returns 1, because failures are recorded in READING. */
+/* Called by libinih for each key. Always returns 1 (success), because failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = userdata;
@@ -425,7 +432,7 @@ static int load_file(struct config *config, const char *path, bool optional, str
 	if (r == -2)
 		reading.error = -ENOMEM;
 	else if (r != 0 && !reading.has_failed)
-		/* Not known to happen: the reader should have found every error that libinih finds. */
+		/* Should not happen: the reader has found every error that libinih finds. */
 		complain(&reading, 0, "cannot be parsed", NULL);
 	source_free(reading.source);
 

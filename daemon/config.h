@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * rdmabrokerd.conf: the daemon's own settings. INI, read by libinih; one table row per key. CONF is read
- * first, then the .conf files of CONF.d in lexical order. Later values override earlier ones.
+ * rdmabrokerd.conf: the daemon's own settings, an INI file that libinih parses. Each key is a row of a table
+ * in config.c. The file is read first, then the .conf files of rdmabrokerd.conf.d in lexical order. Later
+ * values override earlier ones.
  */
 
 #include <stdbool.h>
@@ -13,12 +14,13 @@ struct diag;
 
 enum config_device_access {
 	CONFIG_DEVICE_ACCESS_ACL, /* a lease is an entry in the device node's ACL */
-	CONFIG_DEVICE_ACCESS_OPEN, /* the nodes are accessible anyway */
+	CONFIG_DEVICE_ACCESS_OPEN, /* clients can open the nodes anyway */
 };
 
 enum config_on_reload {
-	CONFIG_ON_RELOAD_KEEP, /* what exists stays as it is */
-	CONFIG_ON_RELOAD_ENFORCE, /* what the new policy does not allow is ended */
+	CONFIG_ON_RELOAD_KEEP, /* existing sessions, listeners and connections are kept */
+	/* sessions, listeners and connections that the new policy does not allow are ended */
+	CONFIG_ON_RELOAD_ENFORCE,
 };
 
 struct config {
@@ -34,14 +36,16 @@ struct config {
 	unsigned max_ids_per_session; /* [Limits] IdsPerSession= */
 	unsigned max_ids_per_user; /* [Limits] IdsPerUser= */
 	unsigned max_listeners_per_user; /* [Limits] ListenersPerUser= */
-	unsigned max_fds_per_user; /* [Limits] DescriptorsPerUser= : open in the daemon */
+	/* [Limits] DescriptorsPerUser= : descriptors that are open in the daemon */
+	unsigned max_fds_per_user;
 	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
-	/* [Limits] QueuedBytesPerSession= : replies and events not yet read */
+	/* [Limits] QueuedBytesPerSession= : replies, events and notices that the client has not read */
 	unsigned max_queued_bytes;
 	unsigned max_spare_ids; /* [Limits] SpareIds= */
 
-	unsigned backlog; /* [Defaults] Backlog= : if neither client nor rule sets it */
-	int tos; /* [Defaults] TOS= 0..255 or none (-1): if neither client nor rule sets it */
+	unsigned backlog; /* [Defaults] Backlog= : used if neither client nor rule sets a backlog */
+	/* [Defaults] TOS= 0..255 or none (-1) : used if neither client nor rule sets a TOS */
+	int tos;
 	/* [Defaults] ResolveTimeoutMSec= : upper limit for address and route resolution */
 	unsigned resolve_timeout_ms;
 
@@ -49,12 +53,16 @@ struct config {
 	char *warning;
 };
 
-void config_init(struct config *config); /* all zero; config_done() may be called on it */
+/* sets CONFIG to zero; config_done() may be called on it */
+void config_init(struct config *config);
 void config_done(struct config *config);
 /*
  * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. Returns 0 or a negative
  * errno (-EBADMSG: see DIAG); *ret is written only on success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
-/* The same, but a missing PATH is -ENOENT and reported in DIAG, because this file was requested by name. */
+/*
+ * As config_load(), but if PATH is missing, returns -ENOENT and reports that in DIAG, because this file was
+ * requested by name.
+ */
 int config_load_named(struct config *ret, const char *path, struct diag *diag);

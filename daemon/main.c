@@ -13,7 +13,7 @@
 #define RDMABROKER_CONFIG "/etc/rdmabroker/rdmabrokerd.conf"
 #endif
 
-/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= names it. */
+/* systemd calls this exit status CONFIG; RestartPreventExitStatus= of the unit names it. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 
 enum {
@@ -57,7 +57,7 @@ static void usage(void)
 	      stdout);
 }
 
-/* Not the whole text of --help, which would scroll the error off the screen. */
+/* Refers to --help. The whole text of --help would scroll the error off the screen. */
 static int see_help(void)
 {
 	fputs("rdmabrokerd: see rdmabrokerd --help\n", stderr);

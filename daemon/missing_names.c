@@ -15,17 +15,17 @@ struct missing_names {
 	sd_event_source *timer;
 	uint64_t first_usec;
 	uint64_t next_usec;
-	struct policy *policy; /* in force; NULL: none of its names is missing */
+	struct policy *policy; /* the policy in force; NULL: none of its names is missing */
 
-	struct offload
-		*offload; /* with one thread, not that of reloads: they must not wait for it */
+	/* has one thread of its own, so that reloads do not wait for look-ups */
+	struct offload *offload;
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: it keeps the lane */
+	struct offload_job keep; /* never submitted: it keeps the lane allocated */
 	bool runs;
 
-	/* Used only by the thread while it runs: */
+	/* While the thread runs, only it uses these: */
 	struct policy *from;
-	struct policy *to; /* NULL: it failed */
+	struct policy *to; /* the result; NULL: the look-up failed */
 };
 
 static size_t n_missing(const struct policy *policy)
@@ -48,7 +48,7 @@ static void set_timer(struct missing_names *names)
 		names->next_usec = LONGEST_USEC;
 }
 
-/* In the thread. */
+/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct missing_names *names = container_of(job, struct missing_names, job);
@@ -87,7 +87,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		return 0;
 	names->runs = true;
 	names->from = policy_ref(names->policy);
-	/* names.keep keeps the lane, so this cannot fail. */
+	/* This cannot fail, because names.keep keeps the lane allocated. */
 	offload_prepare(names->offload, &names->job, 0);
 	offload_submit(names->offload, &names->job);
 	return 0;
@@ -131,7 +131,7 @@ struct missing_names *missing_names_free(struct missing_names *names)
 	offload_release(&names->keep);
 	offload_free(names->offload);
 	policy_unref(names->policy);
-	/* If a look-up is stuck, its thread needs this until the process ends. */
+	/* If the thread is stuck in a look-up, it needs NAMES until the process ends. */
 	if (!names->runs)
 		free(names);
 	return NULL;

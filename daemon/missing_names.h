@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Names of users and groups that could not be looked up when the policy was loaded at start, maybe because
- * the service that knows them was not running yet. A thread looks them up again, first after a while and then
- * at intervals that double up to five minutes, as long as a policy with missing names is in force.
+ * Repeats the look-up of users' and groups' names that were not found when the policy was loaded at the
+ * start, maybe because the service that knows them was not running yet. A thread looks them up again, first
+ * after a while and then at intervals that double up to five minutes, as long as a policy with missing names
+ * is in force.
  */
 
 #include <stdint.h>
@@ -21,5 +22,5 @@ struct missing_names;
 int missing_names_new(struct missing_names **ret, sd_event *loop, unsigned first_msec,
 		      void (*found)(void *userdata, struct policy *policy), void *userdata);
 struct missing_names *missing_names_free(struct missing_names *names);
-/* POLICY is in force now. */
+/* To be called when POLICY has been put in force. */
 void missing_names_watch(struct missing_names *names, struct policy *policy);

@@ -13,11 +13,11 @@ struct reloader {
 	void *userdata;
 	struct offload *offload; /* with one thread */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: it keeps the lane */
+	struct offload_job keep; /* never submitted: it keeps the lane allocated */
 	uint64_t last_ticket;
 	bool runs;
 
-	struct reloaded reloaded; /* used only by the thread while it runs */
+	struct reloaded reloaded; /* while the thread runs, only it uses this */
 };
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
@@ -51,7 +51,7 @@ int reload_read(const struct broker_options *options, struct config *ret_config,
 	return 0;
 }
 
-/* In the thread. */
+/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct reloader *reloader = container_of(job, struct reloader, job);
@@ -67,7 +67,7 @@ static void start(struct reloader *reloader)
 {
 	reloader->runs = true;
 	reloader->reloaded = (struct reloaded){ .ticket = reloader->last_ticket };
-	/* reloader.keep keeps the lane, so this cannot fail. */
+	/* This cannot fail, because reloader.keep keeps the lane allocated. */
 	offload_prepare(reloader->offload, &reloader->job, 0);
 	offload_submit(reloader->offload, &reloader->job);
 }
@@ -124,7 +124,10 @@ struct reloader *reloader_free(struct reloader *reloader)
 	reloader->done = NULL;
 	offload_release(&reloader->keep);
 	offload_free(reloader->offload);
-	/* If a look-up is stuck, its thread needs this until the process ends. */
+	/*
+	 * If the thread is stuck, for example in the look-up of a name, it needs RELOADER until the process
+	 * ends.
+	 */
 	if (!reloader->runs)
 		free(reloader);
 	return NULL;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The listening socket: systemd's if it passed one, else one created at PATH; then *ret_own is that path. A
- * socket on which nobody listens any more is replaced. Returns the descriptor, or a negative errno, which was
- * logged.
+ * Opens the listening socket: the one that systemd passed, else a new one at PATH, and then *RET_OWN is a
+ * copy of PATH. A socket file on which nobody listens any more is replaced. Returns the descriptor, or a
+ * negative errno, which was logged.
  */
 int socket_open(const char *path, char **ret_own);
