@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define ADDR_STRLEN 80 /* "[v6%scope]:port", with the NUL */
+#define ADDR_STRLEN 80 /* space for "[v6%scope]:port" and the NUL */
 
-/* "10.0.0.1:4420", "[fd00::1%2]:4420", "-" for none. Returns BUF. */
+/* Writes the address to BUF: "10.0.0.1:4420", "[fd00::1%2]:4420", or "-" if there is none. Returns BUF. */
 const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN]);
 socklen_t addr_len(const struct sockaddr *addr); /* 0: a family that is not supported */
 uint16_t addr_port(const struct sockaddr *addr); /* host order */
 bool addr_is_wildcard(const struct sockaddr *addr);
 bool addr_is_loopback(const struct sockaddr *addr);
-/* Whether A and B are the same host or group; ports are ignored. */
+/* True if A and B are the same host or group; ports are ignored. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Memory for one decoded packet, as an allocator of protobuf-c. It is taken from a block that the caller provides
- * and, if that is full, from further ones of malloc(), up to a limit: a field of two bytes can become a message of
- * some hundred bytes. Only all of it together is freed.
+ * Memory for one decoded packet, as an allocator for protobuf-c. The memory is taken from a block that the
+ * caller provides and, if that is full, from further blocks of malloc(). These are limited, because a field
+ * of two bytes can become a message of some hundred bytes. All memory can only be freed together.
  */
 
 #include <protobuf-c/protobuf-c.h>
@@ -12,24 +12,25 @@
 #include <stdint.h>
 
 struct arena_block {
-	struct arena_block *next; /* NULL: the last */
+	struct arena_block *next; /* the next block; NULL: this is the last one */
 	size_t size, used; /* bytes of SPACE */
 	_Alignas(max_align_t) uint8_t space[];
 };
 
-/* Only for decoding; what was decoded needs the blocks alone. Must not be moved. */
+/* Needed only while a packet is decoded; the decoded message needs only the blocks. Must not be moved. */
 struct arena {
 	ProtobufCAllocator allocator;
 	struct arena_block *last;
-	size_t block_size; /* of a further block, at least */
-	size_t more, more_max; /* bytes in further blocks */
+	size_t block_size; /* minimum size of a further block */
+	size_t more, more_max; /* bytes in further blocks, and their limit */
 };
 
 /*
- * FIRST is uninitialised and has SIZE bytes of space, a multiple of the largest alignment; the first allocation is
- * at its beginning. Allocations that need more memory fail once further blocks have more than MORE_MAX bytes, and if
- * they are larger than that themselves. MORE_MAX 0: there are none, and FIRST need not be freed here.
+ * FIRST is uninitialised and has SIZE bytes of space, a multiple of the largest alignment; the first
+ * allocation is at the beginning of that space. Once FIRST is full, an allocation fails if the further blocks
+ * have more than MORE_MAX bytes already, or if it is larger than MORE_MAX itself. MORE_MAX 0: there are no
+ * further blocks, and arena_free() need not be called.
  */
 void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max);
-/* Frees FIRST, which came from malloc(), and the further blocks. NULL is allowed. */
+/* Frees FIRST, which was allocated with malloc(), and the further blocks. Takes NULL. */
 void arena_free(struct arena_block *first);

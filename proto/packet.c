@@ -8,7 +8,7 @@
 #include "proto/packet.h"
 
 #ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83 /* since Linux 6.16, later than the C library's headers */
+#define SO_PASSRIGHTS 83 /* since Linux 6.16; older kernel headers lack it */
 #endif
 
 union control {
@@ -17,8 +17,9 @@ union control {
 };
 
 /*
- * The kernel installs as many descriptors as fit into the control buffer and cuts the rest. CMSG_SPACE()
- * rounds up, so the buffer holds exactly an even number of them.
+ * Copies the received descriptors to FDS. The kernel installs as many as fit into the control buffer and
+ * discards the rest. CMSG_SPACE() rounds up, so the buffer has space for exactly an even number of
+ * descriptors.
  */
 static size_t collect_fds(struct msghdr *msg, int *fds)
 {
@@ -73,7 +74,7 @@ void packet_end(int sock)
 	socklen_t len = sizeof(error);
 
 	shutdown(sock, SHUT_RDWR);
-	/* From now on each packet comes with its sender's credentials, but the end of the stream does not. */
+	/* From now on each packet has its sender's credentials, which the end of the stream does not have. */
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
 	/* Reading the pending socket error clears it; otherwise recvmsg() would return it before the packets. */
 	getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);

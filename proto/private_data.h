@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The maximum of private data in each message of InfiniBand's connection manager, in bytes, without what rdma_cm takes
- * of it itself. rdmabroker.h has the same numbers for programs.
+ * The largest private data, in bytes, that a message of InfiniBand's connection manager can carry for a
+ * program, without the part that rdma_cm uses itself. rdmabroker.h has the same numbers for programs.
  */
 #define PRIVATE_DATA_CONNECT 56
 #define PRIVATE_DATA_ACCEPT 196
 #define PRIVATE_DATA_REJECT 148
-/* Of look-ups (SIDR). */
+/* For service look-ups (SIDR): */
 #define PRIVATE_DATA_LOOKUP 180
 #define PRIVATE_DATA_LOOKUP_ANSWER 136

@@ -42,15 +42,17 @@ int status_to_errno(enum status status)
 }
 
 /*
+ * A refusal in the private data of a reject:
+ *
  *   0  magic "RDBK"
  *   4  version   u8
  *   5  code      u8
  *   6  text_len  u8
  *   7  0         u8
  *   8  retry_after_ms  u32, network order
- *  12  text
+ *   12  text
  *
- * The text has its length in the header, because the transport pads private data with zeroes.
+ * The header has the length of the text, because the transport pads private data with zeroes.
  */
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text)

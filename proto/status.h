@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Why a request is refused. Positive, so that a function can return 0, a status (an error of the request, reported
- * only to the client that made it) or a negative errno (a failure of the daemon). The numbers are part of the
- * protocol and are never reused.
+ * The reasons for which a request is refused. They are positive, so that a function can return 0, a status
+ * (an error of the request, reported only to the client that made it) or a negative errno (a failure of the
+ * daemon). The numbers are part of the protocol and are never reused.
  */
 
 enum status {
 	STATUS_OK = 0,
-	STATUS_INTERNAL = 1, /* the daemon failed, not the request */
+	STATUS_INTERNAL = 1, /* a failure of the daemon, not an error of the request */
 	STATUS_BAD_REQUEST = 2, /* a field is missing, over-long or out of range */
-	STATUS_BAD_STATE = 3, /* Hello is missing, or the id's state does not allow it */
+	STATUS_BAD_STATE = 3, /* Hello is missing, or the id's state does not allow the request */
 	STATUS_NO_SUCH_ID = 4,
 	STATUS_DENIED = 5, /* rejected by policy */
 	STATUS_NOT_PERMITTED = 6, /* this session may not use this operation */
@@ -21,7 +21,7 @@ enum status {
 	STATUS_NO_DEVICE = 10,
 	STATUS_VERSION = 11, /* no common protocol version */
 	STATUS_UNKNOWN_OPERATION = 12,
-	STATUS_BUSY = 13, /* policy allows it, but a limit of the rule is reached */
+	STATUS_BUSY = 13, /* policy allows the request, but a limit of the rule is reached */
 	STATUS_DRAINING = 14, /* an admin has started draining: nothing new is accepted */
 	_STATUS_MAX, /* not a status: one more than the last */
 };
@@ -56,8 +56,14 @@ struct refusal {
 	char text[REFUSAL_TEXT_MAX + 1];
 };
 
-/* TEXT is cut to what fits into MAX bytes, at a UTF-8 character's boundary. Returns the length. */
+/*
+ * Writes a refusal to BUF. TEXT is truncated, at a UTF-8 character's boundary, so that the refusal fits into
+ * MAX bytes. Returns the refusal's length.
+ */
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text);
-/* False: not a broker's refusal. DATA may be padded. Control characters are replaced by '?'. */
+/*
+ * Reads a refusal from DATA, which may be padded. Control characters in the text are replaced by '?'. False:
+ * DATA is no refusal by a broker.
+ */
 bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

@@ -8,7 +8,10 @@
 
 #include "proto/unixsock.h"
 
-/* A file that is no socket refuses connections too, but must not be removed. */
+/*
+ * Removes the socket of a process that has ended. A connect to a file that is no socket is refused too, but
+ * such a file must not be removed.
+ */
 static int remove_stale(int fd, const struct sockaddr_un *addr)
 {
 	struct stat st;
@@ -29,8 +32,8 @@ static int listen_at(int fd, const struct sockaddr_un *addr, mode_t mode, int ba
 	if (r < 0)
 		return r;
 	/*
-	 * The node gets the descriptor's mode, less the umask, so at no time may more users connect than MODE
-	 * allows.
+	 * The socket file gets the mode of the descriptor, less the umask. So at no time can more users
+	 * connect than MODE allows.
 	 */
 	if (fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
 		return -errno;
