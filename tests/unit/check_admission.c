@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 
-/* Limits by themselves. The test passes the time as a number. */
+/* The limits of rules without a core. The test passes times as numbers instead of reading a clock. */
 
 #define MS 1000000ULL
 #define START (1000 * 1000 * MS)
@@ -90,7 +90,7 @@ START_TEST(rate_and_burst)
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "rate 100/s");
 	ck_assert_uint_eq(overflow.retry_after_ms, 10);
-	/* Further requests wait longer. */
+	/* Each further request gets a longer delay. */
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_uint_eq(overflow.retry_after_ms, 20);
 	ck_assert_int_eq(admit_at(START + 10 * MS - 1, 1, 1, false, &a), -EBUSY);
@@ -136,7 +136,7 @@ START_TEST(users_and_peers_are_counted_separately)
 	/* The request that one limit refused was not charged to the other limit. */
 	ck_assert_int_eq(admit_at(START, 2, 2, false, &a), 0);
 	admitted_done(&a);
-	/* Entries whose users and peers have no effect any more are removed. */
+	/* Entries of users and peers that no longer limit anything are removed. */
 	for (unsigned i = 0; i < 10000; i++) {
 		ck_assert_int_eq(admit_at(START + (i + 1) * 1000 * MS, i, i, false, &a), 0);
 		admitted_done(&a);

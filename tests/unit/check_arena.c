@@ -26,7 +26,7 @@ static void tear_down(void)
 	first = NULL;
 }
 
-/* NULL, or memory of which all can be written. */
+/* Returns NULL, or memory after writing to all of it. */
 static void *allocate(size_t size)
 {
 	void *ret = arena.allocator.alloc(arena.allocator.allocator_data, size);
@@ -61,7 +61,7 @@ START_TEST(an_arena_without_further_blocks_has_its_first)
 	ck_assert_uint_eq((uintptr_t)b % _Alignof(max_align_t), 0);
 	ck_assert_ptr_eq(b, a + SPACE / 2);
 
-	/* What is too large leaves the rest for what is not. */
+	/* A request that does not fit leaves the remaining space for smaller ones. */
 	ck_assert(refuses(SPACE / 2));
 	ck_assert(refuses(SIZE_MAX));
 	ck_assert_ptr_nonnull(allocate(SPACE / 2 - _Alignof(max_align_t)));
@@ -100,7 +100,7 @@ START_TEST(further_blocks_have_a_limit)
 	ck_assert(refuses(SIZE_MAX));
 	ck_assert_uint_eq(count_blocks(), 1);
 
-	/* Another one can be added while they are not above the limit. */
+	/* Another block can be added as long as the existing ones do not exceed the limit. */
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_uint_eq(count_blocks(), 3);
@@ -109,7 +109,7 @@ START_TEST(further_blocks_have_a_limit)
 }
 END_TEST
 
-/* A packet of 32 empty fields that become messages, which take much more memory than their two bytes. */
+/* The packet has 32 empty submessages. Decoded, each of them takes much more memory than its two bytes. */
 START_TEST(a_packet_that_needs_more_memory_cannot_be_decoded)
 {
 	Rdmabroker__ListedSession empty = RDMABROKER__LISTED_SESSION__INIT, *sessions[32];

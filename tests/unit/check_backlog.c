@@ -11,7 +11,7 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/* The backlog of a listener limits how many of its requests may wait for their answer, wherever they wait. */
+/* The backlog of a listener limits how many of its requests may be unanswered, whichever session holds them. */
 
 static uint16_t port = 7470; /* the port that requests are sent to */
 
@@ -28,7 +28,7 @@ static struct id *listen_with(unsigned backlog)
 
 static uint32_t next_handle = 1;
 
-/* Sends one more request. Returns the server's id for it, or NULL if the client was told to retry. */
+/* Sends one more request. Returns the server's id for it, or NULL if it was rejected as busy. */
 static struct id *ask(void)
 {
 	struct rdma_conn_param p = param("");
@@ -75,8 +75,8 @@ static void accept_one(struct id *request)
 }
 
 /*
- * Programs that listen with backlog 1 mean the kernel's queue, where peers wait. Their requests must not be rejected
- * because of it.
+ * A program that listens with backlog 1 means the kernel's queue, in which peers wait for an accept. The broker must
+ * not reject requests because of that number.
  */
 START_TEST(the_default_is_the_minimum)
 {
@@ -96,7 +96,7 @@ START_TEST(requests_past_the_backlog_are_busy)
 
 	listen_with(3);
 	fill(requests, 3);
-	/* Each answer, whichever it is, makes room for one more. */
+	/* Each reply, an accept as well as a reject, makes room for one more request. */
 	accept_one(requests[0]);
 	more = ask();
 	ck_assert_ptr_nonnull(more);
@@ -253,7 +253,10 @@ START_TEST(a_listener_that_is_handed_over)
 	moved = hand_over(listener);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	for (unsigned i = 0; i < 3; i++) {
-		/* Requests that were reported to the server are still to be answered. New ones go to the client. */
+		/*
+		 * The requests that were reported to the server are not answered yet. New ones are reported to the
+		 * client.
+		 */
 		run_loop();
 		active = pair_resolve(next_handle++, port);
 		client.n = 0;

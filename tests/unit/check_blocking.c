@@ -17,8 +17,8 @@
 #include "util/offload.h"
 
 /*
- * What a client makes block must block nobody else. The descriptors of these attacks are sockets with SO_LINGER and
- * more to send than their peer receives, so close() blocks, for up to a minute.
+ * Descriptors whose close() blocks must delay no client but the one that sent them. In these attacks they are sockets
+ * with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -53,7 +53,7 @@ static int lingering_socket(void)
 	return sock;
 }
 
-/* From now on closing these sockets does not block any more. */
+/* Closes the readers, so that closing the sockets no longer blocks. */
 static void let_go(void)
 {
 	while (n_readers > 0)
@@ -79,7 +79,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* The order is what is tested: all requests are answered while the attacker's descriptors are still being closed. */
+/* Checks the order: all requests are answered while the attacker's descriptors are still being closed. */
 static void expect_others_served(unsigned n_stuck)
 {
 	wire.n_stuck = n_stuck;
@@ -88,7 +88,7 @@ static void expect_others_served(unsigned n_stuck)
 		ck_assert_int_eq(other.status, 0);
 	}
 	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), n_stuck);
-	/* They are still open, and therefore charged. */
+	/* The descriptors are still open, and therefore charged. */
 	ck_assert_uint_ge(wire.core->account.used[ACCOUNT_FDS], n_stuck);
 }
 
@@ -167,7 +167,7 @@ END_TEST
 
 #define FULL_PACKETS 3 /* by default, the kernel lets a user have 1024 descriptors in flight */
 
-/* More than the daemon receives from one user: the rest stays in the socket, and a thread closes it. */
+/* More than the daemon receives from one user: the rest stays in the socket, which a thread then closes. */
 START_TEST(many_packets_full_of_descriptors)
 {
 	unsigned n;
@@ -273,7 +273,7 @@ END_TEST
 
 struct note {
 	struct offload_job job;
-	int wait_fd; /* run() first reads it until its end; -1: does not */
+	int wait_fd; /* run() first waits for the end of file on it; -1: run() does not wait */
 	unsigned order;
 };
 
@@ -329,7 +329,10 @@ START_TEST(a_stuck_job_delays_its_lane_alone)
 }
 END_TEST
 
-/* Stuck users without a session use up only the threads for such users, never those for users with a session. */
+/*
+ * Blocked closes of users without a session occupy only the threads for such users, never those for users with a
+ * session.
+ */
 START_TEST(users_without_session_delay_each_other_alone)
 {
 	struct closing *closing;
@@ -378,7 +381,7 @@ START_TEST(stuck_users_delay_no_empty_socket)
 }
 END_TEST
 
-/* Sends the client's second hello, with the proof that the reply to the first one asks for. */
+/* Sends the client's second hello, with the proof that the reply to the first one has requested. */
 static void send_proof(struct wire_client *client)
 {
 	static const uint8_t features[] = { 2 << 3, RDMABROKER__FEATURE__FEATURE_PROOF };
@@ -504,7 +507,7 @@ START_TEST(silent_connections)
 }
 END_TEST
 
-/* Descriptors on their way to a client that does not receive them */
+/* Descriptors in flight to a client that does not receive them */
 
 START_TEST(descriptors_in_flight_are_charged)
 {
@@ -521,9 +524,9 @@ START_TEST(descriptors_in_flight_are_charged)
 		/* The attacker is not in the list, so its replies are not read. */
 		wire_run(NULL, 0);
 	}
-	/* Each request charges an export, and a descriptor on its way to the client. */
+	/* Each request charges an export, and a descriptor in flight to the client. */
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2 + 2);
-	/* The ids end, and their exports with them. The descriptors on their way remain charged. */
+	/* The ids end, and their exports with them. The descriptors in flight remain charged. */
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(DESTROY_ID), id, buf), NULL);
 		wire_run(NULL, 0);
@@ -538,7 +541,7 @@ START_TEST(descriptors_in_flight_are_charged)
 	wire_run(NULL, 0);
 	ck_assert_uint_eq(wire.core->n_sessions, 1);
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], A_SESSION + 1 + 2);
-	/* They are charged until the packets are gone, for which the daemon looks by a timer. */
+	/* The descriptors are charged until the packets are gone. The daemon checks that by a timer. */
 	close(attacker.sock);
 	attacker.sock = -1;
 	while (account->used[ACCOUNT_FDS] > A_SESSION)

@@ -354,7 +354,9 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
-/* Files of an earlier version: the daemon starts with them, whatever the value was, and tells the admin. */
+/*
+ * The key is from an earlier version. The daemon starts with it, whatever its value, and has a warning for the admin.
+ */
 START_TEST(a_key_that_has_moved)
 {
 	static const char *const values[] = { "127.0.0.1:9471", "/run/m.sock", "", "rubbish" };
@@ -373,7 +375,7 @@ START_TEST(a_key_that_has_moved)
 			       "c:2:3: MetricsListen= has no effect any more: rdmabroker-exporter "
 			       "serves the metrics"));
 	}
-	/* It is no key of another section, and hides no error. */
+	/* The key is unknown in other sections, and its warning does not hide an error. */
 	config_done(&config);
 	assert_refused("[Limits]\nMetricsListen=/x\n",
 		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");

@@ -554,7 +554,7 @@ START_TEST(a_listener_is_destroyed_with_requests_pending)
 }
 END_TEST
 
-/* That the disconnect fails too is not what the client has to know. */
+/* The client gets the admin's reason, even if the disconnect fails, too. */
 START_TEST(an_admins_reason_reaches_the_client)
 {
 	struct id *active, *passive;

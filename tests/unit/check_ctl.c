@@ -117,7 +117,7 @@ START_TEST(a_failed_write_is_reported)
 }
 END_TEST
 
-/* The daemon */
+/* Verbs that need the daemon */
 
 START_TEST(status)
 {
@@ -168,7 +168,7 @@ START_TEST(status_without_a_policy)
 	ck_assert_int_eq(ctl("metrics"), 0);
 	assert_has(got.out, "rdmabroker_policy_loaded 0\n");
 	assert_has(got.out, "rdmabroker_rules 0\n");
-	/* A user who is no admin gets the reason, too. */
+	/* A user who is no admin gets this reason, too. */
 	if (!run_as_nobody())
 		return;
 	ck_assert_int_eq(ctl("status"), 1);

@@ -54,7 +54,7 @@ static const char *read_line(struct child *child)
 	return got.out;
 }
 
-/* Returns the exit status. The rest of stderr is in got.err. */
+/* Waits for the program's end, and returns its exit status. The program's stderr is in got.err. */
 static int end_ctl(struct child *child)
 {
 	int status;

@@ -7,7 +7,7 @@
 
 #include "tests/unit/exporter.h"
 
-/* rdmabroker-exporter: what is served. */
+/* rdmabroker-exporter: its replies. */
 
 START_TEST(serves_on_a_path)
 {
@@ -22,7 +22,7 @@ START_TEST(serves_on_a_path)
 	rdmabroker_destroy_id(resolve(session, 1));
 	ask(service.metrics, GET_1_0);
 	assert_metrics();
-	/* The exporter has the other one. */
+	/* One session is the test's, the other is the exporter's. */
 	ck_assert_uint_eq(value_of("rdmabroker_sessions"), 2);
 	assert_has(answer.body, "rdmabroker_phase_seconds_count{phase=\"resolve addr\"} 1\n");
 	ask(service.metrics, GET_1_1);
@@ -53,7 +53,7 @@ START_TEST(serves_on_tcp)
 		/* The kernel still holds connections of the previous exporter (TIME_WAIT). */
 		start_exporter(address);
 		assert_served_on(address);
-		/* Without a host it is on every address, of both families. */
+		/* An address without a host means every address of the host, in both families. */
 		stop_exporter();
 		start_exporter(strrchr(address, ':'));
 		assert_served_on(address);
@@ -94,7 +94,10 @@ static bool is_about_sessions(const char *line)
 	return false;
 }
 
-/* The same as rdmabrokerctl has it, but for what the asking itself changes, and after the exporter's own. */
+/*
+ * After its own metrics, the exporter serves the same text as rdmabrokerctl prints. Only metrics that the requests
+ * themselves change may differ.
+ */
 START_TEST(serves_what_the_program_prints)
 {
 	char *a, *b, *line, *other;
@@ -179,7 +182,10 @@ START_TEST(other_requests_are_refused)
 	ck_assert_uint_eq(answer.status, 200);
 	assert_has(answer.text, "\r\nContent-Type: application/openmetrics-text");
 	ck_assert_str_eq(answer.body, "");
-	/* A body is read over, also where the broker has to be asked first. */
+	/*
+	 * The exporter reads and ignores the body of a request, even if it has to request new metrics from the
+	 * broker.
+	 */
 	await_up(1);
 	await_stale();
 	ask(service.metrics,
@@ -234,7 +240,7 @@ START_TEST(the_scraper_chooses_the_format)
 }
 END_TEST
 
-/* Those that come together wait for one answer; the broker is not asked again for each. */
+/* Requests that arrive together share one reply of the broker: the exporter does not contact the broker for each. */
 START_TEST(requests_share_an_answer)
 {
 	enum { N = 12 };
@@ -270,7 +276,10 @@ START_TEST(requests_share_an_answer)
 }
 END_TEST
 
-/* Who reads slowly gets all of the text that he asked for, though the rules have changed; the next one gets the new text. */
+/*
+ * A reader that is slow gets all of the text that it requested, although the rules have changed since. The next
+ * request gets the new text.
+ */
 START_TEST(a_reload_leaves_a_text_whole)
 {
 	unsigned n_sockets;

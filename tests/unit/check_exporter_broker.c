@@ -9,12 +9,12 @@
 
 #include "tests/unit/exporter.h"
 
-/* rdmabroker-exporter: a broker that is away, comes again, is slow, or does not permit it. */
+/* rdmabroker-exporter with a broker that is absent, restarts, is slow, or does not permit the exporter to observe. */
 
 START_TEST(a_broker_that_is_not_there)
 {
 	start_exporter(service.metrics);
-	/* The scrape succeeds: that the broker is away is what it reports. */
+	/* The scrape succeeds, because its result is that the broker is absent. */
 	ask(service.metrics, GET_1_1);
 	assert_metrics();
 	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
@@ -33,7 +33,7 @@ START_TEST(a_broker_that_is_not_there)
 }
 END_TEST
 
-/* The journal is not filled while the broker is away. */
+/* While the broker is absent, the journal gets one line, and not one for each request. */
 START_TEST(a_change_is_reported_once)
 {
 	start(service.metrics);
@@ -52,7 +52,7 @@ START_TEST(a_change_is_reported_once)
 }
 END_TEST
 
-/* The session of the old broker is gone, and the first request after the restart is answered all the same. */
+/* The session with the old broker has ended. Even so, the first request after the restart gets the metrics. */
 START_TEST(a_broker_that_was_restarted)
 {
 	start(service.metrics);
@@ -64,7 +64,7 @@ START_TEST(a_broker_that_was_restarted)
 		assert_served_on(service.metrics);
 		ck_assert_uint_eq(value_of("rdmabroker_sessions"), 1);
 	}
-	/* Also one that was killed. */
+	/* The same holds for a broker that was killed. */
 	kill(service.broker, SIGKILL);
 	waitpid(service.broker, NULL, 0);
 	start_broker();
@@ -75,7 +75,7 @@ START_TEST(a_broker_that_was_restarted)
 }
 END_TEST
 
-/* Requests are answered within five seconds, pages that need no broker at once. */
+/* The exporter replies within five seconds, and at once to requests for pages that need no broker. */
 START_TEST(a_broker_that_hangs)
 {
 	struct timespec begin;
@@ -101,7 +101,7 @@ START_TEST(a_broker_that_hangs)
 }
 END_TEST
 
-/* SIGTERM does not wait for it. */
+/* After SIGTERM the exporter does not wait for a broker that hangs. */
 START_TEST(the_end_waits_for_no_broker)
 {
 	struct timespec begin;
@@ -134,7 +134,7 @@ static void copy_program(void)
 	snprintf(service.folder, sizeof(service.folder), "%s", harness.dir);
 }
 
-/* It has the one permit to observe, and the journal has the rule to copy. */
+/* The exporter needs a rule that allows it to observe. Without one, the journal contains the rule to add. */
 START_TEST(the_policy_has_to_permit_it)
 {
 	char address[64];
@@ -156,7 +156,7 @@ START_TEST(the_policy_has_to_permit_it)
 	assert_logged("the rule \"allow observe user nobody\" in /etc/rdmabroker/policy.d allows "
 		      "it");
 
-	/* What the admin adds then, and nothing else: not even a session of its own kind. */
+	/* This rule is enough: the exporter needs no rule that allows sessions. */
 	write_rules("1.rules", "allow observe user nobody\n");
 	reload_broker();
 	await_stale();

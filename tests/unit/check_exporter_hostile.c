@@ -14,9 +14,9 @@
 
 #include "tests/unit/exporter.h"
 
-/* rdmabroker-exporter: those who ask badly, slowly, or too many at a time. */
+/* rdmabroker-exporter with clients that send invalid requests, are slow, or are too many. */
 
-/* HOST is no address of loopback. */
+/* Connects to HOST, an address of this host other than loopback. dial() connects to loopback only. */
 static int connected(const char *host, const char *port)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((in_port_t)atoi(port)) };
@@ -70,7 +70,10 @@ START_TEST(what_is_no_request_ends)
 		shutdown(ended[i], SHUT_WR);
 		assert_served_on(service.metrics);
 	}
-	/* libmicrohttpd does not see every end that comes with the last byte; there is the deadline. */
+	/*
+	 * libmicrohttpd does not notice every end of a connection that arrives with the last byte. The deadline
+	 * closes these.
+	 */
 	for (size_t i = 0; i < N; i++) {
 		read_answer(flooding[i], 10000 + T);
 		ck_assert_msg(answer.status != 200, "%s", answer.text);
@@ -83,7 +86,7 @@ START_TEST(what_is_no_request_ends)
 }
 END_TEST
 
-/* What the exporter has computed so far. */
+/* Returns the CPU time that the exporter has used so far. */
 static unsigned cpu_ms(void)
 {
 	unsigned long user, system;
@@ -101,7 +104,10 @@ static unsigned cpu_ms(void)
 	return (unsigned)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/* One says nothing, one a letter now and then, one asks and does not read: nobody waits for them. */
+/*
+ * One client sends only the beginning of a request, one sends a letter now and then, and one does not read its reply.
+ * They delay nobody else, and are disconnected after ten seconds.
+ */
 START_TEST(the_slow_have_ten_seconds)
 {
 	struct pollfd silent = { .events = POLLIN }, slow = { .events = POLLIN };
@@ -130,14 +136,14 @@ START_TEST(the_slow_have_ten_seconds)
 		send_text(slow.fd, "a");
 	}
 	ck_assert_uint_ge(elapsed_ms(&begin), 9000);
-	/* Nor does the exporter turn round and round for them. */
+	/* The exporter does not poll in a loop because of them either. */
 	ck_assert_uint_lt(cpu_ms() - cpu, 1000);
 	read_answer(slow.fd, T);
 	ck_assert_uint_eq(answer.len, 0);
 	read_answer(silent.fd, T);
 	ck_assert_uint_eq(answer.len, 0);
 	await_sockets(n_sockets);
-	/* What lay in the socket's buffer. */
+	/* This is the part of the reply that fitted into the socket's buffer. */
 	read_answer(deaf, T);
 	ck_assert_uint_eq(answer.status, 200);
 	assert_lacks(answer.body, "# EOF");
@@ -159,7 +165,7 @@ START_TEST(there_are_sixteen_at_a_time)
 	for (int i = 0; i < 3; i++)
 		assert_serves();
 	await_sockets(n_sockets + 16);
-	/* Those who wait get their turns, in their order. */
+	/* When a connection ends, the one that has waited longest is accepted. */
 	close(fds[3]);
 	read_answer(fds[16], T);
 	assert_metrics();
@@ -168,7 +174,7 @@ START_TEST(there_are_sixteen_at_a_time)
 			close(fds[i]);
 	await_sockets(n_sockets);
 	assert_served_on(service.metrics);
-	/* And an end of the exporter is not held up by those who are there. */
+	/* Open connections do not delay the exporter's end. */
 	for (size_t i = 0; i < 40; i++)
 		fds[i] = dialled(service.metrics);
 	await_sockets(n_sockets + 16);
@@ -178,7 +184,7 @@ START_TEST(there_are_sixteen_at_a_time)
 }
 END_TEST
 
-/* It says so, waits a second, and does not turn round and round. */
+/* The exporter logs the failure, waits a second, and does not poll in a loop. */
 START_TEST(descriptors_run_out)
 {
 	struct rlimit old, none;
@@ -199,7 +205,7 @@ START_TEST(descriptors_run_out)
 }
 END_TEST
 
-/* Of several requests in one piece the first is answered, and the connection ends. */
+/* If several requests arrive in one piece, the exporter replies to the first and closes the connection. */
 START_TEST(a_pipeline_gets_one_answer)
 {
 	unsigned n_sockets;
@@ -219,7 +225,10 @@ START_TEST(a_pipeline_gets_one_answer)
 }
 END_TEST
 
-/* Each keeps a text of its own in memory, until it has had its ten seconds. */
+/*
+ * Each of these readers keeps a different version of the text in memory until its connection times out after ten
+ * seconds. The total is limited.
+ */
 START_TEST(slow_readers_have_a_limit)
 {
 	struct timespec begin;
@@ -227,7 +236,7 @@ START_TEST(slow_readers_have_a_limit)
 	unsigned n = 0;
 	int fds[16];
 
-	/* Their text takes 17 MB. */
+	/* The metrics of these rules are 17 MB of text. */
 	for (char name[] = "a.rules"; name[0] < 'f'; name[0]++)
 		write_many_rules(name);
 	start(service.metrics);
@@ -262,7 +271,7 @@ START_TEST(slow_readers_have_a_limit)
 }
 END_TEST
 
-/* Clients that go while their request waits for the broker. */
+/* Clients that close their connection while their request waits for the broker. */
 START_TEST(the_impatient_leave_nothing)
 {
 	unsigned n_sockets;
@@ -286,7 +295,10 @@ START_TEST(the_impatient_leave_nothing)
 }
 END_TEST
 
-/* A host cannot take all connections from the others, but for this one, whose programs all have one address. */
+/*
+ * One host cannot take all connections from the others. Clients on loopback have no such limit, because all programs
+ * of this host have the same address there.
+ */
 START_TEST(a_host_has_four_connections)
 {
 	char host[INET_ADDRSTRLEN] = "", address[64];
@@ -310,7 +322,7 @@ START_TEST(a_host_has_four_connections)
 	start_exporter(strrchr(address, ':'));
 	for (size_t i = 0; i < 6; i++)
 		fds[i] = connected(host, strrchr(address, ':') + 1);
-	/* Those beyond are closed at once. */
+	/* Connections beyond the limit are closed at once. */
 	while (ended < 2) {
 		struct pollfd p[6];
 
@@ -326,7 +338,7 @@ START_TEST(a_host_has_four_connections)
 			ended++;
 		}
 	}
-	/* Others are served. */
+	/* Clients of other addresses are served. */
 	assert_served_on(address);
 	send_text(fds[0], GET_1_1);
 	read_answer(fds[0], 2 * T);

@@ -12,7 +12,7 @@
 
 /* rdmabroker-exporter: its options, its configuration, and where it listens. */
 
-/* Runs it with this exporter.conf, which is wrong. */
+/* Runs the exporter with TEXT as its exporter.conf, which is invalid, and checks that the error contains WORDS. */
 static void refused(const char *text, const char *words)
 {
 	write_text(service.settings, text);
@@ -71,7 +71,7 @@ START_TEST(the_configuration)
 	assert_served_on(address);
 	assert_served_on(service.metrics);
 	stop_exporter();
-	/* An option overrides it. */
+	/* The option --listen overrides Listen=. */
 	start_exporter(service.metrics);
 	assert_refused_on(address);
 	assert_served_on(service.metrics);
@@ -121,14 +121,14 @@ START_TEST(errors_in_the_configuration)
 	refused("[Exporter]\nSocket=relative\n", "exporter.conf:2: the broker's socket should be");
 	refused("[Exporter]\n\nListen\n",
 		"exporter.conf:3: this should be Key=Value or [Exporter]");
-	/* Not the continuation of a value. */
+	/* An indented line is not the continuation of a value. */
 	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3: this should be Key=Value");
 	snprintf(text, sizeof(text), "[Exporter]\nListen=%0300d\n", 0);
 	refused(text, "exporter.conf:2: the line is too long");
 }
 END_TEST
 
-/* What is installed names each key with its default. */
+/* The installed exporter.conf names each key with its default. */
 START_TEST(the_installed_configuration)
 {
 	const char *top = getenv("SRCDIR");
@@ -157,7 +157,7 @@ START_TEST(an_address_in_use)
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, len), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
 
-	/* The path that it had made by then is not left behind. */
+	/* The exporter removes the socket that it had created before the error. */
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", service.metrics, "--listen",
 				  address),
 			 1);
@@ -179,7 +179,7 @@ START_TEST(what_is_at_the_path)
 	struct stat st;
 	int fd;
 
-	/* A file is not ours to remove. */
+	/* The exporter does not remove a regular file. */
 	write_text(service.metrics, "precious\n");
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", service.metrics), 1);
 	assert_has(got.err, "Cannot listen on ");
@@ -188,7 +188,7 @@ START_TEST(what_is_at_the_path)
 	ck_assert_int_eq(st.st_size, 9);
 	ck_assert_int_eq(unlink(service.metrics), 0);
 
-	/* A socket where somebody listens: neither. */
+	/* Nor does it remove a socket on which another process listens. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, service.metrics);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -197,20 +197,20 @@ START_TEST(what_is_at_the_path)
 	assert_has(got.err, ": Address already in use.");
 	close(dialled(service.metrics));
 
-	/* One that was left behind is replaced. */
+	/* A socket on which nobody listens any more is replaced. */
 	close(fd);
 	ck_assert_int_eq(dial(service.metrics), -ECONNREFUSED);
 	start(service.metrics);
 	assert_served_on(service.metrics);
 
-	/* The daemon's own, of all paths. */
+	/* The exporter does not replace the daemon's own socket. */
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", harness.socket_path), 1);
 	assert_serves();
 	stop();
 }
 END_TEST
 
-/* rdmabroker-exporter(8) says how others than its own group can be let in. */
+/* rdmabroker-exporter(8) recommends such a directory: its set-group-ID bit gives the socket another group. */
 START_TEST(a_directory_can_give_the_group)
 {
 	char dir[96], path[128];
@@ -234,7 +234,7 @@ START_TEST(a_directory_can_give_the_group)
 }
 END_TEST
 
-/* As systemd does: the socket is made before, and is not removed by the exporter. */
+/* As with systemd, the socket exists before the exporter starts, and the exporter does not remove it. */
 START_TEST(a_socket_from_systemd)
 {
 	char command[1024];

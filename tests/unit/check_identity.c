@@ -38,7 +38,7 @@
 #define QPN 17 /* the QP number that request_make() uses */
 #define FDS_MAX 2
 
-/* The kernel as the daemon sees it: the errno of SO_PEERPIDFD; 0: as the real kernel answers. */
+/* The errno with which the kernel refuses SO_PEERPIDFD; 0: the real kernel decides. */
 static int no_peerpidfd;
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
@@ -198,7 +198,9 @@ static int make_proof(const char *name)
 	return listen(fd, 0) == 0 ? fd : -1;
 }
 
-/* The attack. All of it happens in the server's thread, so the server cannot look in between. */
+/*
+ * The attack. All of it happens in the server's thread, so the server cannot examine the process in the middle of it.
+ */
 
 static struct attack {
 	int fds[FDS_MAX]; /* what the connecting process has passed on, beginning with its socket */
@@ -285,7 +287,7 @@ static void give_qp(void *arg)
 	fake_give_qp(harness.core->fabric, QPN, *(pid_t *)arg);
 }
 
-/* After hello: the attacker can use neither the victim's QP nor its unit. */
+/* After the attacker's hello: it can use neither the victim's QP nor the victim's unit. */
 static void expect_nothing_gained(void)
 {
 	ck_assert_int_eq(reply.status, STATUS_OK);
@@ -361,7 +363,7 @@ START_TEST(an_unknown_unit_is_rejected)
 }
 END_TEST
 
-/* The connecting process sends two hellos before the daemon has asked its question. */
+/* The connecting process sends two hellos before the daemon has requested a proof. */
 static void say_hello_twice(struct attack *a)
 {
 	uint8_t buf[PACKET_MAX];
@@ -497,7 +499,7 @@ START_TEST(a_proof_of_another_user)
 }
 END_TEST
 
-/* Until the client has answered the question, only hello is accepted. */
+/* Until the client has proven its identity, only hello is accepted. */
 START_TEST(only_hello_is_accepted_before_the_proof)
 {
 	no_peerpidfd = ENOPROTOOPT;
@@ -531,7 +533,7 @@ START_TEST(a_right_proof_is_accepted)
 }
 END_TEST
 
-/* The client is told why its identity is unknown, and is served otherwise. */
+/* The client gets an error that explains why its identity is unknown. Otherwise it is served. */
 START_TEST(a_client_without_a_proof_is_served)
 {
 	pid_t self = getpid();
@@ -549,7 +551,7 @@ START_TEST(a_client_without_a_proof_is_served)
 }
 END_TEST
 
-/* If the kernel reports the process, the daemon does not ask. */
+/* If the kernel reports the process, the daemon does not request a proof. */
 START_TEST(no_question_if_the_kernel_knows)
 {
 	pid_t self = getpid();
@@ -605,7 +607,7 @@ START_TEST(the_library_sends_a_proof)
 }
 END_TEST
 
-/* The client proves its identity and then does as the attacker does: its pid now belongs to another process. */
+/* The client proves its identity. Then its pid is given to another process, as in the attack. */
 
 static void prove_it(struct attack *a)
 {
@@ -627,7 +629,7 @@ START_TEST(a_proof_counts_for_one_process)
 	for (size_t i = 0; i < 2; i++) {
 		no_peerpidfd = two_kernels[i];
 		attack = (struct attack){ .prepare = prove_it };
-		/* Not in the server's thread, which has to answer the request. */
+		/* This does not run in the server's thread, because the server has to reply to the hello. */
 		run_attack(NULL);
 		serial = 2;
 		if (!attack.possible) {

@@ -12,7 +12,10 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/* An imported id is decided as if the importing session had made it itself. Here FROM exports and TO imports. */
+/*
+ * An import is decided as if the importing session had made the id itself. In these tests FROM exports and TO
+ * imports.
+ */
 
 #define FROM 1000
 #define TO 2000
@@ -84,7 +87,7 @@ static struct id *reach(enum id_state state, bool passive)
 		return active;
 	if (state == ID_CONNECTING && !passive)
 		fake_hold_events(core->fabric, true);
-	p.qp_num = handle; /* not a QP number in time wait */
+	p.qp_num = handle; /* a QP number that is not in time wait */
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	run_loop();
 	if (state == ID_CONNECTING)
@@ -127,7 +130,10 @@ static void let_go(void)
 	run_loop();
 }
 
-/* The importer needs a rule for the operation that the id's state stands for, and no other rule suffices. */
+/*
+ * The importer needs a rule for the operation that the id's state implies. A rule for another operation does not
+ * suffice.
+ */
 START_TEST(each_state_needs_a_rule_for_its_operation)
 {
 	static const struct {
@@ -333,7 +339,10 @@ START_TEST(the_importers_rule_counts_the_id)
 }
 END_TEST
 
-/* If one rule covers both users, it has already counted the object. Each user has a share of its own. */
+/*
+ * If one rule covers both users, an import does not count the object twice. The limit for a user applies to each of
+ * them.
+ */
 START_TEST(a_rule_for_both_users)
 {
 	struct id *ids[3], *moved;
@@ -351,7 +360,7 @@ START_TEST(a_rule_for_both_users)
 	ck_assert_int_eq(hand_over(ids[1], &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "max-per-user 2"));
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
-	/* The exporter can make another listener. */
+	/* The exporter has room for another listener. */
 	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved, &why), 0);
 	id_free(moved);
 	reach(ID_LISTENING, false);
@@ -415,7 +424,10 @@ START_TEST(a_route_of_another_traffic_class)
 	run_loop();
 	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
 	run_loop();
-	/* If a setting cannot be applied, the next step reports that. Until then no rule is in force for the id. */
+	/*
+	 * If a setting cannot be applied, the import succeeds all the same, but no rule is in force for the id. The
+	 * next step is decided anew and applies the setting.
+	 */
 	resolved = reach(ID_ADDR_RESOLVED, false);
 	pair_set_policy("allow any user 1000\nallow connect user 2000 ack-timeout 14\n");
 	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
@@ -446,7 +458,7 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), 0);
 
-	/* Nor can a session share a source port by an import. */
+	/* An import of an id that shares its source port needs a rule that allows this, too. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
 	ck_assert_int_eq(
 		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);

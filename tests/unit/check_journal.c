@@ -14,8 +14,8 @@
 #include "util/log.h"
 
 /*
- * A journal that does not read. A socket of this test takes the place of journald's, in a private /run. A direct
- * write to it blocks as soon as it is full.
+ * The log while journald does not read. A socket of this test takes the place of journald's, in a private /run. A
+ * direct write to it blocks as soon as it is full.
  */
 
 #define LINES 20000 /* more than the socket and the queue hold */

@@ -7,8 +7,8 @@
 
 /*
  * Every message cut at every length, and every field of every request with values at its limits, past them, and of
- * another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon goes on, and another
- * client, the witness, is not affected.
+ * another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues, and
+ * another client, the witness, is not affected.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -47,7 +47,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* Replaces the client by one that has said hello and has an id. */
+/* Replaces the client by one that has sent a hello and has an id. */
 static void renew_client(void)
 {
 	if (client.sock >= 0)

@@ -7,7 +7,7 @@
 #include "core/loglimit.h"
 #include "tests/unit/pair.h"
 
-/* The limit on log lines: no user's lines displace those of another. */
+/* The limits on log lines: one user's lines do not displace those of another. */
 
 #define WINDOW_USEC (11 * 1000000ULL)
 
@@ -33,7 +33,7 @@ static bool pass(struct ratelimit *limit)
 	return ratelimit_pass(limit, &n);
 }
 
-/* Passes until the limit is reached, then drops 1 + N_MORE lines. */
+/* Uses up the limit, and then drops 1 + N_MORE lines. */
 static void exhaust(struct ratelimit *limit, unsigned n_more)
 {
 	for (unsigned i = 0; i < RATELIMIT_BURST; i++)
@@ -75,7 +75,7 @@ START_TEST(limits_survive_reloads)
 	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
 	ck_assert(!pass(core_log_limit(core, 1000, tally(1))));
 	ck_assert(pass(core_log_limit(core, 1000, tally(2))));
-	/* A rule that was removed and comes back is a new one. */
+	/* A rule that is removed and added again is a new one. */
 	pair_set_policy("reject join\n");
 	for (int i = 0; i < 100; i++)
 		pair_set_policy(i % 2 ? "reject listen\n" : "reject connect\n");
@@ -83,7 +83,7 @@ START_TEST(limits_survive_reloads)
 }
 END_TEST
 
-/* A reload decides an id that is not connected yet. Its log lines are then counted for the new rule. */
+/* After a reload, an id that is not connected yet is decided anew. Its log lines then count for the new rule. */
 START_TEST(an_id_that_a_reload_overtakes)
 {
 	struct rdma_conn_param p = param("hello"), q = param("hello");
@@ -108,7 +108,10 @@ START_TEST(an_id_that_a_reload_overtakes)
 }
 END_TEST
 
-/* As time passes, new pairs may come without limit, but those without effect are removed. */
+/*
+ * There is no limit on the number of pairs of user and rule over time. Pairs that no longer limit anything are
+ * removed.
+ */
 START_TEST(unused_pairs_are_removed)
 {
 	for (uid_t uid = 0; uid < 10000; uid++) {
@@ -141,7 +144,7 @@ START_TEST(dropped_lines_are_reported)
 }
 END_TEST
 
-/* A user with a range of uids, and a few rules for each of them. */
+/* An attacker with a range of uids, and a few rules for each of them: the table stays within its limit. */
 START_TEST(many_users_cost_little)
 {
 	log_set_level(LOG_WARNING);
@@ -153,7 +156,7 @@ START_TEST(many_users_cost_little)
 }
 END_TEST
 
-/* The user with the most pairs makes room, with the oldest of them. */
+/* If the table is full, the oldest pair of the user with the most pairs is removed. */
 START_TEST(many_rules_cost_their_own_user)
 {
 	exhaust(log_limits_get(&limits, 1000, 1), 0);

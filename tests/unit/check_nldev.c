@@ -17,7 +17,7 @@
 #include "tests/unit/unit.h"
 
 /*
- * What the kernel reports by netlink about ids and QPs, and how it is logged and returned.
+ * The ids and QPs that the kernel reports by netlink, and how they are logged and returned.
  *
  * The fabric here is the real one, with a device that the test adds.
  */
@@ -39,7 +39,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	return r;
 }
 
-/* Lets the pause between two requested scans elapse. */
+/* Skips the pause between two requested scans. */
 static void let_rest_be_over(void)
 {
 	skipped += 60;
@@ -92,7 +92,7 @@ static void tear_down(void)
 	close(words);
 }
 
-/* The log since the last call. */
+/* Returns what was logged since the last call. */
 static const char *said(void)
 {
 	static char text[32768];
@@ -399,7 +399,7 @@ START_TEST(one_piece_in_a_turn_with_low_priority)
 }
 END_TEST
 
-/* The kernel would send pieces for ever. */
+/* The kernel never ends the dump. */
 START_TEST(a_dump_without_end)
 {
 	struct child child = start_child("rping", 0);
@@ -460,7 +460,7 @@ START_TEST(a_long_dump_is_read_later)
 	kernel.n_read = 0;
 	fabric_look(fabric);
 	ck_assert_uint_lt(kernel.n_read, 50);
-	/* Until then the previous result remains. */
+	/* Until the scan is complete, the previous result remains. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	run();
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);

@@ -36,7 +36,7 @@ static void tear_down(void)
 	unlink(path);
 }
 
-/* The log since the last call. */
+/* Returns what was logged since the last call. */
 static const char *said(void)
 {
 	static char text[2048];

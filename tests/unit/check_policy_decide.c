@@ -288,7 +288,7 @@ START_TEST(private_data)
 	assert_answer(POLICY_REJECT, 3);
 	question.early = true;
 	assert_answer(POLICY_DEFER, 1);
-	/* known to have no private data */
+	/* the request is known to have no private data */
 	question.knows_data = true;
 	assert_answer(POLICY_REJECT, 0);
 	question.early = false;
@@ -371,7 +371,7 @@ START_TEST(early_answers)
 	assert_answer(POLICY_ALLOW, 1);
 	load("allow connect peer 10.0.0.0/8");
 	assert_answer(POLICY_DEFER, 1);
-	/* an allow is certain, but not its settings */
+	/* the allow is certain, but the settings are not */
 	load("allow connect peer 10.0.0.0/8 tos 1\nallow connect");
 	assert_answer(POLICY_DEFER, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect");
@@ -403,8 +403,8 @@ START_TEST(final_answers)
 END_TEST
 
 /*
- * The rest compares with a scan of all rules that is implemented here, as policy.h describes it, with other data
- * structures and other code.
+ * The remaining tests compare the decisions with those of a scan of all rules that is implemented here, as policy.h
+ * describes it, with other data structures and other code.
  */
 
 enum { NO, MAYBE, YES };
@@ -420,7 +420,7 @@ struct naive_rule {
 
 static const struct {
 	const char *text;
-	const char *start; /* prefix of the texts of those addresses below that lie within */
+	const char *start; /* the addresses below that this prefix contains begin with this text */
 } prefixes[] = {
 	{ "10.1.0.0/16", "10.1." }, { "10.0.0.0/8", "10." },
 	{ "10.1.2.3", "10.1.2.3" }, { "::ffff:10.2.0.0/112", "10.2." },
@@ -680,7 +680,7 @@ START_TEST(a_scan_decides_the_same)
 			seen[expected]++;
 		}
 	}
-	/* otherwise the questions are useless */
+	/* each decision has to be frequent, otherwise the random questions test little */
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_gt(seen[i], 1000);
 }

@@ -330,7 +330,7 @@ START_TEST(a_cluster)
 }
 END_TEST
 
-/* Writes LINE of the page's source as a reader sees it. */
+/* Writes LINE of the page's source as man(1) displays it. */
 static void put_shown(FILE *f, const char *line)
 {
 	for (; *line; line++) {
@@ -446,7 +446,7 @@ static unsigned operations_of(const char *line)
 	return operations;
 }
 
-/* END: the character that follows the word; an operation has no value. */
+/* END: the character after the word: ' ' before a value, '\n' if the word has none. */
 static bool find_item(const char *word, char end, char *ret, size_t size)
 {
 	char start[64];

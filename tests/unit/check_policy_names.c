@@ -163,7 +163,7 @@ START_TEST(a_reject_rule_matches_everybody)
 	load_at_start("reject session user ghost reason \"no ghosts\"\nallow session\n");
 	ck_assert(!allows(1000));
 	ck_assert_str_eq(decide(POLICY_SESSION, 0, false).reason, "no ghosts");
-	/* As far as its other matches cover them. */
+	/* The rule matches everybody whom its other matches cover. */
 	load_at_start("reject session user ghost group a1\nallow session\n");
 	ck_assert(allows(1000));
 	ck_assert(!allows(1001));
@@ -172,7 +172,7 @@ START_TEST(a_reject_rule_matches_everybody)
 }
 END_TEST
 
-/* With so many rules that the index is used. */
+/* There are so many rules that the index is used. */
 START_TEST(missing_names_among_many_rules)
 {
 	char text[8192] = "", *at = text;
@@ -219,7 +219,7 @@ START_TEST(names_are_looked_up_again)
 	load_at_start("allow session user a2\nreject session group a3\nallow session user a0\n");
 	ck_assert(!allows(1000));
 	ck_assert_uint_eq(load_again(), 2);
-	/* The new contents of the files count from the next reload on. */
+	/* The new contents of the files have no effect until a reload. */
 	ck_assert_int_eq(unlink(path), 0);
 	known = 3;
 	ck_assert_uint_eq(load_again(), 1);

@@ -19,7 +19,7 @@
 #include "util/diag.h"
 
 #define ROUNDS 4000
-#define QUESTIONS 320 /* in a round */
+#define QUESTIONS 320 /* number in a round */
 #define RULES_MAX 2000
 #define SETS 6
 #define GIDS_MAX 1100
@@ -55,7 +55,7 @@ static bool one_in(int n)
 /* How many different values of each kind a policy and its questions use. */
 static struct shape {
 	int users, groups, ports, hosts, devices, units;
-	int common; /* one of so many rules has a match of a given kind */
+	int common; /* one in so many rules has a match of a given kind */
 	bool has_any; /* there are rules for any operation */
 } shape;
 
@@ -141,7 +141,7 @@ static void print_prefix(FILE *f)
 
 static void print_set(FILE *f, int number)
 {
-	/* One of the sets has more members than are compared one by one. */
+	/* One of the sets may have so many members that they are not compared one by one. */
 	int n = number == SETS - 1 && one_in(20) ? 3000 : 1 + pick(30);
 
 	fprintf(f, "set s%d = { \\\n", number);
@@ -498,7 +498,10 @@ static void print_group(FILE *f, int i)
 	fprintf(f, "%s session group %d user 1000\n", i % 2 ? "allow" : "reject", 1000 + i);
 }
 
-/* So many lists that they are not merged, and so many groups that they are not looked up. */
+/*
+ * The user is in so many groups that their lists of rules cannot all be merged, and finally that they are not looked
+ * up.
+ */
 START_TEST(many_groups)
 {
 	struct policy *policy = load_lines(print_group, 2000);

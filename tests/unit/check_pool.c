@@ -215,7 +215,7 @@ START_TEST(a_route_to_another_device)
 		ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 		ck_assert_ptr_null(id->plan);
 	}
-	/* Nor is a spare used that leads elsewhere. */
+	/* Nor is a spare used whose route leads to another device or port. */
 	connect_n(4, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_int_eq(connect_with(&wrong_port, 5, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
@@ -277,7 +277,7 @@ START_TEST(changes_of_routes_and_devices_end_spares)
 	connect_n(3, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
 
-	/* A change while spares are being made. */
+	/* The routes change while spares are being made. */
 	fake_hold_events(core->fabric, true);
 	connect_n(4, 1, 7471);
 	fake_change_routes(core->fabric);
@@ -351,7 +351,7 @@ START_TEST(no_spares_without_route_notifications)
 }
 END_TEST
 
-/* An id with a source port cannot use a spare. Other sources must be the same as the spare's. */
+/* An id with a source port cannot use a spare. A source address without a port must be the same as the spare's. */
 START_TEST(the_source_of_a_spare_must_match)
 {
 	struct plan p = plan("fake0");
@@ -383,7 +383,9 @@ START_TEST(failed_spares_are_freed)
 	for (unsigned i = 0; i < 5; i++) {
 		uint16_t port = (uint16_t)(7471 + i);
 
-		/* The first calls are the client's, and the next call of the same kind is the spare's. */
+		/*
+		 * The client's own calls come first. The next call of the same kind is the one that makes the spare.
+		 */
 		fake_hold_events(core->fabric, true);
 		ck_assert_int_eq(connect_to(10 + i, port, &id), 0);
 		fake_hold_events(core->fabric, false);

@@ -11,7 +11,10 @@
 #include "tests/unit/nldev.h"
 #include "tests/unit/unit.h"
 
-/* QPs without a port, which only a dump of all QPs shows. The fabric is the real one, with a device of the test's. */
+/*
+ * QPs without a port, whose owner is found only in a dump of all QPs. The fabric is the real one, with a device that
+ * the test adds.
+ */
 
 #define UID 1000
 #define N_MANY 100
@@ -32,7 +35,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	return r;
 }
 
-/* The test's side */
+/* The device and the look-ups */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
@@ -102,7 +105,10 @@ static void ask(struct question *question, uint32_t qpn, pid_t pid)
 			 -EINPROGRESS);
 }
 
-/* The timers of the loop know of the time that was skipped when they look; the kernel's timer does not. */
+/*
+ * The loop's timers expire by the clock that the test advances, but the kernel does not wake the loop for them. So
+ * each turn waits only for a short time.
+ */
 static void run_until(const struct question *question)
 {
 	while (!question->done)
@@ -138,13 +144,13 @@ START_TEST(without_a_port_the_owner_is_found)
 }
 END_TEST
 
-/* Its thread has ended: who made its protection domain is the owner. */
+/* The thread that made the QP has ended, so the owner is the process that made its protection domain. */
 START_TEST(the_owner_of_the_protection_domain)
 {
 	add_qp(17, 0, 0, 4);
 	ck_assert_int_eq(ask_now(17, PD_TID), 1);
 	ck_assert_int_eq(ask_now(17, getpid()), 0);
-	/* Nothing is known of it. */
+	/* The kernel reports neither the QP's thread nor its protection domain. */
 	add_qp(18, 0, 0, 0);
 	ck_assert_int_eq(ask_now(18, getpid()), 0);
 }
@@ -155,7 +161,7 @@ static void take_all_away(void)
 	kernel.n_qps = 0;
 }
 
-/* It is gone between the look-up and the dump. */
+/* The QP is destroyed between the look-up and the dump. */
 START_TEST(a_qp_that_goes_meanwhile)
 {
 	add_qp(17, 0, (uint32_t)getpid(), 0);
@@ -165,7 +171,10 @@ START_TEST(a_qp_that_goes_meanwhile)
 }
 END_TEST
 
-/* The kernel skips a QP if another one goes while a long dump is made. */
+/*
+ * The kernel skips a QP if another one is destroyed during a long dump. So the dump is repeated if the QP was not in
+ * it.
+ */
 START_TEST(what_a_long_dump_skips_is_looked_for_again)
 {
 	for (uint32_t qpn = 100; qpn < 200; qpn++)
@@ -173,7 +182,7 @@ START_TEST(what_a_long_dump_skips_is_looked_for_again)
 	kernel.skips = 1;
 	ck_assert_int_eq(ask_now(100, getpid()), 1);
 	ck_assert_uint_eq(kernel.n_qp_dumps, 2);
-	/* A short dump is whole. */
+	/* A short dump is complete and is not repeated. */
 	kernel.n_qps = 2;
 	kernel.skips = 1;
 	ck_assert_int_eq(ask_now(100, getpid()), 0);
@@ -190,7 +199,7 @@ START_TEST(a_dump_that_fails)
 }
 END_TEST
 
-/* The device was replaced by one of its name, and has another index. */
+/* The device was replaced by another one of the same name, which has another index. */
 START_TEST(a_device_that_was_replaced)
 {
 	add_qp(17, 0, (uint32_t)getpid(), 0);
@@ -202,7 +211,7 @@ START_TEST(a_device_that_was_replaced)
 }
 END_TEST
 
-/* The first dump waits until all others have been found to have no port. */
+/* Delays the end of the first dump until all other look-ups have found that their QPs have no port. */
 static void hold_first_dump(void)
 {
 	if (kernel.n_qp_dumps == 1)
@@ -239,7 +248,7 @@ static void run_for_what_is_due(void)
 		;
 }
 
-/* Dumps take a tenth of the time at most, whoever asks. */
+/* Dumps take at most a tenth of the time, whichever clients cause them: a pause of 90 s follows one of 10 s. */
 START_TEST(there_is_a_rest)
 {
 	static struct question question;
@@ -261,7 +270,7 @@ START_TEST(there_is_a_rest)
 }
 END_TEST
 
-/* Those that wait are freed with the fabric, and those that were cancelled get no answer. */
+/* Look-ups that wait for a dump are freed with the fabric. Those that were cancelled get no result. */
 START_TEST(cancelled_while_they_wait)
 {
 	static struct question questions[3];

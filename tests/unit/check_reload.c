@@ -11,7 +11,7 @@
 #include "tests/unit/pair.h"
 
 /*
- * OnReload=keep keeps existing objects. A connection that is not established yet is not one: whatever was resolved,
+ * OnReload=keep keeps existing objects, but not connections that are not established yet: whatever was resolved,
  * decided or held back under an earlier policy, the policy in force at the last step decides.
  */
 
@@ -373,8 +373,8 @@ START_TEST(a_connect_that_was_held_back)
 	ck_assert_ptr_null(denied->held);
 
 	/*
-	 * The same for a route that the new rule would not have allowed to be resolved with these settings. A connect
-	 * that is still allowed is sent.
+	 * The same applies to a route that the new rule would not have allowed to be resolved with these settings. A
+	 * connect that is still allowed is sent.
 	 */
 	pair_set_policy("allow any\n");
 	timewait_enter(active);

@@ -20,9 +20,9 @@
 #include "tests/unit/unit.h"
 
 /*
- * Which changes the kernel reports as a change of the host's routes, in a network namespace of the test's own. The
- * kernel sends its notifications before the reply to the request that causes them. To show that an event is not
- * reported, the test causes one that is reported afterwards. Single notifications are tested in
+ * Which changes in the kernel are reported as a change of the host's routes. Each test has a network namespace of its
+ * own. The kernel sends its notifications before the reply to the request that causes them. To show that an event is
+ * not reported, the test causes one that is reported afterwards. Single notifications are tested in
  * check_routes_messages.c.
  *
  * The fabric here is the real one.
@@ -32,7 +32,7 @@ static sd_event *loop;
 static struct mnl_socket *nl; /* the test's own socket */
 static unsigned n_told;
 
-/* libmnl's function, to learn which socket was opened last. */
+/* Replaces libmnl's function, so that the test knows which socket was opened last. */
 static struct mnl_socket *opened;
 static int open_error; /* > 0: the next NETLINK_ROUTE socket fails with it */
 
@@ -84,7 +84,7 @@ static void tear_down(void)
 	loop = sd_event_unref(loop);
 }
 
-/* False: there is no namespace to be had here, so the test cannot run. */
+/* Returns false if no namespace can be created here, so that the test cannot run. */
 static bool enter_namespace(void)
 {
 	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
@@ -105,7 +105,7 @@ static struct routes *start(void)
 	return routes;
 }
 
-/* Returns how often the callback was called for what the kernel has sent until now. */
+/* Processes what the kernel has sent so far, and returns the number of calls of the callback. */
 static unsigned told(void)
 {
 	unsigned before = n_told;
@@ -154,7 +154,7 @@ static int set_lo(bool up)
 	return send_request(&buf);
 }
 
-/* Called before the test listens, so that it does not hear the late notifications. */
+/* Called before the test's own start(), so that the late notifications about lo do not reach the test. */
 static void bring_up_lo(void)
 {
 	struct routes *routes = start();
@@ -250,7 +250,7 @@ static const struct {
 
 #define N_FAMILIES (sizeof(families) / sizeof(families[0]))
 
-/* False: the kernel has no IPv6, or a new namespace has none. */
+/* Returns false if the kernel or a new namespace has no IPv6. */
 static bool has_family(size_t i)
 {
 	int fd = families[i].family == AF_INET6 ?
@@ -310,7 +310,7 @@ START_TEST(links_addresses_routes_rules)
 }
 END_TEST
 
-/* Each group by itself. An IPv4 address is also reported by its routes. */
+/* Checks each group by itself, because an IPv4 address is also reported in the group of its routes. */
 START_TEST(all_groups_are_received)
 {
 	static const int groups[] = { RTNLGRP_LINK,        RTNLGRP_NEIGH,      RTNLGRP_IPV4_IFADDR,
@@ -340,7 +340,7 @@ static void assert_neighbour_told(int family, const char *text)
 		{ NUD_REACHABLE, 1, 0 }, { NUD_STALE, 1, 0 },
 		{ NUD_PERMANENT, 1, 0 }, { NUD_STALE, 2, 1 }, /* another link-layer address */
 		{ NUD_REACHABLE, 2, 0 }, { NUD_REACHABLE, 1, 1 },
-		{ NUD_FAILED, 0, 1 }, /* the last one: lost */
+		{ NUD_FAILED, 0, 1 }, /* the neighbour is lost */
 		{ NUD_STALE, 1, 1 }, /* found again */
 		{ NUD_REACHABLE, 1, 0 },
 	};
@@ -394,7 +394,7 @@ START_TEST(one_report_a_turn)
 }
 END_TEST
 
-/* Once the neighbour is known, none of these changes counts. */
+/* If the neighbour is already known, none of these changes is reported. */
 static void use_neighbour(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -422,12 +422,15 @@ START_TEST(lost_notices)
 	use_neighbour(10);
 	ck_assert_uint_eq(told(), 0);
 	use_neighbour(2000);
-	/* While notifications may be lost, those that are read say nothing about the state. */
+	/*
+	 * While notifications may be lost, those that are read do not show the current state. So every turn reports a
+	 * change.
+	 */
 	while (sd_event_run(loop, 0) > 0)
 		n_turns++;
 	ck_assert_uint_gt(n_turns, 2);
 	ck_assert_uint_eq(n_told, 1 + n_turns);
-	/* They are not remembered either. */
+	/* The neighbours in these notifications are not remembered either. */
 	use_neighbour(1);
 	ck_assert_uint_eq(told(), 1);
 	use_neighbour(10);
@@ -540,7 +543,7 @@ START_TEST(no_socket)
 }
 END_TEST
 
-/* The fabric on top */
+/* Changes of routes as the fabric reports them */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {

@@ -18,8 +18,8 @@
 #include "tests/unit/unit.h"
 
 /*
- * The whole daemon on the fake fabric, as a process that starts with the files in DIR. With errors in its policy it
- * starts, and the policy can be corrected while it runs. The tests wait for what the daemon reports to systemd.
+ * The whole daemon on the fake fabric, as a process that starts with the files in DIR. It starts even if its policy
+ * has errors, and the policy can be corrected while it runs. The tests wait for what the daemon reports to systemd.
  */
 
 #define T 20000 /* ms: a timeout for a busy machine, never reached if all is well */
@@ -257,7 +257,7 @@ START_TEST(a_policy_with_an_error)
 	session = open_session();
 	ck_assert(is_fallback(session));
 	assert_rejects(session);
-	/* The policy has an error still, but another one. */
+	/* The policy still has an error, but another one. */
 	write_to("policy.d/1.rules", "allow session user ghost\n");
 	ck_assert(!reload(session));
 	ck_assert(is_fallback(session));

@@ -10,8 +10,9 @@
 #include "tests/unit/wire.h"
 
 /*
- * Every request of the protocol, over the wire, about an id in every state and in some that do not exist. Each
- * request gets one reply. The table below lists which are carried out. A refusal changes no state.
+ * Every request of the protocol, over the wire: about an id in each state, about ids that do not exist or belong to
+ * another session, and before hello. Each request gets one reply. The table below lists in which states it is carried
+ * out. A refusal changes no state.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -287,7 +288,8 @@ START_TEST(every_request_in_every_state)
 END_TEST
 
 /*
- * Sends the request with one field more: the broker first creates an id FIRST_ID, which the request is usually about.
+ * Sends the request with the field "first": the broker creates the id FIRST_ID before it processes the request, which
+ * is usually about this id.
  */
 static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t first_id)
 {
@@ -344,7 +346,7 @@ START_TEST(with_the_id_made_first)
 }
 END_TEST
 
-/* The id that is created first is another one than the request's: this works as well. */
+/* The id that is created first is another one than the request's. Both steps are carried out. */
 START_TEST(with_another_id_made_first)
 {
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {

@@ -28,7 +28,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* At most two lines, so that the user sees the first one. */
+/* The output has at most two lines, so that the user sees the first one. */
 static void assert_usage(const char *part, const char *see)
 {
 	ck_assert_int_eq(got.status, 2);

@@ -106,7 +106,7 @@ START_TEST(others_are_served)
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
-	/* The owner was looked up once. */
+	/* The QP's owner was looked up once. */
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 1);
 }
 END_TEST
@@ -356,7 +356,7 @@ START_TEST(units_that_take_long)
 	pthread_mutex_unlock(&unit_lock);
 	wire.n_asking = 0;
 	wire_run(all, MANY);
-	/* They had sent a hello, so none was dropped as silent. */
+	/* The clients had sent a hello, so none of them was dropped as silent. */
 	for (unsigned i = 0; i < MANY; i++) {
 		ck_assert(!many[i].dropped);
 		ck_assert_uint_eq(many[i].n_answers, 1);
@@ -404,7 +404,7 @@ START_TEST(a_lease_that_fails_late)
 }
 END_TEST
 
-/* By then the user may not use the device any more, or the device is gone. */
+/* When the lease is ready, the user may not use the device any more, or the device is gone. */
 START_TEST(a_lease_that_comes_too_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
@@ -427,7 +427,7 @@ START_TEST(a_lease_that_comes_too_late)
 }
 END_TEST
 
-/* By then another device is the first one, which is what the client asked for. */
+/* The client requested the first device. When the lease is ready, another device is the first one. */
 START_TEST(the_first_device_is_removed_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];

@@ -452,7 +452,7 @@ START_TEST(watches_end_with_their_sessions)
 	await_watches(1);
 	s = open_session(0);
 	EXPECT(v, "closed", "session", "opened");
-	/* The watch ends with the session, whoever ends it. */
+	/* The watch ends with the session, even if another session ends it. */
 	ck_assert_int_eq(rdmabroker_kick(s, number_of(s, 0), 0), 0);
 	await_watches(0);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);

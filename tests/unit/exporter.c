@@ -31,7 +31,7 @@ struct answer answer;
 enum { BROKER, EXPORTER };
 static const char *const notify_names[] = { "notify-broker", "notify-exporter" };
 
-/* The daemon and the exporter */
+/* The broker and the exporter */
 
 void write_text(const char *name, const char *text)
 {
@@ -114,7 +114,7 @@ void write_many_rules(const char *name)
 	ck_assert_int_eq(chmod(path, 0644), 0);
 }
 
-/* Until systemd is told WORD by one of them. */
+/* Waits until BROKER or EXPORTER has sent systemd a notification that contains WORD. */
 static void await_word(int which, const char *word)
 {
 	struct pollfd p = { .fd = service.notify[which], .events = POLLIN };
@@ -129,7 +129,7 @@ static void await_word(int which, const char *word)
 	} while (!strstr(text, word));
 }
 
-/* _exit() passes by what looks for leaks. */
+/* _exit() skips the sanitizer's check for leaks, so it is made here. */
 static bool leaks(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -139,7 +139,9 @@ static bool leaks(void)
 #endif
 }
 
-/* In a child: where systemd would listen, and no descriptor but the three. */
+/*
+ * Called in a child: sets the socket for systemd's notifications, and closes all descriptors but the standard three.
+ */
 static void begin_child(int which)
 {
 	char path[128];
@@ -199,7 +201,7 @@ void stop_broker(void)
 	stop_one(&service.broker);
 }
 
-/* Does not return. */
+/* Replaces the process by the exporter. Does not return. */
 static void become_exporter(const char *const *arguments)
 {
 	const char *argv[MAX_ARGUMENTS] = { "rdmabroker-exporter" };
@@ -336,9 +338,11 @@ void await_sockets(unsigned expected)
 
 unsigned idle_sockets(void)
 {
-	const unsigned n = 2; /* the listening one, and the session's */
+	const unsigned n = 2; /* the listening socket, and the session's */
 
-	/* This opens the session. The connection's end is seen here before it is there. */
+	/*
+	 * This request opens the session. The test notices the end of its connection earlier than the exporter does.
+	 */
 	assert_served_on(service.metrics);
 	await_sockets(n);
 	return n;
@@ -530,7 +534,7 @@ unsigned long value_of(const char *name)
 	return strtoul(found + strlen(line), NULL, 10);
 }
 
-/* No event marks this: it is a time. */
+/* Waits for longer than the exporter shares an answer, which is one second. No event marks the end of that time. */
 void await_stale(void)
 {
 	poll(NULL, 0, 1100);

@@ -14,7 +14,7 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/unit.h"
 
-#define LIAR_TIMEOUT 10000 /* ms, on a clock that a wait without a result advances */
+#define LIAR_TIMEOUT 10000 /* ms, by a clock that advances when a wait ends without a result */
 #define LIAR_TIRED_MS 5000 /* ms; the library has to give up a flood much earlier */
 #define MIB (1u << 20)
 
@@ -23,7 +23,7 @@
 
 struct liar {
 	int sock;
-	uint32_t max_ids; /* the limit that its reply to hello contains */
+	uint32_t max_ids; /* the limit in its reply to hello */
 	bool is_deaf; /* it reads no requests */
 	void (*answer)(const Rdmabroker__Request *request); /* NULL: it does not answer */
 	void (*flood)(

@@ -17,7 +17,7 @@ struct mnl_socket {
 	int near, far;
 	uint32_t seq;
 	bool dumping; /* QPs */
-	unsigned next; /* of kernel.qps */
+	unsigned next; /* index into kernel.qps */
 };
 
 struct kernel kernel;

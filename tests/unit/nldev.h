@@ -26,8 +26,8 @@ struct id {
 struct qp {
 	uint32_t qpn;
 	uint32_t port; /* 0: none */
-	uint32_t tid; /* 0: of a thread that has ended */
-	uint32_t pdn; /* 0: not reported; its thread is PD_TID */
+	uint32_t tid; /* 0: the thread has ended */
+	uint32_t pdn; /* protection domain; 0: not reported; made by the thread PD_TID */
 };
 
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
@@ -38,11 +38,11 @@ extern struct kernel {
 	struct id ids[PIECES_MAX][IDS_MAX];
 	size_t n_ids[PIECES_MAX];
 	unsigned n_pieces; /* pieces past PIECES_MAX repeat the earlier ones */
-	int error; /* with which the dump ends: 0 or a negative errno */
+	int error; /* the dump ends with it: 0 or a negative errno */
 	unsigned n_ports;
 	struct qp qps[QPS_MAX];
 	unsigned n_qps;
-	int qp_error; /* with which the next dump of QPs fails: 0 or a negative errno */
+	int qp_error; /* the next dump of QPs fails with it: 0 or a negative errno */
 	unsigned skips; /* how many QPs the next dump of QPs leaves out */
 	/* Called before each dump of QPs, in the thread that requests it; NULL: not called. */
 	void (*on_qp_dump)(void);

@@ -3,7 +3,7 @@
 
 /*
  * The core on the fake fabric, with two sessions of the user who runs the test, a server's and a client's, which
- * record their events. The tests of core/ begin with this.
+ * record their events. Most tests of core/ are based on this.
  */
 
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ void pair_set_policy(const char *rules);
 /* Runs the loop until nothing is due. */
 void run_loop(void);
 void pair_set_up(void);
-/* Frees everything. So every test runs the assertions of account_done() and fabric_free(), which check that nothing is left. */
+/* Frees everything. So every test runs account_done() and fabric_free(), which assert that nothing is left. */
 void pair_tear_down(void);
 /* Returns one of eight buffers, in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);

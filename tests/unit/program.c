@@ -96,7 +96,7 @@ int run_on_terminal(unsigned short columns, const char *awaited, const char *con
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0)
 		become(argv);
-	/* EIO: the program has closed the terminal. */
+	/* read() fails with EIO when the program has closed the terminal. */
 	while ((n = read(fd, got.out + len, sizeof(got.out) - 1 - len)) > 0) {
 		got.out[len += (size_t)n] = '\0';
 		if (awaited && strstr(got.out, awaited)) {

@@ -72,8 +72,8 @@ void wire_start(const char *rules)
 }
 
 /*
- * Runs the loop until it is idle, including the jobs of threads and their results, but without those that are stuck,
- * see wire.n_stuck.
+ * Runs the loop until it is idle, including the jobs of threads and their results. It does not wait for the jobs that
+ * are blocked, see wire.n_stuck.
  */
 static void run_all(void)
 {

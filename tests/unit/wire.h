@@ -35,7 +35,7 @@ struct wire {
 	struct core *core;
 	struct server *server;
 	uint64_t n_reloads; /* number of reloads that were requested; also the last ticket */
-	bool holds_reloads; /* the test completes reloads itself, by server_reloaded() */
+	bool holds_reloads; /* the test completes reloads itself, by control_reloaded() */
 	unsigned
 		n_stuck; /* descriptors that cannot be closed for now, so wire_run() does not wait for them */
 	unsigned
