@@ -9,7 +9,7 @@
 
 /* The fake fabric's ids, and the groups that they join. */
 
-/* Nobody is notified of a request's events until it has an owner. */
+/* The event function of a connection request until it has an owner. */
 static void drop_event(void *userdata, struct fabric_event *event)
 {
 	(void)userdata;
@@ -81,7 +81,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	return NULL;
 }
 
-/* A peer here is always notified at once, so the id need not be kept. */
+/* In the fake fabric the peer is notified at once, so the id need not be kept until then. */
 void fabric_id_abandon(struct fabric_id *id)
 {
 	fabric_id_free(id);

@@ -45,17 +45,17 @@ void fake_add_device(struct fabric *fabric, const char *name);
 /* The device's ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);
 
-/* What fabric_device_holders() returns for the device. HOLDERS is copied; NULL: no result yet. */
+/* Sets the result of fabric_device_holders() for the device. HOLDERS is copied; NULL: no result yet. */
 void fake_set_holders(struct fabric *fabric, const char *name,
 		      const struct fabric_holders *holders);
 
-/* The next N connect requests are rejected as stale. */
+/* Rejects the next N connect requests as stale. */
 void fake_reject_stale(struct fabric *fabric, unsigned n);
 
 /* The next N address resolutions end in ADDR_ERROR with STATUS. */
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
-/* From now on the owner of QPN is unknown. All other QPs belong to whichever process asks. */
+/* From now on the owner of QPN is unknown. fabric_qp_belongs() confirms every other QP, whatever the process. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 /* From now on QPN belongs only to the process PID. */
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
@@ -74,9 +74,9 @@ void fake_set_knows_routes(struct fabric *fabric, bool knows);
  * The result is determined when the look-up begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
-/* The same for leases. */
+/* Does the same for the begin of leases. */
 void fake_hold_leases(struct fabric *fabric, bool hold);
-/* The same for opening devices, see fabric_is_opening(). Events are held as well. */
+/* Does the same for opening devices, see fabric_is_opening(). Events are held as well. */
 void fake_hold_devices(struct fabric *fabric, bool hold);
 /* Reports that an id with PORT was destroyed. A bind that was made to fail with -EINPROGRESS waits for that. */
 void fake_destroy_id(struct fabric *fabric, uint16_t port);

@@ -30,7 +30,7 @@ struct fabric_lease {
 
 struct pending {
 	struct list link; /* fabric.pending */
-	struct fabric_id *id; /* NULL: freed */
+	struct fabric_id *id; /* NULL: the id was freed */
 	struct fabric_event event;
 };
 
@@ -46,15 +46,15 @@ struct fabric {
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
 	bool is_opening,
-		is_open; /* devices are being opened; they are open, which is still to be announced */
+		is_open; /* devices are being opened; they are open, but not announced yet */
 	in_port_t freed_port; /* 0: none */
 	unsigned n_ids;
 	uint32_t stranger;
 	uint32_t given_qpn;
-	pid_t owner; /* of GIVEN_QPN; 0: QPN not given */
+	pid_t owner; /* the process to which GIVEN_QPN belongs; 0: no QPN was given */
 	unsigned n_stale;
 	bool holds_events;
-	unsigned n_released; /* of the events that are held */
+	unsigned n_released; /* number of held events that are sent nevertheless */
 	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;
@@ -80,11 +80,11 @@ struct fabric_id {
 
 /* Counts the call, and returns the failure that was scripted for it, or 0. */
 int fake_outcome(struct fabric *fabric, enum fake_call which);
-/* Both take effect in the loop's next turn. */
+/* fake_kick() and fake_post() take effect in the loop's next turn. */
 void fake_kick(struct fabric *fabric);
 void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	       struct fabric_id *request, const struct rdma_conn_param *conn);
-/* Returns NULL if no id has the port, or no listening one. */
+/* LISTENING: only ids that listen count. Returns NULL if no id has the port. */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
 static inline in_port_t *fake_port(struct sockaddr_storage *addr)
