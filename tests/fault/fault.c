@@ -21,11 +21,11 @@
  *   fault SIDE KIND ERRNO N     one run; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 aborts at the fault
  */
 
-/* Enough under a sanitizer and with both cores busy. */
+/* A story takes less time, even under a sanitizer and with both cores busy. */
 #define STORY_SECONDS 20
 
 #define FAST_EVERY 8
-/* Some seconds. */
+/* After so many stories a line is printed, which is every few seconds. */
 #define STORIES_PER_LINE 50
 
 static const struct plan {
@@ -77,7 +77,7 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
-	/* With a key of an earlier version, for the warning about it. */
+	/* MetricsListen= is a key of an earlier version, so that the daemon warns of it. */
 	write_file("rdmabrokerd.conf",
 		   "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n");
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
@@ -155,7 +155,10 @@ static bool run(const struct plan *plan, unsigned n)
 		printf("FAILED: %s\n", running);
 		fflush(stdout);
 	} else if (met || share != LONG) {
-		/* The story without a fault is of the fast share: both shares add up to all. */
+		/*
+		 * The story without a fault is not counted by "fault long", so that the counts of both shares add up
+		 * to those of all.
+		 */
 		n_passed++;
 	}
 	return met;

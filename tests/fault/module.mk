@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fault injection: how the daemon and the library behave if one of their calls fails. Always with sanitizers,
-# below $(O)/fault.
+# Fault injection: how the daemon and the library behave if one of their calls fails. It is always built with
+# sanitizers, below $(O)/fault.
 FAULT_SRC := tests/fault/fault.c tests/fault/story.c
 
 $(O)/tests/fault/fault: $(call objs,$(FAULT_SRC)) $(HOOKED)
@@ -8,7 +8,7 @@ $(O)/tests/fault/fault: $(call objs,$(FAULT_SRC)) $(HOOKED)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
-# SHARE=fast: each eighth call fails; SHARE=long: each of the others.
+# In each run one call fails. SHARE=fast: every eighth call in turn; SHARE=long: the others.
 .PHONY: check-fault
 check-fault:
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SAN=address,undefined \

@@ -42,7 +42,7 @@ static bool turn(void *userdata)
 	(void)userdata;
 	if (!loop || sd_event_get_state(loop) == SD_EVENT_FINISHED)
 		return false;
-	/* If the daemon pauses, it goes on within 3 s. */
+	/* If the daemon pauses after a failure, it continues within 3 s. */
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
 }
 
@@ -89,8 +89,8 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 }
 
 /*
- * Takes events until one of TYPES (bits) or an end comes, within TIMEOUT_MS. If there was no memory for an event, the
- * next call returns it.
+ * Takes events until one of TYPES (one bit for a type) or an event that ends a connection arrives, within TIMEOUT_MS.
+ * If there was no memory for an event, the next call returns it.
  */
 static bool await(struct story *story, struct rdmabroker *session, uint64_t types, int timeout_ms)
 {
@@ -119,7 +119,7 @@ static bool await(struct story *story, struct rdmabroker *session, uint64_t type
 }
 
 #define AWAIT(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, T)
-/* Everything runs in one thread, so an event that has not come by now will not come. */
+/* Everything runs in one thread, so an event that has not arrived by now will not arrive. */
 #define LOOK_FOR(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, 0)
 
 static struct rdmabroker_id *start_listening(struct story *story, struct rdmabroker *session,
@@ -162,14 +162,17 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 	int r;
 
 	do {
-		/* Without a timeout: if the request failed, the client has been notified. */
+		/*
+		 * There is no need to wait: if the request has not arrived by now, the connect failed and the client
+		 * is notified.
+		 */
 		r = rdmabroker_get_request(listener, 0, &request);
 		did(story, r, "get_request");
 	} while (r == -ENOMEM);
 	return request;
 }
 
-/* Connects two ids whose QPs the library moves. *RET is the passive side. */
+/* Connects two ids whose QPs the library moves through their states. *RET is the passive side. */
 static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker *c,
 					 struct rdmabroker *s, struct rdmabroker_id *listener,
 					 struct rdmabroker_id **ret)
@@ -244,8 +247,9 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 }
 
 /*
- * Resolves and connects in one call, to a port without a listener: step by step if there is no QP yet, then resolved
- * by the broker, then with a spare id. After a failure the id can be used again.
+ * Resolves and connects in one call, three times and to a port without a listener. The first call resolves step by
+ * step, because there is no QP yet. The second is resolved by the broker, and the third uses a spare. After a failure
+ * the id can be used again.
  */
 static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 {
@@ -370,7 +374,7 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 	tell_of_itself(story, session);
 }
 
-/* In a session that does not block, where events report the results. */
+/* The session does not block: events report the results. */
 static void tell_without_blocking(struct story *story)
 {
 	struct rdmabroker *session = open_session(story, RDMABROKER_NONBLOCK);

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * All that two programs and their daemon do with each other, from the daemon's start to its end. A step that fails
- * must fail with an errno. Steps that depend on it are then left out, and the story goes on.
+ * Everything that two programs and their daemon do with each other, from the daemon's start to its end. A step that
+ * fails must fail with an errno. Steps that depend on it are then left out, and the story goes on.
  */
 
 #include <stdbool.h>
 
-#define STORY_N_REFUSED 4u /* calls that connect to a port without a listener */
+#define STORY_N_REFUSED 4u /* number of calls that connect to a port without a listener */
 
 struct story {
 	const char *dir; /* directory of the configuration, the rules and the socket */
-	unsigned n_done, n_failed; /* calls */
+	unsigned n_done, n_failed; /* numbers of calls that succeeded and that failed */
 	bool started; /* the daemon has started */
 	bool met; /* the fault occurred, after the daemon's start */
 	unsigned n_deadlines; /* waits that ended only by their deadline */
