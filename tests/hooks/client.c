@@ -11,7 +11,7 @@
 
 #include "tests/hooks/inside.h"
 
-/* What the library calls: client.symbols. */
+/* Replaces the functions that the library calls. client.symbols lists them. */
 
 HOOK_ALLOCATION(client, HOOK_CLIENT)
 
@@ -75,7 +75,7 @@ int client_poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	bool fails = hook_fails(HOOK_CLIENT, HOOK_LOOP);
 	int error = errno;
-	/* The daemon has its turn all the same. */
+	/* The daemon runs even if this call fails. */
 	int ready = hook_poll(fds, n, fails ? 0 : timeout);
 
 	if (!fails)
@@ -89,7 +89,7 @@ int client_clock_gettime(clockid_t clock, struct timespec *ret)
 	return hook_clock_gettime(clock, ret);
 }
 
-/* Verbs: one device, whose QPs exist in name only. */
+/* Verbs: one device, whose QPs are only numbers. */
 
 static struct ibv_device device = { .name = "fake0" };
 
@@ -148,7 +148,7 @@ struct ibv_context *client_ibv_open_device(struct ibv_device *of)
 	if (!context)
 		return NULL;
 	context->context.device = of;
-	/* Any node that has a name. */
+	/* The library takes a device whose node has no name any more for a removed one. /dev/null has a name. */
 	context->context.cmd_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return &context->context;
 }
@@ -217,7 +217,7 @@ int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 int client_ibv_destroy_qp(struct ibv_qp *qp)
 {
-	/* Groups that it is attached to. */
+	/* The handle counts the groups that the QP is attached to. */
 	if (qp->handle > 0)
 		return EBUSY;
 	((struct context *)qp->context)->n_qps--;

@@ -12,7 +12,7 @@
 #include "fabric/fabric.h"
 #include "tests/hooks/inside.h"
 
-/* What the daemon calls: daemon.symbols. */
+/* Replaces the functions that the daemon calls. daemon.symbols lists them. */
 
 HOOK_ALLOCATION(daemon, HOOK_DAEMON)
 
@@ -40,7 +40,7 @@ FILE *daemon_open_memstream(char **ret, size_t *ret_size)
 	return hook_fails(HOOK_DAEMON, HOOK_MEMORY) ? NULL : open_memstream(ret, ret_size);
 }
 
-/* Its log, and what it says of files: not on the terminal of whoever makes it fail. */
+/* Suppresses the daemon's log, unless HOOKS_LOG is set. Other streams than stderr are written. */
 int daemon_fprintf(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int daemon_fprintf(FILE *f, const char *fmt, ...)
@@ -55,7 +55,7 @@ int daemon_fprintf(FILE *f, const char *fmt, ...)
 	return n;
 }
 
-/* TYPE NAME(PARAMS) that fails as a system call does. */
+/* Defines daemon_NAME(), which fails as a system call does: it returns -1 and sets errno. */
 #define SYSTEM(kind, type, name, params, args)                                \
 	type daemon_##name params;                                            \
                                                                               \
@@ -82,8 +82,8 @@ SYSTEM(DESCRIPTOR, ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
 SYSTEM(DESCRIPTOR, int, eventfd, (unsigned n, int flags), (n, flags))
 
 /*
- * What the daemon has threads for is done when it asks for one: a thread that finds no more work ends, instead
- * of waiting for some.
+ * Does a thread's work at once, instead of creating a thread. The thread's function returns when there is no more
+ * work, because daemon_pthread_cond_timedwait() does not wait.
  */
 int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *arg),
 			  void *arg);
@@ -126,7 +126,7 @@ SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *eve
 SYSTEM(LOOP, int, epoll_wait, (int epoll, struct epoll_event *events, int n, int timeout),
        (epoll, events, n, timeout))
 
-/* Of the variadic ones the daemon passes a number at most. */
+/* fcntl() and open() are variadic. The daemon passes at most one number to fcntl(), and no mode to open(). */
 int daemon_fcntl(int fd, int command, int arg);
 
 int daemon_fcntl(int fd, int command, int arg)
@@ -141,7 +141,7 @@ int daemon_open(const char *path, int flags)
 	return hook_fails(HOOK_DAEMON, HOOK_DESCRIPTOR) ? -1 : open(path, flags);
 }
 
-/* TYPE NAME(PARAMS) that fails with a negative errno. */
+/* Defines daemon_NAME(), which fails by returning a negative errno. */
 #define LIBRARY(kind, name, params, args)                                         \
 	int daemon_##name params;                                                 \
                                                                                   \

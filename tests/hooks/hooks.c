@@ -77,7 +77,7 @@ bool hook_fails(enum hook_side side, enum hook_kind kind)
 	if (hooks.left == 0 || side != hooks.side || kind != hooks.kind || --hooks.left > 0)
 		return false;
 	hooks.met = true;
-	/* To break at, and so to see where it was. */
+	/* A debugger then shows the place of the fault. */
 	if (getenv("HOOKS_ABORT"))
 		abort();
 	errno = hooks.error;
@@ -191,7 +191,7 @@ unsigned hooks_run(sd_event *loop)
 		if (state == SD_EVENT_FINISHED || state == SD_EVENT_EXITING ||
 		    sd_event_run(loop, 0) <= 0)
 			break;
-		/* Something that keeps the loop busy for ever is a bug too. */
+		/* A source that keeps the loop busy for ever is a bug, too. */
 		if (++n == 100000) {
 			fprintf(stderr, "The daemon's loop never rests.\n");
 			abort();
@@ -200,7 +200,7 @@ unsigned hooks_run(sd_event *loop)
 	return n;
 }
 
-/* Time and turns of the library */
+/* The library's time, and the daemon's turns while the library waits */
 
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata)
 {

@@ -8,9 +8,9 @@
  *
  *   - the N-th call of a kind can be made to fail, on one side only,
  *   - the memory that each side holds is known, and must be none at the end,
- *   - when the library would wait, the daemon runs instead; if that brings nothing for the library, the clock is advanced
- *     to the library's deadline. Waits that end only by their deadline are counted, because then the daemon did not
- *     notify the client.
+ *   - when the library would wait, the daemon runs instead. If nothing for the library results from that, the clock
+ *     advances to the library's deadline. Waits that end only by their deadline are counted, because then the daemon
+ *     did not notify the client.
  */
 
 #include <stdbool.h>
@@ -24,13 +24,13 @@ enum hook_side {
 };
 
 enum hook_kind {
-	HOOK_MEMORY, /* malloc() and its kin */
+	HOOK_MEMORY, /* malloc() and similar functions */
 	HOOK_ACCEPT, /* accept4() */
 	HOOK_SEND, /* sendmsg() */
 	HOOK_RECEIVE, /* recvmsg() */
 	HOOK_LOOP, /* sd_event_add_*(), epoll */
-	HOOK_DESCRIPTOR, /* what makes or asks a descriptor: socket(), open(), fcntl() */
-	HOOK_CM, /* fabric_*(), which stand for rdma_*() */
+	HOOK_DESCRIPTOR, /* socket(), open(), fcntl() and others that create or examine a descriptor */
+	HOOK_CM, /* fabric_*(), the wrappers of rdma_*() */
 	HOOK_VERBS, /* ibv_*() */
 	_HOOK_KIND_MAX,
 };
@@ -38,36 +38,41 @@ enum hook_kind {
 const char *hook_side_to_string(enum hook_side side);
 const char *hook_kind_to_string(enum hook_kind kind);
 
-/* The N-th call from now on, from 1, fails with ERROR, a positive errno. N 0: none does. */
+/* From now on the N-th call, counted from 1, fails with ERROR, a positive errno. N 0: no call fails. */
 void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error);
-/* Whether the fault was met. Nothing fails from now on. */
+/* Returns whether the fault occurred. From now on no call fails. */
 bool hooks_disarm(void);
 
-/* Counters start at 0, the memory held is forgotten. */
+/* Sets the counters to 0, and forgets the blocks that were recorded. */
 void hooks_reset(void);
 unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);
-/* Waits of the library that only the deadline ended. */
+/* Returns the number of the library's waits that ended only by their deadline. */
 unsigned hooks_count_deadlines(void);
 
-/* From now on what either side allocates is noted. */
+/* From now on the allocations of both sides are recorded. */
 void hooks_track_memory(void);
-/* How many blocks SIDE holds; each is printed to stderr. */
+/* Prints each block that SIDE holds to stderr, and returns the number of blocks. */
 unsigned hooks_print_memory(enum hook_side side);
 
-/* free(3) for what the library has allocated and the caller has to free. */
+/* Frees memory that the library has allocated and that the caller has to free. */
 void client_free(void *pointer);
 
-/* The loop that the daemon made last; NULL: none. */
+/* Returns the loop that the daemon created last; NULL: none. */
 sd_event *hooks_get_loop(void);
 /*
- * Run LOOP until it has nothing to do, and return how often it did something. The daemon's timers of up to
- * a second are due a thousand times earlier.
+ * Runs LOOP until it has nothing to do, and returns the number of turns. Timers of the daemon of up to a second
+ * expire a thousand times earlier.
  */
 unsigned hooks_run(sd_event *loop);
 
-/* What the library's poll() does before it looks, and again as long as that returns true. */
+/*
+ * TURN lets the daemon run while the library waits: if no descriptor is ready, poll() calls it as long as it returns
+ * true.
+ */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
-/* So much later is it by the library's clock. */
+/* Advances the library's clock by MS. */
 void hooks_pass_time(int ms);
-/* Where the library's connect() leads to: -1 and errno, or 0. NULL: to where it says. */
+/*
+ * CONNECT replaces the library's connect(). It returns 0, or -1 with errno set. NULL: the real connect() is called.
+ */
 void hooks_set_connect(int (*connect)(void *userdata, int fd), void *userdata);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Among the files of the hooks. */
+/* Shared by the files of the hooks. */
 
 #include <poll.h>
 #include <stdint.h>
@@ -11,9 +11,9 @@
 
 #include "tests/hooks/hooks.h"
 
-/* Counts the call. True: it is to fail, with errno set. */
+/* Counts the call. Returns true, with errno set, if the call has to fail. */
 bool hook_fails(enum hook_side side, enum hook_kind kind);
-/* Notes a block, and returns it. */
+/* Records a block that SIDE has allocated, and returns it. */
 void *hook_took(enum hook_side side, void *pointer, size_t size, void *caller);
 void hook_gave(void *pointer);
 void hook_set_loop(sd_event *loop);
@@ -21,7 +21,7 @@ int hook_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int hook_poll(struct pollfd *fds, nfds_t n, int timeout);
 int hook_clock_gettime(clockid_t clock, struct timespec *ret);
 
-/* Allocation, for a side whose functions are prefix_malloc() and so on. */
+/* Defines the allocation functions of a side: prefix_malloc() and so on. */
 #define HOOK_ALLOCATION(prefix, SIDE)                                                             \
 	void *prefix##_malloc(size_t size);                                                       \
 	void *prefix##_calloc(size_t n, size_t size);                                             \

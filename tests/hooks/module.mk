@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The daemon and the library as one object each, their calls of the system renamed to those of hooks.h.
-# What the library does not export is local to its object: both sides have an id_free().
+# The daemon and the library are linked into one object each, in which their calls of the system are renamed, see
+# hooks.h. The functions that the library does not export are local to its object, because both sides have an
+# id_free().
 HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld
