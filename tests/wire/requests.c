@@ -173,8 +173,8 @@ void request_each_cut(const struct request_trial *trial)
 }
 
 /*
- * A field in nested messages. If a nested message occurs twice, its fields are merged, and the last value of each
- * counts.
+ * The path to a field in nested messages. If a nested message occurs twice, its fields are merged, and the last value
+ * of each counts.
  */
 
 struct way {

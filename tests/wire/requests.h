@@ -16,8 +16,8 @@
 const char *request_name(int op);
 
 /*
- * Encodes a valid request, about ID if it is about one. Returns the length of its packet. EXTRA are encoded fields
- * that are appended to the request's own message.
+ * Encodes a valid request, for the id ID if the request has one. Returns the length of its packet. EXTRA are encoded
+ * fields that are appended to the request's own message.
  */
 size_t request_make(uint32_t serial, int op, uint32_t id, const uint8_t *extra, size_t extra_len,
 		    uint8_t buf[PACKET_MAX]);
