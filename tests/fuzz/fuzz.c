@@ -38,7 +38,7 @@ uint32_t take_number(struct input *input)
 	};
 	uint8_t c = take(input);
 
-	/* Digits stand for themselves. */
+	/* The value of a digit is its number. */
 	if (c >= '0' && c <= '9')
 		return c - '0';
 	return c >= 'a' && c <= 'p' ? numbers[c - 'a'] : c;
@@ -111,7 +111,10 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	case PROTOBUF_C_TYPE_STRING:
 	case PROTOBUF_C_TYPE_BYTES:
 		n = take_bytes(input, 4, 240, &data);
-		/* An address needs 4 or 16 bytes, and a device that exists is named. */
+		/*
+		 * The length is a multiple of 4, because an address needs 4 or 16 bytes. An empty string becomes the
+		 * name of a device that exists.
+		 */
 		if (field->type == PROTOBUF_C_TYPE_STRING && n == 0) {
 			data = (const uint8_t *)"fake0";
 			n = 5;
@@ -125,7 +128,10 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	}
 }
 
-/* A digit of the input is the number of times that a field occurs. Of a oneof the last field counts. */
+/*
+ * A digit of the input is the number of times that a field occurs. If several fields of a oneof occur, the last one
+ * counts.
+ */
 static void put_message(struct out *out, struct input *input,
 			const ProtobufCMessageDescriptor *descriptor, int depth)
 {

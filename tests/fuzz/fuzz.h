@@ -28,9 +28,9 @@ struct input {
 };
 
 uint8_t take(struct input *input);
-/* 0 to 15, from the characters '0' to '?', so that seeds are readable. */
+/* Returns 0 to 15, from the characters '0' to '?', so that seeds are readable. */
 unsigned take_digit(struct input *input);
-/* One of a few interesting numbers, those at the limits first. */
+/* Returns a number: that of a digit, one at or near a limit for 'a' to 'p', or else the byte itself. */
 uint32_t take_number(struct input *input);
 /* Returns a number of bytes, at most MAX: a digit of the input times SCALE. *RET points into the input. */
 size_t take_bytes(struct input *input, size_t scale, size_t max, const uint8_t **ret);

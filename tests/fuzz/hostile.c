@@ -76,7 +76,7 @@ static uint32_t next_request(struct hostile *hostile, int *ret_op)
 	return serial;
 }
 
-/* Replies with success, and with the results that the library cannot go on without. */
+/* Replies with success, and with the results that the library needs to continue. */
 static void answer_well(struct hostile *hostile)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
@@ -121,7 +121,7 @@ static void send_any(struct hostile *hostile, unsigned body,
 	uint8_t message[4096], buf[sizeof(message) + 16];
 	size_t n = make_message(hostile->input, descriptor, message, sizeof(message) - 8);
 
-	/* A second serial: the last one counts. */
+	/* The message may already contain a serial. The last one counts. */
 	if (serial) {
 		message[n++] = 1 << 3;
 		for (; serial >= 128; serial >>= 7)
@@ -241,7 +241,7 @@ struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, un
 		.size = sizeof(options),
 		.socket = "/nowhere",
 		.flags = flags,
-		.call_timeout_ms = 10000, /* ms, on a clock that a wait without a result advances */
+		.call_timeout_ms = 10000, /* ms; the clock advances when a wait has no result */
 	};
 	struct rdmabroker *session = NULL;
 

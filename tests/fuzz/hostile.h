@@ -12,13 +12,13 @@
 struct hostile {
 	struct input *input;
 	int sock; /* the daemon's end; -1: closed */
-	uint32_t serials[64]; /* of the requests that were not answered yet, the oldest first */
+	uint32_t serials[64]; /* serials of the unanswered requests, the oldest first */
 	int ops[64];
 	unsigned n_requests;
 	bool honest; /* the next replies are valid */
 };
 
-/* Opens a session with the daemon; NULL: refused. */
+/* Opens a session with the daemon. Returns NULL if that fails. */
 struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, unsigned flags);
 void hostile_close(struct hostile *hostile, struct rdmabroker *session);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fuzzing with libFuzzer, everything built by clang below $(O)/fuzz. There is a file for each target;
-# corpus/TARGET has its seeds and the inputs that once found an error, TARGET.dict the words of its language.
+# Fuzzing with libFuzzer. clang builds everything below $(O)/fuzz. Each target is a file. corpus/TARGET contains its
+# seeds and the inputs that have found an error, and TARGET.dict the tokens of its input.
 FUZZERS := packet requests rules config client reject
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60
 FUZZ_JOBS ?= $(shell nproc)
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
-# The following holds in the tree that clang builds:
+# The following rules are for the make that builds with clang:
 $(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
 		$(call objs,$(FUZZ_SHARED)) $(HOOKED)
 	$(call say,LINK,$@)
@@ -25,12 +25,12 @@ fuzzers: fuzz-packages
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz CC=clang SAN= CFLAGS='$(FUZZ_CFLAGS)' \
 		$(addprefix $(O)/fuzz/tests/fuzz/,$(FUZZERS))
 
-# First all seeds, then FUZZ_TIME seconds of new inputs for each target. New inputs are kept in $(O)/fuzz/corpus.
+# Runs all seeds, and then new inputs for FUZZ_TIME seconds with each target. New inputs are kept in $(O)/fuzz/corpus.
 fuzz: fuzzers
 	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) FUZZ_NO_SEEDS=$(FUZZ_NO_SEEDS) \
 		tests/fuzz/run $(FUZZERS)
 
-# SHARE=fast: the seeds; SHARE=long: what is new.
+# SHARE=fast: the seeds; SHARE=long: new inputs.
 check-fuzz: FUZZ_TIME = $(if $(filter fast,$(SHARE)),0,10)
 check-fuzz: FUZZ_NO_SEEDS = $(filter long,$(SHARE))
 check-fuzz: fuzz

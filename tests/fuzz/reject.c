@@ -70,7 +70,7 @@ static void check_event(const struct rdmabroker_event *event, const uint8_t *dat
 	check_text(event->text);
 }
 
-/* Delivers it as the reject of a connection, or as the reply to a look-up. */
+/* Delivers the private data with the reject of a connection, or with the reply to a look-up. */
 static void deliver(const uint8_t *data, size_t size, bool lookup)
 {
 	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;

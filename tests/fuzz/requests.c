@@ -36,7 +36,7 @@ static struct world {
 	struct core *core;
 	struct server *server;
 	struct client clients[CLIENTS];
-	struct client *client; /* that makes the next step */
+	struct client *client; /* the client that makes the next step */
 	int fds[FDS]; /* descriptors of exported ids; -1: none */
 	bool enforce, pipelined;
 	Rdmabroker__CreateId first; /* sent with the next request; id 0: not sent */
@@ -214,7 +214,7 @@ static void choose_client(struct input *input)
 	server_add_client(w.server, pair[1]);
 }
 
-/* Letters are the client's own ids from 1 on, digits are ids of requests. */
+/* A letter is one of the client's own ids, which are numbered from 1. A digit is the id of a connection request. */
 static uint32_t take_id(struct input *input)
 {
 	uint8_t c = take(input) & 31;

@@ -236,7 +236,7 @@ static void read_again(const struct policy *policy, const char *text, size_t len
 	policy_unref(again);
 }
 
-/* The same rules after so many others that the policy has an index. */
+/* Loads the same rules after so many others that the policy has an index. */
 static struct policy *load_indexed(const char *text, size_t len)
 {
 	static const char filler[] = "reject session user 4294967000\n";
