@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * How long a decision takes, by the number of rules and the shape of the policy. The sizes take turns,
- * so that what else the machine does falls on all of them; the median of the turns is shown.
+ * Measures how long a decision takes, by the number of rules and the shape of the policy. The sizes take turns, so
+ * that other work on the machine affects all of them. The median of the turns is printed.
  *
- * Questions are made from a policy's rules, each of them as often as the others, and one in four fits
- * none. All of them together are more than the processor's nearest caches hold.
+ * The questions are made from the policy's rules, each of which is used equally often. One question in four matches
+ * no rule. All questions together need more memory than the processor's nearest caches have.
  */
 
 #include <arpa/inet.h>
@@ -24,12 +24,12 @@
 #define SIZES 5
 #define QUESTIONS 4096
 #define TURNS 15
-#define TURN_NS 4000000 /* how long one turn takes at least */
+#define TURN_NS 4000000 /* minimum duration of a turn */
 #define FILES_MAX 16
 
 static const size_t sizes[SIZES] = { 10, 100, 1000, 10000, 100000 };
 
-/* One question; all that is not set is the same for all of them. */
+/* The facts of one question. Facts that are not listed here are the same in all questions. */
 struct facts {
 	enum policy_operation operation;
 	bool early, is_wildcard;
@@ -38,7 +38,7 @@ struct facts {
 	int unit, device; /* -1: not known */
 };
 
-/* What is asked: pointers into memory of its own, as the broker has it. */
+/* A question whose pointers refer to memory of its own, as in the broker. */
 struct asked {
 	struct policy_question question;
 	struct sockaddr_in local, peer;
@@ -55,7 +55,7 @@ struct shape {
 static void print_port(FILE *f, size_t i, size_t n)
 {
 	(void)n;
-	/* There are no more ports than this. */
+	/* The number of ports is limited. */
 	fprintf(f, "allow listen user 1000 port %zu\n", i % 64000 + 1);
 }
 
@@ -122,7 +122,7 @@ static void make_unit(struct facts *facts, size_t i, size_t n)
 	facts->unit = i;
 }
 
-/* Each set stands before the rule that uses it, and is one of 16 hosts. */
+/* Each set contains 16 hosts, and is defined before the first rule that uses it. */
 static void print_set(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -145,7 +145,7 @@ static void make_set(struct facts *facts, size_t i, size_t n)
 	facts->port = 4000 + i % 16;
 }
 
-/* No one fact finds the rule: as many users as hosts, and a rule for each pair. */
+/* The rule cannot be found by a single fact: there are as many users as hosts, and a rule for each pair. */
 static size_t root_of(size_t n)
 {
 	size_t root = 1;
@@ -169,7 +169,7 @@ static void make_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = host_of(i / root_of(n));
 }
 
-/* The same, asked before the peer is known. */
+/* The same question before the peer is known. */
 static void make_early_pair(struct facts *facts, size_t i, size_t n)
 {
 	make_pair(facts, i, n);
@@ -177,7 +177,7 @@ static void make_early_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = 0;
 }
 
-/* A list of hosts that are refused, asked before the peer is known. */
+/* A list of hosts that are rejected. The question comes before the peer is known. */
 static void print_refused(FILE *f, size_t i, size_t n)
 {
 	if (i == n - 1) {
@@ -197,7 +197,7 @@ static void make_refused(struct facts *facts, size_t i, size_t n)
 	facts->uid = i;
 }
 
-/* Listeners on all addresses, where the rules name addresses. */
+/* The rules name local addresses, but the listeners listen on all addresses. */
 static void print_local(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -215,7 +215,10 @@ static void make_local(struct facts *facts, size_t i, size_t n)
 	facts->port = 4420;
 }
 
-/* A cluster: a group's session, ports and network, users with something of their own, all with a reason. */
+/*
+ * A cluster: each group has rules for sessions, ports and a network, and users have rules of their own. All have a
+ * reason.
+ */
 static void print_cluster(FILE *f, size_t i, size_t n)
 {
 	size_t group = 2000 + i / 8;
@@ -269,7 +272,7 @@ static void make_cluster(struct facts *facts, size_t i, size_t n)
 	facts->peer = i % 8 == 6 ? host_of(i * 1000) : UINT32_C(10) << 24 | (i + 3);
 }
 
-/* Nothing to look a rule up by: patterns that begin with a wildcard. */
+/* The rules cannot be indexed, because their patterns begin with a wildcard. */
 static void print_wildcard(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -299,7 +302,7 @@ static const struct shape shapes[] = {
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-/* One file is not enough for the largest. */
+/* The largest policy does not fit into one file. */
 static struct policy *policy_of(const struct shape *shape, size_t n)
 {
 	char dir[] = "/tmp/bench.XXXXXX", paths[FILES_MAX][64];
@@ -377,7 +380,7 @@ static struct asked *questions_of(const struct shape *shape, size_t n)
 			.unit = -1,
 			.device = -1,
 		};
-		/* What lies behind the rules fits none. */
+		/* A number past the rules makes a question that matches none of them. */
 		size_t rule = random() % n + (i % 4 == 3 ? 200000 : 0);
 
 		shape->make_facts(&facts, rule, n);
@@ -397,7 +400,7 @@ static uint64_t now(void)
 typedef void (*decide_fn)(const struct policy *policy, const struct policy_question *question,
 			  struct policy_verdict *ret);
 
-/* ns of one decision */
+/* Returns the ns for one decision. */
 static double run_turn(const struct policy *policy, const struct asked *asked, decide_fn decide)
 {
 	uint64_t start = now(), elapsed;
@@ -454,7 +457,7 @@ static void run(const char *title, decide_fn decide)
 		run_shape(&shapes[i], decide);
 }
 
-/* With an argument: the plain scan as well. */
+/* With any argument, the plain scan is measured, too. */
 int main(int argc, char **argv)
 {
 	(void)argv;

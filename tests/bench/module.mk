@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Measurements; nothing here passes or fails.
+# Measurements. No result makes anything here fail.
 
 $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 	$(call say,LINK,$@)

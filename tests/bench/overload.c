@@ -6,15 +6,15 @@
  *
  *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
  *
- * Listens on both ports; the rule for PORT has RATE, with a burst of as many. Connects to OTHER-PORT, first without
- * other load, then while CLIENTS clients together connect to PORT at ten times RATE, evenly spread, and then while they
- * use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if more connections were made than RATE and the burst
- * admit; no client was refused; no client connected; a connection failed for a reason other than BUSY, also on
- * OTHER-PORT; or a client that retries did not connect. Otherwise the number of connections is only printed, because it
- * depends on the speed of the machine; a unit test checks the broker's count.
+ * Listens on both ports. The rule for PORT has RATE, with a burst of as many. Connects to OTHER-PORT, first without
+ * other load, then while CLIENTS clients together connect to PORT at ten times RATE, evenly spread, and then while
+ * they use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if more connections were made than RATE and
+ * the burst admit; no client was refused; no client connected; a connection failed for a reason other than BUSY, also
+ * on OTHER-PORT; or a client that retries did not connect. Otherwise the number of connections is only printed,
+ * because it depends on the speed of the machine; a unit test checks the broker's count.
  *
- * In production, overloading clients usually run on other hosts. Here they are a separate process with low priority, so
- * that the services, the neighbour's client and the broker get the CPU first.
+ * In production, overloading clients usually run on other hosts. Here they are a separate process with low priority,
+ * so that the services, the neighbour's client and the broker get the CPU first.
  */
 
 #include <arpa/inet.h>
@@ -46,12 +46,12 @@ struct client {
 	pthread_t thread;
 	unsigned flags;
 	struct sockaddr_in addr;
-	double per_second; /* tries; 0: one after the other */
-	double delay; /* ms before the first try */
+	double per_second; /* connects; 0: each begins when the previous one has ended */
+	double delay; /* ms before the first connect */
 	unsigned n_tried, n_connected, n_busy, n_other, n_late;
-	double *times; /* ms, of those that connected */
+	double *times; /* in ms, of the connects that succeeded */
 	unsigned n_times;
-	char why[256]; /* of the last that was neither */
+	char why[256]; /* the last error other than BUSY */
 };
 
 static double now(void)
@@ -88,7 +88,7 @@ static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
 	};
 }
 
-/* One for all QPs of a session, whose device stays open for it. */
+/* Returns the CQ for all QPs of a session, and keeps the device open for it. */
 static struct ibv_cq *make_cq(struct rdmabroker_id *id)
 {
 	struct ibv_context *context;
@@ -104,7 +104,7 @@ static void *serve(void *arg)
 	struct rdmabroker *session = arg;
 	struct rdmabroker_event *event;
 	struct ibv_qp_init_attr attr;
-	static struct ibv_cq *cq; /* of QPs that are there until the process ends */
+	static struct ibv_cq *cq; /* shared by all QPs, until the process ends */
 
 	while (!stop) {
 		if (rdmabroker_get_event(session, 200, &event) < 0)
@@ -245,8 +245,8 @@ static void finish(struct client *client)
 
 struct outcome {
 	unsigned n_tried, n_connected, n_busy, n_other;
-	double p50, p99; /* of the neighbour */
-	double took; /* s, from before the first try until after the last */
+	double p50, p99; /* ms, of the neighbour's connects */
+	double took; /* s, from before the first connect until after the last */
 };
 
 /* Runs all clients of the service once, and returns the sum of their results. */
@@ -255,7 +255,7 @@ static struct outcome press(unsigned flags)
 	static struct client clients[MAX_CLIENTS];
 	struct outcome ret = { 0 };
 	double begin = now();
-	/* With retries a client waits until it is let in: it is the number of clients that presses. */
+	/* With retries a client waits until it is admitted, so the load comes from the number of clients. */
 	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
 
 	for (unsigned i = 0; i < n_clients; i++)
@@ -274,7 +274,7 @@ static struct outcome press(unsigned flags)
 	return ret;
 }
 
-/* The process of those who press: made before there is a thread or a session. */
+/* The process with the clients of the service. It is forked before there is a thread or a session. */
 struct pressers {
 	pid_t pid;
 	int orders, outcomes;
@@ -316,7 +316,7 @@ static struct pressers start_pressers(void)
 	return ret;
 }
 
-/* The neighbour's client, and those who press unless PRESSERS is NULL. */
+/* Runs the neighbour's client, and at the same time the clients of the service unless PRESSERS is NULL. */
 static struct outcome run(const struct pressers *pressers, unsigned flags)
 {
 	struct outcome ret = { 0 };

@@ -2,13 +2,15 @@
 #pragma once
 
 /*
- * rdmabroker-bench: main.c takes the options, run.c leads the rounds, workers.c starts the workers and talks
- * to them, spares.c sets what spare ids the broker keeps, result.c writes down what was measured. A worker is
- * a process that runs one end of one way: worker.c listens to the leader, client.c and server.c are the two
- * ends, data.c is what they do over an established connection, direct.c and library.c are the two interfaces
- * that they do it through, and relay.c is direct.c with the messages of a broker.
+ * rdmabroker-bench compares several ways to set up a connection (enum way). One process, the leader, starts workers.
+ * A worker is a process that runs one end of one way.
  *
- * Leader and workers share a memory file, struct shared, in which the samples are.
+ * main.c parses the options, run.c runs the rounds, workers.c starts the workers and sends them orders, spares.c sets
+ * which spare ids the broker keeps, and result.c writes the results. In a worker, worker.c receives the orders,
+ * client.c and server.c are the two ends, and data.c transfers data over an established connection. The ends use one
+ * of two interfaces, direct.c or library.c. relay.c is direct.c with the messages of a broker in addition.
+ *
+ * Leader and workers share memory, struct shared, which contains the samples.
  */
 
 #include <infiniband/verbs.h>
@@ -24,7 +26,7 @@
 
 #define MAX_CLIENTS 512
 #define MAX_LEVELS 8
-/* How long anything that has to come is waited for. */
+/* The deadline of every wait. */
 #define DEADLINE_MS 120000
 #define RESOLVE_MS 10000
 
@@ -33,8 +35,8 @@ enum way {
 	WAY_LIBRARY, /* librdmabroker */
 	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before it */
 	WAY_ONE_GO, /* librdmabroker, the client with rdmabroker_connect_to_wait() */
-	WAY_NO_SPARES, /* the same while the broker keeps no spare ids */
-	WAY_RELAY, /* WAY_DIRECT, and the messages of WAY_ONE_GO to a process that does nothing else */
+	WAY_NO_SPARES, /* WAY_ONE_GO while the broker keeps no spare ids */
+	WAY_RELAY, /* WAY_DIRECT, with WAY_ONE_GO's messages to a process that does nothing else */
 	N_WAYS,
 };
 
@@ -55,16 +57,19 @@ static inline bool way_is_one_go(enum way way)
 	return way == WAY_ONE_GO || way == WAY_NO_SPARES;
 }
 
-/* Who makes the QPs and moves them. */
+/* The QPs are created and moved through their states by: */
 enum qps {
-	QPS_PROGRAM, /* as cmtime does, so that all phases are seen */
-	QPS_MANAGED, /* as most programs have it: rdma_create_qp(), and the rest is the library's */
+	QPS_PROGRAM, /* the program, as in cmtime, so that all phases are measured */
+	QPS_MANAGED, /* the library, as in most programs: they only call rdma_create_qp() */
 	N_QPS,
 };
 
 extern const char *const qps_names[N_QPS];
 
-/* The names are cmtime's, and mean what they mean there but for DISCONNECT, which has the peer's answer in it. */
+/*
+ * The phases have the names and the meaning that they have in cmtime. Only DISCONNECT differs: it includes the peer's
+ * reply.
+ */
 enum phase {
 	PHASE_FULL_CONNECT, /* from before CREATE_ID to after ESTABLISH */
 	PHASE_CREATE_ID,
@@ -78,12 +83,12 @@ enum phase {
 	PHASE_RTR_QP,
 	PHASE_RTS_QP_ATTR,
 	PHASE_RTS_QP,
-	PHASE_CM_CONNECT, /* from the request to after ESTABLISH, the QP's way to RTS with it */
+	PHASE_CM_CONNECT, /* from the request to after ESTABLISH, with the QP's transitions to RTS */
 	PHASE_ESTABLISH,
-	PHASE_DISCONNECT, /* until DISCONNECTED came */
+	PHASE_DISCONNECT, /* until the event DISCONNECTED */
 	PHASE_DESTROY_ID,
 	PHASE_DESTROY_QP,
-	PHASE_TEARDOWN, /* the last three */
+	PHASE_TEARDOWN, /* the last three together */
 	N_PHASES,
 };
 
@@ -93,14 +98,14 @@ struct sample {
 	uint64_t ns[N_PHASES];
 };
 
-/* What a worker is asked for, in a packet with a number N. It answers each once. */
+/* The leader's orders to a worker, each in a packet with a number N. Except where stated, the worker answers once. */
 enum order {
-	ORDER_READY, /* is it set up? */
-	ORDER_MARK, /* server: once no connection is left, note the CPU time used */
-	/* Client: say that it is ready, wait for the barrier, do it N times, say that it is done. */
+	ORDER_READY, /* answer when the worker is set up */
+	ORDER_MARK, /* server: answer when no connection is left, and report the CPU time used */
+	/* Client: answer, wait for the barrier, do N of these, and answer again. */
 	ORDER_CONNECT,
 	ORDER_RPC,
-	ORDER_DATA, /* N pings, then struct config's writes */
+	ORDER_DATA, /* N pings, then as many writes as struct config contains */
 	ORDER_END,
 };
 
@@ -110,28 +115,28 @@ struct command {
 };
 
 enum {
-	CONTROL_FD = 3, /* SEQPACKET, to the leader */
-	BARRIER_FD, /* eventfd, a semaphore: one for each client */
+	CONTROL_FD = 3, /* SEQPACKET socket to the leader */
+	BARRIER_FD, /* eventfd as a semaphore, which is raised by one for each client */
 	SHARED_FD,
 };
 
 struct config {
-	struct sockaddr_storage server, client; /* the port is the server's, for each way one up */
+	struct sockaddr_storage server, client; /* each way's server listens on port + way */
 	uint32_t write_size, n_writes, ping_size;
-	uint32_t qps; /* enum qps, of the turn that begins */
+	uint32_t qps; /* enum qps of the next connections */
 };
 
-/* Of one worker. */
+/* The report of one worker. */
 struct report {
-	uint64_t cpu_ns; /* server: up to MARK; client: of the last order */
-	uint64_t ended_ns; /* CLOCK_MONOTONIC, of the last order */
-	uint64_t write_ns; /* of all writes */
+	uint64_t cpu_ns; /* server: until ORDER_MARK; client: for the last order */
+	uint64_t ended_ns; /* CLOCK_MONOTONIC, the end of the last order */
+	uint64_t write_ns; /* time for all writes */
 	uint32_t n_accepted;
 	char device[64];
-	char error[256]; /* why it failed */
+	char error[256]; /* why the worker failed */
 };
 
-/* The samples of a way are the next way's to overwrite. */
+/* All ways use the same samples, so the next way overwrites those of the previous one. */
 struct shared {
 	struct config config;
 	struct report server[N_WAYS];
@@ -147,25 +152,25 @@ static inline size_t shared_size(unsigned n_clients, unsigned n_samples)
 
 uint64_t now_ns(void);
 
-/* Of the worker */
+/* The worker */
 
 struct worker {
 	enum way way;
 	bool is_server;
-	unsigned number; /* of the client */
+	unsigned number; /* the client's number */
 	const struct backend *backend;
 	struct shared *shared;
 	struct report *report;
-	struct sample *samples; /* of ORDER_RPC and ORDER_DATA only the first phase */
+	struct sample *samples; /* ORDER_RPC and ORDER_DATA use only the first phase */
 	struct sockaddr_storage server;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of all QPs that carry nothing */
+	struct ibv_cq *cq; /* shared by all QPs that transfer no data */
 };
 
 extern struct worker worker;
 
-/* Tell the leader why, and end. R: a negative errno; 0: there is none. */
+/* Reports the error to the leader, and exits. R: a negative errno; 0: there is none. */
 void fail(int r, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
 void answer(void);
 void await_barrier(void);
@@ -175,7 +180,7 @@ int worker_main(int argc, char **argv);
 void client_order(const struct command *command);
 void server_loop(void) __attribute__((noreturn));
 
-/* What the two interfaces have in common. Calls return 0 or a negative errno. */
+/* The functions that both interfaces have. They return 0 or a negative errno. */
 
 struct event {
 	enum rdma_cm_event_type type;
@@ -186,13 +191,13 @@ struct event {
 };
 
 struct backend {
-	/* An id bound to ADDR, which keeps its device open. */
+	/* Opens an id that is bound to ADDR and keeps its device open. */
 	int (*open)(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs);
 	int (*listen)(void *id);
 	int (*get_fd)(void);
-	/* WAIT: until one comes; else -EAGAIN where none has. */
+	/* WAIT: waits for an event; otherwise returns -EAGAIN if there is none. */
 	int (*get_event)(struct event *ret, bool wait);
-	/* Why the last call failed, in words; NULL: the errno says it all. */
+	/* Returns the text of the last call's error; NULL: there is only the errno. */
 	const char *(*get_failure)(void);
 	void *(*get_context)(void *id);
 	void (*set_context)(void *id, void *context);
@@ -207,12 +212,14 @@ struct backend {
 	int (*accept)(void *id, const struct rdma_conn_param *param);
 	int (*disconnect)(void *id);
 	int (*destroy_id)(void *id);
-	/* The cheapest request, and its answer; NULL: there is none. */
+	/* The cheapest request and its reply; NULL: the interface has none. */
 	int (*rpc)(void *id);
-	/* All from a new id to an established connection, its QP with it; NULL: there is none. */
+	/*
+	 * Does everything from a new id to an established connection with a QP; NULL: the interface has no such call.
+	 */
 	int (*connect_to)(void *id, const struct sockaddr *src, const struct sockaddr *dst,
 			  struct ibv_qp_init_attr *attr, const struct rdma_conn_param *param);
-	/* For QPS_MANAGED. */
+	/* These two are for QPS_MANAGED. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
 };
@@ -220,24 +227,27 @@ struct backend {
 extern const struct backend direct_backend, library_backend;
 const struct backend *relay_backend(void);
 
-/* A QP moved to STATE as the connection manager says; TIMES, if not NULL, gets what the two steps took. */
+/*
+ * Moves a QP to STATE with the attributes from the connection manager. TIMES[0] is set to the time for the
+ * attributes, TIMES[1] to that for the transition; NULL: not measured.
+ */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
 struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
-/* The same by the library, for an id. */
+/* The library creates a QP for the id and moves it. */
 void give_qp(void *id);
-/* QP: NULL where the library knows it. */
+/* QP: NULL if the library made the QP. */
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp);
 
-/* data.c */
+/* data.c: data over established connections */
 
-/* Goes in the private data of a connect request whose connection is to carry something. */
+/* The private data of a connect request, if the connection is to transfer data. */
 struct data_request {
 	char magic[8];
 	uint32_t n_pings, ping_size, write_size;
 };
 
-/* And in that of the answer. */
+/* The private data of the accept. */
 struct data_answer {
 	uint64_t addr;
 	uint32_t rkey;
@@ -254,31 +264,31 @@ struct data_end {
 	bool pinned;
 };
 
-/* NULL: the connection carries nothing. */
+/* Returns NULL if the connection transfers no data. */
 const struct data_request *find_data_request(const void *data, size_t size);
 struct data_end *data_open(const struct data_request *request);
 void data_close(struct data_end *end);
-/* From here on this process polls, so each end gets a CPU of its own; until data_close(). */
+/* From now on until data_close() this process polls, so each end gets a CPU of its own. */
 void data_begin(struct data_end *end);
 void data_post_receive(struct data_end *end);
 void data_echo(struct data_end *end);
 void data_ping(struct data_end *end, struct sample *samples);
-/* Returns the time for all. */
+/* Returns the time for all N writes, in ns. */
 uint64_t data_write(struct data_end *end, const struct data_answer *target, unsigned n);
 
-/* Of the leader */
+/* The leader */
 
 struct options {
 	struct sockaddr_storage server, client;
-	const char *user; /* of the broker's ways; NULL: the caller */
+	const char *user; /* of the workers that use the broker; NULL: the caller */
 	const char *output; /* NULL: standard output */
 	const char *rdmabrokerctl;
-	const char *spares_command; /* with `off' and `on'; NULL: without WAY_NO_SPARES */
+	const char *spares_command; /* run with `off' and `on'; NULL: no WAY_NO_SPARES */
 	int daemon_pid; /* 0: none */
 	bool ways[N_WAYS], qps[N_QPS];
-	unsigned levels[MAX_LEVELS], n_levels; /* clients at a time */
+	unsigned levels[MAX_LEVELS], n_levels; /* numbers of clients at a time */
 	unsigned n_rounds, n_connects, deadline_s;
-	unsigned n_data_rounds, n_pings, n_writes, n_rpcs; /* of one client alone */
+	unsigned n_data_rounds, n_pings, n_writes, n_rpcs; /* numbers for one client alone */
 };
 
 struct process {
@@ -296,12 +306,12 @@ extern int barrier_fd;
 
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* workers.c: all of them end with the leader. A worker's failure is the leader's. */
+/* workers.c: all workers end with the leader, and the leader ends if one of them fails */
 void share_memory(const struct options *options, unsigned n_clients, unsigned n_samples);
 void start_team(struct team *team, const struct options *options, enum way way, unsigned n_clients);
 void end_team(struct team *team, enum way way, unsigned n_clients);
 void ask_server(struct team *team, enum way way, enum order order);
-/* Returns when the barrier fell. */
+/* Returns the time at which the barrier was opened. */
 uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum order order,
 		     unsigned n);
 
@@ -310,21 +320,21 @@ struct spare_uses {
 	uint64_t taken, missed;
 };
 
-/* Since the broker's start. */
+/* Returns the numbers since the broker's start. */
 struct spare_uses spares_count(const struct options *options);
 void spares_switch(const struct options *options, bool on);
-/* For who gives up: on, where spares_switch() had them off. */
+/* Called when the program gives up: if spares_switch() has switched the spares off, switches them on again. */
 void spares_restore(void);
 
-/* result.c: one JSON document */
+/* result.c: writes one JSON document */
 struct result {
-	unsigned round, place; /* of the way in its round */
+	unsigned round, place; /* the round, and the position of the way in it */
 	enum way way;
 	enum qps qps;
-	unsigned n_clients, n_connects; /* N_CONNECTS of each */
+	unsigned n_clients, n_connects; /* each client makes N_CONNECTS */
 	uint64_t elapsed_ns;
 	uint64_t daemon_ns, server_ns, clients_ns, host_ns; /* CPU time */
-	struct spare_uses spares; /* of the ways that connect in one go */
+	struct spare_uses spares; /* only for the ways that connect in one go */
 };
 
 int result_open(const struct options *options);

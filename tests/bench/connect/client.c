@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The client's end: one connection at a time, made and taken down. */
+/* The client's end: it makes and ends one connection at a time. */
 
 #include <errno.h>
 #include <string.h>
 
 #include "tests/bench/connect/bench.h"
 
-static unsigned current; /* which connection it is, for fail() */
+static unsigned current; /* number of the current connection, for fail() */
 
-/* The next event has to be this one, of ID. */
+/* Waits for the next event, which has to have this type and id. */
 static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
 {
 	int r;
@@ -18,14 +18,14 @@ static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
 		r = worker.backend->get_event(event, true);
 		if (r < 0)
 			fail(r, "connection %u: wait for %s", current, rdma_event_str(type));
-		/* Of an earlier connection, perhaps of one that is gone. */
+		/* A TIMEWAIT_EXIT belongs to an earlier connection, whose id may be destroyed. */
 	} while (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	if (event->id != id || event->type != type)
 		fail(0, "connection %u: %s (status %d) came instead of %s", current,
 		     rdma_event_str(event->type), event->status, rdma_event_str(type));
 }
 
-/* The phase that began at START ends now, which is when the next one begins. */
+/* Records that the phase that began at START ends now. Returns the current time, at which the next phase begins. */
 static uint64_t end_phase(struct sample *sample, enum phase phase, uint64_t start)
 {
 	uint64_t now = now_ns();
@@ -40,7 +40,7 @@ static void check(int r, enum phase phase)
 		fail(r, "connection %u: %s", current, phase_names[phase]);
 }
 
-/* Bound, and with its route. */
+/* Returns an id that is bound and whose route is resolved. */
 static void *resolve(struct sample *sample)
 {
 	const struct backend *b = worker.backend;
@@ -62,7 +62,7 @@ static void *resolve(struct sample *sample)
 	return id;
 }
 
-/* The QP is in INIT. RESPONSE is the peer's. */
+/* The QP is in INIT. *RESPONSE is set to the peer's reply. */
 static void finish_connect(void *id, struct ibv_qp *qp, const struct rdma_conn_param *param,
 			   struct sample *sample, struct event *response)
 {
@@ -121,7 +121,7 @@ static void connect_own_qp(struct sample *sample)
 	end_phase(sample, PHASE_TEARDOWN, start);
 }
 
-/* Of a connection whose QP is the library's, from START on. */
+/* Ends a connection whose QP the library has made. The phase TEARDOWN begins at START. */
 static void take_down(void *id, struct sample *sample, uint64_t start)
 {
 	uint64_t t;
@@ -134,7 +134,10 @@ static void take_down(void *id, struct sample *sample, uint64_t start)
 	end_phase(sample, PHASE_TEARDOWN, start);
 }
 
-/* What the library does by itself is not seen, and counts where it does it. */
+/*
+ * Calls that the library makes by itself are not measured separately. Their time counts towards the call in which the
+ * library makes them.
+ */
 static void connect_managed_qp(struct sample *sample)
 {
 	uint64_t start = now_ns(), t;
@@ -155,7 +158,10 @@ static void connect_managed_qp(struct sample *sample)
 	take_down(id, sample, start);
 }
 
-/* The first one of a client goes step by step and teaches the library: it is of the round that does not count. */
+/*
+ * The first connection of a client is made step by step, so that the library learns what QP it needs. It belongs to
+ * the first round, which does not count.
+ */
 static void connect_in_one_go(struct sample *sample)
 {
 	struct ibv_qp_init_attr attr = describe_qp(worker.cq, 1);
@@ -238,7 +244,7 @@ void client_order(const struct command *command)
 {
 	uint64_t cpu;
 
-	/* That it is set up. */
+	/* This answer means that the worker is set up. */
 	if (command->order == ORDER_READY) {
 		answer();
 		return;

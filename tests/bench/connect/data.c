@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What goes over an established connection. Nothing here knows which way it was made. */
+/* Data over an established connection. This file does not depend on the way in which the connection was made. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ const struct data_request *find_data_request(const void *data, size_t size)
 {
 	const struct data_request *request = data;
 
-	/* Where there is none, zeros come. */
+	/* If the client has sent no private data, it is all zeros. */
 	return size >= sizeof(*request) && memcmp(request->magic, "rbbench", 8) == 0 ? request :
 										       NULL;
 }
@@ -26,7 +26,7 @@ struct data_end *data_open(const struct data_request *request)
 	if (!end)
 		fail(-ENOMEM, "carry data");
 	end->request = *request;
-	/* What is sent, what is received, and what is written do not overlap. */
+	/* The parts of the buffer for sending, receiving and writing do not overlap. */
 	end->size = 2 * (size_t)request->ping_size + request->write_size;
 	if (posix_memalign((void **)&end->buf, 4096, end->size) != 0)
 		fail(-ENOMEM, "carry data");
@@ -40,7 +40,7 @@ struct data_end *data_open(const struct data_request *request)
 	return end;
 }
 
-/* Two that poll on one CPU wait for each other's time slices: it would be those that are measured. */
+/* If both ends polled on one CPU, each would wait for the other's time slice, and that wait would be measured. */
 void data_begin(struct data_end *end)
 {
 	int skip = worker.is_server ? 1 : 0;
@@ -102,7 +102,7 @@ static void post_send(struct data_end *end)
 	post(end, &wr);
 }
 
-/* Until one completes: whether it is a receive. */
+/* Waits until a work request completes. Returns whether it is a receive. */
 static bool complete(struct data_end *end)
 {
 	uint64_t deadline = 0;
@@ -110,7 +110,7 @@ static bool complete(struct data_end *end)
 	int n;
 
 	for (unsigned i = 1; (n = ibv_poll_cq(end->cq, 1, &wc)) == 0; i++) {
-		/* The clock may be slow to read. */
+		/* Reading the clock may be slow. */
 		if (i % 65536 != 0)
 			continue;
 		if (deadline == 0)

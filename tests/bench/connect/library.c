@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* librdmabroker. */
+/* The interface librdmabroker. */
 
 #include <errno.h>
 #include <rdmabroker.h>
@@ -44,7 +44,7 @@ static int library_get_event(struct event *ret, bool wait)
 
 	if (r < 0)
 		return r == -EAGAIN && wait ? -ETIMEDOUT : r;
-	/* The numbers are the same. */
+	/* Both interfaces have the same numbers of event types. */
 	*ret = (struct event){
 		.type = (enum rdma_cm_event_type)event->type,
 		.status = event->status,
@@ -89,7 +89,10 @@ static int library_bind_addr(void *id, struct sockaddr *addr)
 	return rdmabroker_bind_addr(id, addr);
 }
 
-/* Where the library manages all, the route comes with the address: it is awaited, and not asked for. */
+/*
+ * If the library manages the QP, one call resolves the address and the route. So there is no request for the route,
+ * only a wait for its event.
+ */
 static bool wants_both(void)
 {
 	return worker.shared->config.qps == QPS_MANAGED;

@@ -111,7 +111,7 @@ void die(const char *fmt, ...)
 	fprintf(stderr, "\n");
 	spares_restore();
 	result_abandon();
-	/* In a child too: what is buffered is the parent's. */
+	/* _exit() does not write stdio's buffers, which in a child are copies of the parent's. */
 	_exit(1);
 }
 
@@ -162,7 +162,7 @@ static void parse_clients(struct options *options, char *text)
 		misused("--clients: the list is empty");
 }
 
-/* Words of NAMES; each that is there is set in RET. */
+/* TEXT lists some of NAMES. RET is set to true for each of these. */
 static void parse_set(const char *option, char *text, const char *const *names, unsigned n_names,
 		      bool *ret)
 {
@@ -182,7 +182,7 @@ static void parse_set(const char *option, char *text, const char *const *names, 
 		misused("%s: the list is empty", option);
 }
 
-/* What was asked for has to be possible, and something has to be left of it. */
+/* Removes the ways that the other options make impossible. At least one has to be left. */
 static void check_ways(struct options *options)
 {
 	bool any = false;
@@ -207,7 +207,7 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 		misused("%s is no address", text);
 	memcpy(ret, info->ai_addr, info->ai_addrlen);
 	freeaddrinfo(info);
-	/* At the same place in both families. */
+	/* The port is at the same offset in both families. */
 	((struct sockaddr_in *)ret)->sin_port = htons((uint16_t)port);
 }
 
@@ -219,7 +219,7 @@ static bool needs_broker(const struct options *options)
 	return false;
 }
 
-/* The only process of that name; 0: there is none. */
+/* Returns the pid of the process with the daemon's name; 0: there is none. Exits if there are several. */
 static int find_daemon(void)
 {
 	DIR *proc = opendir("/proc");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Connection set-up through the broker against librdmacm. Nothing here passes or fails by its time.
+# Compares connection set-up through the broker with librdmacm. No time that is measured makes anything here fail.
 
 BENCH := $(O)/tests/bench/rdmabroker-bench
 bench-report := tests/bench/report
@@ -20,7 +20,7 @@ bench-packages:
 bench: bench-packages
 	+$(Q)$(MAKE) --no-print-directory bench-run
 
-# BENCH_OPTIONS: more of rdmabroker-bench's; BENCH_MORE: files whose plots go on the page too.
+# BENCH_OPTIONS: further options of rdmabroker-bench; BENCH_MORE: files whose plots are added to the page.
 ROUNDS ?= 5
 CONNECTS ?= 200
 CLIENTS ?= 1 8 64

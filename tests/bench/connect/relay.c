@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A broker that does nothing: librdmacm as in WAY_DIRECT, and beside it a process, one for all, to which the
- * messages go that a connection in one go takes, and which answers as many as the broker would send. What a
- * connection costs more than in WAY_DIRECT is what these messages alone cost. It resolves each time: where
- * the broker has a spare it saves that, and can be faster.
+ * A broker that does nothing. Connections are made with librdmacm, as in WAY_DIRECT. In addition, the workers
+ * exchange with another process, the relay, as many messages as a connection in one go needs. There is one relay for
+ * all workers. A connection costs more than in WAY_DIRECT by the cost of these messages alone. Each connection is
+ * resolved: a broker with a spare id saves this step, and can be faster than the relay.
  *
  *   client:  connect, and the peer's response     server:  the request, and accept
  *            establish                                     (established)
- *            disconnect, and that it is done               (disconnected)
+ *            disconnect, and the end of it                 (disconnected)
  *            destroy                                       destroy
  *
- * Those in brackets are left out, for librdmacm's own event comes then anyway.
+ * No messages are sent for those in brackets, because librdmacm's own event comes at that time.
  */
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 static struct backend backend;
 static int sock = -1;
 
-/* Abstract, and of this run. */
+/* The name is abstract, and contains the leader's pid. */
 static socklen_t name_socket(struct sockaddr_un *ret)
 {
 	int n;
@@ -45,7 +45,7 @@ static socklen_t name_socket(struct sockaddr_un *ret)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* The process */
+/* The relay */
 
 static void relay_accept(int listener, int epoll)
 {
@@ -56,7 +56,7 @@ static void relay_accept(int listener, int epoll)
 		_exit(1);
 }
 
-/* What begins with a byte that is not 0 is answered. */
+/* Replies to messages whose first byte is not 0. */
 static void relay_message(int fd)
 {
 	static const char answer[ANSWER_SIZE];
@@ -88,7 +88,7 @@ static void __attribute__((noreturn)) run_relay(int listener)
 	}
 }
 
-/* It ends with the server. */
+/* Starts the relay, which ends together with the server's worker. */
 static int start_relay(void)
 {
 	struct sockaddr_un addr;
@@ -106,7 +106,7 @@ static int start_relay(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		/* The leader sees by it whether the worker lives. */
+		/* The leader notices the worker's end when the last copy of this socket is closed. */
 		close(CONTROL_FD);
 		run_relay(listener);
 	}
@@ -114,7 +114,7 @@ static int start_relay(void)
 	return 0;
 }
 
-/* Its clients */
+/* The workers, which are the relay's clients */
 
 static int say(bool answered)
 {
@@ -124,7 +124,7 @@ static int say(bool answered)
 		return -errno;
 	if (!answered)
 		return 0;
-	errno = EPIPE; /* of its end recv() says nothing */
+	errno = EPIPE; /* at the end of the connection recv() does not set errno */
 	return recv(sock, answer, sizeof(answer), 0) == sizeof(answer) ? 0 : -errno;
 }
 
@@ -158,7 +158,7 @@ static int relay_connect(void *id, const struct rdma_conn_param *param)
 	return r < 0 ? r : direct_backend.connect(id, param);
 }
 
-/* librdmacm has established it. */
+/* By the event ESTABLISHED the client's librdmacm has established the connection. */
 static int relay_get_event(struct event *ret, bool wait)
 {
 	int r = direct_backend.get_event(ret, wait);
@@ -175,7 +175,10 @@ static int relay_accept_request(void *id, const struct rdma_conn_param *param)
 	return r < 0 ? r : direct_backend.accept(id, param);
 }
 
-/* To the server it is the answer, which the broker gives by itself. */
+/*
+ * The server calls this in reply to the client's disconnect. A broker replies by itself, so the server sends no
+ * message.
+ */
 static int relay_disconnect(void *id)
 {
 	int r = worker.is_server ? 0 : say(/* answered= */ true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The results, as one JSON document. Times are microseconds. Percentiles are by nearest rank, over all samples
- * of all clients of a round.
+ * Writes the results, as one JSON document. Times are in microseconds. Percentiles are by nearest rank, over all
+ * samples of all clients of a round.
  */
 
 #include <errno.h>
@@ -41,8 +41,8 @@ const char *const qps_names[N_QPS] = {
 
 static const struct options *opt;
 static FILE *out;
-static char *path_new; /* becomes options.output once it is whole */
-static bool any; /* of the measurements */
+static char *path_new; /* the output until it is complete, when it is renamed to options.output */
+static bool any; /* a measurement was written */
 
 static void print_string(const char *text)
 {
@@ -63,7 +63,7 @@ static void print_field(const char *name, const char *text)
 	fprintf(out, ",\n");
 }
 
-/* The first line of a file, or "unknown". */
+/* Prints the first line of a file, or "unknown". */
 static void print_file(const char *name, const char *path)
 {
 	char line[256] = "unknown";
@@ -149,7 +149,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of a round, sorted. The caller's to free. */
+/* Returns the sorted times of a round, which the caller has to free. */
 static uint64_t *collect(unsigned n_clients, unsigned n_each, enum phase phase)
 {
 	uint64_t *times = calloc((size_t)n_clients * n_each, sizeof(*times));
@@ -225,7 +225,7 @@ void result_connects(const struct result *result)
 			result->spares.taken, result->spares.missed);
 	fprintf(out, "\t\t\"phases\": {");
 	for (unsigned i = 0; i < N_PHASES; i++) {
-		/* Those that are not seen have no time. */
+		/* A phase that was not measured has time 0. */
 		if (shared->samples[0].ns[i] == 0)
 			continue;
 		fprintf(out, "%s", i > 0 ? "," : "");
@@ -264,7 +264,7 @@ int result_close(void)
 	return 0;
 }
 
-/* What is not whole is not left. */
+/* Removes an output that is not complete. */
 void result_abandon(void)
 {
 	if (path_new)

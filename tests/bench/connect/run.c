@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The rounds. In each of them every way has its turn, and each round begins with another one, so that what
- * changes meanwhile on the host changes for all of them.
+ * The rounds. Each way has one turn in each round, and each round begins with another way, so that changes on the
+ * host affect all ways.
  */
 
 #include <inttypes.h>
@@ -12,12 +12,12 @@
 
 #include "tests/bench/connect/bench.h"
 
-/* At least so many of each client. */
+/* The minimum for each client. */
 #define MIN_CONNECTS 4
 
 static struct team teams[N_WAYS];
 
-/* The round that warms up is a short one. */
+/* Returns how many connections each client makes. In the first round, which warms up, it is only a quarter. */
 static unsigned n_connects_each(const struct options *options, unsigned round, unsigned n_clients)
 {
 	unsigned n = (options->n_connects + n_clients - 1) / n_clients;
@@ -27,7 +27,7 @@ static unsigned n_connects_each(const struct options *options, unsigned round, u
 	return n < MIN_CONNECTS ? MIN_CONNECTS : n;
 }
 
-/* 0: there is no such process, or it cannot be seen. */
+/* Returns the CPU time of the process; 0: there is none, or its time is not known. */
 static uint64_t process_cpu_ns(int pid)
 {
 	unsigned long long ns = 0, user, system;
@@ -39,7 +39,7 @@ static uint64_t process_cpu_ns(int pid)
 	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	f = fopen(path, "re");
 	if (f) {
-		/* One thread; and finer than stat's ticks. */
+		/* This file counts one thread, and is more precise than the ticks in stat. */
 		if (fscanf(f, "%llu", &ns) != 1)
 			ns = 0;
 		fclose(f);
@@ -56,7 +56,7 @@ static uint64_t process_cpu_ns(int pid)
 	return ns;
 }
 
-/* All that the host's CPUs did, the kernel's workers with it. */
+/* Returns the time that the host's CPUs were busy, including the kernel's workers. */
 static uint64_t host_cpu_ns(void)
 {
 	unsigned long long user, nice, system, irq, softirq;
@@ -72,7 +72,7 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/* To connect in one go is to leave the QP to the library, and the relay has the messages of that. */
+/* Connects in one go need QPs that the library manages. So does WAY_RELAY, because it imitates their messages. */
 static unsigned choose_ways(const struct options *options, bool with_one_go, enum way ret[N_WAYS])
 {
 	unsigned n = 0;
@@ -110,7 +110,7 @@ static void measure_connects(const struct options *options, struct result *resul
 	}
 }
 
-/* How many spares the connections of a turn found, too. */
+/* Also counts how many of the connections used a spare id. */
 static void measure_one_go(const struct options *options, struct result *result)
 {
 	struct spare_uses before, after;
@@ -178,9 +178,9 @@ static void run_level(const struct options *options, unsigned n_clients)
 }
 
 /*
- * What one client does alone: a request to the broker that does nothing, and the data path. These turns are short
- * and many, for two ways of making a connection that is the same afterwards differ by less than a host does from
- * one second to the next.
+ * Measures what one client does alone: a request that makes the broker do nothing, and the data path. These turns are
+ * short and many. All connections are the same once they are established, so the ways differ by less than the host
+ * does from one second to the next.
  */
 static void measure_alone(const struct options *options, const struct result *result)
 {

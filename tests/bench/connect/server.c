@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The server's end: one thread, which takes what comes as fast as it can. */
+/* The server's end: one thread, which handles events as fast as it can. */
 
 #include <errno.h>
 #include <poll.h>
@@ -11,12 +11,12 @@
 #include "tests/bench/connect/bench.h"
 
 struct connection {
-	struct ibv_qp *qp; /* NULL: the library's */
-	struct data_end *data; /* NULL: it carries nothing */
+	struct ibv_qp *qp; /* NULL: the library made the QP */
+	struct data_end *data; /* NULL: the connection transfers no data */
 };
 
 static unsigned n_open;
-static bool marking; /* the leader wants to hear when no connection is left */
+static bool marking; /* the leader waits for an answer when no connection is left */
 
 static void ready_qp(void *id, const struct connection *connection)
 {
@@ -67,7 +67,7 @@ static void accept_request(const struct event *event)
 static void end_connection(void *id)
 {
 	struct connection *connection = worker.backend->get_context(id);
-	/* The answer that the peer waits for. */
+	/* The peer waits for this reply to its disconnect. */
 	int r = worker.backend->disconnect(id);
 
 	if (r < 0)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The spare ids that the broker keeps: how many were of use, and having it do without. */
+/* The spare ids that the broker keeps: counts how many were used, and switches them off and on. */
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "tests/bench/connect/bench.h"
 
-static const struct options *are_off; /* by whose command; NULL: they are not */
+static const struct options *are_off; /* contains the command; NULL: the spares are on */
 
-/* Returns what system() does. */
+/* Returns the result of system(). */
 static int run_command(const struct options *options, const char *word)
 {
 	char *line;
 	int status;
 
-	/* The results may go to standard output. */
+	/* The command's output goes to stderr, because the results may go to stdout. */
 	if (asprintf(&line, "timeout %u %s %s >&2", options->deadline_s, options->spares_command,
 		     word) < 0)
 		die("out of memory");
@@ -28,7 +28,7 @@ void spares_switch(const struct options *options, bool on)
 {
 	const char *word = on ? "on" : "off";
 
-	/* Before it is known whether they are: a command that fails may have done half of it. */
+	/* This is set before the command runs, because a command that fails may have taken effect in part. */
 	are_off = on ? NULL : options;
 	if (run_command(options, word) != 0)
 		die("no-spares: `%s %s' failed", options->spares_command, word);

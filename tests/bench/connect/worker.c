@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A worker: one end of one way, under the leader's orders. */
+/* A worker: one end of one way, which executes the leader's orders. */
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ uint64_t cpu_ns(void)
 {
 	struct timespec ts;
 
-	/* What getrusage() counts, but finer. */
+	/* The same time as from getrusage(), but more precise. */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
@@ -42,7 +42,7 @@ void fail(int r, const char *fmt, ...)
 	va_end(args);
 	if (r < 0 && n >= 0 && (size_t)n < size)
 		snprintf(text + n, size - (size_t)n, ": %s", words ? words : strerror(-r));
-	/* The leader sees the socket close. */
+	/* The leader notices that the socket is closed. */
 	_exit(1);
 }
 
@@ -125,7 +125,7 @@ void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp)
 	};
 }
 
-/* Whether librdmacm's calls are the drop-in's. */
+/* Returns whether librdmacm's functions are those of the drop-in. */
 static bool has_dropin(void)
 {
 	Dl_info info;
@@ -170,7 +170,7 @@ static void client_loop(void)
 	}
 }
 
-/* worker WAY server|NUMBER */
+/* The arguments are: worker WAY server|NUMBER */
 int worker_main(int argc, char **argv)
 {
 	struct stat st;
@@ -193,7 +193,7 @@ int worker_main(int argc, char **argv)
 	else
 		worker.backend = way_is_library(worker.way) ? &library_backend : &direct_backend;
 	worker.server = worker.shared->config.server;
-	/* The port is at the same place for both families. */
+	/* The port is at the same offset in both families. */
 	((struct sockaddr_in *)&worker.server)->sin_port = htons(
 		(uint16_t)(ntohs(((struct sockaddr_in *)&worker.server)->sin_port) + worker.way));
 	if (worker.is_server) {

@@ -26,7 +26,7 @@ int barrier_fd;
 static int shared_fd;
 static unsigned deadline_s;
 
-/* The same descriptor, above the numbers that hand_over() takes. */
+/* Moves the descriptor to a number above those that hand_over() uses. */
 static int move_up(int fd)
 {
 	int up = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, SHARED_FD + 1);
@@ -56,7 +56,7 @@ void share_memory(const struct options *options, unsigned n_clients, unsigned n_
 	shared->config.n_writes = options->n_writes;
 }
 
-/* For good, in the child. */
+/* Called in the child. It cannot return to the previous user. */
 static void become(const char *user)
 {
 	const struct passwd *pw = getpwnam(user);
@@ -69,7 +69,7 @@ static void become(const char *user)
 		die("cannot become user %s: %m", user);
 }
 
-/* FD as the child's NUMBER. */
+/* Makes FD the descriptor NUMBER of the child. */
 static void hand_over(int fd, int number)
 {
 	if (dup2(fd, number) < 0)
@@ -92,7 +92,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 	hand_over(shared_fd, SHARED_FD);
 	if (way_has_broker(way) && options->user)
 		become(options->user);
-	/* After the change of user, which takes it back. */
+	/* This comes after the change of user, which resets the signal. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execvp(command[0], (char *const *)command);
 	die("cannot run %s: %m", command[0]);
@@ -132,7 +132,7 @@ static void send_order(const struct process *process, enum order order, unsigned
 {
 	const struct command command = { .order = order, .n = n };
 
-	/* Where it is gone await_answer() says so. */
+	/* If the worker has ended, await_answer() reports it. */
 	if (send(process->control, &command, sizeof(command), MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		die("cannot tell a worker what to do: %m");
 }
@@ -152,7 +152,7 @@ static void await_answer(const struct process *process, enum way way, const char
 		worker_failed(process, way, name, report);
 }
 
-/* Any of them may be the first to fail, and then others wait for it in vain. */
+/* Waits for all clients at once, because any of them may be the first to fail while others wait for it in vain. */
 static void await_clients(struct team *team, enum way way, unsigned n_clients)
 {
 	uint64_t deadline = now_ns() + (uint64_t)deadline_s * 1000000000, now;
@@ -162,7 +162,7 @@ static void await_clients(struct team *team, enum way way, unsigned n_clients)
 
 	for (unsigned i = 0; i < n_clients; i++)
 		p[i] = (struct pollfd){ .fd = team->clients[i].control, .events = POLLIN };
-	/* It says nothing now; where it ends it has failed. */
+	/* The server sends no answer now. If its socket becomes ready, the server has failed. */
 	p[n_clients] = (struct pollfd){ .fd = team->server.control, .events = POLLIN };
 	while (left > 0) {
 		now = now_ns();

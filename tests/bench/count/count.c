@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What is counted by callgrind, see tests/bench/count/run: the daemon and the library in one process and one
- * thread. Where the library would wait the daemon has its turn. Collected is what the argument says: the
- * "daemon"'s part, the fake fabric with it, or that of the "library" and its program. So that every run takes
- * the same way
+ * The program whose instructions callgrind counts, see tests/bench/count/run: the daemon and the library in one
+ * process and one thread. When the library would wait, the daemon runs. The argument says which side is counted:
+ * "daemon", which includes the fake fabric, or "library", which includes the program that calls it. So that every run
+ * executes the same instructions,
  *
- *   - time stands still but for the steps that are made here,
- *   - the daemon's loop lies armed between its turns, as if it slept, and runs only when there is something.
+ *   - time stands still except for the steps that are made here,
+ *   - the daemon's loop is prepared between its turns, as if it slept, and runs only when a source is ready.
  *
- * Prints, a line for each part, its name, how often it was done, and how often memory was allocated for it.
+ * Prints a line for each part: its name, how often it was executed, and how many allocations were made in it.
  */
 
 #include <poll.h>
@@ -24,14 +24,14 @@
 #include "tests/bench/host/host.h"
 
 #define WARM_UP 50
-#define TIMES 200 /* of each; connections are open at the same time */
+#define TIMES 200 /* repetitions of each part; so many connections are open at the same time */
 
 static sd_event *loop;
 static int loop_fd = -1;
 
 /* Time */
 
-/* Later than any host's: real timers are never due. All runs begin at the same time. */
+/* All runs begin at the same time. It is later than that of any host, so that the kernel's timers never expire. */
 static struct timespec stopped = { .tv_sec = 1000000000 };
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -48,11 +48,11 @@ static void step_time(long ms)
 	stopped.tv_nsec %= 1000000000;
 }
 
-/* Memory: these are the ones that all libraries of the process call. */
+/* Memory: all libraries of the process call these functions. */
 
 static bool in_daemon, collects;
-static unsigned long n_allocations[2]; /* by IN_DAEMON */
-static unsigned long n_fake; /* of the daemon's the fake fabric's, at the part's begin */
+static unsigned long n_allocations[2]; /* the index is IN_DAEMON */
+static unsigned long n_fake; /* those of the daemon's that the fake fabric made */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -84,7 +84,7 @@ static void check(int r, const char *what)
 		die("%s: errno %d", what, -r);
 }
 
-/* What is due, and then asleep again. */
+/* Dispatches all sources that are ready, and prepares the loop for its sleep. */
 static void dispatch(void)
 {
 	int r;
@@ -121,7 +121,7 @@ static void daemon_turn(void)
 	in_daemon = false;
 }
 
-/* The library waits here, and nowhere else; the daemon looks, and does not wait. */
+/* Replaces poll(), the only function in which the library waits. The daemon also calls it, but must not wait. */
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec now = { 0 };
@@ -134,7 +134,10 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		r = (int)syscall(SYS_ppoll, fds, n, &now, NULL, 0);
 		if (r != 0 || timeout == 0 || in_daemon)
 			return r;
-		/* First for a timer that is due: nothing else tells. Then for what a thread of the daemon does. */
+		/*
+		 * The first turn may have a timer that is due, which does not make the loop's descriptor ready. After
+		 * that, the daemon can only wait for one of its threads.
+		 */
 		if (!is_ready(idle ? 5 : 0)) {
 			if (idle)
 				die("the library waits for something that the daemon does not do");
@@ -152,7 +155,7 @@ static void run_daemon(void)
 		daemon_turn();
 }
 
-/* Parts: what is collected of each is dumped under its name. */
+/* Parts: callgrind writes the counts of each to a file under the part's name. */
 
 static struct ends ends;
 static struct connection connections[TIMES];
@@ -179,7 +182,7 @@ static void end_part(const char *name)
 	       of_library ? n_allocations[false] : n_allocations[true] - n_fake);
 }
 
-/* Numbers of QPs that had been used are free again: time goes on. */
+/* Advances the time, so that the numbers of QPs that were used are free again. */
 static void pass_time(void)
 {
 	step_time(10);
@@ -228,7 +231,7 @@ int main(int argc, char **argv)
 		dispatch();
 	ends_open(&ends, place.socket);
 
-	/* Tables have their size, caches are filled. */
+	/* After this warm-up, tables have their final size and caches are filled. */
 	connect_all(TIMES);
 	disconnect_all(TIMES);
 	ask_all(WARM_UP);

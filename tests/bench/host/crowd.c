@@ -9,8 +9,9 @@
 #include "tests/bench/host/host.h"
 
 /*
- * What a request costs the daemon where many sessions have one at the same time, and what the end of a session
- * where many end: CPU time of the daemon, which is stopped while the requests come together.
+ * Measures what a request costs the daemon if many sessions send one at the same time, and what the end of a session
+ * costs if many end at the same time. The cost is the daemon's CPU time. The daemon is stopped while the requests
+ * arrive.
  */
 
 #define LEVELS 4
@@ -36,7 +37,7 @@ static uint64_t cpu_of(const struct daemon *daemon)
 	return work.cpu_ns;
 }
 
-/* us of each request of N */
+/* Returns the us for each of N requests. */
 static double ask_together(const struct daemon *daemon, const int *fds, unsigned n)
 {
 	struct message request, reply;
@@ -55,7 +56,7 @@ static double ask_together(const struct daemon *daemon, const int *fds, unsigned
 	return (double)(cpu_of(daemon) - begin) / 1000 / n;
 }
 
-/* Of sessions it has none when its descriptors are as many as when it began. */
+/* The daemon has no sessions when it has as many descriptors as at its start. */
 static void await_no_sessions(const struct daemon *daemon, unsigned n_fds)
 {
 	uint64_t deadline = now_ns() + DEADLINE_MS * UINT64_C(1000000);

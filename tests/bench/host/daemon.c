@@ -16,9 +16,12 @@
 
 #include "tests/bench/host/host.h"
 
-#define END_MS 600000 /* all its clients may have gone at once */
+#define END_MS 600000 /* long, because all clients may have gone at once */
 
-/* A daemon in a process of its own. What it holds of memory only it can say; all else is read from outside. */
+/*
+ * A daemon in a process of its own. Only the daemon itself can report its use of memory. All else is read from
+ * outside.
+ */
 
 static int on_control(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {

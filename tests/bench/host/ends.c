@@ -4,7 +4,7 @@
 static const struct sockaddr_in service = {
 	.sin_family = AF_INET,
 	.sin_port = __builtin_bswap16(SERVICE_PORT),
-	.sin_addr.s_addr = __builtin_bswap32(0x0a090001), /* of the fake device */
+	.sin_addr.s_addr = __builtin_bswap32(0x0a090001), /* an address of the fake device */
 };
 
 struct rdmabroker *open_session(const char *socket)
@@ -21,7 +21,7 @@ struct rdmabroker *open_session(const char *socket)
 	return session;
 }
 
-/* The listener is the daemon's first id: the fake fabric finds it at once. */
+/* The listener is the daemon's first id, because the fake fabric finds that one at once. */
 void ends_open(struct ends *ends, const char *socket)
 {
 	*ends = (struct ends){ .server = open_session(socket), .last_qpn = 16 };

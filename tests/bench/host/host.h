@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The complete daemon, started as main() starts it, but with the fake fabric. Programs that use the library connect to it
- * over a real socket. The measurements do not include the cost of RDMA itself.
+ * The complete daemon, started as main() starts it, but with the fake fabric. Programs that use the library connect
+ * to it over a real socket. The measurements do not include the cost of RDMA itself.
  */
 
 #include <netinet/in.h>
@@ -17,14 +17,14 @@
 #include "broker.h"
 #include "client/rdmabroker.h"
 
-#define DEADLINE_MS 30000 /* of every wait: long enough for a machine that is busy */
+#define DEADLINE_MS 30000 /* the deadline of every wait: long enough for a busy machine */
 #define SERVICE_PORT 7471
 
 noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* R negative: the end, with the library's words for it. */
+/* If R is negative, prints the library's error text, and exits. */
 void must(int r, const char *what);
 
-/* place.c: a directory with what an admin would have written, and the socket */
+/* place.c: a directory with the socket, and with the configuration and rules that an admin would write */
 struct place {
 	char dir[32];
 	char socket[64], config[64], policy[64], rules[80];
@@ -33,18 +33,18 @@ struct place {
 void place_make(struct place *place);
 void place_remove(struct place *place);
 struct broker *place_start_broker(const struct place *place);
-/* The loop of the broker that was started last in this process. */
+/* Returns the loop of the broker that was started last in this process. */
 sd_event *place_get_loop(void);
 
-/* fakemem.c: what the fake fabric holds itself, which is not the product's */
+/* fakemem.c: the memory that the fake fabric itself holds, which does not count as the daemon's */
 struct fake_memory {
 	int64_t bytes;
-	unsigned long allocations; /* so far */
+	unsigned long allocations; /* number since the start */
 };
 
 struct fake_memory fake_get_memory(void);
 
-/* daemon.c */
+/* daemon.c: a daemon in a process of its own */
 struct daemon {
 	struct place place;
 	pid_t pid;
@@ -52,7 +52,7 @@ struct daemon {
 };
 
 struct daemon_memory {
-	int64_t heap; /* bytes in use, the fake's with them */
+	int64_t heap; /* bytes in use, including the fake fabric's */
 	int64_t fake;
 };
 
@@ -64,18 +64,18 @@ struct daemon_work {
 
 void daemon_start(struct daemon *daemon);
 void daemon_stop(struct daemon *daemon);
-/* Asks the daemon, which costs it a turn of its loop. */
+/* The daemon replies to this request, which costs it a turn of its loop. */
 struct daemon_memory daemon_get_memory(const struct daemon *daemon);
-/* Costs the daemon nothing. */
+/* This and daemon_count_fds() cost the daemon no time. */
 void daemon_get_work(const struct daemon *daemon, struct daemon_work *ret);
-unsigned daemon_count_fds(const struct daemon *daemon); /* likewise */
+unsigned daemon_count_fds(const struct daemon *daemon);
 
 /* ends.c: a program that listens and one that connects, with a session each */
 struct ends {
 	struct rdmabroker *server, *client;
 	struct rdmabroker_id *listener;
-	bool resolves_at_once; /* address and route; else one after the other, as with librdmacm */
-	uint32_t last_qpn; /* each connection has one of its own: they rest for a while */
+	bool resolves_at_once; /* address and route in one request; false: separately */
+	uint32_t last_qpn; /* new for each connection, because of time wait */
 };
 
 struct connection {
@@ -85,7 +85,7 @@ struct connection {
 struct rdmabroker *open_session(const char *socket);
 void ends_open(struct ends *ends, const char *socket);
 void ends_close(struct ends *ends);
-/* All the calls that a program makes, and all that it waits for, at both ends. */
+/* Makes all the calls of both ends' programs, and waits for all their events. */
 void ends_connect(struct ends *ends, struct connection *ret);
 void ends_disconnect(struct ends *ends, const struct connection *connection);
 
@@ -95,17 +95,17 @@ struct message {
 	size_t len;
 };
 
-int wire_open(const char *socket); /* hello was said */
+int wire_open(const char *socket); /* the session has sent hello */
 void wire_pack_get_option(struct message *ret, uint32_t serial, uint32_t id);
 void wire_send(int fd, const struct message *request);
 void wire_receive(int fd, struct message *ret);
 void wire_exchange(int fd, const struct message *request, struct message *ret);
-/* Of a reply that it is one, and to this request, and no refusal. */
+/* Checks that the reply is one to the request SERIAL, and no refusal. */
 void wire_check_reply(const struct message *reply, uint32_t serial);
-/* So that the session has an id to ask about. */
+/* Creates an id for the requests of the session. */
 void wire_create_id(int fd, uint32_t id);
 
-/* result.c: figures by their rounds, the table of targets, the JSON document */
+/* result.c: figures with a value for each round, the table of targets, and the JSON document */
 #define ROUNDS_MAX 1000
 
 struct figure {
@@ -118,13 +118,13 @@ struct spread {
 };
 
 uint64_t now_ns(void);
-double median_of(double *values, size_t n); /* sorts them */
+double median_of(double *values, size_t n); /* sorts VALUES */
 struct spread spread_of(const struct figure *figure);
-/* Round by round. */
+/* Returns the spread of the ratios of each round. */
 struct spread ratio_of(const struct figure *figure, const struct figure *base);
 
 void result_add(const char *name, const char *unit, double value);
-/* VALUE is to be at most MAX. DETAIL may be NULL. */
+/* The target is a VALUE of at most MAX. DETAIL may be NULL. */
 void result_add_target(const char *name, const char *unit, double value, double max,
 		       const char *detail);
 void result_print_targets(void);
@@ -140,10 +140,10 @@ void result_add_plot(const char *title, const char *x, const char *y, const char
 		     const struct series *series, size_t n_series);
 void result_write(const char *path);
 
-/* What is measured */
+/* The options that main.c parses */
 struct options {
 	unsigned rounds;
-	unsigned connections; /* "many" */
+	unsigned connections; /* the largest number of connections */
 	unsigned idle_s;
 };
 

@@ -9,9 +9,9 @@
 #include "rpc/peer.h"
 #include "tests/bench/host/host.h"
 
-#define SPARE_FDS 100 /* that are open for other reasons */
+#define SPARE_FDS 100 /* descriptors that are open for other reasons */
 #define QUIET_MS 1500
-#define FDS 2 /* of the daemon for each session here: its socket and its process */
+#define FDS 2 /* the daemon's descriptors for each session: a socket and a pidfd */
 
 /* Raises RLIMIT_NOFILE for WANTED sessions. Returns how many sessions the limit then allows, at most WANTED. */
 static unsigned allow_sessions(unsigned wanted)
@@ -40,7 +40,10 @@ static unsigned allow_sessions(unsigned wanted)
 	return n;
 }
 
-/* Until what the last sessions left to do is done, the status line for systemd too, a second later. */
+/*
+ * Waits until the daemon has finished the work that the last sessions caused. That includes the status line for
+ * systemd, which comes a second later.
+ */
 static void await_quiet(const struct daemon *daemon)
 {
 	struct daemon_work before, after;
@@ -76,7 +79,7 @@ void measure_idle(const struct options *options)
 	after = daemon_get_memory(&daemon);
 	await_quiet(&daemon);
 	daemon_get_work(&daemon, &idle);
-	/* What is measured is that nothing happens. */
+	/* An interval without any activity is measured. */
 	poll(NULL, 0, (int)options->idle_s * 1000);
 	daemon_get_work(&daemon, &end);
 	daemon_stop(&daemon);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What the broker itself costs, above a fake fabric and without RDMA. Every figure is a median of rounds; a
- * ratio is the median of the rounds' ratios, and in brackets is where their middle half lies.
+ * Measures what the broker itself costs, with a fake fabric and without RDMA. Every figure is a median of rounds. A
+ * ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
  */
 
 #include <getopt.h>

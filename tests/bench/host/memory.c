@@ -10,9 +10,9 @@
 #include "tests/bench/host/host.h"
 
 /*
- * The daemon's memory: its heap in use as mallinfo2() says, before and after, without what the fake fabric
- * holds, which counts its own. The fake stands for librdmacm and for the daemon's own fabric/, whose struct
- * is added by its size.
+ * Measures the daemon's memory: the growth of its heap as mallinfo2() reports it, without what the fake fabric holds.
+ * The fake fabric takes the place of librdmacm and of the daemon's own fabric/. The size of fabric/'s struct is
+ * added.
  */
 
 #define MEMORY_TARGET 2048

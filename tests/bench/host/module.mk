@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The daemon above the fake fabric, measured on the host. No time makes anything here fail.
+# The daemon with the fake fabric, measured on the host. No time that is measured makes anything here fail.
 
-# What the fake fabric allocates itself is told apart.
+# The fake fabric's own allocations are renamed, so that they are counted separately.
 HOST_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
 
 $(HOST_FAKE): $(O)/tests/bench/%.o: $(O)/obj/tests/fake/%.o
@@ -19,14 +19,16 @@ $(O)/tests/bench/host $(O)/tests/bench/count: $(HOST_SHARED) $(O)/daemon.a $(O)/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=sd_event_new -o $@ $(filter %.o,$^) $(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS)
 
-# HOST_OPTIONS: of the program, see its --help. The JSON's plot goes on the page of `make bench` by BENCH_MORE.
+# HOST_OPTIONS: options of the program, see its --help. The page of `make bench` gets the plot in the JSON by
+# BENCH_MORE.
 .PHONY: bench-host
 bench-host: $(O)/tests/bench/host
 	$(Q)mkdir -p $(O)/bench
 	$(Q)$< --json $(O)/bench/host.json $(HOST_OPTIONS)
 	@echo 'As JSON: $(O)/bench/host.json'
 
-# Instructions of a connection, which no other work on the host changes. tests/bench/instructions is in the tree.
+# Counts the instructions for a connection, which do not depend on other work on the host. tests/bench/instructions,
+# the recorded counts, is in the tree.
 COUNT_PACKAGES := $(BUILD_PACKAGES) python3 valgrind
 count-run = CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' tests/bench/count/run
 

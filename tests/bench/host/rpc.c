@@ -11,8 +11,8 @@
 #include "tests/bench/host/host.h"
 
 /*
- * A request that does nothing, against an echo of as many bytes both ways. Between the two lie the daemon, the
- * packing, and the library, which are added one by one.
+ * Compares a request that makes the daemon do nothing with an echo of the same number of bytes in both directions.
+ * The difference is due to the daemon, to packing and unpacking, and to the library, which are added one by one.
  */
 
 #define CALLS 300 /* measured for each method in each round; fewer if TURN_NS has passed */
@@ -21,8 +21,8 @@
 
 enum way {
 	WAY_ECHO,
-	WAY_BYTES, /* to the daemon, the same bytes each time */
-	WAY_WIRE, /* packed and unpacked each time */
+	WAY_BYTES, /* requests to the daemon, with the same bytes each time */
+	WAY_WIRE, /* requests to the daemon, packed and unpacked each time */
 	WAY_LIBRARY,
 	_WAY_MAX,
 };
@@ -94,7 +94,7 @@ static void ask(enum way way)
 	}
 }
 
-/* us of a call */
+/* Returns the median of the us for one call. */
 static double run_turn(enum way way)
 {
 	uint64_t begin = now_ns();
@@ -122,7 +122,7 @@ static void pin(pid_t pid, int cpu)
 		die("sched_setaffinity: %m");
 }
 
-/* The first two CPUs that there are for us; -1: there is one. */
+/* Finds the first two CPUs that this process may use. RET[1] is -1 if there is only one. */
 static void find_cpus(const cpu_set_t *all, int ret[2])
 {
 	int n = 0;
@@ -181,7 +181,7 @@ void measure_rpc(const struct options *options)
 	must(rdmabroker_create_id(rpc.session, RDMABROKER_PS_TCP, NULL, &rpc.id), "create_id");
 	rpc.wire = wire_open(daemon.place.socket);
 	wire_create_id(rpc.wire, 1);
-	/* Serials of as many bytes as the library's will have. */
+	/* The serials have as many bytes as the library's will have. */
 	rpc.serial = 1000;
 	wire_pack_get_option(&rpc.request, rpc.serial, 1);
 	wire_exchange(rpc.wire, &rpc.request, &rpc.reply);

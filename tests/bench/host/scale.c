@@ -6,8 +6,9 @@
 #include "tests/bench/host/host.h"
 
 /*
- * What one more connection costs, by how many are open. For each number a daemon, and a pair of programs that
- * hold them all; they take turns, on one CPU, so that what else the host does falls on all of them.
+ * Measures what one more connection costs, by the number of open connections. For each number there is a daemon and a
+ * pair of programs that hold all the connections. They take turns on one CPU, so that other work on the host affects
+ * all of them.
  */
 
 #define LEVELS_MAX 4
