@@ -36,7 +36,7 @@ policy() {
 	fi
 }
 
-# reload EXPECTED: waits until the journal contains EXPECTED.
+# reload EXPECTED: reloads, and waits until the journal contains EXPECTED.
 reload() {
 	mark_journal
 	systemctl reload rdmabrokerd
@@ -71,8 +71,9 @@ count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
 }
 
-# The daemon counts the socket and the pidfd of the client that asks, and also the proof that the client sent with
-# its hello, until a thread has closed it. So this asks again until nothing else is being closed.
+# The daemon also counts the socket and the pidfd of the client that requests the status, and the proof that this
+# client sent with its hello, until a thread has closed it. So the request is repeated until nothing else is being
+# closed.
 counted_holdings() {
 	local counted files
 	for _ in {1..50}; do
@@ -99,13 +100,13 @@ holdings() {
 
 # ---- the programs ----
 
-declare -A pid # of what runs in the background, by NAME; its output is in the file NAME
+declare -A pid # process ids of programs in the background, by NAME; the output of each is in the file NAME
 
 # serve NAME USER ADDR PORT [OPTION...]
 serve() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
-	: > "$name" # what an earlier one of this name has said is not its word
+	: > "$name" # removes the output of an earlier program of this name
 	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
 	pid[$name]=$!
 	await_line "$name" "listening on"
@@ -122,7 +123,7 @@ connect() {
 	await_line "$name" "established"
 }
 
-# await_line FILE TEXT [COUNT]
+# await_line FILE TEXT [COUNT]: waits until COUNT lines of FILE contain TEXT.
 await_line() {
 	(await "[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]") || {
 		cat "$1"
@@ -157,7 +158,7 @@ packets() {
 	tcpdump -nr packets.pcap "$*" 2> capture.log | wc -l
 }
 
-TO_CM='udp[12:4] & 0xffffff = 1' # the QP of the connection manager's own messages
+TO_CM='udp[12:4] & 0xffffff = 1' # QP 1, which gets the messages of the connection manager itself
 TO_QP='udp[12:4] & 0xffffff != 1'
 AF31='ip[1] & 0xfc = 0x68'
 
@@ -181,7 +182,7 @@ qp_number() {
 	sed -n 's/^QP number \([0-9]*\) .*/\1/p' "$1"
 }
 
-# fetch_metrics ADDRESS: what curl would do; ADDRESS is a port of this host or a path.
+# fetch_metrics ADDRESS: prints the exporter's metrics, as curl would. ADDRESS is a port of this host or a path.
 fetch_metrics() {
 	python3 -c '
 import http.client, socket, sys
@@ -199,7 +200,8 @@ assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kin
 sys.stdout.buffer.write(response.read())' "$1"
 }
 
-# exporter_says LINE: a line of what it serves, in the older format. Python would take seconds to start here.
+# exporter_says LINE: succeeds if LINE is in the exporter's metrics, in the older format. This does not use Python,
+# which takes seconds to start here.
 exporter_says() (
 	exec 9<> /dev/tcp/127.0.0.1/9471
 	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&9

@@ -116,9 +116,9 @@ static void check_spent(struct link *link)
 }
 
 /*
- * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. Six connections are made
- * in the end. There is no listener on the port above PORT. The route to ADDR leads over DEVICE, but over OTHER from
- * SOURCE.
+ * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. In the end, six
+ * connections have been made. There is no listener on the port above PORT. The route to ADDR uses DEVICE, but from
+ * SOURCE it uses OTHER.
  */
 int connect_to_refused(char **argv)
 {
@@ -135,7 +135,10 @@ int connect_to_refused(char **argv)
 
 	nobody.in.sin_port = htons((uint16_t)(ntohs(address.in.sin_port) + 1));
 
-	/* Step by step, as the library knows nothing of the device yet. The QP is on the wrong device. */
+	/*
+	 * The library resolves step by step, because it knows nothing of the device yet. The QP is on the wrong
+	 * device.
+	 */
 	link_init_on(&other, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must_fail("connect_to, other device", try_to_connect(&other, &address), -EXDEV);
 	check_spent(&other);
@@ -159,7 +162,7 @@ int connect_to_refused(char **argv)
 		  -ETIMEDOUT);
 	check_spent(&link);
 
-	/* The same id, now that the connect is allowed. */
+	/* The same id connects to ADDR, where a server listens. */
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
 	must_fail("connect_to, once more",
@@ -176,8 +179,8 @@ int connect_to_refused(char **argv)
 	client_disconnect(&link);
 
 	/*
-	 * From SOURCE the QP is on the right device. Without SOURCE it is on the wrong one again, this time prepared
-	 * in advance.
+	 * From SOURCE the QP is on the right device. Without SOURCE it is on the wrong one again. This time the
+	 * library knows the device, and makes the QP before the route is resolved.
 	 */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must(session, "connect_to from SOURCE", try_from(&link, &source, &address));

@@ -89,7 +89,7 @@ int datagram_server(char **argv)
 	return 0;
 }
 
-/* Sends a datagram and takes the answer. Datagrams may be lost in general, but nothing here loses any. */
+/* Sends a datagram and waits for the answer. Datagrams may be lost in general, but on these devices none is lost. */
 static void ask(struct link *link, const struct link_dest *dest, uint32_t qkey, uint64_t round)
 {
 	struct message *m = &link->memory->send.message;

@@ -6,12 +6,14 @@
 
 #include "tests/guest/calls.h"
 
-/* If there is no answer, every call ends at its deadline, and an id is destroyed at once afterwards. */
+/* If a reply does not come, every call ends at its deadline, and the id can be destroyed at once afterwards. */
 
 #define CALL_MS 1500
 #define GRACE_MS 1000
 
-/* The kernel may report an error before the deadline, which is as good as ETIMEDOUT. Success is not. */
+/*
+ * Checks that the call failed at its deadline. The kernel may report an error earlier, which is as good as ETIMEDOUT.
+ */
 static void ended(const char *what, int64_t start, int r)
 {
 	int64_t took = now_ms() - start;
@@ -75,7 +77,7 @@ int deadline_broker(char **argv)
 	start = now_ms();
 	timed_out("connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
-	/* The broker creates the id with its first call. */
+	/* The broker creates the id with the id's first request. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	timed_out("bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();

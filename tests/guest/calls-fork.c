@@ -48,7 +48,7 @@ int list_fds(char **argv)
 
 struct family {
 	struct rdmabroker *session;
-	struct rdmabroker_id *other; /* has no connection */
+	struct rdmabroker_id *other; /* an id without a connection */
 	struct link link;
 	union address address;
 };
@@ -64,7 +64,7 @@ static void refused(const char *what, int r)
 		die("child: %s: there is no error text for EPERM", what);
 }
 
-/* Makes each call that would send a request to the broker, or change a QP. */
+/* Makes each call that would otherwise send a request to the broker, or change a QP. */
 static void call_all(struct family *f)
 {
 	struct rdmabroker_id *id, *connected = f->link.id, *other = f->other;
@@ -123,7 +123,7 @@ static void call_all(struct family *f)
 	refused("set_qp", rdmabroker_set_qp(other, f->link.qp));
 	refused("disconnect", rdmabroker_disconnect(connected));
 	refused("disconnect_wait", rdmabroker_disconnect_wait(connected, 100));
-	/* These calls return nothing. The parent shows that they had no effect. */
+	/* These calls return nothing. The parent verifies that they had no effect. */
 	rdmabroker_destroy_qp(connected);
 	rdmabroker_close_device(s, f->link.qp->context);
 	rdmabroker_destroy_id(other);
@@ -135,7 +135,7 @@ static void be_the_child(struct family *f)
 {
 	unsigned char pages[sizeof(*f->link.memory) / 4096 + 1];
 
-	/* With ibv_fork_init() the child has no copy that it could write to. */
+	/* With ibv_fork_init() the child has no copy of the registered memory, and cannot write to it. */
 	if (mincore(f->link.memory, sizeof(*f->link.memory), pages) == 0) {
 		memset(f->link.memory, 0xee, sizeof(*f->link.memory));
 		printf("child: its copy of the registered memory is overwritten\n");
@@ -196,8 +196,9 @@ int forking(char **argv)
 }
 
 /*
- * fork-too-late ADDR PORT: rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory. It fails
- * with EINVAL, because ibv_fork_init() must come first; if the kernel makes that unneeded, it succeeds.
+ * fork-too-late ADDR PORT: rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory. It
+ * fails with EINVAL, because ibv_fork_init() must come first. If the kernel makes ibv_fork_init() unnecessary, it
+ * succeeds.
  */
 int fork_too_late(char **argv)
 {

@@ -65,7 +65,7 @@ void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mo
 	link->cq = ibv_create_cq(verbs, 32, NULL, link->channel, 0);
 	if (!link->cq || ibv_req_notify_cq(link->cq, 0) != 0)
 		die("no completion queue: %s", strerror(errno));
-	/* Pages that contain nothing else, because fork(2) treats registered pages differently. */
+	/* The registered memory has pages of its own, because fork(2) treats registered pages differently. */
 	link->memory = mmap(NULL, sizeof(*link->memory), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->memory == MAP_FAILED)
@@ -153,7 +153,7 @@ void link_done(struct link *link)
 {
 	stall_remove(link);
 	if (link->mode == LINK_SET)
-		rdmabroker_destroy_qp(link->id); /* only detaches the QP */
+		rdmabroker_destroy_qp(link->id); /* detaches the QP, but does not destroy it */
 	if (link->mode == LINK_SET || link_is_external(link))
 		ibv_destroy_qp(link->qp);
 	else
@@ -171,7 +171,7 @@ void link_done(struct link *link)
 void link_post_receive(struct link *link, unsigned slot)
 {
 	struct link_memory *memory = &link->memory->receives[slot];
-	/* Only datagrams have a GRH. Without it, the message comes first. */
+	/* Only datagrams have a GRH. Without it, the buffer begins with the message. */
 	bool has_grh = link->qp->qp_type == IBV_QPT_UD;
 	struct ibv_sge sge = {
 		.addr = has_grh ? (uintptr_t)memory : (uintptr_t)&memory->message,
@@ -213,7 +213,7 @@ void link_post_send(struct link *link, const struct link_dest *dest)
 	link->n_sends++;
 }
 
-/* Writes the pattern of the message that is to be sent next. */
+/* Writes the pattern of the next message to the peer's memory. */
 void link_post_write(struct link *link, const struct message *request)
 {
 	struct ibv_sge sge = {
@@ -247,7 +247,7 @@ static void wait_for_completions(struct link *link, int timeout_ms)
 	ibv_req_notify_cq(cq, 0);
 }
 
-/* The answer to a send may arrive before the send's own completion. */
+/* The answer to a send may be received before the send completes. Returns such a receive. */
 static bool take_early(struct link *link, struct ibv_wc *ret)
 {
 	if (link->n_early == 0)
@@ -289,7 +289,7 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 			return false;
 		if (n == 1 && ret->opcode == opcode)
 			return true;
-		/* There cannot be more than the posted receives. */
+		/* The array has room for all posted receives. */
 		if (n == 1 && ret->opcode == IBV_WC_RECV)
 			link->early[link->n_early++] = *ret;
 		if (n == 1)

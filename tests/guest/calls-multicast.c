@@ -8,7 +8,10 @@
 /* How long to wait for a datagram that should not come. */
 #define NONE_MS 500
 
-/* Returns what is needed to send to the group, from the join. False: the kernel cannot join the group. */
+/*
+ * Joins the group, and sets *RET to the parameters for sending to it. Returns false if the kernel cannot join the
+ * group.
+ */
 static bool join(struct link *link, const union address *group, unsigned flags,
 		 struct link_dest *ret)
 {

@@ -106,7 +106,7 @@ static void expect_option(struct rdmabroker_id *id, const char *when, enum rdmab
 		die("%d is expected", expected);
 }
 
-/* options ADDR PORT ASKED FORCED: the TOS that the program sets, and the one that policy makes of it; -1: none. */
+/* options ADDR PORT ASKED FORCED: the program sets the TOS ASKED, and policy changes it to FORCED; -1: none. */
 int options(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

@@ -62,7 +62,7 @@ void client_connect(struct link *link, struct rdmabroker *session, const union a
 		check_ack_timeout(link);
 		return;
 	}
-	/* INIT once more, because the access flags are known only now. */
+	/* The QP moves to INIT once more, because the access flags are known only now. */
 	link_move(link, IBV_QPS_INIT);
 	link_move(link, IBV_QPS_RTR);
 	link_move(link, IBV_QPS_RTS);
@@ -193,7 +193,7 @@ bool server_lost_device(const struct server *server)
 	return server->lost_device;
 }
 
-/* A client that gives up early is no failure of the server. */
+/* A client that gives up early is not counted as a failure of the server. */
 static void lose_link(struct server *server, struct link *link, const char *why, const char *text)
 {
 	printf("a client is lost: %s: %s\n", why, text ? text : "-");
@@ -241,7 +241,7 @@ static void on_event(struct server *server, struct rdmabroker_event *event)
 		if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL)
 			server->lost_device = true;
 		printf("event: %s\n", rdmabroker_event_str(event->type));
-		/* The listener has no link. */
+		/* An event of the listener has no link. */
 		if (link)
 			end_link(server, link);
 		break;

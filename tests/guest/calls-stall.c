@@ -9,19 +9,19 @@
 
 #include "tests/guest/calls.h"
 
-/* For how long the counters are compared: longer than the QPs' ack timeout, which is 2.1 s here. */
+/* The counters are compared after this time, which is longer than the QPs' ack timeout of 2.1 s. */
 #define WATCH_SECONDS 5
 
 #define COUNTERS_MAX 512
 #define NAME_SIZE 96
 
 struct counter {
-	char of[NAME_SIZE]; /* the device and the group of counters */
+	char of[NAME_SIZE]; /* name of the device and the group that the counter belongs to */
 	char name[NAME_SIZE];
 	uint64_t value;
 };
 
-/* All links of this process, by link->next. While the lock is held no QP is destroyed. */
+/* All links of this process, linked by link->next. No QP is destroyed while the lock is held. */
 static struct link *links;
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -169,7 +169,7 @@ static size_t read_counters(struct counter *ret)
 	return n;
 }
 
-/* Counters that do not change are printed as well, as they are informative, too. */
+/* Counters that have not changed are printed, too. */
 static void tell_counters(FILE *f, const struct counter *before, size_t n_before,
 			  const struct counter *after, size_t n)
 {
@@ -229,7 +229,7 @@ void stall_tell(struct rdmabroker *session, struct link *link, const char *what)
 		die("out of memory");
 	n_before = read_counters(counters);
 	tell_state(f, session, link, what);
-	/* Written before the counters are compared, because the suite may end earlier, when another program fails. */
+	/* This is written before the counters are compared, because the suite may end when another program fails. */
 	write_text(f, &text, &length);
 
 	sleep(WATCH_SECONDS);

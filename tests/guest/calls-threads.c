@@ -9,13 +9,13 @@
 #include "tests/guest/calls.h"
 
 /*
- * Threads with a common session: each makes connections of its own, one after the other. They either wait in the
+ * Threads with a common session: each makes connections of its own, one after the other. Either each thread calls the
  * _wait forms, or one thread takes all events and passes them on.
  */
 
 #define EVENTS_MAX 8
 
-/* Waits for the events of an id; it is the id's context. */
+/* Waits for the events of an id, whose context it is. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -26,9 +26,9 @@ struct waiter {
 struct team {
 	struct rdmabroker *session;
 	union address address;
-	int n_connections; /* for each thread */
+	int n_connections; /* number of connections of each thread */
 	bool pumped;
-	/* Held so that no id is destroyed after its event was taken and before its waiter is woken. */
+	/* Held while an event is taken and passed on, so that its id is not destroyed meanwhile. */
 	pthread_mutex_t taking;
 	bool done;
 };

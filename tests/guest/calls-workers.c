@@ -142,7 +142,7 @@ static void hand_over(struct rdmabroker *session, struct rdmabroker_id *request,
 	}
 	if (read(sock, &byte, 1) != 1)
 		die("a worker is gone");
-	/* The id belongs to the worker now, so this does not affect it. */
+	/* The worker has imported the id, so destroying it here does not affect the worker. */
 	rdmabroker_destroy_id(request);
 }
 

@@ -11,7 +11,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Longer than any wait of a program should take. */
+/* No wait of a program should take as long as this. */
 #define PROGRAM_SECONDS 380
 
 void die(const char *fmt, ...)

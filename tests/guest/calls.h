@@ -19,7 +19,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 int64_t now_ms(void);
 const char *error_name(int r);
 int number(const char *text);
-const char *argument(char **argv, int i); /* "" if there is none */
+const char *argument(char **argv, int i); /* returns "" if there is none */
 
 /* Prints NAME, and waits until the suite sends a line. */
 void step(const char *name);
@@ -27,9 +27,9 @@ void step(const char *name);
 bool step_is_over(void);
 
 struct rdmabroker *open_session(unsigned flags);
-/* R is the result of a call. Unless it is 0, the program ends. */
+/* R is the result of a call. If it is not 0, the error is printed and the program ends. */
 void must(struct rdmabroker *session, const char *what, int r);
-/* The same for a call that has to fail. Prints its error text. */
+/* Like must(), but for a call that has to fail with EXPECTED. Prints its error text. */
 void must_fail(const char *what, int r, int expected);
 
 /* Waits for the next event, which must have this TYPE, and belong to ID unless that is NULL. */
@@ -54,34 +54,34 @@ struct rdmabroker_id *resolve(struct rdmabroker *session, enum rdmabroker_port_s
 /* calls-link.c: a QP with its memory */
 
 enum link_mode {
-	LINK_OWN, /* made and moved by the library */
-	LINK_SET, /* made here, and given to the library */
-	LINK_EXTERNAL, /* made and moved here, unknown to the library */
-	LINK_RESET, /* made here, and used in a connect without having been moved */
-	LINK_SRQ, /* made by the library, with a shared receive queue */
+	LINK_OWN, /* the library makes and moves the QP */
+	LINK_SET, /* the program makes the QP, and the library moves it */
+	LINK_EXTERNAL, /* the program makes and moves the QP, which the library does not know */
+	LINK_RESET, /* as LINK_EXTERNAL, but the QP is still in RESET in the connect */
+	LINK_SRQ, /* the library makes the QP, with a shared receive queue */
 };
 
 #define LINK_RECEIVES 4
-#define PATTERN_SIZE 960 /* so that a whole message fits into a datagram */
-#define PATTERN_WRITTEN 1000000000000u /* round + this: what the server writes */
+#define PATTERN_SIZE 960 /* a whole message fits into a datagram */
+#define PATTERN_WRITTEN 1000000000000u /* + round: seed of the pattern that the server writes */
 
 struct message {
 	uint64_t round;
-	uint64_t addr; /* the address in the client's target that the server writes to */
+	uint64_t addr; /* address of the client's target, to which the server writes */
 	uint32_t rkey;
-	uint32_t who; /* in answers: the number of the server */
+	uint32_t who; /* in answers: number of the server */
 	uint8_t pattern[PATTERN_SIZE];
 };
 
 struct link_memory {
-	uint8_t grh[40]; /* filled in for datagrams, immediately before the message */
+	uint8_t grh[40]; /* only datagrams have it, immediately before the message */
 	struct message message;
 };
 
 struct link {
 	struct rdmabroker_id *id;
 	enum link_mode mode;
-	struct ibv_pd *pd; /* the session's */
+	struct ibv_pd *pd; /* the session's PD */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
@@ -94,16 +94,18 @@ struct link {
 	struct ibv_mr *mr;
 	uint64_t round; /* the last round that was verified */
 	bool is_answering; /* a server's last send has not completed */
-	struct ibv_wc early[LINK_RECEIVES]; /* completed before they were awaited */
+	struct ibv_wc early[LINK_RECEIVES]; /* receives that completed before they were awaited */
 	unsigned n_early;
-	/* Operations that were posted and have not completed successfully; n_failed counts failed completions. */
+	/*
+	 * Operations that were posted and have not completed with success. N_FAILED counts completions with an error.
+	 */
 	unsigned n_sends, n_writes, n_receives, n_failed;
 	struct link *next; /* list of links in calls-stall.c */
 };
 
 enum link_mode link_mode(const char *name);
 void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode);
-/* The same before the id has a device: on VERBS, with PD. */
+/* Like link_init(), but before the id has a device: the link uses VERBS and PD. */
 void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mode,
 		  struct ibv_context *verbs, struct ibv_pd *pd);
 struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type type);
@@ -111,7 +113,7 @@ struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type t
 void link_take_qp(struct link *link);
 /* Makes the QP and posts its receives. */
 void link_make_qp(struct link *link, enum ibv_qp_type type);
-/* Whether the QP is unknown to the library: LINK_EXTERNAL and LINK_RESET. */
+/* Returns whether the library does not know the QP: LINK_EXTERNAL and LINK_RESET. */
 bool link_is_external(const struct link *link);
 void link_move(struct link *link, enum ibv_qp_state state);
 /* Call this before the id is destroyed. */
@@ -123,17 +125,17 @@ struct link_dest {
 	struct ibv_ah *ah;
 	uint32_t qpn;
 	uint32_t qkey;
-	struct ibv_ah_attr attr; /* if it is a group */
+	struct ibv_ah_attr attr; /* attributes of ah, if the destination is a group */
 };
 void link_post_send(struct link *link, const struct link_dest *dest);
 void link_post_write(struct link *link, const struct message *request);
 
 /*
- * Takes the next completion with the given opcode within the timeout. Other successful completions are skipped.
- * False: there was none, or it failed; *ret has its status (IBV_WC_SUCCESS: the timeout has passed).
+ * Waits for the next completion with the given opcode. Skips other completions with success. Returns false if there
+ * was none within the timeout, or if one failed. *RET has its status (IBV_WC_SUCCESS: the timeout has passed).
  */
 bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, struct ibv_wc *ret);
-/* The same, but the completion must come. */
+/* Like link_try(), but the program ends if the completion does not come. */
 void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret);
 
 void pattern_fill(uint8_t *bytes, uint64_t seed);
@@ -159,21 +161,21 @@ void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_a
  * client's memory, and answers. The client verifies both.
  */
 
-/* ACK_TIMEOUT of all connections of this process; -1: not set. */
+/* The ACK_TIMEOUT of all connections of this process; -1: not set. */
 extern int ack_timeout;
 
-/* Connects by _wait forms. */
+/* Connects with calls of the form _wait. */
 void client_connect(struct link *link, struct rdmabroker *session, const union address *address,
 		    enum link_mode mode);
-/* The two steps of a round. *ret_who may be NULL. */
+/* The two steps of a round are client_ask() and client_take(). RET_WHO may be NULL. */
 enum answer {
-	ANSWER_NONE, /* none within the timeout */
+	ANSWER_NONE, /* no answer within the timeout */
 	ANSWER_VERIFIED,
 	ANSWER_FAILED, /* the connection has failed */
 };
 void client_ask(struct link *link);
 enum answer client_take(struct link *link, int timeout_ms, uint32_t *ret_who);
-/* Both steps. Returns the number of the server that answered. */
+/* Does both steps. Returns the number of the server that answered. */
 uint32_t client_round(struct link *link);
 void client_disconnect(struct link *link);
 

@@ -161,7 +161,7 @@ void case_ack_elsewhere(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The descriptor */
+/* The channel's descriptor */
 
 static bool is_readable(int fd, int ms)
 {
@@ -193,7 +193,10 @@ void case_poll(void)
 	pthread_t thread;
 	int epoll = epoll_create1(0);
 
-	/* Calls of other threads do not make it readable, so a program can rely on it and then block. */
+	/*
+	 * Calls of other threads do not make the descriptor readable. So a program that finds it readable can take an
+	 * event without waiting.
+	 */
 	atomic_store(&calling, true);
 	CHECK(pthread_create(&thread, NULL, make_calls, channel) == 0);
 	CHECK(!is_readable(channel->fd, 700));

@@ -194,7 +194,7 @@ static void case_id(void)
 	rdma_destroy_event_channel(two);
 	server_stop(&server);
 
-	/* The port can be used again at once. */
+	/* After the server's end the port can be used again at once. */
 	server_start(&server);
 	server_stop(&server);
 }
@@ -228,7 +228,10 @@ static void *sync_server(void *arg)
 	CHECK(id->event->event == RDMA_CM_EVENT_ESTABLISHED);
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
-	/* The client's event comes first: it waits for its completion, which a QP in ERR may not give any more. */
+	/*
+	 * The client disconnects first. It waits for the completion of its send, which might not come if its QP were
+	 * in ERR.
+	 */
 	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
 	CHECK(rdma_ack_cm_event(event) == 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Attacks that take the place of another process. A process connects, leaves its connections to this one, and ends.
- * Then the suite gives its pid to a victim, and lets the daemon look.
+ * Attacks in which a process pretends to be another one. A process connects, leaves its connections to this one, and
+ * ends. Then the suite gives its pid to a victim, and lets the daemon continue.
  */
 
 #include <errno.h>
@@ -151,7 +151,7 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 	connect_to.param = &param;
 	request.op_case = RDMABROKER__REQUEST__OP_CONNECT;
 	request.connect = &connect_to;
-	/* Repeated until the route is resolved. */
+	/* The request is repeated until the route is resolved. */
 	do {
 		poll(NULL, 0, 20);
 		answer = ask(sock, &request);
@@ -161,8 +161,9 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 }
 
 /*
- * ARGV: "unit", if only a rule for the victim's unit would admit this user: no connection may be admitted. Or "qp"
- * and a port to which the victim's QP is to be connected. The suite's second line has its number.
+ * ARGV[0] "unit": only a rule for the victim's unit would admit this user, so no connection may be admitted. "qp":
+ * ARGV[1] is the port to which the victim's QP is to be connected. Its number is the second line that the suite
+ * sends.
  */
 void attack_pid(char **argv)
 {

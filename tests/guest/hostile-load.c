@@ -21,12 +21,12 @@ static unsigned number_of_sessions(const char *text)
 	return n;
 }
 
-/* A client that sends requests and never reads replies: the daemon must not keep them all. */
+/* Clients that send requests and never read replies. The daemon must not keep all replies. */
 
-/* No request was received for so long. */
+/* The attack ends when the daemon has read no request for this time. */
 #define STALLED_MS 2000
 
-/* Sends until the connection accepts no more, for now or for ever. */
+/* Sends until the socket is full or closed. */
 static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
 {
 	uint8_t buf[PACKET_MAX];
@@ -78,11 +78,11 @@ void attack_unread(char **argv)
 	       n_sessions, n, n_taken, n_stalled, n_dropped);
 }
 
-/* Many connections at once, which stay for as long as they are allowed to. */
+/* Many connections at once, which stay open until the daemon closes them. */
 
 #define CROWD_MAX 20000
 #define CROWD_STATUS_MAX 32
-/* The connections that wait in the socket's queue have made no progress for so long. */
+/* The crowd is full when none of the connections in the socket's queue was accepted for this time. */
 #define CROWD_STALLED_MS 1500
 #define CROWD_HOLD_MS 10000
 #define CROWD_SERIAL_ID 2
@@ -138,7 +138,7 @@ static void crowd_read(unsigned i)
 	crowd_lose(i);
 }
 
-/* False: nothing came within the timeout. */
+/* Returns false if nothing arrived within the timeout. */
 static bool crowd_wait(int timeout_ms)
 {
 	struct epoll_event events[64];
@@ -149,7 +149,7 @@ static bool crowd_wait(int timeout_ms)
 	return n > 0;
 }
 
-/* Connects with a hello and a request for an id, which needs the most descriptors in the daemon. */
+/* Connects, and sends a hello and a request for an id. Such a client needs the most descriptors in the daemon. */
 static bool crowd_add(unsigned i)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
@@ -169,7 +169,10 @@ static bool crowd_add(unsigned i)
 	return true;
 }
 
-/* crowd CONNECTS: prints "full" when nothing more happens, and "held" after it has stayed for a while. */
+/*
+ * crowd CONNECTS: prints "full" when no more connections are accepted, and "held" after these have been held for a
+ * while.
+ */
 void attack_crowd(char **argv)
 {
 	unsigned n = number(argv[0]), n_waiting;
@@ -211,7 +214,7 @@ void attack_crowd(char **argv)
 	printf("held: %u connections are open\n", crowd.n_open);
 }
 
-/* Clients that send one byte a second, nothing at all, and nothing after hello. */
+/* Slow clients: some send one byte a second, some nothing at all, and some nothing after hello. */
 
 #define N_SLOW 50
 #define SLOW_SECONDS 12 /* longer than the daemon waits for a hello */
@@ -280,10 +283,10 @@ void attack_slow(char **argv)
 	}
 }
 
-/* Requests that do not wait for the replies to earlier ones. */
+/* Clients that send requests without waiting for the replies to earlier ones. */
 
 #define FLOOD_IDS 100
-/* No reply came for so long. */
+/* The attack fails if no reply arrives for this time. */
 #define FLOOD_STALLED_MS 5000
 
 static const int flood_ops[] = {
@@ -315,7 +318,7 @@ static void flood_read(struct flooder *f, unsigned i)
 	if (answer.serial != 2 + f->n_answered)
 		die("session %u: answer %u comes instead of %u", i, answer.serial,
 		    2 + f->n_answered);
-	/* Only admins may ask for the status. */
+	/* Only admins may request the status. */
 	if (flood_ops[f->n_answered % N_FLOOD_OPS] == OP(GET_STATUS) && answer.end != END_REFUSED)
 		failed("session %u: request %u is not refused", i, f->n_answered);
 	f->n_refused += answer.end == END_REFUSED;

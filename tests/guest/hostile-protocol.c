@@ -95,7 +95,7 @@ static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
 	send_copies(sock, buf, len, STDERR_FILENO, n_fds);
 }
 
-/* Only one request takes a descriptor, and it takes only one. */
+/* Only an import takes a descriptor, and it takes exactly one. */
 static void attack_request_fds(int op, size_t n_fds)
 {
 	bool takes = op == OP(IMPORT_ID) && n_fds == 1;
@@ -130,7 +130,7 @@ void attack_fds(char **argv)
 	}
 }
 
-/* Sends one request after a valid hello. It must be refused, and the session must go on. */
+/* Sends one request after a valid hello. The request must be refused, and the session must continue. */
 static void attack_request(const char *attack, Rdmabroker__Request *request)
 {
 	uint8_t buf[PACKET_MAX];
@@ -206,7 +206,7 @@ void attack_protocol(char **argv)
 	close(sock);
 }
 
-/* Fields out of range, about an id that exists or about one that does not. */
+/* Sends fields that are out of range, in requests about an id that exists or that does not. */
 static void attack_fields_of(uint32_t id, const char *whose)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -373,7 +373,7 @@ struct prober {
 	int sock;
 	uint32_t serial; /* the last serial that was used */
 	unsigned allowed;
-	unsigned step, n; /* only every STEPth request is sent; N: requests so far */
+	unsigned step, n; /* only every STEPth request is sent; N counts all of them */
 };
 
 static void prober_ask(struct prober *p, int op, const char *what, unsigned allowed)
@@ -445,7 +445,7 @@ void attack_limits(char **argv)
 	probe(request_each_field, ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE), step);
 }
 
-/* Requests about ids of other sessions, by the handles that they have there. This session has no ids. */
+/* Requests about ids of other sessions, by the handles that those sessions use. This session has no ids. */
 
 static bool is_about_an_id(int op)
 {
@@ -528,8 +528,8 @@ static void make_linger(int sock)
 }
 
 /*
- * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks, and this
- * could be the sender. So another process sends them and exits, because an exit does not linger.
+ * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks, which could
+ * be the sender. So another process sends them and exits, because an exit does not linger.
  */
 static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
@@ -559,8 +559,8 @@ static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 
 /*
  * Makes the daemon close descriptors that linger for a minute: with the first hello, in packets that the daemon will
- * not read, as many as fit into a packet, and with a request that takes one. ARGV[0]: "stranger", who may not have a
- * session. Ends with its input.
+ * not read, as many as fit into a packet, and with a request that takes one. ARGV[0] "stranger": this user may not
+ * have a session. Ends when stdin ends.
  */
 void attack_linger(char **argv)
 {
@@ -570,7 +570,10 @@ void attack_linger(char **argv)
 	int sock;
 	char c;
 
-	/* This comes first, because the daemon does not read from a user who has many descriptors to be closed. */
+	/*
+	 * These requests come first, because the daemon does not read from a user who has many descriptors to be
+	 * closed.
+	 */
 	for (int i = 0; i < 8 && may_greet; i++) {
 		sock = greeted_connect();
 		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
@@ -589,7 +592,7 @@ void attack_linger(char **argv)
 		;
 }
 
-/* Keeps ARGV[0] ids that are bound to a device, without reading their events, until its input ends. */
+/* Keeps ARGV[0] ids that are bound to a device, without reading their events, until stdin ends. */
 void attack_keep(char **argv)
 {
 	unsigned n = number(argv[0]);
@@ -617,7 +620,7 @@ static int compare_times(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Not an attack: sends ARGV[0] valid requests one after the other, and prints how long they took. */
+/* This is no attack: it sends ARGV[0] valid requests one after the other, and prints how long they took. */
 void attack_requests(char **argv)
 {
 	unsigned n = number(argv[0]);

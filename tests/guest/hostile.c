@@ -19,9 +19,9 @@
 
 #include "tests/guest/hostile.h"
 
-/* Longer than any wait of an attack should take. */
+/* No wait of an attack should take as long as this. */
 #define PROGRAM_SECONDS 800
-/* Further failures would give no more information. */
+/* The program ends after so many failures, as further ones would give no more information. */
 #define FAILURES_MAX 20
 
 static const char *const end_names[N_ENDS] = {
@@ -180,7 +180,7 @@ size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 	return pack_request(buf, &request);
 }
 
-/* False: the packet is an event, which can come at any time. */
+/* Returns false if the packet is an event, which can come at any time. */
 static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 {
 	Rdmabroker__Frame *frame =

@@ -34,8 +34,8 @@ enum end {
 struct answer {
 	enum end end;
 	uint32_t serial;
-	uint32_t status; /* if END_REFUSED */
-	char proof[64]; /* the name that the reply to hello asks to connect to; empty: none */
+	uint32_t status; /* only with END_REFUSED */
+	char proof[64]; /* name of the socket to connect to for a proof; empty: none */
 };
 
 /* hostile.c: shared functions */
@@ -48,22 +48,22 @@ uint32_t random_next(void);
 void fill_random(uint8_t *buf, size_t len);
 unsigned number(const char *text);
 
-/* FLAGS of socket(2). -1: not connected, see errno. */
+/* FLAGS are those of socket(2). Returns -1 and sets errno if it cannot connect. */
 int try_connect(int flags);
 int must_connect(void);
 /* Connects, and sends a valid hello with serial 1. */
 int greeted_connect(void);
 
-/* The connection may have ended: the caller notices that when it waits for the reply. */
+/* The connection may have ended. The caller notices that when it waits for the reply. */
 void send_bytes(int sock, const void *buf, size_t len);
-/* Never blocks. False: the socket is full, or, if *ret_gone is set, closed. */
+/* Never blocks. Returns false if the socket is full, or closed (*ret_gone is set). */
 bool try_send(int sock, const void *buf, size_t len, bool *ret_gone);
 size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request);
 size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version);
 
 /* Waits for the next reply, and skips events. */
 struct answer await_answer(int sock, int timeout_ms);
-/* The same, but the reply must be to this request. */
+/* Like await_answer(), but the reply must be to the request SERIAL. */
 enum end await_end(int sock, uint32_t serial);
 /* Counts one attempt by its END, which must be among ALLOWED. */
 void judge(const char *what, enum end end, unsigned allowed);

@@ -10,7 +10,7 @@
 
 #include "killed.h"
 
-/* Verbs objects that all connections of a process use, in the processes that do not run as root */
+/* The session and the verbs objects that all connections of a process use. The parent has none. */
 
 static struct rdmabroker *session;
 static struct ibv_context *verbs;
@@ -100,7 +100,7 @@ static struct rdmabroker_id *find_peer(void)
 	return id;
 }
 
-/* The private data contains CHILD. */
+/* The private data is the number of the child. */
 static struct rdmabroker_conn_param conn_param(uint32_t *child)
 {
 	return (struct rdmabroker_conn_param){
@@ -114,7 +114,7 @@ static struct rdmabroker_conn_param conn_param(uint32_t *child)
 	};
 }
 
-/* The client that is killed: it connects, sends and disconnects in a loop. */
+/* The client that is killed. It connects, sends and disconnects in a loop. */
 
 static void kill_self(struct child *child)
 {
@@ -182,7 +182,7 @@ void run_client(uint32_t number)
 	}
 }
 
-/* The server: it accepts every request, or every Nth. */
+/* The server, which accepts every request, or every Nth. */
 
 static struct link *new_link(unsigned child)
 {
@@ -221,8 +221,8 @@ static bool is_end(const struct rdmabroker_event *event)
 }
 
 static unsigned n_serving; /* links that have not ended */
-static bool is_victim; /* this server is to be killed */
-static struct child *falls; /* its entry, if it kills itself after accepting; NULL: no */
+static bool is_victim; /* the parent will kill this server */
+static struct child *falls; /* its entry, if it kills itself after an accept; NULL: it does not */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
@@ -268,7 +268,7 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 		link->established = true;
 }
 
-/* Serves until stdin ends, which means that no more clients come, and all links have ended. */
+/* Serves until stdin ends, which means that no more clients come, and until all links have ended. */
 void run_server(unsigned every, struct child *falls_as)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
@@ -306,7 +306,7 @@ void run_server(unsigned every, struct child *falls_as)
 	rdmabroker_close(session);
 }
 
-/* The watcher: it has connections to a server that is killed. A line "PORT" begins a round. */
+/* The watcher, which has connections to a server that is killed. A line "PORT" on stdin begins a round. */
 
 static bool read_port(unsigned *ret)
 {

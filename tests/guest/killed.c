@@ -34,7 +34,7 @@
 #define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
-#define N_EARLY 4 /* one in so many may be killed before it has a session */
+#define N_EARLY 4 /* one in so many processes may be killed before it has a session */
 #define N_PORTS 40
 #define EVERY 2 /* a server that is killed accepts one in so many requests; the others wait */
 #define N_EVENTS 66
@@ -160,7 +160,7 @@ static pid_t start(const char *user, const char *role, unsigned argument, unsign
 	die("exec: %s", strerror(errno));
 }
 
-/* The peers may notice the end before the parent does, so the time is taken when the signal is sent. */
+/* The time is taken when the signal is sent, because the peers may notice the end before the parent does. */
 static void kill_now(pid_t pid, unsigned number)
 {
 	int status;
@@ -181,7 +181,7 @@ static bool await_end(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* False: the time has come without a ring. */
+/* Returns false if nobody has rung until DUE_NS. */
 static bool hear_until(int64_t due_ns)
 {
 	struct pollfd p = { .fd = bell_fd, .events = POLLIN };
@@ -203,7 +203,7 @@ static bool hear_until(int64_t due_ns)
 				die("%s: not within %d ms", what, DEADLINE_MS); \
 	} while (0)
 
-/* Returns the writing end, which is not inherited. */
+/* Returns the writing end, which programs do not inherit. */
 static int make_pipe(int *ret_read)
 {
 	int fds[2];
@@ -221,7 +221,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* False: a peer was notified too late, or not at all. */
+/* Returns false if a peer was notified too late, or not at all. */
 static bool report(const char *who)
 {
 	static int64_t took[LINKS_MAX];
@@ -283,7 +283,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
-	bool with_session; /* the time until it is killed begins with its session */
+	bool with_session; /* the process has no session yet, and due_ns is set when it has one */
 	int64_t due_ns;
 };
 
@@ -323,7 +323,7 @@ static int kill_clients(char **argv)
 			if (v->pid > 0 && (!next || v->due_ns < next->due_ns))
 				next = v;
 		}
-		/* Until a process has a session, or until it is time to kill one. */
+		/* Waits until a process has a session, or until it is time to kill one. */
 		if (hear_until(next->due_ns))
 			continue;
 		kill_now(next->pid, next->number);

@@ -3,8 +3,8 @@
 #define TESTS_GUEST_KILLED_H
 
 /*
- * Programs that are killed at random moments, whose peers must be notified. All processes share the memory in which
- * they record what they do and see.
+ * Programs that are killed at random moments, whose peers must be notified. All processes share memory, in which each
+ * records what it does and which events it gets.
  */
 
 #include <netinet/in.h>
@@ -13,26 +13,23 @@
 #include <stdint.h>
 
 #define DEADLINE_MS 60000
-/*
- * A peer that is not notified within this time is not notified by the broker: the connection's own timeouts end it
- * then.
- */
+/* If a peer is notified later than this, it was not by the broker: the timeouts of the connection have ended it. */
 #define TOLD_MAX_MS 60000
 #define CHILDREN_MAX 4096
 #define LINKS_MAX 65536
 #define N_WATCHED 4 /* connections to each server that is killed */
 
-/* How far a client has come. */
+/* The state that a client has reached. */
 enum state {
-	STATE_STARTED, /* no session */
-	STATE_SESSION, /* no request */
-	STATE_REQUEST, /* no reply yet */
+	STATE_STARTED, /* it has no session */
+	STATE_SESSION, /* it has sent no connect request */
+	STATE_REQUEST, /* it has got no reply */
 	STATE_ESTABLISHED,
 	STATE_DISCONNECTING,
 	N_STATES,
 };
 
-/* One in so many clients is killed with a request that its peer has not answered yet. */
+/* One in so many clients is killed while its peer has not yet replied to its request. */
 #define N_ASKING 4
 #define NOBODY (~0u)
 #define EVENT_NONE (-1)
@@ -41,16 +38,16 @@ enum state {
 struct child {
 	atomic_int state;
 	atomic_llong killed_ns; /* 0: alive */
-	atomic_uint n_done; /* complete connections */
+	atomic_uint n_done; /* connections that were made and ended */
 	atomic_uint n_failed;
 };
 
-/* A connection whose peer is killed, as the other end sees it. */
+/* A connection to a process that is killed, as its peer sees it. */
 struct link {
-	unsigned child; /* its peer; NOBODY: a process that is not killed */
-	atomic_llong seen_ns, told_ns; /* 0: not yet */
+	unsigned child; /* the other end; NOBODY: a process that is not killed */
+	atomic_llong seen_ns, told_ns; /* times of the link's begin and end; 0: not yet */
 	atomic_bool established;
-	atomic_int event; /* that ended it */
+	atomic_int event; /* the event that ended it */
 };
 
 struct shared {
@@ -64,7 +61,7 @@ struct shared {
 /* killed.c: shared functions */
 
 extern struct shared *shared;
-extern struct sockaddr_in address; /* of the server */
+extern struct sockaddr_in address; /* the server's address */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 int64_t now_ns(void);
@@ -78,7 +75,7 @@ void ring(void); /* wakes the processes that wait for a change */
 /* Connects, sends and disconnects in a loop. */
 void run_client(uint32_t number);
 /*
- * Accepts every request, or every Nth. FALLS: its entry, if it kills itself after it has accepted one; NULL: it does
+ * Accepts every request, or every Nth. FALLS: the server's entry, if it kills itself after an accept; NULL: it does
  * not.
  */
 void run_server(unsigned every, struct child *falls);

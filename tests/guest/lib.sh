@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# What suites share; they run as root in the guest, and begin with:
+# Functions that suites share. A suite runs as root in the guest, and begins with:
 #
 #     . "$(dirname "$0")/../lib.sh"
 #
-# and end with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
+# It ends with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
 
 share=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 PATH=$share/bin:$PATH:/usr/sbin:/sbin
@@ -14,26 +14,26 @@ PATH=$share/bin:$PATH:/usr/sbin:/sbin
 
 # ---- waiting and asserting ----
 
-slower=1 # than the product as it is installed
+slower=1 # factor for timeouts: how much slower than the installed product this one is
 
 fail() {
 	echo "FAILED: $*" >&2
 	exit 1
 }
 
-# show: what is on stdin is printed with the case, also if all is well.
+# show: prints stdin together with the case's result, even if the case passes.
 show() {
 	tee -a "$case_dir/.show"
 }
 
-# A reason why this case cannot be tried here.
+# skip REASON: ends the case, because it cannot be run here.
 skip() {
 	echo "$*" > "$case_dir/.skip"
 	exit 77
 }
 
-# await CONDITION [SECONDS]: until the shell command CONDITION succeeds. The limit is long, because a test
-# must not fail on a busy machine. Use it only for what sends no event of its own.
+# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds. The timeout is long, because a test
+# must not fail on a busy machine. Use this only for conditions that have no event to wait for.
 await() {
 	local condition=$1 seconds=$((${2:-60} * slower))
 	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
@@ -78,14 +78,14 @@ assert_fails_with() {
 #
 #     10.9.0.1 fd09::1  rxe0  d0 ------ d1  rxe1  10.9.0.2 fd09::2
 #
-# The kernel would take a short cut between two addresses of its own. So the routes to both come
-# before the table of local addresses, and what is sent to 10.9.0.1 leaves from 10.9.0.2 by d1,
-# where tcpdump can see it. Only from an address to itself does it stay inside.
+# By default, the kernel would pass packets between two of its own addresses over lo. So the routes to both addresses
+# come before the table of local addresses. A packet to 10.9.0.1 is sent from 10.9.0.2 by d1, where tcpdump can see
+# it. Only packets from an address to itself pass over lo.
 
 fabric_sysctls() {
 	local dev=$1
 
-	# Packets from one's own address are no martians here, and are answered by ARP.
+	# Packets whose source is an address of this host are accepted (no martians), and ARP replies to them.
 	sysctl -q -w "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0" \
 		"net.ipv4.conf.$dev.arp_ignore=1"
 }
@@ -120,14 +120,15 @@ fabric_routes() {
 	ip -6 route replace fd09::1 dev d1 src fd09::2 table 9
 	ip -6 route replace fd09::2 dev d0 src fd09::1 table 9
 
-	# On one host a neighbour answers before rdma_resolve_addr() begins to wait for it, and the
-	# kernel looks again only when the time is over.
+	# On one host the neighbour's reply comes before rdma_resolve_addr() begins to wait for it, and the
+	# kernel then looks again only at the timeout. So the neighbours are permanent entries.
 	fabric_neighbour d1 d0 10.9.0.1 fd09::1
 	fabric_neighbour d0 d1 10.9.0.2 fd09::2
 
 	for family in -4 -6; do
 		! ip $family rule show pref 9 | grep -q . || continue
-		# What is sent, and the kernel's own check of who sent what comes in.
+		# The first rule is for packets that are sent, the others for the kernel's check of the source of
+		# packets that are received.
 		ip $family rule add pref 9 iif lo lookup 9
 		ip $family rule add pref 9 oif d0 lookup 9
 		ip $family rule add pref 9 oif d1 lookup 9
@@ -136,7 +137,7 @@ fabric_routes() {
 	done
 }
 
-# Table 9 goes with its devices.
+# Removes the rules. The kernel removes the routes of table 9 together with their devices.
 fabric_unroute() {
 	local family
 
@@ -164,13 +165,13 @@ fabric_up() {
 
 	fabric_routes
 
-	# The kernel makes the device nodes, udev gives them their owners.
+	# The kernel creates the device nodes, and udev sets their owners.
 	udevadm settle
 	assert test -c /dev/infiniband/rdma_cm
 	assert test -c /dev/infiniband/uverbs0
 }
 
-# Waits for all who have a device open.
+# Removes the devices. This waits until all programs have closed them.
 fabric_down() {
 	local rxe
 
@@ -184,7 +185,7 @@ fabric_down() {
 
 # ---- the product ----
 
-# From the packages with PRODUCT=debs; else does what a package's installation does.
+# Installs the packages if PRODUCT=debs; otherwise the files of `make install`, with the same steps as a package.
 install_product() {
 	if [ "${PRODUCT:-dest}" = debs ]; then
 		dpkg -i "$share"/debs/*.deb > /run/dpkg.log 2>&1 ||
@@ -209,7 +210,7 @@ install_product() {
 
 case_seconds=${case_seconds:-300}
 
-# The case_* functions in the order in which they were written.
+# Prints the names of the case_* functions, in the order of their definitions.
 list_cases() {
 	local name
 
@@ -220,8 +221,8 @@ list_cases() {
 	shopt -u extdebug
 }
 
-# A case ends at its first failure, or when its time is over; what it left running ends with it.
-# The outcome is in case_status: set -e has no effect in a function whose status is looked at.
+# A case ends at its first failure, or at its timeout. Its background programs are killed at its end.
+# The result is in case_status, because set -e has no effect in a function whose exit status is tested.
 run_case() {
 	local case_pid watch_pid seconds=$((case_seconds * slower))
 
@@ -256,10 +257,10 @@ run_case() {
 	fi
 }
 
-# The cases that `make check` leaves out: patterns of their names, without case_. A suite sets them at its head.
+# Patterns of the names, without case_, of the cases that `make check` leaves out. A suite sets them at its head.
 long_cases=()
 
-# list_share fast|long: the cases that no pattern of long_cases matches, or the others.
+# list_share fast|long: prints the cases that match no pattern of long_cases (fast), or those that match one (long).
 list_share() {
 	local name pattern share
 
@@ -273,7 +274,7 @@ list_share() {
 	done
 }
 
-# run_cases [fast|long|NAME...]: all cases, a share of them, or those that are named, with or without case_.
+# run_cases [fast|long|NAME...]: runs all cases, a share of them, or the named ones, with or without case_.
 # With PROGRESS set, the name of a case is printed before it runs.
 run_cases() {
 	local name names=() number=0 passed=0 failed=0 start tenths took

@@ -4,7 +4,7 @@
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
 guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
-# A product with sanitizers is slower.
+# A product with sanitizers is slower, so its suites have a longer timeout.
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share $(if $(SAN),--timeout 2700) --
 
 .PHONY: guest-user guest-image guest-dest demo-guest
@@ -16,7 +16,7 @@ guest-user:
 
 guest-image: $(guest-stamp)
 
-# Compared by content, because a fresh checkout has new dates but needs no new guest.
+# The name of the stamp depends on the content of the recipe. Dates do not count, because a new checkout has new ones.
 $(guest-stamp):
 	$(Q)rm -f $(O)/guest/built-*
 	$(Q)$(guest-dir)/build $(O)/guest
@@ -113,7 +113,7 @@ guest-debs: deb
 check-guest-packages: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) suites/packages.sh $(CASES)
 
-# The same as check-guest, with the product installed from its packages.
+# Runs the suite of check-guest, with the product installed from its packages.
 check-guest-deb: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
 
@@ -121,7 +121,7 @@ check-guest-deb: guest-image guest-dest guest-debs
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)
 
-# Calls of the library that the product's own programs do not make, or not in this way.
+# Calls of the library that the product's own programs do not make, or make differently.
 check-guest-calls: guest-image guest-dest
 	$(Q)$(guest-run) suites/calls.sh $(CASES)
 
@@ -133,11 +133,11 @@ check-guest-policy: guest-image guest-dest
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
 
-# The same scripts with librdmacm and with the drop-in.
+# Scripts that are run with librdmacm and with the drop-in, and have to give the same results.
 check-guest-dropin-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin-sidebyside.sh $(CASES)
 
-# The same scripts with librdmacm and with librdmabroker.
+# Scripts that are run with librdmacm and with librdmabroker, and have to give the same results.
 check-guest-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/sidebyside.sh $(CASES)
 

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: BSD-2-Clause
-# For lib.sh: a product that was built with SAN=address,undefined. Each report of a sanitizer is a file below $reports,
-# and fails the case in which it comes. Beside AddressSanitizer, UndefinedBehaviorSanitizer can only write to stderr,
-# and services of systemd do not have the suite's environment: these reports are in the journal or in the files of the
-# case.
+# For lib.sh: functions for a product that was built with SAN=address,undefined. Each report of a sanitizer is a file
+# below $reports, and the case in which it appears fails. Some reports are in the journal or in the files of the case:
+# together with AddressSanitizer, UndefinedBehaviorSanitizer can only write to stderr, and services of systemd do not
+# have the suite's environment.
 
 reports=/run/sanitizers
 
@@ -18,15 +18,15 @@ sanitized() {
 }
 
 # verify_asan_link_order=0: the drop-in is before libasan in LD_PRELOAD, which is safe, because it only has the
-# names of librdmacm. use_sigaltstack=0: when a cancelled thread gives its signal stack back, AddressSanitizer
-# would take what it has on that stack for a wild access.
+# names of librdmacm. use_sigaltstack=0: when a cancelled thread unregisters its signal stack, AddressSanitizer
+# would report its own accesses to that stack as errors.
 sanitizer_options() {
 	echo "log_path=$reports/report:log_exe_name=1:print_stacktrace=1:verify_asan_link_order=0:quarantine_size_mb=16:use_sigaltstack=0"
 }
 
-# Loosens the unit's sandbox, only as far as the sanitizers need it: the folder for reports, and ptrace(), with
-# which LeakSanitizer stops the process at its end to look for pointers in its registers. disable_coredump=0: they
-# would set RLIMIT_CORE, which the sandbox does not allow.
+# Prints a drop-in file that weakens the unit's sandbox only as far as the sanitizers need it: the folder for reports,
+# and ptrace(), by which LeakSanitizer stops the process at its end to find pointers in registers. disable_coredump=0:
+# otherwise the sanitizers would set RLIMIT_CORE, which the sandbox does not allow.
 # The suppression: if a device is removed while ids are bound to it, librdmacm cannot free the 16 bytes of its
 # protection domain (daemon/fabric/context.c). They are allocated in librxe, and the daemon itself does not use
 # librxe.
@@ -44,7 +44,7 @@ sanitizer_dropin() {
 
 sanitizers_folder=/run/systemd/system/rdmabrokerd.service.d
 
-# What a unit with sanitizers needs. The unit may be installed later.
+# Creates the files that a unit with sanitizers needs. The unit may be installed later.
 sanitizers_prepare() {
 	mkdir -p $reports $sanitizers_folder
 	chmod 1777 $reports
@@ -85,8 +85,7 @@ journal_cursor() {
 	journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p'
 }
 
-# The last case. It checks for reports itself: what the daemon leaks at its end, and that errors would have been
-# reported.
+# The last case. It checks for reports itself: the daemon must have no leaks at its end, and errors must be reported.
 case_sanitizers() {
 	local what errors=()
 
@@ -106,7 +105,7 @@ case_sanitizers() {
 	done
 
 	[ -n "$asan" ] || return 0
-	# AddressSanitizer must report a signal, so the daemon's reports can leave its sandbox.
+	# AddressSanitizer has to report this signal. That shows that the daemon can write reports out of its sandbox.
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	systemctl kill --signal=SEGV rdmabrokerd
 	await "cat $reports/report.rdmabrokerd.* | grep -q SEGV" 30

@@ -12,7 +12,7 @@
 
 static struct rdmabroker *sessions[N_SIDES];
 
-/* The context of ids whose calls wait for their outcome. */
+/* The context of ids whose calls wait for their result. */
 static char waits;
 
 static int broker_open(enum side side)
@@ -34,7 +34,7 @@ static int broker_get_fd(enum side side)
 	return rdmabroker_get_fd(sessions[side]);
 }
 
-/* The text of a refusal is printed on stderr, which is not compared. */
+/* Prints the text of a refusal on stderr, which is not compared. */
 static int tell(int r)
 {
 	if (r >= 0)

@@ -27,7 +27,7 @@
 /* A disconnect is complete when the other side has disconnected, too. */
 #define DISCONNECTED "disconnect active; event passive; disconnect passive; event active; "
 
-/* The QPs are made and moved by the program. */
+/* The program itself makes and moves the QPs. */
 #define OWN_READY ROUTED "make-qp active; qp-attr active init; "
 #define OWN_REQUESTED LISTENING OWN_READY "connect active data=hello; event passive; "
 #define OWN_PASSIVE_RTS                                                \
@@ -46,7 +46,7 @@
 #define MEMBER "create active udp; bind active 10.9.0.2:0; create-qp active; "
 
 const struct script scripts[] = {
-	/* An id's life */
+	/* The life of an id */
 	{ "create-destroy", "create active tcp; destroy active; create listener udp; "
 			    "create other ib; create third ipoib" },
 	{ "create-unknown-port-space", "create active 1" },
@@ -538,7 +538,7 @@ const struct script scripts[] = {
 		   "listen listener; create active ipoib; "
 		   "resolve-addr active here; event active" },
 
-	/* The program that runs this script removes rxe0 when it is ready. */
+	/* The suite removes rxe0 when this script is ready. */
 	{ "device-removal", CONNECTED "ready; event passive; event passive; "
 				      "destroy passive; destroy listener; event active; "
 				      "disconnect active" },
@@ -559,7 +559,7 @@ const struct script scripts[] = {
 #define NO_SHARED_LISTENERS "an id with REUSEADDR can only connect"
 
 const struct exception exceptions[] = {
-	/* Steps that are not tried directly */
+	/* Steps that are not executed with librdmacm */
 	{ "route-unbound", "resolve-route active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "connect-unbound", "connect active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "accept-unbound", "accept active", "not tried", "EINVAL", DEVICE_FIRST },

@@ -27,7 +27,7 @@ static enum side side_named(const char *name)
 	die("there is no side %s", name);
 }
 
-/* A name of a table of { name, value }. */
+/* A table of names and their values ends with an entry without a name. */
 struct constant {
 	const char *name;
 	int value;
@@ -38,7 +38,7 @@ static int look_up(const struct constant *constants, const char *name)
 	for (; constants->name; constants++)
 		if (strcmp(constants->name, name) == 0)
 			return constants->value;
-	/* A number without a name, to test numbers that do not exist. */
+	/* The name is a number. So scripts can use values that do not exist. */
 	return atoi(name);
 }
 
@@ -176,7 +176,7 @@ static int do_resolve_route(const struct step *step, struct text *out)
 	return backend->resolve_route(slot_of(step)->id, DEADLINE_MS / 5);
 }
 
-/* "none": no parameters. LENGTH=N: N bytes of private data. */
+/* The word "none": no parameters. "length=N": N bytes of private data. */
 static struct rdma_conn_param *parse_param(const struct step *step, struct rdma_conn_param *ret)
 {
 	static char filler[256];
@@ -344,7 +344,7 @@ static struct ibv_cq *make_cq(struct ibv_context *verbs)
 	return cq;
 }
 
-/* Without a device a program cannot make a QP. */
+/* A program cannot make a QP before the id has a device. */
 static int do_create_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -432,7 +432,7 @@ static int do_qp_state(const struct step *step, struct text *out)
 	return -r;
 }
 
-/* event SIDE [NAME]: NAME is the name that a request gets. */
+/* event SIDE [NAME]: a connection request gets NAME. */
 static int do_event(const struct step *step, struct text *out)
 {
 	return await_event(side_named(step->words[1]), step->n > 2 ? step->words[2] : "passive",
@@ -462,7 +462,7 @@ static int do_quiet(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* Tells the program that runs the script that it is ready. */
+/* Notifies the suite that the script is ready. */
 static int do_ready(const struct step *step, struct text *out)
 {
 	(void)step;

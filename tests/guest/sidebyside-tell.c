@@ -14,10 +14,10 @@
 
 #include "tests/guest/sidebyside.h"
 
-/* Ports from here on are chosen by the kernel. */
+/* The kernel chooses ports from this range. */
 #define FIRST_CHOSEN_PORT 32768
 
-/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
+/* An address is written as 10.9.0.1:7471, *:0, [fd09::1]:7471, or as a name. */
 
 static const struct {
 	const char *name, *addr;
@@ -101,7 +101,9 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 
 /* Events */
 
-/* The private data is followed by zeros, because the transport's messages have a fixed length. */
+/*
+ * The private data is followed by zeros, because the transport's messages have a fixed length. These are not printed.
+ */
 static void add_data(struct text *out, const struct event *event)
 {
 	char data[sizeof(event->data) + 1] = "";
@@ -161,7 +163,7 @@ static void add_event(struct text *out, const struct event *event)
 		add(out, ", context %s", (const char *)event->join_context);
 }
 
-/* The id of a request gets the name REQUEST_NAME. */
+/* A connection request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out)
 {
 	struct event event;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * rdma_cma.h is the reference: the same calls have the same results and the same events, in the same
- * order, with librdmacm and with librdmabroker.
+ * rdma_cma.h is the reference: the same calls have the same results and the same events, in the same order, with
+ * librdmacm and with librdmabroker.
  *
  *   sidebyside list|exceptions
  *   sidebyside direct|broker SCRIPT
  *
- * Runs a script of sidebyside-scripts.c, both ends of it in this process, and prints a line for each
- * step: what it is, and what came of it. The lines of both runs are to be the same.
+ * Runs a script of sidebyside-scripts.c, with both ends in this process. Prints a line for each step, with the step
+ * and its result. The lines of both runs have to be the same.
  */
 
 #include <poll.h>
@@ -75,7 +75,7 @@ static void run_step(const char *text)
 	die("not a step: %s", text);
 }
 
-/* Events that no step has taken count as well. */
+/* Prints events that no step has taken, as the runs are also compared by these. */
 static void tell_rest(void)
 {
 	int64_t deadline = now_ms() + QUIET_MS;

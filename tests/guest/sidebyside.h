@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long to wait for an expected event. */
+/* Timeout for an expected event. */
 #define DEADLINE_MS 15000
-/* How long to wait until "nothing" is reported. */
+/* "nothing" is reported if no event comes for this time. */
 #define QUIET_MS 400
 
-/* The event channels of a run. */
+/* The event channels of a script. */
 enum side {
 	SIDE_PASSIVE,
 	SIDE_ACTIVE,
@@ -27,9 +27,9 @@ struct event {
 	const char *type; /* the event's name without its prefix */
 	int status;
 	void *id;
-	void *listen_id; /* CONNECT_REQUEST only */
-	struct rdma_conn_param conn; /* without private data */
-	struct rdma_ud_param ud; /* without private data */
+	void *listen_id; /* only in a CONNECT_REQUEST */
+	struct rdma_conn_param conn; /* its private data is not set */
+	struct rdma_ud_param ud; /* its private data is not set */
 	const void *join_context;
 	uint8_t data[256];
 	uint8_t data_len;
@@ -45,7 +45,7 @@ struct backend {
 	/* -EAGAIN: there is no event. */
 	int (*get_event)(enum side side, struct event *ret);
 
-	/* With WAIT, calls on the id wait for their outcome. */
+	/* WAIT: calls on the id wait for their result. */
 	int (*create_id)(enum side side, bool wait, enum rdma_port_space ps, void **ret);
 	int (*create_ep)(enum side side, bool passive, enum rdma_port_space ps, const char *node,
 			 const char *service, void **ret);
@@ -93,8 +93,8 @@ struct script {
 };
 
 /*
- * Intended differences between the two. Each side must give exactly the result in this table. Then the reason is
- * printed instead.
+ * Intended differences between librdmacm and librdmabroker. Each must give exactly its result in this table. Then the
+ * reason is printed instead.
  */
 struct exception {
 	const char *script;
@@ -120,13 +120,13 @@ struct text {
 	size_t n;
 };
 
-/* An id of a script, with its name there. */
+/* An id of a script, with the name that it has there. */
 struct slot {
 	char name[16];
 	enum side side;
 	enum rdma_port_space ps;
 	void *id; /* NULL: none */
-	struct ibv_cq *cq; /* of the QP that the library has made */
+	struct ibv_cq *cq; /* the CQ of the QP that the library has made */
 	struct ibv_pd *own_pd;
 	struct ibv_cq *own_cq;
 	struct ibv_qp *own_qp; /* a QP that the library does not know */
@@ -153,25 +153,25 @@ int drop_slot(struct slot *slot);
 
 /* sidebyside-tell.c */
 
-/* Addresses: 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name. */
+/* TEXT is an address as 10.9.0.1:7471, *:0 or [fd09::1]:7471, or a name. */
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
-/* The id of a request gets the name REQUEST_NAME. */
+/* A connection request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out);
 int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
 
 /* sidebyside-steps.c */
 
 struct step {
-	char *words[MAX_ARGS]; /* NULL after the last */
+	char *words[MAX_ARGS]; /* NULL after the last word */
 	unsigned n;
 };
 
 struct verb {
 	const char *name;
-	unsigned n_words; /* the least number of words */
+	unsigned n_words; /* minimum number of words */
 	int (*run)(const struct step *step, struct text *out);
 };
 
-extern const struct verb step_verbs[]; /* the last one has no name */
+extern const struct verb step_verbs[]; /* the table ends with an entry without a name */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# rdmabroker-bench with the arguments given. Root runs what is done directly: it can open rdma_cm, which is
-# the broker's; alice runs what is done through the broker.
+# Runs rdmabroker-bench with the given arguments. Workers that use rdma_cm directly run as root, because only the
+# broker's user and root can open it. Workers that use the broker run as alice.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"

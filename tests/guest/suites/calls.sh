@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The library's calls, made by programs of unprivileged users: alice serves and bob connects.
 #
-# A program of `calls` tells how far it is, one line a step, and waits for `go` where the suite has
-# something to do in between.
+# A program of `calls` prints one line for each step. Before a step for which the suite has to do something first, it
+# waits for `go`.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -57,12 +57,12 @@ start() {
 	pids[$name]=$!
 }
 
-# go NAME: lets NAME go on with its next step.
+# go NAME: makes the program NAME continue with its next step.
 go() {
 	echo go > "$1.in"
 }
 
-# await_line NAME TEXT [COUNT]
+# await_line NAME TEXT [COUNT]: waits until the program NAME has printed TEXT in COUNT lines, or has failed.
 await_line() {
 	local seen="[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]"
 
@@ -70,7 +70,7 @@ await_line() {
 	eval "$seen" || fail "$1 does not say '$2': $(cat "$1")"
 }
 
-# finish NAME [EXPECTED_STATUS]
+# finish NAME [EXPECTED_STATUS]: waits for the program's end, and checks its exit status.
 finish() {
 	local status=0
 	wait "${pids[$1]}" || status=$?
@@ -117,7 +117,7 @@ case_connect_to() {
 	missed=$(spares missed)
 	start server alice serve $A 7471 own 30
 	await_line server listening
-	# From the first QP of the session the library learns the device. The second connection finds no spare
+	# The library learns the device from the first QP of the session. For the second connection there is no spare
 	# yet.
 	run bob connect-to $A 7471 rxe1 30
 	finish server
@@ -297,7 +297,7 @@ case_killed_worker() {
 
 # ---- fork ----
 
-# forked HOW [VARIABLE=VALUE]
+# forked HOW [VARIABLE=VALUE]: runs the program `forking` with HOW, and with VARIABLE in its environment.
 forked() {
 	local during
 	users_policy
@@ -343,7 +343,7 @@ case_fork_too_late() {
 
 # ---- deadlines ----
 
-# drop [MATCH...]: drops packets between the devices; without a match all, in both directions.
+# drop [MATCH...]: drops the packets between the devices that match; without MATCH all, in both directions.
 drop() {
 	dropped=("$@")
 	iptables -I INPUT -p udp --dport 4791 "$@" -j DROP
@@ -524,7 +524,8 @@ case_qp_in_reset() {
 	await_line client "the QP is in RESET"
 	qp=$(sed -n 's/^QP number //p' client)
 	rdma resource show qp | grep "link rxe./- lqpn $qp " | show
-	# It is another process's, and nobody's number is still nobody's.
+	# The QP belongs to another process, so a connect with its number is refused. So is one with a number that no
+	# QP has.
 	for user in bob dave; do
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn "$qp"
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn 0xfffffe
@@ -623,7 +624,7 @@ case_removal_at_the_client() {
 
 # ---- threads ----
 
-# threads COMMAND ARG...
+# threads COMMAND ARG...: runs the program COMMAND, with a server that counts its connections.
 threads() {
 	users_policy
 	remember_holdings

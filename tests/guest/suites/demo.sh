@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The main job of the product, for somebody who sees it for the first time.
+# A demonstration of the product's main purpose, for somebody who sees it for the first time.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -14,7 +14,7 @@ show() {
 	[ "$user" = root ] && echo "# $*" || echo "$user$ $*"
 }
 
-# run USER COMMAND...: show the command, then what it prints.
+# run USER COMMAND...: shows the command, and then its output.
 run() {
 	show "$@"
 	as "$@" 2>&1

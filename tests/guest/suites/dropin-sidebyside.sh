@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# librdmacm and the drop-in side by side: each script of the program sidebyside is run twice by its librdmacm
-# half, as root with librdmacm and as alice with what takes its place; what the two tell is to be the same.
+# librdmacm and the drop-in side by side: the program sidebyside runs each script twice by its backend for librdmacm,
+# as root with librdmacm and as alice with the drop-in. The output of the two has to be the same.
 #
-# The cases are the scripts, but for the one during which a device is removed.
+# The cases are the scripts, except for the one during which a device is removed.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -17,13 +17,13 @@ start_broker() {
 	systemctl restart rdmabrokerd
 }
 
-# Where the two differ by design: what makes them the same, by script.
+# Intended differences, by script: sed commands that make both outputs the same.
 declare -A by_design=(
 	# With the drop-in, an id with REUSEADDR can only connect.
 	[reuseaddr-listen]='s/^(listen (listener|other)): .*/\1: ?/'
 	[reuseaddr-listen-shared]='s/^(listen (listener|other)): .*/\1: ?/'
-	# With the drop-in, the request already contains what the QP needs. librdmacm asks the kernel again, and
-	# only then finds that the request is gone.
+	# With the drop-in, the request already contains the QP's attributes. librdmacm queries the kernel again, and
+	# only then finds that the request has ended.
 	[accept-peer-gone]='s/^(create-qp passive): .*/\1: ?/'
 	# With the drop-in, a request that nobody has taken is kept or rejected, not moved.
 	[migrate-with-events]='s/^(quiet active): .*/\1: ?/'
@@ -33,7 +33,7 @@ declare -A by_design=(
 	[join-ipv6]='s/: errno 524$/: EOPNOTSUPP/'
 )
 
-# told WAY SCRIPT COMMAND...
+# told WAY SCRIPT COMMAND...: runs SCRIPT by COMMAND. Its output, without intended differences, is in the file WAY.
 told() {
 	local way=$1 script=$2
 	shift 2

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Programs of librdmacm as Debian has them, through the broker: alice serves and bob connects, and neither may
-# open rdma_cm. Each is also run against a peer that is root's and uses librdmacm itself.
+# Programs of Debian that use librdmacm, here through the broker: alice serves and bob connects, and neither may
+# open rdma_cm. Each program is also run against a peer that root runs and that uses librdmacm itself.
 #
-# The cases of programs are PROGRAM_SERVER_CLIENT, where both sides are `broker` or `direct`; at the end a table
-# shows them all.
+# These cases are named PROGRAM_SERVER_CLIENT, where SERVER and CLIENT are `broker` or `direct`. At the end a table
+# shows all their results.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
 # shellcheck disable=SC2034
 case_seconds=300
-# For a start it is enough that each program works with the broker at both ends.
+# In the fast share it is enough that each program works with the broker at both ends.
 # shellcheck disable=SC2034
 long_cases=('*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
 
@@ -41,7 +41,7 @@ side() {
 	fi
 }
 
-# ---- the programs: one function each, with the server's way and the client's ----
+# ---- the programs: one function each. Its arguments are the server's way and the client's: broker or direct ----
 
 # show: prints the output of both programs, after a failure.
 show() {
@@ -55,7 +55,7 @@ listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
 
-# anyone_listens: on any device.
+# anyone_listens: succeeds if there is a listener on any device.
 anyone_listens() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
@@ -102,8 +102,8 @@ served() {
 	}
 }
 
-# descendants PID: listed before PID is killed, because the children of a process that has ended get another
-# parent.
+# descendants PID: prints the pids of PID's descendants. This comes before PID is killed, because the children of a
+# process that has ended get another parent.
 descendants() {
 	local child
 	for child in $(pgrep -P "$1"); do
@@ -206,7 +206,7 @@ program_udaddy() {
 	assert_contains "$(cat client)" "return status 0"
 }
 
-# The receiver listens to a group, and has no listening id.
+# The server only joins a group, and has no id that listens.
 program_mckey() {
 	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
 	(await "grep -q joined server") || (show && exit 1)
@@ -233,8 +233,8 @@ program_ib_send_lat-R() {
 	fail "rejected each time"
 }
 
-# ucx TRANSPORTS DEVICE: the command of io_demo, which reads and writes through UCX with rdma_cm's addresses. UCX connects
-# rdma_cm with a QP that stays in RESET, and registers more memory than a user may lock by default.
+# ucx TRANSPORTS DEVICE: prints the command of io_demo, which reads and writes through UCX with rdma_cm's addresses.
+# UCX connects rdma_cm with a QP that stays in RESET, and registers more memory than a user may lock by default.
 ucx() {
 	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm \
 		io_demo -p 7471
@@ -266,7 +266,7 @@ done
 
 # ---- the rest ----
 
-# The program's expectations hold with librdmacm.
+# The program dropin passes with librdmacm, too, so its expectations are right.
 case_expectations_with_librdmacm() {
 	# librdmacm leaks an event if the thread for which it makes the event is cancelled.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
@@ -313,7 +313,7 @@ case_run() {
 		"librdmabroker-rdmacm.so:${asan:-libc.so.6}"
 }
 
-# told COMMAND...: writes the command's stderr to the file errors.
+# told COMMAND...: runs the command, writes its stderr to the file errors, and prints its exit status.
 told() {
 	local status=0
 	"$@" 2> errors || status=$?
@@ -372,7 +372,7 @@ case_rsockets() {
 	assert_eq "$(grep -c 'do not use the broker' client)" 1
 }
 
-# This case comes late, because it would affect the others.
+# This case comes after most others, because it stops the daemon.
 case_daemon_stays_away() {
 	RDMABROKER_FALLBACK=direct as bob rdmabrokerctl run -- dropin $A stays-away > away 2>&1 &
 	await "grep -q ready away"
@@ -407,7 +407,7 @@ case_no_daemon() {
 	as bob rdmabrokerctl run -- dropin $A channel
 }
 
-# Nothing is left of all these programs.
+# The broker has no sessions, ids or leases left of all these programs.
 case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'sessions: 1$'"
 	await "rdmabrokerctl status | grep -q ' ids: 0$'"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Clients that do not keep to the protocol, that want too much, or that are killed. During each attack
-# another user's connections come and go, and after it everything is as it was before.
+# Clients that break the protocol, use too many resources, or are killed. During each attack another user makes and
+# ends connections. After it, the daemon has the same resources as before.
 #
-# alice serves, bob pings her, dave attacks; carol may not even have a session.
+# alice serves, bob connects to her with rdmabroker-ping, and dave attacks. carol may not even have a session.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -17,12 +17,12 @@ long_cases=(every_field_at_its_limits every_message_cut flipped_bits descriptors
 	unread_replies slow_clients flood reused_pid crowd_within_quotas crowd_without_quotas killed_clients
 	killed_servers killed_while_the_wire_is_cut)
 
-# What of the daemon's memory may come and go: of what it had to take for the same attack before, some is
-# given back and some is not, as the heap's holes have it: up to 400 kB were seen. A leak of 64 bytes a request
-# is seen in those attacks that make 12,000 and more.
+# By how much the daemon's memory may grow. After an attack the heap returns some of its memory to the kernel and some
+# not, depending on its fragmentation: changes of up to 400 kB were observed between two runs of an attack. With this
+# limit, a leak of 64 bytes for each request is found by the attacks that make at least 12,000 requests.
 RSS_SLACK_KB=768
 
-# witness: bob pings alice again and again, with a session and a connection of its own each time.
+# witness: runs bob's rdmabroker-ping again and again, each time with a new session and a new connection.
 witness() {
 	: > witness
 	(
@@ -65,7 +65,7 @@ has_asan() {
 	ldd /usr/sbin/rdmabrokerd | grep -q libasan
 }
 
-# is_idle: there is nothing but the session of rdmabrokerctl itself.
+# is_idle: succeeds if the broker has nothing but the session of rdmabrokerctl itself.
 is_idle() {
 	rdmabrokerctl --json status | python3 -c '
 import json, sys
@@ -248,8 +248,8 @@ case_devices_that_take_long() {
 	systemctl restart rdmabrokerd
 }
 
-# want_an_id: requests an id while a device is being opened. If librdmacm made it now, it would block until the
-# device is open, and the whole broker with it.
+# want_an_id: requests an id while a device is being opened. If the broker called librdmacm for it now, the call, and
+# so the whole broker, would block until the device is open.
 want_an_id() {
 	as dave rdmabroker-ping -c -a $A -p 7499 > wanting 2>&1 &
 	pid[wanting]=$!
@@ -383,13 +383,13 @@ case_reused_pid() {
 	exec 9<> orders
 	serve server alice $A 7471 -P
 	mark_journal
-	# The victim's unit: carol may not have a session of her own.
+	# The attack on the victim's unit. carol herself may not have a session.
 	assert_fails_with 1 as carol hostile $SOCKET fields
 	in_the_place_of_a_victim carol unit
 	finish attack
 	await_line victim "established"
 	stop victim
-	# The victim's QP: with it, dave would connect to the server in bob's place.
+	# The attack on the victim's QP. With it, dave would connect to the server in place of bob.
 	in_the_place_of_a_victim dave qp 7471
 	await_line attack "greeted"
 	await_line victim "established"
@@ -468,8 +468,8 @@ case_crowd_without_quotas() {
 	(await "grep -q ^full: crowd" 120) || fail "$(cat crowd)"
 	used=$(cpu_ticks)
 	assert rdmabrokerctl status
-	# strace counts the daemon's calls, because on a busy machine the CPU time does not show how often it
-	# wakes up.
+	# strace counts the daemon's system calls, because on a busy machine the CPU time does not show how often the
+	# daemon wakes up. The sleep is the interval of this measurement: it does not wait for an event.
 	strace -c -f -p "$daemon" > calls 2>&1 &
 	pid[strace]=$!
 	await "grep -q attached calls"
@@ -502,7 +502,7 @@ rdma_resources() {
 	rdma resource show | grep -o '\(qp\|cm_id\|cq\|mr\|pd\) [0-9]*' | paste -sd' '
 }
 
-# kills clients|servers COUNT SPAN_MS
+# kills clients|servers COUNT SPAN_MS: runs the program killed with these arguments, together with the witness.
 kills() {
 	local daemon before resources base n
 	daemon=$(daemon_pid)
@@ -558,7 +558,7 @@ case_killed_while_the_wire_is_cut() {
 	# The long timeout keeps the server from ending the connection itself.
 	serve server alice $A 7471 -T 120
 	connect client bob $A 7471
-	# From here on the server waits.
+	# From now on the server gets nothing from the client.
 	kill -STOP "${pid[client]}"
 	tc qdisc add dev d1 root netem loss 100%
 	kill -KILL "${pid[client]}"

@@ -187,7 +187,7 @@ case_second_client_waits() {
 	ping_once dave $A -p 7471 -C 7 > second &
 	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
-	# The second request waits. A third client that gives up early does no harm.
+	# The second request waits. A third client that gives up early does not affect it.
 	fails 1 ping_once dave $A -p 7471 -T 1
 	stop first
 	finish second
@@ -268,7 +268,7 @@ case_strangers_qp() {
 	qp=$(qp_number client)
 
 	mark_journal
-	# Of another user, of another process of the same user, and of no process.
+	# The QP of another user, that of another process of the same user, and a number that no QP has.
 	fails 3 ping_once dave $A -p 7471 --qpn "$qp"
 	assert_contains "$(cat words)" "QP number $qp"
 	assert_contains "$(cat words)" EPERM
@@ -385,7 +385,7 @@ devices = {d['name']: d for d in json.load(sys.stdin)['devices']}
 print(json.dumps(devices['$1']['foreign_ids']))"
 }
 
-# listen_alone PORT [OPTION...]: carol listens with rdma_cm itself, which she has opened while everybody could.
+# listen_alone PORT [OPTION...]: carol listens without the broker. She opens rdma_cm while everybody can.
 listen_alone() {
 	local port=$1
 	shift
@@ -499,13 +499,13 @@ case_broken_policy() {
 	chmod g-w "$RULES"
 	reload "policy reloaded"
 
-	# A signal does the same, without a reply.
+	# SIGHUP reloads as well, without a reply.
 	mark_journal
 	kill -HUP "$(daemon_pid)"
 	await "journal | grep -qF 'policy reloaded'"
 }
 
-# As after a reboot of a host on which the policy was broken in the meantime.
+# The policy gets an error while the daemon runs, and then the daemon is started again, as by a reboot.
 case_policy_broken_at_start() {
 	users_policy
 	echo "alow session" > "$RULES"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The Debian packages: what installation, upgrade, removal and purge leave and take. Each case begins with a
-# guest that has not got them.
+# The Debian packages: the effects of installation, upgrade, removal and purge. At the begin of each case no package
+# of the product is installed.
 
 # shellcheck disable=SC2034
 PRODUCT=debs
@@ -17,7 +17,8 @@ long_cases=('*')
 PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
-# What is in the file system; the packages' user stays, and logs and caches are nobody's.
+# Prints the paths of the file system, without temporary files, logs and caches, and without the backups of
+# /etc/passwd and /etc/group, because the packages' users stay.
 files() {
 	find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
 		-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
@@ -43,7 +44,7 @@ purge() {
 	dpkg_ --purge $PACKAGES
 }
 
-# fresh: removes what a failed case has left.
+# fresh: removes the packages and files that a failed case has left.
 fresh() {
 	! dpkg-query -W rdmabroker > /dev/null 2>&1 || purge > /dev/null 2>&1
 }
@@ -84,7 +85,7 @@ disconnected() {
 	finish client 1
 }
 
-# program_works [LAUNCHER...]: runs a program of librdmacm. Not rping, whose threads race with each other at its
+# program_works [LAUNCHER...]: runs a program of librdmacm. It is not rping, whose threads race with each other at its
 # end.
 program_works() {
 	as alice "$@" ucmatose -b $A -p 7480 &
@@ -104,7 +105,7 @@ exporter_is() {
 	assert_eq "the exporter is $(systemctl is-active rdmabroker-exporter || true)" "the exporter is $1"
 }
 
-# exporter_serves: what the exporter serves is about the broker.
+# exporter_serves: checks that the exporter serves the broker's metrics.
 exporter_serves() {
 	await "exporter_says 'rdmabroker_up 1'"
 	fetch_metrics 9471 > metrics
@@ -129,7 +130,7 @@ case_life() {
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket rdmabrokerd.service)" "enabled"$'\n'"enabled"
 	assert_ours
 	assert_lacks "$(ldconfig -p)" rdmabroker-rdmacm
-	# The exporter opens a port, so it waits for the admin.
+	# The exporter listens on a port, so it is not started until the admin enables it.
 	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
@@ -210,7 +211,7 @@ case_disabled_service_stays_disabled() {
 	assert_contains "$(systemctl is-enabled rdmabrokerd.service || true)" disabled
 }
 
-# As in an image that is being built.
+# policy-rc.d forbids starting services, as while an image is built.
 case_policy_rc_d() {
 	fresh
 	printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
@@ -224,7 +225,7 @@ case_policy_rc_d() {
 	ping_works
 }
 
-# readme FROM TO: README's commands between two of its lines. The guest has no compiler, so the results of make
+# readme FROM TO: prints README's commands between two of its lines. The guest has no compiler, so the results of make
 # were built outside.
 readme() {
 	sed -n "/$1/,/$2/s/^      //p" "$share/README" | grep .
@@ -241,7 +242,7 @@ make() {
 	esac
 }
 
-# The installation by `make install`, and the removal as README describes it.
+# Installation by `make install`, and removal as README describes it.
 case_from_source() {
 	local nodes commands left
 	fresh

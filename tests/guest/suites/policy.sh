@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What policy admits, and how much of it: limits, quotas, reloads, and what is written down.
+# Policy: limits, quotas, reloads, and what is logged and reported.
 #
 # alice serves and bob connects, dave may do both, carol may do nothing.
 
@@ -13,7 +13,7 @@ case_seconds=600
 # shellcheck disable=SC2034
 long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list)
 
-# rule_field TEXT FIELD: a counter of the rule of that text.
+# rule_field TEXT FIELD: prints a counter of the rule with this text.
 rule_field() {
 	rdmabrokerctl --json rules | python3 -c '
 import json, sys
@@ -65,7 +65,7 @@ case_admin_by_policy() {
 	END
 	rdmabrokerctl status
 	fails 1 as dave rdmabrokerctl status
-	# A rule for any makes no admin, and an observer cannot change anything.
+	# A rule for "any" makes nobody an admin, and an observer cannot change anything.
 	policy <<-END
 		allow observe user bob
 		allow any
@@ -271,7 +271,7 @@ case_overload() {
 	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 1
 }
 
-# names user|group: prints the users or groups that the rules in $file name.
+# names user|group: prints the names of users or groups in the rules of $file.
 names() {
 	grep -v '^#' "$file" | grep -o "\<$1 [a-z][a-z,-]*" | sed "s/$1 //" | tr ',' '\n' | sort -u || true
 }
@@ -377,7 +377,7 @@ case_kick() {
 	connect one bob $A 7471
 	connect two dave $A 7472
 	mark_journal
-	# bob's connection ends at both sides, dave's goes on.
+	# bob's connection ends at both sides, and dave's continues.
 	rdmabrokerctl kick "$(listed --user bob -- session id | tr ' ' :)"
 	await_line one "event: RDMABROKER_EVENT_DISCONNECTED"
 	await_line server "event: RDMABROKER_EVENT_DISCONNECTED"
@@ -451,7 +451,7 @@ case_metrics() {
 	stop server
 }
 
-# scrape USER ADDRESS: into the file metrics.
+# scrape USER ADDRESS: USER fetches the metrics, which are then in the file metrics.
 scrape() {
 	as "$1" bash -c "$(declare -f fetch_metrics); fetch_metrics $2" > metrics
 	assert openmetrics < metrics
@@ -461,7 +461,7 @@ exporter_journal() {
 	journalctl -u rdmabroker-exporter -o cat --after-cursor="$journal_mark"
 }
 
-# The unit as it is installed, scraped by a user who has no right at all.
+# The installed unit of the exporter. The user who fetches the metrics is neither an observer nor an admin.
 case_metrics_exporter() {
 	local socket=/run/systemd/system/rdmabroker-exporter.socket
 
@@ -476,7 +476,7 @@ case_metrics_exporter() {
 	systemctl start rdmabroker-exporter
 	assert_eq "$(stat -c %U "/proc/$(systemctl show --property=MainPID --value rdmabroker-exporter)")" \
 		rdmabroker-exporter
-	# It is permitted nothing but what a rule says, and the journal has the rule.
+	# The exporter may not observe without a rule. The journal contains the rule to add.
 	scrape carol 9471
 	assert grep -qx 'rdmabroker_up 0' metrics
 	await "exporter_journal | grep -qF 'the rule \"allow observe user rdmabroker-exporter\"'"
@@ -490,11 +490,11 @@ case_metrics_exporter() {
 	await "exporter_says 'rdmabroker_listeners 1'"
 	scrape carol 9471
 	assert grep -q '^rdmabroker_phase_seconds_count{phase="establish"} [1-9]' metrics
-	# With no address, user or program of those who connect.
+	# The metrics contain no addresses, users or programs of clients.
 	fails 1 grep -E '10\.9\.0|alice|bob|ping' metrics
 	stop server
 
-	# It lives through the broker's absence, and through its restarts.
+	# The exporter keeps running while the broker is absent, and when the broker restarts.
 	systemctl stop rdmabrokerd.socket rdmabrokerd.service
 	await "exporter_says 'rdmabroker_up 0'"
 	scrape carol 9471
@@ -507,10 +507,10 @@ case_metrics_exporter() {
 	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-exporter)" 0
 	systemctl stop rdmabroker-exporter
 	assert_eq "$(systemctl is-failed rdmabroker-exporter || true)" inactive
-	# No IP socket is the broker's.
+	# The broker has no IP sockets.
 	assert_eq "$(ss -Hnap | grep -w rdmabrokerd | grep -vE '^(u_|nl)' || true)" ""
 
-	# A socket of systemd's, for one group.
+	# systemd passes a socket to the exporter, which only one group can use.
 	printf '[Socket]\nListenStream=/run/metrics-test.sock\nSocketGroup=bob\nSocketMode=0660\n' > $socket
 	systemctl daemon-reload
 	systemctl start rdmabroker-exporter.socket

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What README tells a newcomer to type, INSTALL and FIRST POLICY, run as it stands there, by carol, who is in no group
-# and has the right to use sudo. The product is not installed when this begins.
+# Runs the commands of README's sections INSTALL and FIRST POLICY, unchanged. The user is carol, who is in no group
+# and may use sudo. At the begin the product is not installed.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -13,7 +13,7 @@ WHO=carol
 # shellcheck disable=SC2034
 long_cases=(first_policy)
 
-# block SECTION N: its Nth block of commands, which README sets in by six blanks.
+# block SECTION N: prints the Nth block of commands in this section of README. Commands are indented by six blanks.
 block() {
 	awk -v section="$1" -v wanted="$2" '
 		/^[A-Z]/ { on = $0 == section; n = 0; inside = 0; next }
@@ -23,8 +23,8 @@ block() {
 	' "$README"
 }
 
-# Stands in for sudo and make: the guest has neither sudo nor a compiler. The real `make install` has installed
-# the files into a folder.
+# Creates replacements for sudo and make, because the guest has neither sudo nor a compiler. The real `make install`
+# has installed the files into a folder.
 make_stand_ins() {
 	mkdir stand-ins
 	printf '#!/bin/sh\nexec "$@"\n' > stand-ins/sudo
@@ -54,7 +54,7 @@ case_install() {
 	block INSTALL 1 | typed
 	assert_eq "$(systemctl is-active rdmabrokerd.service)" active
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket)" enabled
-	# "nobody but the broker can open rdma_cm, and the policy rejects everything"
+	# README promises: "nobody but the broker can open rdma_cm, and the policy rejects everything"
 	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
 	fails 3 as $WHO rdmabroker-ping -s -a $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
@@ -63,7 +63,7 @@ case_install() {
 case_first_policy() {
 	local command status sanitizing=()
 	make_stand_ins
-	# If this case is run alone.
+	# If this case is run alone, the product is not installed yet.
 	[ -e /usr/sbin/rdmabrokerd ] || install_product
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	block "FIRST POLICY" 1 | typed

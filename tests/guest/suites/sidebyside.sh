@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The reference and the product side by side: each script of the program sidebyside is run directly, as
-# root with librdmacm, and through the broker, as alice; what the two tell is to be the same.
+# librdmacm and librdmabroker side by side: the program sidebyside runs each script twice, as root with librdmacm, and
+# as alice with librdmabroker. The output of the two has to be the same.
 #
 # The cases are the scripts.
 
@@ -17,7 +17,7 @@ start_broker() {
 	systemctl restart rdmabrokerd
 }
 
-# run BACKEND SCRIPT: tells it to the file BACKEND, and on stderr to BACKEND.errors.
+# run BACKEND SCRIPT: runs SCRIPT. Its output is in the file BACKEND, and its stderr in BACKEND.errors.
 run() {
 	local backend=$1 script=$2 as_user=()
 	# Leaks of librdmacm are ignored.
@@ -29,7 +29,7 @@ run() {
 	"${as_user[@]}" sidebyside "$backend" "$script" > "$backend" 2> "$backend.errors"
 }
 
-# ended BACKEND STATUS
+# ended BACKEND STATUS: adds STATUS to the output of BACKEND, unless it is 0.
 ended() {
 	[ "$2" = 0 ] || echo "ended with status $2" >> "$1"
 }
@@ -49,7 +49,7 @@ compare() {
 
 side_by_side() {
 	local direct
-	# Each run has its own ports.
+	# The two run at the same time, with different ports.
 	run direct "$1" &
 	direct=$!
 	run broker "$1" || ended broker $?
@@ -79,12 +79,12 @@ start_broker
 for script in $(sidebyside list); do
 	declare -F "case_$script" > /dev/null || eval "case_$script() { side_by_side $script; }"
 done
-# In the order of the table, not of their names.
+# Prints the scripts in the order of the table, not of their names.
 list_cases() {
 	sidebyside list | sed 's/^/case_/'
 }
 
-# Each eighth script is fast, but for one that waits for a minute.
+# Every eighth script is in the fast share, except for one that waits for a minute.
 # shellcheck disable=SC2034
 mapfile -t long_cases < <(sidebyside list | awk 'NR % 8 != 1 || $0 == "disconnect-connecting"')
 

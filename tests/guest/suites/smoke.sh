@@ -9,7 +9,7 @@ listening() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
 
-# ping_pong SERVER_USER CLIENT_USER
+# ping_pong SERVER_USER CLIENT_USER: runs rping between these users.
 ping_pong() {
 	as "$1" rping -s -a 10.9.0.1 -C 3 > server.log 2>&1 &
 	await listening
