@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Static analysis. What is found has its reason in tests/analyze/known, or is an error.
+# Static analysis. A finding is an error unless tests/analyze/known lists it with a reason.
 ANALYZE_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck
 
 .PHONY: analyze analyze-packages coverage coverage-packages
@@ -10,8 +10,8 @@ analyze-packages:
 analyze: analyze-packages $(PROTO_GEN).h
 	$(Q)O=$(O) tests/analyze/run
 
-# What the unit tests, the story of the faults and the seeds of the fuzz targets run of the product, folder
-# by folder.
+# Prints how much of the product, folder by folder, is executed by the unit tests, the story of tests/fault, and the
+# seeds of the fuzz targets.
 coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-14-dev
 coverage-packages:
 	$(install-missing)
