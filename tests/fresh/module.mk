@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# A fresh machine: a bare Debian, below $(O)/fresh, with an archive of all packages that the tree names, so that what
-# runs there needs no network. It is made anew when its recipe or these names change.
+# A fresh machine: a bare Debian, below $(O)/fresh, with an archive of all packages that the tree names. So tests in
+# it need no network. It is built anew when its recipe or these names change.
 fresh-dir := tests/fresh
 comma := ,
 fresh-packages = $(sort $(DEMO_PACKAGES) $(TEST_PACKAGES)) systemd udev
@@ -12,7 +12,7 @@ fresh-run = { $(deb-files); } | tar -c --null -T - | $(fresh-dir)/run $(fresh-ro
 fresh-root: guest-user
 	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
 
-# What the guest is given afterwards.
+# Builds the packages there. The guest gets them afterwards.
 fresh-debs: fresh-root
 	$(Q)rm -rf $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
@@ -23,7 +23,7 @@ fresh-debs: fresh-root
 fresh-newcomer: fresh-root
 	$(Q)$(fresh-run) newcomer
 
-# In a container that may not mount there is no fresh machine; the guest wants its packages all the same.
+# A container that may not mount cannot have a fresh machine. Then the packages for the guest are built without it.
 fresh-or = $(Q)if why=$$($(fresh-dir)/run --possible $(1) 2>&1); then $(MAKE) --no-print-directory fresh-$(1); \
 	else echo "skipped: no bare Debian can be entered here: $$why"; $(2); fi
 
