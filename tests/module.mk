@@ -1,6 +1,6 @@
-# The unit tests link what the library does not export from the daemon's objects, the rest from the
-# library itself; the fake fabric stands before the archive and so takes the real one's place.
-# check_X.c is a program of its own, linked with all of the product's objects but main().
+# Each check_X.c is a program, which is linked with all of the product's objects except main(). Exported functions
+# come from the library, all others from the daemon's objects. The fake fabric is linked before the archive, and so
+# replaces the real one.
 UNIT_SRC := $(wildcard tests/unit/check_*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 FAKE_SRC := $(wildcard tests/fake/*.c)
@@ -10,13 +10,13 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-# What several of them share.
+# Objects that several programs share.
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
-# These are about the real fabric, as far as it needs no RDMA.
+# These programs test the parts of the real fabric that need no RDMA.
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan routes routes_messages)
 
-# These are on the library with its calls hooked; their rule is in tests/hooks/module.mk.
+# These programs test the library with its calls replaced by hooks. Their rule is in tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages library_waits)
 
 $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
