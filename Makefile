@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# All rules are here; each folder's module.mk lists its files. `make help` tells the targets.
+# This file contains the rules. Each folder's module.mk lists the folder's files. `make help` lists the targets.
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# Where things are built; everything that make writes is below it.
+# The build directory. make writes nothing outside it, except for what `make install` installs.
 O ?= build
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' $(1) '$(2)')
 
-# Where things are installed.
+# The directories of the installation.
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 BINDIR ?= $(PREFIX)/bin
@@ -35,7 +35,7 @@ DEVELOPER ?= 0
 SAN ?=
 ifneq ($(SAN),)
 san-flags := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
-# A make below this one may have them already.
+# In a make that another make has started, CFLAGS may already contain them.
 ifeq ($(findstring $(san-flags),$(CFLAGS)),)
 override CFLAGS += $(san-flags)
 endif
@@ -67,8 +67,8 @@ include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk test
 .PHONY: all FORCE
 all: $(ALL)
 
-# What is below $(O) is of one set of flags and of directories, others make it anew: an object with sanitizers
-# is never linked with one without. Warnings make no difference.
+# All files below $(O) are built with the same flags and directories. If these change, the files are built anew, so
+# that an object with sanitizers is never linked with one without. Warning flags do not count.
 STAMPS := $(O)/stamp-flags $(O)/stamp-dirs
 stamp-flags := $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(filter-out $(WARN),$(OUR_CFLAGS)) $(CFLAGS) $(LDFLAGS)
 stamp-dirs := $(SUBST)
@@ -85,7 +85,8 @@ $(STAMPS):
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' "$$STAMP" >$@
 
-# What it takes to build is looked for by what is included and run, for not every host has Debian's packages.
+# The build's needs are checked by including the headers and finding the tools, because not every host has Debian's
+# packages.
 $(O)/stamp-needs: TOOLS = $(firstword $(CC)) pkg-config protoc-c
 $(O)/stamp-needs: HEADERS = stdio.h systemd/sd-event.h protobuf-c/protobuf-c.h infiniband/verbs.h rdma/rdma_cma.h \
 	ini.h sys/acl.h libmnl/libmnl.h microhttpd.h uthash.h
@@ -120,20 +121,20 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 
 -include $(shell test -d $(O)/obj && find $(O)/obj -name '*.d')
 
-# Packages of Debian. Those that are missing are installed before anything that needs them is built.
+# Debian packages. Missing ones are installed before anything that needs them is built.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
-# All that the steps of `make check` ask for, so that nothing is installed in the middle.
+# All packages that the steps of `make check` need, so that no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) mandoc groff-base)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
 	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
 
-# A recipe: what is missing of $(NEEDED).
+# A recipe that installs the missing packages of $(NEEDED).
 define install-missing
 	$(Q)set -e; missing="$(call missing,$(NEEDED))"; test -n "$$missing" || exit 0; \
 	test -z '$(NO_INSTALL)' || { echo "Not installed, and not named by TEST_PACKAGES: $$missing" >&2; exit 1; }; \
@@ -149,26 +150,26 @@ build-packages: NEEDED = $(BUILD_PACKAGES)
 deb-packages: NEEDED = $(DEB_PACKAGES)
 demo-packages: NEEDED = $(DEMO_PACKAGES)
 test-packages: NEEDED = $(TEST_PACKAGES)
-# What no package helps with is said before anything is installed.
+# guest-user reports problems that no package solves. So it comes before the installation of packages.
 demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
-# Tests. `check` is what is run before each commit, `check-rest` what it leaves out, `check-all` both; tests/steps
-# says which runs where. Each closes with a line "N passed, N failed".
-# SHARE=fast: what `check` runs of a step; SHARE=long: what `check-rest` does.
+# Tests. `check` runs before each commit, `check-rest` runs what `check` leaves out, and `check-all` runs both.
+# tests/steps lists the steps of each. The last line of their output is "N passed, N failed".
+# SHARE=fast: the part of a step that `check` runs; SHARE=long: the part that `check-rest` runs.
 SHARE ?=
 .PHONY: check check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
 	check-headers check-abi check-man check-install check-skipped
 check check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
-# The long share is one program, which asks ten times as many questions then.
+# The long share is one program, with ten times as many rounds as in the fast share.
 check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
-# In the tree of check-fault, whose objects have sanitizers.
+# This uses the build directory of check-fault, whose objects have sanitizers.
 check-sanitizers:
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SHARE= SAN=address,undefined \
 		CFLAGS='-O1 -g -fno-sanitize-recover=all' check-unit
@@ -188,8 +189,8 @@ check-headers: $(PROTO_GEN).h
 	$(CC) -Iclient -Wall -Wextra -Werror -x c++ -fsyntax-only tests/header.cc; \
 	echo 'Every header compiles alone, and the public ones in C++ too.'
 
-# What the library exports is what its map and its header say, and what the drop-in exports is what librdmacm
-# does, no more and no less.
+# The library has to export exactly the calls in its map and its header, and the drop-in exactly those that
+# librdmacm exports.
 exported = nm -D --defined-only $(1) | sed -n 's/.* [TW] \(.*@.*\)/\1/p' | sort
 check-abi: $(LIB) $(DROPIN)
 	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
@@ -215,7 +216,7 @@ check-man:
 	$(Q)tests/man-render $(DAEMON_MAN) $(CLIENT_MAN)
 	$(Q)CC='$(CC)' tests/man-examples
 
-# On a host with RDMA the guest would show less than the host itself.
+# On a host with RDMA there is no need for a guest, because rdmabroker can be tried on the host itself.
 INFINIBAND ?= /sys/class/infiniband
 GUEST ?=
 HAS_RDMA = $(if $(GUEST),,$(notdir $(wildcard $(INFINIBAND)/*)))
@@ -250,7 +251,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
 	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
-	$(Q)# Not where ldconfig looks: it would make it the system's librdmacm.
+	$(Q)# ldconfig must not find the drop-in, as it would make the drop-in the system's librdmacm.
 	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
@@ -271,7 +272,7 @@ install: install-ready
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
-# Installation compiles nothing: it often runs as root, whose files would be in the way of the next make.
+# Installation compiles nothing. It often runs as root, and the next make could not overwrite files of root.
 install-ready: export NOW_FLAGS = $(stamp-flags)
 install-ready: export NOW_DIRS = $(stamp-dirs)
 install-ready:
@@ -286,7 +287,7 @@ install-ready:
 	done; \
 	echo 'What is in $(O) is older than the sources: run `make` first, as yourself.'; exit 1
 
-# What the admin wrote stays.
+# The files that the admin may have changed are not removed.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
 		$(call to,$(BINDIR))/rdmabrokerctl \
