@@ -1,4 +1,4 @@
-# Units and other files for systemd and udev.
+# Files for systemd and udev.
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN))
 
