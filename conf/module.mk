@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Debian packages. debian/ is conf/debian here; it gets its place in a copy of the tree, where the packages
-# are built with Debian's flags, and nothing that was given to this make counts.
+# Debian packages. In this tree debian/ is conf/debian. The packages are built in a copy of the tree, in which it is
+# debian/, with Debian's flags. The variables of this make have no effect there.
 deb-dir := $(O)/deb
 deb-source := $(deb-dir)/rdmabroker-$(VERSION)
 
-# What git knows, as it is now; or what is there, where there is no git.
+# Prints the files that git tracks; without git, all files except those of build directories.
 deb-files = if git rev-parse --git-dir >/dev/null 2>&1; then git ls-files -z; \
 	else find . -path './build*' -prune -o -type f -print0; fi
 

@@ -151,7 +151,7 @@ static int start_conn(struct rdmabroker_id *id)
 	return -1;
 }
 
-/* Negative: the server cannot go on. */
+/* Returns a negative value if the server cannot continue. */
 static int serve_one(struct rdmabroker_id *listener)
 {
 	struct rdmabroker_id *id;

@@ -103,7 +103,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	case RDMABROKER_EVENT_TIMEWAIT_EXIT:
 		return GOES_ON;
 	case RDMABROKER_EVENT_DONE:
-		/* The reply to a call. For calls that have an outcome event it comes only on failure. */
+		/* The reply to a call. A call whose result is an event gets a reply only if it fails. */
 		if (event->status == 0)
 			return GOES_ON;
 		break;
