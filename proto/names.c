@@ -12,9 +12,21 @@ const char *const notice_kind_names[] = { "decision", "cm", "session", "lost", N
 const char *const outcome_names[] = { "allowed", "rejected", "busy", NULL };
 
 const char *const event_names[] = {
-	"addr-resolved",   "addr-error",       "route-resolved", "route-error",
-	"connect-request", "connect-response", "connect-error",  "unreachable",
-	"rejected",        "established",      "disconnected",   "device-removal",
-	"multicast-join",  "multicast-error",  "addr-change",    "timewait-exit",
+	"addr-resolved",
+	"addr-error",
+	"route-resolved",
+	"route-error",
+	"connect-request",
+	"connect-response",
+	"connect-error",
+	"unreachable",
+	"rejected",
+	"established",
+	"disconnected",
+	"device-removal",
+	"multicast-join",
+	"multicast-error",
+	"addr-change",
+	"timewait-exit",
 	NULL,
 };
