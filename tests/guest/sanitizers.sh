@@ -24,7 +24,7 @@ sanitizer_options() {
 	echo "log_path=$reports/report:log_exe_name=1:print_stacktrace=1:verify_asan_link_order=0:quarantine_size_mb=16:use_sigaltstack=0"
 }
 
-# Prints a drop-in file that weakens the unit's sandbox only as far as the sanitizers need it: the folder for reports,
+# Prints a drop-in file that weakens a unit's sandbox only as far as the sanitizers need it: the folder for reports,
 # and ptrace(), by which LeakSanitizer stops the process at its end to find pointers in registers. disable_coredump=0:
 # otherwise the sanitizers would set RLIMIT_CORE, which the sandbox does not allow.
 # The suppression: if a device is removed while ids are bound to it, librdmacm cannot free the 16 bytes of its
@@ -42,21 +42,23 @@ sanitizer_dropin() {
 	END
 }
 
-sanitizers_folder=/run/systemd/system/rdmabrokerd.service.d
-
-# Creates the files that a unit with sanitizers needs. The unit may be installed later.
+# Creates the files that the units need if the product has sanitizers. The units may be installed later.
 sanitizers_prepare() {
-	mkdir -p $reports $sanitizers_folder
+	local unit
+	mkdir -p $reports
 	chmod 1777 $reports
-	sanitizer_dropin > $sanitizers_folder/90-sanitizers.conf
+	for unit in rdmabrokerd rdmabroker-exporter; do
+		mkdir -p /run/systemd/system/$unit.service.d
+		sanitizer_dropin > /run/systemd/system/$unit.service.d/90-sanitizers.conf
+	done
 	systemctl daemon-reload
 }
 
 sanitizers_begin() {
 	sanitizers_prepare
 	echo "The product has sanitizers: $(grep -oaE 'lib(asan|ubsan)\.so' /usr/sbin/rdmabrokerd | sort -u | xargs)."
-	echo "$sanitizers_folder/90-sanitizers.conf:"
-	sed 's/^/    /' $sanitizers_folder/90-sanitizers.conf
+	echo "90-sanitizers.conf of rdmabrokerd.service and rdmabroker-exporter.service:"
+	sanitizer_dropin | sed 's/^/    /'
 	ASAN_OPTIONS=$(sanitizer_options)
 	UBSAN_OPTIONS=${ASAN_OPTIONS%%:verify*}
 	export ASAN_OPTIONS UBSAN_OPTIONS
