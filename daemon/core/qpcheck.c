@@ -62,7 +62,7 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 		return failure_set_fabric(failure, r, "find out whose QP number %u of %s is", qpn,
 					  device);
 	}
-	if (r == 0 || !identity_is_alive(&session->identity)) {
+	if (r != FABRIC_QP_OWN || !identity_is_alive(&session->identity)) {
 		log_limited(
 			session_log_limit(session), LOG_WARNING,
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",

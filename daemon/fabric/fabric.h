@@ -163,12 +163,23 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 /* DONE is not called after this. */
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
+/* Whose QP number it is. */
+enum fabric_qp {
+	FABRIC_QP_FOREIGN, /* a QP of another process, or the kernel's */
+	FABRIC_QP_OWN, /* a QP of the process */
+	/*
+	 * The kernel reports no QP of this number. It may be free, be reserved by any process, or be that of a QP
+	 * which the driver does not report, for example one that a process made with mlx5's DEVX.
+	 */
+	FABRIC_QP_UNKNOWN,
+};
+
 /*
  * Finds out whether QP number QPN of DEVICE was created by the process PID (by any thread of it), on behalf
  * of UID. The kernel asks the device's firmware, so a thread makes the request. Returns -EINPROGRESS and sets
- * *RET: DONE will be called from the event loop with the result. The results are 1: yes; 0: no, or there is
- * no such QP; -ENODEV: no such device; -EDQUOT: UID has too many look-ups pending; other negative errno: the
- * look-up failed. A result that is known at once is returned, and *RET is NULL.
+ * *RET: DONE will be called from the event loop with the result. The results are those of enum fabric_qp;
+ * -ENODEV: no such device; -EDQUOT: UID has too many look-ups pending; other negative errno: the look-up
+ * failed. A result that is known at once is returned, and *RET is NULL.
  */
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/fabric.h"
 #include "fabric/qpowner.h"
 #include "util/util.h"
 
@@ -67,7 +68,7 @@ static int ask(struct nldev *nl, const struct nldev_device *device, int command,
 static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t qpn,
 		   struct qpowner_facts *ret)
 {
-	int r = -ENOENT;
+	int r = -ENODEV;
 
 	for (uint32_t port = 1; port <= device->n_ports; port++) {
 		r = ask(nl, device, RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_LQPN, qpn, port,
@@ -75,7 +76,7 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
 		if (r != -EAGAIN)
 			break;
 	}
-	return r == 0 && ret->qpn != qpn ? -ENOENT : r;
+	return r == 0 && ret->qpn != qpn ? -EBADMSG : r;
 }
 
 /*
@@ -107,15 +108,31 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 	return access(path, F_OK) == 0;
 }
 
+/*
+ * These are no QPs of processes: 0 and 1 are the kernel's on each port, which it stores under other numbers, and the
+ * last one stands for multicast.
+ */
+static bool is_special(uint32_t qpn)
+{
+	return qpn <= 1 || qpn == 0xffffff;
+}
+
 static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qpn, pid_t pid)
 {
 	struct qpowner_facts facts;
 	int r;
 
 	r = find_qp(nl, device, qpn, &facts);
+	if (r == -ENOENT)
+		return is_special(qpn) ? FABRIC_QP_FOREIGN : FABRIC_QP_UNKNOWN;
 	if (r == 0)
 		r = find_maker(nl, device, &facts);
-	return r < 0 ? r : is_thread_of(pid, facts.tid);
+	/* What it was made of has gone, and the QP with it: the number was somebody's a moment ago. */
+	if (r == -ENOENT)
+		return FABRIC_QP_FOREIGN;
+	if (r < 0)
+		return r;
+	return is_thread_of(pid, facts.tid) ? FABRIC_QP_OWN : FABRIC_QP_FOREIGN;
 }
 
 int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
@@ -134,7 +151,7 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 		if (r == 0)
 			r = find(nl, device, qpn, pid);
 	}
-	return r == -ENOENT ? 0 : r;
+	return r;
 }
 
 /* All QPs of a device */
@@ -248,7 +265,12 @@ int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device
 		/* Its protection domain or context is gone, and so is the QP. */
 		if (r == -ENOENT)
 			r = 0;
-		want->answer = is_thread_of(want->pid, want->facts.tid);
+		/*
+		 * A QP that the dump does not have is not unknown: it was there at the look-up, and the dump may
+		 * have skipped it.
+		 */
+		want->answer = is_thread_of(want->pid, want->facts.tid) ? FABRIC_QP_OWN :
+									  FABRIC_QP_FOREIGN;
 	}
 	return r;
 }

@@ -128,8 +128,38 @@ START_TEST(with_a_port_there_is_no_dump)
 {
 	add_qp(17, 1, (uint32_t)getpid(), 0);
 	ck_assert_int_eq(ask_now(17, getpid()), 1);
-	ck_assert_int_eq(ask_now(18, getpid()), 0);
+	ck_assert_int_eq(ask_now(17, getppid()), FABRIC_QP_FOREIGN);
 	ck_assert_uint_eq(kernel.n_qp_dumps, 0);
+}
+END_TEST
+
+/* The look-up by number says so, whether the QP would have a port or not: it needs no dump. */
+START_TEST(a_number_without_a_qp_is_unknown)
+{
+	ck_assert_int_eq(ask_now(17, getpid()), FABRIC_QP_UNKNOWN);
+	add_qp(17, 1, (uint32_t)getppid(), 0);
+	ck_assert_int_eq(ask_now(17, getpid()), FABRIC_QP_FOREIGN);
+	ck_assert_int_eq(ask_now(18, getpid()), FABRIC_QP_UNKNOWN);
+	ck_assert_uint_eq(kernel.n_qp_dumps, 0);
+}
+END_TEST
+
+/* The kernel does not find QPs 0 and 1 by these numbers, though each port has them. */
+START_TEST(special_numbers_are_not_unknown)
+{
+	ck_assert_int_eq(ask_now(0, getpid()), FABRIC_QP_FOREIGN);
+	ck_assert_int_eq(ask_now(1, getpid()), FABRIC_QP_FOREIGN);
+	ck_assert_int_eq(ask_now(2, getpid()), FABRIC_QP_UNKNOWN);
+	ck_assert_int_eq(ask_now(0xfffffe, getpid()), FABRIC_QP_UNKNOWN);
+	ck_assert_int_eq(ask_now(0xffffff, getpid()), FABRIC_QP_FOREIGN);
+}
+END_TEST
+
+/* A device of which nothing is known has no unknown numbers. */
+START_TEST(a_device_without_ports)
+{
+	kernel.n_ports = 0;
+	ck_assert_int_eq(ask_now(17, getpid()), -ENODEV);
 }
 END_TEST
 
@@ -298,6 +328,7 @@ START_TEST(cancelled_while_they_wait)
 END_TEST
 
 UNIT_MAIN("qpscan", set_up, tear_down, with_a_port_there_is_no_dump,
+	  a_number_without_a_qp_is_unknown, special_numbers_are_not_unknown, a_device_without_ports,
 	  without_a_port_the_owner_is_found, the_owner_of_the_protection_domain,
 	  a_qp_that_goes_meanwhile, what_a_long_dump_skips_is_looked_for_again, a_dump_that_fails,
 	  a_device_that_was_replaced, those_that_wait_share_a_dump, there_is_a_rest,
