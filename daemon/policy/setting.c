@@ -94,6 +94,20 @@ int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union
 	return 0;
 }
 
+/* Takes one of N names. Returns its index, or -EBADMSG. TAKES as in parser_complain_value(). */
+static int take_name(struct parser *parser, const char *const *names, int n, const char *takes)
+{
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+
+	for (int i = 0; i < n; i++) {
+		if (token_is(token, names[i]))
+			return i;
+		word_guess(&guess, names[i]);
+	}
+	return parser_complain_value(parser, token, takes, &guess);
+}
+
 int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			    union policy_value *ret)
 {
@@ -102,18 +116,15 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 		[POLICY_REUSEADDR_YES] = "yes",
 		[POLICY_REUSEADDR_CLIENT] = "client",
 	};
-	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
+	int r;
 
 	(void)ret;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (token_is(token, names[i])) {
-			rule->settings.reuseaddr = i;
-			return 0;
-		}
-		word_guess(&guess, names[i]);
-	}
-	return parser_complain_value(parser, token, "'reuseaddr' takes yes, no or client", &guess);
+	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
+		      "'reuseaddr' takes yes, no or client");
+	if (r < 0)
+		return r;
+	rule->settings.reuseaddr = r;
+	return 0;
 }
 
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
