@@ -64,6 +64,8 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
 		r = renew_for_connect(id, failure);
+	if (r == 0)
+		r = qpcheck_by_rule(id, id->rule, failure);
 	if (r != 0)
 		return r;
 	wish_to_connect(&wish, id);
@@ -71,6 +73,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 			 &id->admitted, failure);
 	if (r != 0)
 		return r;
+	qpcheck_report(id, &wish.wish);
 	settings_cap_param(id, &capped);
 	id->qpn = capped.qp_num;
 	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ false));
@@ -87,6 +90,17 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 	}
 	id_set_state(id, ID_CONNECTING);
 	return 0;
+}
+
+static void report_accept(struct id *id)
+{
+	struct id_wish wish;
+
+	if (!id->qp_check.is_unknown)
+		return;
+	wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	wish.wish.id = id;
+	qpcheck_report(id, &wish.wish);
 }
 
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
@@ -109,8 +123,11 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
 		r = renew_for_accept(id, failure);
+	if (r == 0)
+		r = qpcheck_by_rule(id, id->rule, failure);
 	if (r != 0)
 		return r;
+	report_accept(id);
 	settings_cap_param(id, &capped);
 	id->qpn = capped.qp_num;
 	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ true));
@@ -137,6 +154,12 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 		return;
 	if (r == 0)
 		r = accept ? renew_for_accept(id, &failure) : renew_for_connect(id, &failure);
+	if (r == 0) {
+		r = qpcheck_by_rule(id, id->rule, &failure);
+		if (r != 0 && accept)
+			listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0,
+					   "policy has changed");
+	}
 	if (r == 0) {
 		settings_cap_param(id, &capped);
 		r = accept ? fabric_id_accept(id->fabric, &capped) :

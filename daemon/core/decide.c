@@ -71,7 +71,7 @@ static void write_down(struct session *session, const struct wish *wish,
 	if (overflow)
 		snprintf(why, sizeof(why), ": %s is reached, again in %u ms", overflow->limit,
 			 overflow->retry_after_ms);
-	else if (rejected && rule)
+	else if (verdict->reason && rule)
 		snprintf(why, sizeof(why), ": %s", verdict->reason);
 
 	audit_add(&audit, "MESSAGE_ID", "%s",
@@ -90,7 +90,7 @@ static void write_down(struct session *session, const struct wish *wish,
 		audit_add(&audit, "RDMABROKER_UNIT", "%s", identity->unit);
 	if (rule)
 		audit_add(&audit, "RDMABROKER_RULE", "%s", by);
-	if (rejected)
+	if (verdict->reason)
 		audit_add(&audit, "RDMABROKER_REASON", "%s", verdict->reason);
 	if (overflow)
 		audit_add(&audit, "RDMABROKER_LIMIT", "%s", overflow->limit);

@@ -20,8 +20,9 @@ void decide_ask(struct session *session, struct wish *wish, struct policy_verdic
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
- * Reports a decision as decide() does, but does not count it. VERDICT is of the policy in force. OVERFLOW, if
- * not NULL, is the limit by which the request was refused although VERDICT allows it.
+ * Reports a decision as decide() does, but does not count it. VERDICT is of the policy in force. If it allows,
+ * its reason says what the rule accepts besides; NULL: nothing. OVERFLOW, if not NULL, is the limit by which the
+ * request was refused although VERDICT allows it.
  */
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);

@@ -250,6 +250,9 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
+	/* For a connect or accept that is held back; no other request may use the result. */
+	id->qp_check = from->qp_check;
+	id->qp_check.request = 0;
 	free(from->plan);
 	from->plan = NULL;
 	*ret = TAKE_PTR(id);

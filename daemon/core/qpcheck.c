@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/decide.h"
 #include "core/id.h"
 #include "core/qpcheck.h"
 #include "core/resolve.h"
@@ -47,6 +48,7 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 	const char *doubt = identity_doubt(&session->identity);
 	int r;
 
+	id->qp_check.is_unknown = false;
 	if (doubt)
 		return failure_set(failure, STATUS_NOT_OWNER,
 				   "QP number %u of %s: it is not known that process %d is the "
@@ -62,7 +64,7 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 		return failure_set_fabric(failure, r, "find out whose QP number %u of %s is", qpn,
 					  device);
 	}
-	if (r != FABRIC_QP_OWN || !identity_is_alive(&session->identity)) {
+	if (r == FABRIC_QP_FOREIGN || !identity_is_alive(&session->identity)) {
 		log_limited(
 			session_log_limit(session), LOG_WARNING,
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",
@@ -72,5 +74,39 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 				   "QP number %u of %s does not belong to process %d", qpn, device,
 				   session->identity.pid);
 	}
+	id->qp_check.is_unknown = r == FABRIC_QP_UNKNOWN;
 	return 0;
+}
+
+int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure)
+{
+	const struct qpcheck *check = &id->qp_check;
+	struct session *session = id->session;
+
+	if (!check->is_unknown || rule->settings.qp == POLICY_QP_RESERVED)
+		return 0;
+	log_limited(
+		session_log_limit(session), LOG_WARNING,
+		"Session %llu, uid %u, pid %d offered QP %u of %s, which the kernel does not know. "
+		"%s:%u would accept it with \"qp reserved\".",
+		(unsigned long long)session->number, session->identity.uid, session->identity.pid,
+		check->qpn, check->device, rule->file, rule->line);
+	return failure_set(failure, STATUS_NOT_OWNER,
+			   "QP number %u of %s does not belong to process %d: the kernel knows no "
+			   "such QP",
+			   check->qpn, check->device, session->identity.pid);
+}
+
+void qpcheck_report(struct id *id, const struct wish *wish)
+{
+	const struct qpcheck *check = &id->qp_check;
+	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = id->rule };
+	char text[128];
+
+	if (!check->is_unknown)
+		return;
+	snprintf(text, sizeof(text), "qp reserved: the kernel knows no QP %u of %s", check->qpn,
+		 check->device);
+	verdict.reason = text;
+	decide_audit(id->session, wish, &verdict, /* overflow= */ NULL);
 }

@@ -147,6 +147,8 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	/* The QP check comes first, because it may take more than this turn; then this function is called again. */
 	if (*ret_suits)
 		r = qpcheck_run(id, plan->device, plan->param.qp_num, failure);
+	if (*ret_suits && r == 0 && ret_verdict->answer == POLICY_ALLOW)
+		r = qpcheck_by_rule(id, ret_verdict->rule, failure);
 	if (*ret_suits && r == 0)
 		r = decide_connect(id, /* early= */ false, NULL, NULL, ret_verdict, failure);
 	id->fabric = NULL;

@@ -103,7 +103,7 @@ void watch_decision(const struct session *session, const struct wish *wish,
 		.device = question->device,
 		.port_space = question->port_space,
 		.rule = verdict->rule,
-		.reason = rejected ? verdict->reason : NULL,
+		.reason = verdict->reason,
 		.operation = question->operation,
 		.outcome = overflow ? NOTICE_BUSY :
 			   rejected ? NOTICE_REJECTED :

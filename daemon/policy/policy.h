@@ -36,6 +36,11 @@ enum policy_reuseaddr {
 	POLICY_REUSEADDR_CLIENT, /* REUSEADDR is set if the client requests it */
 };
 
+enum policy_qp {
+	POLICY_QP_OWN, /* the default: the number must be that of a QP of the client */
+	POLICY_QP_RESERVED, /* it can also be one of which the kernel reports no QP */
+};
+
 /* A token bucket. Both numbers are 1..1000000, or both 0: no limit. */
 struct policy_rate {
 	unsigned per_second;
@@ -53,6 +58,7 @@ struct policy_settings {
 	int tos_max; /* 0..255, upper limit for the TOS that the client requests; -1: not set */
 	enum policy_reuseaddr reuseaddr;
 	int backlog; /* 1..65535, default and maximum of a listener's backlog; -1: not set */
+	enum policy_qp qp; /* which QP numbers the client can offer */
 	int ack_timeout; /* 0..31, forced: 4.096 us * 2^n, 0 is no timeout; -1: not set */
 
 	/* Upper limits for the values that the client requests; -1: not set. */

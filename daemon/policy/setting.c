@@ -127,6 +127,23 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 	return 0;
 }
 
+int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	static const char *const names[] = {
+		[POLICY_QP_OWN] = "own",
+		[POLICY_QP_RESERVED] = "reserved",
+	};
+	int r;
+
+	(void)ret;
+	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
+		      "'qp' takes own or reserved");
+	if (r < 0)
+		return r;
+	rule->settings.qp = r;
+	return 0;
+}
+
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	uint32_t backlog;

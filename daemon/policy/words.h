@@ -52,6 +52,7 @@ int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union po
 int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			    union policy_value *ret);
+int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
 			      union policy_value *ret);

@@ -148,6 +148,8 @@ static void add_effects(struct call *call, enum policy_operation operation,
 		add_number(call, "initiator-depth", s->initiator_depth);
 		add_number(call, "retry-count", s->retry_count);
 		add_number(call, "rnr-retry-count", s->rnr_retry_count);
+		if (s->qp == POLICY_QP_RESERVED)
+			add_effect(call, "qp reserved");
 	}
 	if (operation == POLICY_CONNECT)
 		add_effect(call, "reuseaddr %s", reuseaddr[s->reuseaddr]);

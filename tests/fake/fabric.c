@@ -310,11 +310,14 @@ static void answer_lookups(struct fabric *fabric)
 	}
 }
 
-static bool is_owner(const struct fabric *fabric, uint32_t qpn, pid_t pid)
+static enum fabric_qp find_owner(const struct fabric *fabric, uint32_t qpn, pid_t pid)
 {
-	if (fabric->owner > 0 && qpn == fabric->given_qpn)
-		return pid == fabric->owner;
-	return qpn != fabric->stranger;
+	bool is_own = fabric->owner > 0 && qpn == fabric->given_qpn ? pid == fabric->owner :
+								      qpn != fabric->stranger;
+
+	if (fabric->hidden > 0 && qpn == fabric->hidden)
+		return FABRIC_QP_UNKNOWN;
+	return is_own ? FABRIC_QP_OWN : FABRIC_QP_FOREIGN;
 }
 
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
@@ -326,7 +329,8 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	(void)uid;
 	*ret = NULL;
 	if (r == 0)
-		r = fabric_find_device(fabric, device) ? is_owner(fabric, qpn, pid) : -ENODEV;
+		r = fabric_find_device(fabric, device) ? (int)find_owner(fabric, qpn, pid) :
+							 -ENODEV;
 	if (!fabric->holds_lookups)
 		return r;
 	lookup = calloc(1, sizeof(*lookup));
@@ -398,6 +402,11 @@ void fake_set_holders(struct fabric *fabric, const char *name, const struct fabr
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 {
 	fabric->stranger = qpn;
+}
+
+void fake_hide_qp(struct fabric *fabric, uint32_t qpn)
+{
+	fabric->hidden = qpn;
 }
 
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid)

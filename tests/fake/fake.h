@@ -55,8 +55,10 @@ void fake_reject_stale(struct fabric *fabric, unsigned n);
 /* The next N address resolutions end in ADDR_ERROR with STATUS. */
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
-/* From now on the owner of QPN is unknown. fabric_qp_belongs() confirms every other QP, whatever the process. */
+/* From now on QPN is a QP of another process. fabric_qp_belongs() confirms every other QP, whatever the process. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
+/* From now on there is no QP of number QPN; 0: all numbers are QPs again. */
+void fake_hide_qp(struct fabric *fabric, uint32_t qpn);
 /* From now on QPN belongs only to the process PID. */
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 

@@ -50,6 +50,7 @@ struct fabric {
 	in_port_t freed_port; /* 0: none */
 	unsigned n_ids;
 	uint32_t stranger;
+	uint32_t hidden;
 	uint32_t given_qpn;
 	pid_t owner; /* the process to which GIVEN_QPN belongs; 0: no QPN was given */
 	unsigned n_stale;

@@ -46,11 +46,12 @@ static struct world {
 static const char *const policies[] = {
 	"allow any\n",
 	"allow session\nallow device\nallow listen port 1-1000 backlog 4 max 2\n"
-	"allow connect tos 104 reuseaddr client responder-resources 4 retry-count 3 max-per-user 3\n"
+	"allow connect tos 104 reuseaddr client responder-resources 4 retry-count 3 qp reserved "
+	"max-per-user 3\n"
 	"allow accept rate 1000/s burst 2 pending 1 initiator-depth 2 log\nallow join max 1\n",
 	"reject session\n",
 	"allow session\nallow admin\nreject connect peer 10.0.0.0/8 reason \"no\"\nallow any tos 3 "
-	"reuseaddr yes ack-timeout 5\n",
+	"reuseaddr yes ack-timeout 5 qp reserved\n",
 	"allow session\nreject accept data \"aa\" reason \"busy with other things\"\n"
 	"allow connect peer 10.0.0.0/8 rate-per-peer 5/s\nallow listen\nallow accept\n",
 	"nonsense\n",
@@ -599,6 +600,9 @@ static void step(struct input *input)
 		break;
 	case 'Q':
 		fake_estrange_qp(w.core->fabric, take_number(input));
+		break;
+	case 'N':
+		fake_hide_qp(w.core->fabric, take_number(input));
 		break;
 	case 'F':
 		arm(input);

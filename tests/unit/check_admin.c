@@ -400,7 +400,8 @@ START_TEST(explain)
 	set_policy("allow session\n"
 		   "allow connect group 200 peer 10.9.0.0/24 tos-max 32 rate-per-user 5/s\n"
 		   "reject connect user 1001 reason \"not you\"\n"
-		   "allow listen unit \"nvmf*\" backlog 7\n");
+		   "allow listen unit \"nvmf*\" backlog 7\n"
+		   "allow any user 1002 retry-count 3 qp reserved max 5\n");
 	q.gids = gids;
 	q.n_gids = 2;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
@@ -422,6 +423,25 @@ START_TEST(explain)
 	rdmabroker_free_explanation(e);
 
 	q.n_gids = 0;
+	q.uid = 1002;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_uint_eq(e->n_effects, 4);
+	ck_assert_str_eq(e->effects[0], "retry-count 3");
+	ck_assert_str_eq(e->effects[1], "qp reserved");
+	ck_assert_str_eq(e->effects[2], "reuseaddr no");
+	rdmabroker_free_explanation(e);
+	q.operation = RDMABROKER_OPERATION_ACCEPT;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_uint_eq(e->n_effects, 3);
+	ck_assert_str_eq(e->effects[1], "qp reserved");
+	rdmabroker_free_explanation(e);
+	q.operation = RDMABROKER_OPERATION_DEVICE;
+	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
+	ck_assert_uint_eq(e->n_effects, 1);
+	ck_assert_str_eq(e->effects[0], "max 5");
+	rdmabroker_free_explanation(e);
+
+	q.operation = RDMABROKER_OPERATION_CONNECT;
 	q.uid = 1001;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_str_eq(e->reason, "not you");

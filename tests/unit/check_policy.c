@@ -24,6 +24,7 @@ START_TEST(rules_are_kept_in_order)
 	ck_assert_int_eq(r->settings.tos_max, -1);
 	ck_assert_int_eq(r->settings.backlog, -1);
 	ck_assert_int_eq(r->settings.reuseaddr, POLICY_REUSEADDR_NO);
+	ck_assert_int_eq(r->settings.qp, POLICY_QP_OWN);
 
 	r = policy_rule_at(policy, 1);
 	ck_assert_uint_eq(r->line, 4);
@@ -142,6 +143,10 @@ START_TEST(words_out_of_place_are_refused)
 		       "t:1:15: 'backlog' cannot be used with 'connect'");
 	assert_refused("allow listen reuseaddr yes",
 		       "t:1:14: 'reuseaddr' cannot be used with 'listen'");
+	assert_refused("allow device qp reserved", "t:1:14: 'qp' cannot be used with 'device'");
+	assert_refused("reject connect qp own", "t:1:16: 'qp' is for allow rules only");
+	assert_refused("allow connect qp reserved user 1",
+		       "t:1:27: match 'user' must come before the settings");
 	assert_refused("allow listen tos 5", "t:1:14: 'tos' cannot be used with 'listen'");
 	assert_refused("allow any peer 10.0.0.1 backlog 5",
 		       "t:1:25: 'backlog' cannot be used with 'any' and the matches before it");
@@ -157,6 +162,8 @@ START_TEST(repetitions_and_contradictions_are_refused)
 	assert_refused("allow session user 1 user 2", "t:1:22: 'user' occurs twice in this rule");
 	assert_refused("allow session log log", "t:1:19: 'log' occurs twice in this rule");
 	assert_refused("allow connect tos 1 tos 2", "t:1:21: 'tos' occurs twice in this rule");
+	assert_refused("allow connect qp own qp reserved",
+		       "t:1:22: 'qp' occurs twice in this rule");
 	assert_refused("allow connect tos 1 dscp ef",
 		       "t:1:21: the traffic class is already set in this rule");
 	assert_refused("allow connect dscp ef tos 1",

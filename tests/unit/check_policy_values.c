@@ -23,6 +23,9 @@ START_TEST(settings_are_read)
 			 POLICY_REUSEADDR_CLIENT);
 	ck_assert_int_eq(rule("allow connect reuseaddr no")->settings.reuseaddr,
 			 POLICY_REUSEADDR_NO);
+	ck_assert_int_eq(rule("allow connect qp reserved")->settings.qp, POLICY_QP_RESERVED);
+	ck_assert_int_eq(rule("allow accept peer 10.0.0.1 qp own log")->settings.qp, POLICY_QP_OWN);
+	ck_assert_int_eq(rule("allow any tos 1 qp reserved")->settings.qp, POLICY_QP_RESERVED);
 	r = rule("allow any tos-max 32 tos 32 backlog 65535 reuseaddr client log");
 	ck_assert_int_eq(r->settings.tos_max, 32);
 	ck_assert_int_eq(r->settings.tos, 32);
@@ -54,6 +57,10 @@ START_TEST(bad_numbers_are_refused)
 	assert_refused("allow connect dscp", "t:1:19: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect reuseaddr maybe",
 		       "t:1:25: 'reuseaddr' takes yes, no or client");
+	assert_refused("allow connect qp", "t:1:17: 'qp' takes own or reserved");
+	assert_refused("allow connect qp 17", "t:1:18: 'qp' takes own or reserved");
+	assert_refused("allow connect tos 1 qp any log", "t:1:24: 'qp' takes own or reserved");
+	assert_refused("allow connect \\\n qp=reserved", "t:2:4: 'qp' takes its value without '='");
 	assert_refused("allow connect ps sctp", "t:1:18: 'ps' takes tcp, udp, ib or ipoib");
 }
 END_TEST
@@ -472,6 +479,8 @@ START_TEST(values_are_suggested)
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect reuseaddr cleint",
 		       "t:1:25: 'reuseaddr' takes yes, no or client, did you mean 'client'?");
+	assert_refused("allow connect qp reseved",
+		       "t:1:18: 'qp' takes own or reserved, did you mean 'reserved'?");
 	assert_refused("allow connect ps upd",
 		       "t:1:18: 'ps' takes tcp, udp, ib or ipoib, did you mean 'udp'?");
 	assert_refused("allow connect rate_per_user 5/s",

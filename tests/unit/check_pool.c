@@ -445,6 +445,26 @@ START_TEST(a_spare_of_another_ack_timeout_is_not_used)
 END_TEST
 
 /* A peer that does not reply delays spares, but does not prevent them. */
+/* A number that is no QP takes a spare only if the rule accepts it. */
+START_TEST(a_spare_for_a_reserved_number)
+{
+	struct plan p = plan("fake0");
+
+	pair_start_listening(7471);
+	connect_n(1, 1, 7471);
+	run_until(1);
+	fake_hide_qp(core->fabric, STRANGER);
+	p.param.qp_num = STRANGER;
+	ck_assert_int_eq(connect_with(&p, 2, NULL, pair_addr("10.9.0.1", 7471), NULL),
+			 STATUS_NOT_OWNER);
+	ck_assert_uint_eq(counts().n_ready, 1);
+	ck_assert_uint_eq(counts().n_taken, 0);
+	pair_set_policy("allow any qp reserved\n");
+	ck_assert_int_eq(connect_with(&p, 3, NULL, pair_addr("10.9.0.1", 7471), NULL), 0);
+	ck_assert_uint_eq(counts().n_taken, 1);
+}
+END_TEST
+
 START_TEST(a_silent_peer_delays_spares)
 {
 	pair_start_listening(7471);
@@ -464,4 +484,5 @@ UNIT_MAIN("pool", set_up, pair_tear_down, the_second_connect_uses_a_spare,
 	  changes_of_routes_and_devices_end_spares, spares_expire, the_number_of_spares_is_limited,
 	  no_spares_without_route_notifications, the_source_of_a_spare_must_match,
 	  failed_spares_are_freed, a_plan_is_dropped_when_its_id_is_imported,
-	  a_spare_of_another_ack_timeout_is_not_used, a_silent_peer_delays_spares)
+	  a_spare_of_another_ack_timeout_is_not_used, a_spare_for_a_reserved_number,
+	  a_silent_peer_delays_spares)

@@ -175,6 +175,29 @@ START_TEST(policy_changes_during_the_wait)
 }
 END_TEST
 
+/* Likewise whether the rule accepts a number that is no QP. */
+START_TEST(the_rule_for_reserved_numbers_changes_during_the_wait)
+{
+	fake_hide_qp(wire.core->fabric, 17);
+	wire_set_policy("allow any qp reserved\n");
+	send_only(&client, OP(CONNECT), 1);
+	wire_set_policy("allow any\n");
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.error, EPERM);
+	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+
+	fake_hold_lookups(wire.core->fabric, true);
+	send_only(&client, OP(CONNECT), 1);
+	wire_set_policy("allow any qp reserved\n");
+	fake_hold_lookups(wire.core->fabric, false);
+	run();
+	ck_assert_int_eq(client.error, 0);
+	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+}
+END_TEST
+
 START_TEST(the_device_is_removed_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
@@ -582,11 +605,11 @@ END_TEST
 
 UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_requests_wait,
 	  a_request_that_waits_to_be_accepted, a_result_is_used_once,
-	  policy_changes_during_the_wait, the_device_is_removed_during_the_wait,
-	  the_client_ends_during_the_wait, the_id_is_imported_during_the_wait,
-	  a_port_that_is_being_freed, a_port_that_is_never_freed, devices_that_take_long_to_open,
-	  devices_that_are_never_open, units_that_take_long, a_lease_that_takes_long,
-	  a_lease_that_fails_late, a_lease_that_comes_too_late,
-	  the_first_device_is_removed_during_the_wait, the_client_ends_before_its_lease,
-	  a_reload_that_takes_long, where_a_failure_began, requests_that_are_not_read,
-	  the_end_of_a_large_session)
+	  policy_changes_during_the_wait, the_rule_for_reserved_numbers_changes_during_the_wait,
+	  the_device_is_removed_during_the_wait, the_client_ends_during_the_wait,
+	  the_id_is_imported_during_the_wait, a_port_that_is_being_freed,
+	  a_port_that_is_never_freed, devices_that_take_long_to_open, devices_that_are_never_open,
+	  units_that_take_long, a_lease_that_takes_long, a_lease_that_fails_late,
+	  a_lease_that_comes_too_late, the_first_device_is_removed_during_the_wait,
+	  the_client_ends_before_its_lease, a_reload_that_takes_long, where_a_failure_began,
+	  requests_that_are_not_read, the_end_of_a_large_session)

@@ -225,6 +225,46 @@ START_TEST(cm_events_are_reported)
 }
 END_TEST
 
+static void do_hide(void *arg)
+{
+	fake_hide_qp(harness.core->fabric, *(uint32_t *)arg);
+}
+
+/* The number comes after the decision, so that it gets a notice of its own. */
+START_TEST(reserved_numbers_are_reported)
+{
+	struct rdmabroker_conn_param p = *new_param();
+	struct rdmabroker *s, *c, *w;
+	struct rdmabroker_notice *notice;
+	struct rdmabroker_id *id;
+
+	set_policy("allow session\nallow listen\nallow connect qp reserved\nallow accept\n");
+	in_server(do_hide, &p.qp_num);
+	s = open_session(0);
+	c = open_session(0);
+	start_listening(s, 7471);
+	w = open_watcher(NULL);
+	id = resolve(c, 7471);
+	notice = expect_notice(w, "connect");
+	ck_assert_ptr_null(notice->reason);
+	rdmabroker_free_notice(notice);
+	EXPECT(w, "addr-resolved", "route-resolved");
+	ck_assert_int_eq(rdmabroker_connect(id, &p), 0);
+	notice = expect_notice(w, "connect");
+	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_DECISION);
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_ALLOWED);
+	ck_assert_uint_eq(notice->id, 1);
+	ck_assert_str_eq(notice->rule, "test.rules:3");
+	assert_has(notice->reason, "qp reserved: the kernel knows no QP ");
+	rdmabroker_free_notice(notice);
+	EXPECT(w, "accept", "connect-request");
+	expect_no_notice(w);
+	rdmabroker_close(w);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(sessions_are_reported)
 {
 	struct rdmabroker *w = open_watcher(NULL), *s;
@@ -554,7 +594,7 @@ START_TEST(the_librarys_queue_is_bounded)
 END_TEST
 
 UNIT_MAIN("watch", set_up, tear_down, decisions_are_reported, cm_events_are_reported,
-	  sessions_are_reported, enforcement_is_reported, filters_select_notices,
-	  filters_are_changed, notices_begin_with_the_watch, watches_end_with_their_sessions,
-	  slow_watchers_lose_notices, slow_watchers_leave_room_for_other_clients,
-	  the_librarys_queue_is_bounded)
+	  reserved_numbers_are_reported, sessions_are_reported, enforcement_is_reported,
+	  filters_select_notices, filters_are_changed, notices_begin_with_the_watch,
+	  watches_end_with_their_sessions, slow_watchers_lose_notices,
+	  slow_watchers_leave_room_for_other_clients, the_librarys_queue_is_bounded)

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/conn.h"
+#include "core/handover.h"
+#include "core/resolve.h"
+#include "core/timewait.h"
+#include "tests/unit/pair.h"
+
+/* The QP numbers that a client may offer: its own, and with "qp reserved" those of which the kernel knows no QP. */
+
+#define NOBODYS 6000
+#define OWN "allow session\nallow listen\nallow connect\nallow accept\n"
+#define RESERVED \
+	"allow session\nallow listen\nallow connect qp reserved\nallow accept qp reserved\n"
+
+static void set_up(void)
+{
+	pair_set_up();
+	pair_start_listening(7471);
+	fake_hide_qp(core->fabric, NOBODYS);
+	fake_estrange_qp(core->fabric, STRANGER);
+}
+
+static int connect_with(struct id *id, uint32_t qpn)
+{
+	struct rdma_conn_param p = param("hello");
+	int r;
+
+	p.qp_num = qpn;
+	r = conn_connect(id, &p, NULL, &why);
+	run_loop();
+	return r;
+}
+
+static int accept_with(struct id *id, uint32_t qpn)
+{
+	struct rdma_conn_param p = param("");
+	int r;
+
+	p.qp_num = qpn;
+	r = conn_accept(id, &p, NULL, &why);
+	run_loop();
+	return r;
+}
+
+/* The request of the client's id HANDLE, which offers QPN. */
+static struct id *request_from(uint32_t handle, uint32_t qpn)
+{
+	struct id *request;
+	unsigned n = server.n;
+
+	ck_assert_int_eq(connect_with(pair_resolve(handle, 7471), qpn), 0);
+	ck_assert_uint_eq(server.n, n + 1);
+	pair_expect(&server, n, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	ck_assert_uint_eq(server.events[n].conn.qp_num, qpn);
+	ck_assert_int_eq(table_find(server.session, server.events[n].request, &request, &why), 0);
+	return request;
+}
+
+static void expect_refused(int r, const char *text)
+{
+	ck_assert_int_eq(r, STATUS_NOT_OWNER);
+	ck_assert_int_eq(why.error, EPERM);
+	ck_assert_ptr_nonnull(strstr(why.text, text));
+}
+
+START_TEST(a_connect)
+{
+	struct id *id;
+
+	pair_set_policy(OWN);
+	id = pair_resolve(1, 7471);
+	expect_refused(connect_with(id, NOBODYS),
+		       "QP number 6000 of fake0 does not belong to process ");
+	ck_assert_ptr_nonnull(strstr(why.text, ": the kernel knows no such QP"));
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	pair_set_policy(
+		"allow session\nallow listen\nallow connect qp own\nallow accept qp reserved\n");
+	id = pair_resolve(2, 7471);
+	expect_refused(connect_with(id, NOBODYS), "does not belong");
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+	/* The program can try again with a QP of its own. */
+	ck_assert_int_eq(connect_with(id, QPN), 0);
+
+	pair_set_policy(RESERVED);
+	request_from(3, NOBODYS);
+	request_from(4, QPN + 1);
+	pair_set_policy("allow any qp reserved\n");
+	request_from(5, NOBODYS);
+}
+END_TEST
+
+START_TEST(an_accept)
+{
+	struct id *request;
+	unsigned n;
+
+	pair_set_policy(OWN);
+	request = request_from(1, QPN);
+	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
+	ck_assert_int_eq(request->state, ID_REQUEST);
+	ck_assert_int_eq(accept_with(request, QPN + 1), 0);
+	pair_set_policy("allow session\nallow listen\nallow connect qp reserved\nallow accept\n");
+	request = request_from(2, QPN + 2);
+	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 1);
+
+	pair_set_policy(RESERVED);
+	request = request_from(3, QPN + 3);
+	n = client.n;
+	ck_assert_int_eq(accept_with(request, NOBODYS), 0);
+	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_uint_eq(client.events[n].conn.qp_num, NOBODYS);
+	ck_assert_int_eq(accept_with(request_from(4, QPN + 4), QPN + 5), 0);
+}
+END_TEST
+
+/* The setting does not affect the QPs of other processes, nor numbers whose owner could not be found out. */
+START_TEST(a_qp_of_another_process_with_the_setting)
+{
+	struct id *id, *request;
+
+	pair_set_policy(RESERVED);
+	id = pair_resolve(1, 7471);
+	expect_refused(connect_with(id, STRANGER), "does not belong to process");
+	ck_assert_ptr_null(strstr(why.text, "the kernel knows"));
+	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
+	ck_assert_int_eq(connect_with(id, NOBODYS), STATUS_FABRIC);
+	client.session->identity.proven = false;
+	if (identity_doubt(&client.session->identity))
+		ck_assert_int_eq(connect_with(id, NOBODYS), STATUS_NOT_OWNER);
+	client.session->identity.proven = true;
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
+	request = request_from(2, NOBODYS);
+	expect_refused(accept_with(request, STRANGER), "does not belong to process");
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
+	/* The last number decides, not the one before. */
+	pair_set_policy(OWN);
+	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
+	expect_refused(accept_with(request, STRANGER), "does not belong to process");
+	ck_assert_int_eq(accept_with(request, QPN), 0);
+}
+END_TEST
+
+START_TEST(a_reload_takes_the_setting_away)
+{
+	struct id *id, *request;
+
+	pair_set_policy(RESERVED);
+	id = pair_resolve(1, 7471);
+	request = request_from(2, NOBODYS);
+	pair_set_policy(OWN);
+	expect_refused(connect_with(id, NOBODYS), "the kernel knows no such QP");
+	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
+	ck_assert_int_eq(request->state, ID_REQUEST);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
+	/* And another one brings it back. */
+	pair_set_policy(RESERVED);
+	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
+	ck_assert_int_eq(accept_with(request, NOBODYS), 0);
+}
+END_TEST
+
+/* Returns the index of the only event of that type since event FIRST. */
+static unsigned find_event(struct record *record, unsigned first, enum rdma_cm_event_type type)
+{
+	unsigned found = record->n;
+
+	for (unsigned i = first; i < record->n; i++)
+		if (record->events[i].type == type) {
+			ck_assert_uint_eq(found, record->n);
+			found = i;
+		}
+	ck_assert_uint_lt(found, record->n);
+	return found;
+}
+
+/* Puts the number in time wait: requests that offer it are held back until end_rest(). Returns the old connection. */
+static struct id *rest(void)
+{
+	struct id *request = request_from(1, NOBODYS), *active;
+	unsigned n = client.n;
+
+	ck_assert_int_eq(table_find(client.session, 1, &active, &why), 0);
+	ck_assert_int_eq(accept_with(request, QPN), 0);
+	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	ck_assert_int_eq(conn_establish(active, &why), 0);
+	run_loop();
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
+	run_loop();
+	active->qp_timeout = 31;
+	return active;
+}
+
+static void end_rest(struct id *active)
+{
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+}
+
+START_TEST(a_reload_while_a_connect_is_held_back)
+{
+	struct id *active, *id, *imported;
+	unsigned n, n_server, n_connects;
+	int fd;
+
+	pair_set_policy(RESERVED);
+	active = rest();
+	n_connects = fake_count(core->fabric, FAKE_CONNECT);
+	id = pair_resolve(2, 7471);
+	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
+	ck_assert_ptr_nonnull(id->held);
+	/* A program that takes over another one's held connect is bound to the rule as well. */
+	imported = pair_resolve(3, 7471);
+	ck_assert_int_eq(connect_with(imported, NOBODYS), 0);
+	ck_assert_int_eq(handover_export(imported, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &imported, &why), 0);
+	close(fd);
+	run_loop();
+	ck_assert_ptr_nonnull(imported->held);
+
+	pair_set_policy(OWN);
+	n = client.n;
+	n_server = server.n;
+	end_rest(active);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n_connects);
+	n = find_event(&client, n, RDMA_CM_EVENT_CONNECT_ERROR);
+	ck_assert_int_eq(client.events[n].status, -EPERM);
+	ck_assert_uint_eq(client.events[n].id, 2);
+	ck_assert_ptr_nonnull(strstr(client.events[n].text, "the kernel knows no such QP"));
+	ck_assert_int_eq(id->state, ID_FAILED);
+	n = find_event(&server, n_server, RDMA_CM_EVENT_CONNECT_ERROR);
+	ck_assert_int_eq(server.events[n].status, -EPERM);
+	ck_assert_int_eq(imported->state, ID_FAILED);
+}
+END_TEST
+
+START_TEST(a_held_connect_is_sent_if_the_rule_still_accepts_it)
+{
+	struct id *active;
+	unsigned n_connects;
+
+	pair_set_policy(RESERVED);
+	active = rest();
+	n_connects = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(connect_with(pair_resolve(2, 7471), NOBODYS), 0);
+	pair_set_policy("allow any qp reserved\n");
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n_connects);
+	end_rest(active);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n_connects + 1);
+}
+END_TEST
+
+/* The peer of an accept that is refused after it was held back must not wait for an answer. */
+START_TEST(a_reload_while_an_accept_is_held_back)
+{
+	struct id *active, *request;
+	struct refusal refusal;
+	unsigned n, n_server, n_accepts;
+
+	pair_set_policy(RESERVED);
+	active = rest();
+	n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
+	request = request_from(2, QPN + 1);
+	ck_assert_int_eq(accept_with(request, NOBODYS), 0);
+	ck_assert_ptr_nonnull(request->held);
+	pair_set_policy(OWN);
+	n = client.n;
+	n_server = server.n;
+	end_rest(active);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), n_accepts);
+	ck_assert_int_eq(request->state, ID_FAILED);
+	n_server = find_event(&server, n_server, RDMA_CM_EVENT_CONNECT_ERROR);
+	ck_assert_int_eq(server.events[n_server].status, -EPERM);
+	n = find_event(&client, n, RDMA_CM_EVENT_REJECTED);
+	ck_assert_int_eq(client.events[n].status, 28);
+	ck_assert(refusal_unpack(&refusal, client.events[n].data, 148));
+	ck_assert_int_eq(refusal.code, REFUSAL_DENIED);
+	ck_assert_str_eq(refusal.text, "policy has changed");
+}
+END_TEST
+
+/* Resolving and connecting in one request, from a route that was resolved in advance or not. */
+START_TEST(a_connect_in_one_go)
+{
+	struct plan plan = { .param = { .qp_num = NOBODYS }, .device = "fake0", .port_num = 1 };
+	const struct sockaddr *dst = pair_addr("10.9.0.1", 7471);
+	struct id *id;
+
+	pair_set_policy(OWN);
+	id = make(&client, 1);
+	ck_assert_int_eq(resolve_addr(id, NULL, dst, 100, true, &plan, &why), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_ERROR, -EPERM);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	pair_set_policy(RESERVED);
+	id = make(&client, 2);
+	ck_assert_int_eq(resolve_addr(id, NULL, dst, 100, true, &plan, &why), 0);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_CONNECTING);
+}
+END_TEST
+
+/* What is logged goes to the returned file from now on. */
+static FILE *divert_log(void)
+{
+	FILE *file = tmpfile();
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+	return file;
+}
+
+/* Returns what was logged, in a static buffer. */
+static const char *read_log(FILE *file)
+{
+	static char text[8192];
+	size_t n;
+
+	rewind(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = 0;
+	return text;
+}
+
+START_TEST(the_log)
+{
+	FILE *file;
+
+	pair_set_policy(OWN);
+	file = divert_log();
+	connect_with(pair_resolve(1, 7471), NOBODYS);
+	ck_assert_ptr_nonnull(strstr(read_log(file),
+				     "offered QP 6000 of fake0, which the kernel does not know. "
+				     "test.rules:3 would accept it with \"qp reserved\".\n"));
+	/* What the rule accepts is an entry only if it has "log". */
+	pair_set_policy("allow session\nallow listen\nallow connect qp reserved log\n"
+			"allow accept qp reserved\n");
+	file = divert_log();
+	ck_assert_int_eq(accept_with(request_from(2, NOBODYS), NOBODYS), 0);
+	ck_assert_ptr_nonnull(strstr(read_log(file),
+				     ": connect to 10.9.0.1:7471 allowed by test.rules:3: qp "
+				     "reserved: the kernel knows no QP 6000 of fake0"));
+	ck_assert_ptr_null(strstr(read_log(file), "test.rules:4"));
+	pair_set_policy(
+		"allow session\nallow listen\nallow connect\nallow accept qp reserved log\n");
+	file = divert_log();
+	ck_assert_int_eq(accept_with(request_from(3, QPN), NOBODYS), 0);
+	ck_assert_ptr_nonnull(strstr(read_log(file),
+				     " allowed by test.rules:4: qp reserved: the kernel knows no "
+				     "QP 6000 of fake0"));
+	/* A QP of the client's is an entry of the decision alone. */
+	file = divert_log();
+	ck_assert_int_eq(accept_with(request_from(4, QPN + 1), QPN + 2), 0);
+	ck_assert_ptr_nonnull(strstr(read_log(file), " allowed by test.rules:4."));
+	ck_assert_ptr_null(strstr(read_log(file), "qp reserved"));
+}
+END_TEST
+
+UNIT_MAIN("qpcheck", set_up, pair_tear_down, a_connect, an_accept,
+	  a_qp_of_another_process_with_the_setting, a_reload_takes_the_setting_away,
+	  a_reload_while_a_connect_is_held_back,
+	  a_held_connect_is_sent_if_the_rule_still_accepts_it,
+	  a_reload_while_an_accept_is_held_back, a_connect_in_one_go, the_log)
