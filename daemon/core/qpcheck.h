@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Checks that the QP which a client offers for an id belongs to the client: the kernel would connect any
- * process's QP. The check runs in another thread, so its result comes in a later turn of the loop.
+ * Checks that the QP which a client offers for an id belongs to the client, or that a rule accepts its number
+ * although the kernel reports no such QP: the kernel would connect any process's QP. The owner is looked up in
+ * another thread, so the result comes in a later turn of the loop.
  */
 
 #include <stdbool.h>
@@ -28,8 +29,7 @@ struct qpcheck {
 /*
  * Returns 0: the client may offer QPN of DEVICE, if qpcheck_by_rule() returns 0 too; STATUS_NOT_OWNER or another
  * status: it may not; -EINPROGRESS: the result is not known yet. When it is known, the plan of an id that has one
- * is repeated,
- * else the client's request.
+ * is repeated, else the client's request.
  */
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);
 
