@@ -205,6 +205,8 @@ static const struct command {
 	{ "connect-to-refused", 5, connect_to_refused },
 	{ "client-leaves", 3, client_leaves },
 	{ "client-reset", 3, client_reset },
+	{ "number-server", 3, number_server },
+	{ "number-client", 3, number_client },
 	{ "removal-server", 2, removal_server },
 	{ "removal-client", 2, removal_client },
 	{ "threads-waiting", 4, threads_waiting },

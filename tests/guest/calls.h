@@ -215,6 +215,8 @@ int serve(char **argv);
 int client(char **argv);
 int client_leaves(char **argv);
 int client_reset(char **argv);
+int number_server(char **argv);
+int number_client(char **argv);
 int connect_to(char **argv);
 int connect_to_refused(char **argv);
 int removal_server(char **argv);

@@ -535,6 +535,86 @@ case_qp_in_reset() {
 	finish server
 }
 
+# number_refused USER QPN TEXT: the broker must refuse a connect with this number, and say TEXT.
+number_refused() {
+	local status=0
+	as "$1" calls number-client $A 7471 "$2" > refused 2>&1 || status=$?
+	cat refused
+	assert_eq "status $status" "status 3"
+	assert_contains "$(cat refused)" "connect: EPERM: QP number $2 of "
+	assert_contains "$(cat refused)" "$3"
+}
+
+# Numbers that are no QPs, as UCX reserves them on mlx5.
+case_reserved_qp_numbers() {
+	local first=16777212 second=16777213 third=16777214 device qp
+	policy <<-END
+		allow any user alice,bob,dave
+	END
+	start server alice number-server $A 7471 $third
+	await_line server listening
+	mark_journal
+	number_refused bob $first "the kernel knows no such QP"
+	await "journal | grep -q 'QP $first of rxe., which the kernel does not know. .*qp reserved'"
+
+	# For connects only.
+	policy <<-END
+		allow connect user bob,dave qp reserved log
+		allow any user alice,bob,dave
+	END
+	mark_journal
+	start client bob number-client $A 7471 $first
+	await_line server "request with QP number $first"
+	await_line server "accept: EPERM: QP number $third of "
+	await_line client RDMABROKER_EVENT_REJECTED
+	finish client
+	await "journal | grep -q ' allowed by .*: qp reserved: the kernel knows no QP $first of rxe'"
+
+	policy <<-END
+		allow connect user bob,dave qp reserved
+		allow accept user alice qp reserved
+		allow any user alice,bob,dave
+	END
+	rdmabrokerctl explain connect --user bob --peer $A --port 7471 > explained
+	cat explained
+	grep -qx " *sets: *qp reserved" explained || fail "explain does not show the setting"
+	start client bob number-client $A 7471 $second
+	await_line server "request with QP number $second"
+	await_line client "response with QP number $third"
+	await_line client established
+	await_line server RDMABROKER_EVENT_ESTABLISHED
+
+	# Numbers that are not for programs, and QPs of other processes, also in RESET, stay refused.
+	number_refused bob 1 "does not belong to process"
+	number_refused bob 16777215 "does not belong to process"
+	start serving alice serve $A 7472 own 2
+	await_line serving listening
+	start resting dave client-reset $A 7472 5
+	await_line resting "the QP is in RESET"
+	qp=$(sed -n 's/^QP number //p' resting)
+	number_refused bob "$qp" "does not belong to process"
+	device=$(rdma resource show qp | sed -n "s|.*link \(rxe.\)/- lqpn $qp .*|\1|p")
+	start connected dave client-leaves $A 7472 5
+	await_line connected "one round is left"
+	qp=$(rdma resource show qp link "$device" | sed -n 's/.* lqpn \([0-9]*\) .* state RTS .* comm calls.*/\1/p')
+	number_refused bob "$qp" "does not belong to process"
+	for name in connected resting; do
+		go $name
+		finish $name
+	done
+	finish serving
+
+	# What a wrong number does: the peer rejects it as stale, and disconnects the one that has it.
+	start thief dave number-client $A 7471 $second
+	await_line thief "RDMABROKER_EVENT_REJECTED (10)"
+	await_line client RDMABROKER_EVENT_DISCONNECTED
+	finish thief
+	finish client
+	go server
+	finish server
+	await "rdmabrokerctl metrics | grep -qx 'rdmabroker_ids 0'"
+}
+
 # ---- multicast ----
 
 # multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are those of the sender.
