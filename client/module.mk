@@ -19,7 +19,7 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
-# librdmacm's calls over the library, by whose public header alone it knows it. It bears librdmacm's name, so
+# librdmacm's calls over the library, by whose public headers alone it knows it. It bears librdmacm's name, so
 # that what is loaded before a program that wants librdmacm is what the program gets.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
@@ -30,7 +30,7 @@ $(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DR
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
-# The programs know the library by its public header alone; what is of proto/ they link themselves.
+# The programs know the library by its public headers alone; what is of proto/ they link themselves.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \

@@ -27,13 +27,13 @@ struct rdmabroker_status {
 	unsigned n_ids; /* all, of any state */
 	unsigned n_fds; /* open file descriptors of the daemon */
 	unsigned n_leases;
-	unsigned n_devices;
+	size_t n_devices;
 	const struct rdmabroker_device_status *const *devices;
 	bool draining; /* the daemon accepts nothing new, see rdmabroker_drain() */
 	unsigned n_handshakes; /* connections requested or accepted, not yet established */
-	unsigned n_foreign_ids;
+	size_t n_foreign_ids;
 	const struct rdmabroker_foreign_ids *const *foreign_ids; /* one for each examined device */
-	unsigned n_warnings;
+	size_t n_warnings;
 	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
 	bool no_policy; /* no policy could be loaded since the start: everything is rejected */
 	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
@@ -44,6 +44,7 @@ struct rdmabroker_device_status {
 	const char *name;
 	const char *node;
 	unsigned n_leases;
+	unsigned unused; /* 0 */
 };
 
 /* Another process than the daemon that has ids of the connection manager on a device. No rule applies to them. */
@@ -155,19 +156,23 @@ enum rdmabroker_outcome {
 /* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
 struct rdmabroker_filter {
 	size_t size;
-	enum rdmabroker_notice_kind kind; /* not LOST */
-	enum rdmabroker_operation operation; /* a notice without an operation does not match */
-	enum rdmabroker_outcome outcome; /* a notice without an outcome does not match */
 	const uint32_t *uid; /* the user of the session */
 	uint64_t session; /* the session's number */
 	const struct sockaddr *peer; /* only the address is compared, not the port */
+	enum rdmabroker_notice_kind kind; /* not LOST */
+	enum rdmabroker_operation operation; /* a notice without an operation does not match */
+	enum rdmabroker_outcome outcome; /* a notice without an outcome does not match */
 	uint16_t port; /* the local one or the peer's */
+	uint8_t unused[2]; /* 0 */
 };
 
-#define RDMABROKER_FILTER_INIT                                                               \
-	{                                                                                    \
-		sizeof(struct rdmabroker_filter), RDMABROKER_NOTICE_UNKNOWN,                 \
-			RDMABROKER_OPERATION_NONE, RDMABROKER_OUTCOME_NONE, NULL, 0, NULL, 0 \
+#define RDMABROKER_FILTER_INIT                                                              \
+	{                                                                                   \
+		sizeof(struct rdmabroker_filter), NULL, 0, NULL, RDMABROKER_NOTICE_UNKNOWN, \
+			RDMABROKER_OPERATION_NONE, RDMABROKER_OUTCOME_NONE, 0,              \
+		{                                                                           \
+			0                                                                   \
+		}                                                                           \
 	}
 
 /* Something that happened. Members that are not known, or do not belong to the kind, are 0 or NULL. */
@@ -176,6 +181,14 @@ struct rdmabroker_notice {
 	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
 	uint64_t time_ns; /* since 1970, by the daemon's clock */
 	enum rdmabroker_notice_kind kind;
+	enum rdmabroker_operation operation; /* DECISION */
+	enum rdmabroker_outcome outcome; /* DECISION */
+	enum rdmabroker_event_type
+		event; /* CM; RDMABROKER_EVENT_NONE: none, or not known to this library */
+	/* The names of these four, also of values that this library does not know; NULL: none. */
+	const char *kind_name; /* never NULL */
+	const char *operation_name, *outcome_name;
+	const char *event_name; /* "established"; SESSION: "opened" or "closed" */
 	/* The session that it is about. */
 	uint64_t session; /* its number */
 	uint32_t uid;
@@ -183,13 +196,9 @@ struct rdmabroker_notice {
 	const char *unit; /* of systemd */
 	uint32_t id; /* the id's number; for a connection request: the listener's */
 	uint32_t request_id; /* CM, CONNECT_REQUEST: the number of the new id */
-	enum rdmabroker_operation operation; /* DECISION */
-	enum rdmabroker_outcome outcome; /* DECISION */
 	unsigned retry_after_ms; /* DECISION, BUSY: the time after which to retry */
-	enum rdmabroker_event_type
-		event; /* CM; (enum rdmabroker_event_type)-1: not known to this library */
-	bool opened; /* SESSION: the session was opened; false: it was closed */
 	int status; /* CM: a negative errno, or the transport's reason */
+	bool opened; /* SESSION: the session was opened; false: it was closed */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none; the peer can be a group */
 	const char *device;
 	enum rdmabroker_port_space ps;
@@ -243,7 +252,7 @@ struct rdmabroker_reload_result {
 	const char *const *complaints; /* "file:line:column: text" */
 };
 
-/* The names of the values, as in the rule language and in rdmabrokerctl(1): "connect". NULL: there is none. */
+/* The names of the values, as in the rule language and in rdmabrokerctl(1): "connect". Never NULL. */
 const char *rdmabroker_operation_str(enum rdmabroker_operation operation);
 const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind);
 const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome);

@@ -30,13 +30,14 @@
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the broker is
  *   gone. After -ECONNRESET the session can only be closed.
  *
- * Structs
+ * Structs and enums
  *   Every struct begins with its size, so that later versions of the library can append members to it. A
  *   program initializes a struct that it passes to a call with the struct's macro, which sets size and the
- *   defaults, for example struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call refuses the
- *   struct with -EINVAL if size is too small to be any version's, or if a member that this library does not
- *   know is not 0. In a struct that a call returns, size is what the library has. A program that may run with a
- *   library older than the header that it was built with tests new members with RDMABROKER_HAS().
+ *   defaults: struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call fails with -EINVAL if size
+ *   is not set, and with -EOPNOTSUPP if the program is newer than the library and sets a member or a flag that
+ *   the library does not know. In a struct that a call returns, size is what the library has. A program that may
+ *   run with a library older than its header tests new members with RDMABROKER_HAS().
+ *   Later versions can return further values of enums: handle values that you do not know by a default.
  *
  * Teardown
  *   Destroy in this order:
@@ -103,7 +104,7 @@ enum rdmabroker_flags {
 struct rdmabroker_options {
 	size_t size;
 	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
-	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EINVAL */
+	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EOPNOTSUPP */
 	int call_timeout_ms; /* for calls that the broker answers at once; 0: RDMABROKER_TIMEOUT_DEFAULT */
 };
 
@@ -129,6 +130,7 @@ enum rdmabroker_option {
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */
 enum rdmabroker_event_type {
+	RDMABROKER_EVENT_NONE = -1, /* of notices only, see rdmabroker-admin.h */
 	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
 	RDMABROKER_EVENT_ADDR_ERROR = 1,
 	RDMABROKER_EVENT_ROUTE_RESOLVED = 2,
@@ -152,13 +154,16 @@ enum rdmabroker_event_type {
 /* Who rejected: of RDMABROKER_EVENT_REJECTED, and of UNREACHABLE for a look-up that was rejected. */
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
-	RDMABROKER_REJECTED_BY_PEER, /* the peer's program: private data is its own */
-	RDMABROKER_REJECTED_BY_POLICY, /* the peer's broker: reject_code, retry_after_ms, text are set */
-	RDMABROKER_REJECTED_NO_LISTENER, /* no listener at that address and port */
-	RDMABROKER_REJECTED_STALE, /* the QP number is still in timewait at the peer */
-	RDMABROKER_REJECTED_BY_TRANSPORT, /* any other reason of the connection manager, see status */
-	RDMABROKER_REJECTED_ECE, /* the peer's program: no common enhanced connection options */
-	RDMABROKER_REJECTED_TIMEOUT, /* the peer's connection manager timed out waiting for an answer */
+	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program: private data is its own */
+	RDMABROKER_REJECTED_BY_POLICY =
+		2, /* the peer's broker: reject_code, retry_after_ms, text are set */
+	RDMABROKER_REJECTED_NO_LISTENER = 3, /* no listener at that address and port */
+	RDMABROKER_REJECTED_STALE = 4, /* the QP number is still in timewait at the peer */
+	RDMABROKER_REJECTED_BY_TRANSPORT =
+		5, /* any other reason of the connection manager, see status */
+	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: no common enhanced connection options */
+	RDMABROKER_REJECTED_TIMEOUT =
+		7, /* the peer's connection manager timed out waiting for an answer */
 };
 
 /* Why the peer's broker rejected. */
@@ -173,21 +178,30 @@ enum rdmabroker_reject_code {
 struct rdmabroker_conn_param {
 	size_t size;
 	const void *private_data;
-	uint8_t private_data_len;
+	size_t private_data_len; /* at most 255 */
+	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 	uint8_t responder_resources; /* 0xff: the device's maximum */
 	uint8_t initiator_depth; /* 0xff: the device's maximum */
-	bool flow_control;
 	uint8_t retry_count; /* 0..7; higher values count as 7 */
 	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
+	bool flow_control;
 	bool srq; /* for a QP that the library does not know, else ignored */
-	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
+	uint8_t unused[6]; /* 0 */
 };
 
 /* The device's maxima and seven retries. A call that gets NULL instead of the struct uses the same values. */
-#define RDMABROKER_CONN_PARAM_INIT                                                               \
-	{                                                                                        \
-		sizeof(struct rdmabroker_conn_param), NULL, 0, 0xff, 0xff, false, 7, 7, false, 0 \
+#define RDMABROKER_CONN_PARAM_INIT                                                                \
+	{                                                                                         \
+		sizeof(struct rdmabroker_conn_param), NULL, 0, 0, 0xff, 0xff, 7, 7, false, false, \
+		{                                                                                 \
+			0                                                                         \
+		}                                                                                 \
 	}
+
+enum rdmabroker_join_flags {
+	RDMABROKER_JOIN_FULL_MEMBER = 1 << 0,
+	RDMABROKER_JOIN_SEND_ONLY = 1 << 1,
+};
 
 /* How to send datagrams to the peer that answered a look-up, or to a multicast group. */
 struct rdmabroker_ud_param {
@@ -228,9 +242,9 @@ struct rdmabroker_event {
 struct rdmabroker_failure {
 	size_t size;
 	int error; /* negative errno, what the call returned; 0: no call of this thread has failed */
+	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 	const char *text; /* what went wrong, for a person; never NULL */
 	const char *rule; /* the rule that decided, as "file:line"; NULL: no rule decided */
-	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 };
 
 /**
@@ -245,7 +259,7 @@ struct rdmabroker_failure {
  * Returns:
  *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker uses
  *   another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is reached;
- *   -EINVAL: options.flags has a bit that this library does not know, or RDMABROKER_FORK_SAFE comes too late;
+ *   -EOPNOTSUPP: options.flags has a bit that this library does not know; -EINVAL: RDMABROKER_FORK_SAFE comes too late;
  *   -ETIMEDOUT.
  * See also: rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
  */
@@ -277,7 +291,8 @@ int rdmabroker_get_fd(const struct rdmabroker *session);
 /**
  * rdmabroker_last_failure - The reason why the last call of this library that failed in this thread did so.
  * Returns:
- *   Never NULL; the thread's own. Its text and rule are valid until the thread's next call that fails.
+ *   Never NULL; the thread's own, and valid until its next call of the library. Calls that close, destroy or free
+ *   something, and return no error, leave it as it is.
  */
 const struct rdmabroker_failure *rdmabroker_last_failure(void);
 
@@ -595,9 +610,9 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
  *   0; -EINVAL; -E2BIG: too much private data.
  * See also: rdma_reject
  */
-int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len);
+int rdmabroker_reject(struct rdmabroker_id *id, const void *data, size_t len);
 /** rdmabroker_reject_ece - Reject because there are no common ECE options (rdma_reject_ece). */
-int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len);
+int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, size_t len);
 
 /**
  * rdmabroker_get_remote_ece - The peer's enhanced connection establishment options.
@@ -620,7 +635,7 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 /**
  * rdmabroker_join_multicast - Join a multicast group.
  * @addr: The group.
- * @join_flags: 1: full member; 2: send only.
+ * @join_flags: One of enum rdmabroker_join_flags.
  * @context: Returned in the event's join_context.
  * Description:
  *   Policy operation "join". The id has to be bound to a device. Outcome: MULTICAST_JOIN, whose ud has the
@@ -724,8 +739,8 @@ int rdmabroker_create_ep(struct rdmabroker *session, const struct addrinfo *info
 			 enum rdmabroker_port_space ps, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr, int timeout_ms, struct rdmabroker_id **ret);
 
-/** rdmabroker_version - The library's version, e.g. "0.2.0". */
-const char *rdmabroker_version(void);
+/** rdmabroker_get_version - The library's version, e.g. "0.2.0". */
+const char *rdmabroker_get_version(void);
 
 #ifdef __cplusplus
 }

@@ -140,21 +140,6 @@ static bool is_lost(const struct rdmabroker_notice *notice)
 	return notice->kind == RDMABROKER_NOTICE_LOST;
 }
 
-/* NULL: it reports no event. */
-static const char *event_name(const struct rdmabroker_notice *notice)
-{
-	switch (notice->kind) {
-	case RDMABROKER_NOTICE_CM:
-		return notice->event <= RDMABROKER_EVENT_TIMEWAIT_EXIT ?
-			       event_names[notice->event] :
-			       NULL;
-	case RDMABROKER_NOTICE_SESSION:
-		return notice->opened ? "opened" : "closed";
-	default:
-		return NULL;
-	}
-}
-
 static void json_facts(struct json *json, const struct rdmabroker_notice *notice)
 {
 	json_number(json, "session", notice->session);
@@ -164,9 +149,9 @@ static void json_facts(struct json *json, const struct rdmabroker_notice *notice
 	json_string(json, "unit", notice->unit);
 	json_number_or_null(json, "id", notice->id);
 	json_number_or_null(json, "request_id", notice->request_id);
-	json_string(json, "operation", rdmabroker_operation_str(notice->operation));
-	json_string(json, "outcome", rdmabroker_outcome_str(notice->outcome));
-	json_string(json, "event", event_name(notice));
+	json_string(json, "operation", notice->operation_name);
+	json_string(json, "outcome", notice->outcome_name);
+	json_string(json, "event", notice->event_name);
 	json_signed(json, "status", notice->status);
 	json_string(json, "ps", portspace_name((int)notice->ps));
 	json_addr(json, "local", &notice->local);
@@ -185,7 +170,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 
 	json_open(&json, NULL, '{');
 	json_time(&json, notice->time_ns);
-	json_string(&json, "kind", rdmabroker_notice_kind_str(notice->kind));
+	json_string(&json, "kind", notice->kind_name);
 	json_number(&json, "lost", notice->n_lost);
 	if (!is_lost(notice))
 		json_facts(&json, notice);
@@ -315,7 +300,7 @@ static void set_status(struct row *row, int status)
 /* If policy rejected or a limit is reached, the reason has the text of the rule too. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
-	bool refused = notice->outcome > RDMABROKER_OUTCOME_ALLOWED;
+	bool refused = notice->outcome_name && notice->outcome != RDMABROKER_OUTCOME_ALLOWED;
 	const char *text = refused ? notice->rule_text : NULL;
 	char again[48] = "";
 
@@ -357,13 +342,13 @@ static void print_line(const struct rdmabroker_notice *notice)
 	set_time(&row, notice->time_ns);
 	set_owner(&row, notice);
 	if (notice->kind == RDMABROKER_NOTICE_DECISION) {
-		set(&row, COLUMN_WHAT, "%s", rdmabroker_operation_str(notice->operation) ?: "-");
-		set(&row, COLUMN_RESULT, "%s", rdmabroker_outcome_str(notice->outcome) ?: "-");
+		set(&row, COLUMN_WHAT, "%s", notice->operation_name ?: "-");
+		set(&row, COLUMN_RESULT, "%s", notice->outcome_name ?: "-");
 	} else {
 		/* "opened" and "closed" alone do not say of what. */
 		set(&row, COLUMN_WHAT, "%s%s",
 		    notice->kind == RDMABROKER_NOTICE_SESSION ? "session " : "",
-		    event_name(notice) ?: "-");
+		    notice->event_name ?: "-");
 		set_status(&row, notice->status);
 	}
 	set_addr(&row, COLUMN_LOCAL, &notice->local);

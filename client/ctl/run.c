@@ -25,7 +25,7 @@ static bool find_dropin(char ret[PATH_MAX])
 	char folder[PATH_MAX], *slash;
 	Dl_info info;
 
-	if (!dladdr((void *)rdmabroker_version, &info) || !realpath(info.dli_fname, folder))
+	if (!dladdr((void *)rdmabroker_get_version, &info) || !realpath(info.dli_fname, folder))
 		return false;
 	slash = strrchr(folder, '/');
 	*slash = 0;

@@ -32,7 +32,7 @@ static unsigned get_count(const struct rdmabroker_status *status, const struct c
 static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker_status *status,
 							 const char *device)
 {
-	for (unsigned i = 0; i < status->n_foreign_ids; i++)
+	for (size_t i = 0; i < status->n_foreign_ids; i++)
 		if (strcmp(status->foreign_ids[i]->device, device) == 0)
 			return status->foreign_ids[i];
 	return NULL;
@@ -90,11 +90,11 @@ static void print_json(const struct rdmabroker_status *status)
 	json_number(&json, "missing_names", status->n_missing_names);
 	json_close(&json, '}');
 	json_open(&json, "warnings", '[');
-	for (unsigned i = 0; i < status->n_warnings; i++)
+	for (size_t i = 0; i < status->n_warnings; i++)
 		json_string(&json, NULL, status->warnings[i]);
 	json_close(&json, ']');
 	json_open(&json, "devices", '[');
-	for (unsigned i = 0; i < status->n_devices; i++) {
+	for (size_t i = 0; i < status->n_devices; i++) {
 		const struct rdmabroker_device_status *device = status->devices[i];
 
 		json_open(&json, NULL, '{');
@@ -145,7 +145,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 {
 	const char *label = "foreign ids";
 
-	for (unsigned i = 0; i < status->n_devices; i++) {
+	for (size_t i = 0; i < status->n_devices; i++) {
 		const char *device = status->devices[i]->name;
 		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, device);
 
@@ -189,14 +189,14 @@ static void print_text(const struct rdmabroker_status *status)
 	else
 		printf("%11s: %u rule%s\n", "policy", status->n_rules,
 		       status->n_rules == 1 ? "" : "s");
-	for (unsigned i = 0; i < status->n_warnings; i++)
+	for (size_t i = 0; i < status->n_warnings; i++)
 		printf("%11s: %s\n", "warning", status->warnings[i]);
 	if (status->draining)
 		printf("%11s: NEW WORK IS REFUSED; run rdmabrokerctl drain --cancel to accept it again\n",
 		       "draining");
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");
-	for (unsigned i = 0; i < status->n_devices; i++) {
+	for (size_t i = 0; i < status->n_devices; i++) {
 		const struct rdmabroker_device_status *device = status->devices[i];
 
 		printf("%11s%c %s  %s  %u lease%s\n", i == 0 ? "devices" : "", i == 0 ? ':' : ' ',

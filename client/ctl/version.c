@@ -12,11 +12,11 @@ int verb_version(const struct ctl *ctl, char **arguments)
 	(void)arguments;
 	if (ctl->json) {
 		json_open(&json, NULL, '{');
-		json_string(&json, "version", rdmabroker_version());
+		json_string(&json, "version", rdmabroker_get_version());
 		json_close(&json, '}');
 		putchar('\n');
 	} else {
-		printf("rdmabrokerctl %s\n", rdmabroker_version());
+		printf("rdmabrokerctl %s\n", rdmabroker_get_version());
 	}
 	return EXIT_SUCCESS;
 }

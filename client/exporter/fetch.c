@@ -49,6 +49,16 @@ static void explain(const struct fetch *fetch, struct fetched *fetched, int r, c
 		snprintf(fetched->reason, sizeof(fetched->reason), "%s", text);
 }
 
+static void explain_failure(const struct fetch *fetch, struct fetched *fetched, int r)
+{
+	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
+	char text[800];
+
+	snprintf(text, sizeof(text), "%s%s%s%s", failure->text, failure->rule ? " (rule " : "",
+		 failure->rule ?: "", failure->rule ? ")" : "");
+	explain(fetch, fetched, r, text);
+}
+
 static int open_session(struct fetch *fetch, struct fetched *ret)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
@@ -58,7 +68,7 @@ static int open_session(struct fetch *fetch, struct fetched *ret)
 	options.call_timeout_ms = CALL_MS;
 	r = rdmabroker_open(&options, &fetch->session);
 	if (r < 0)
-		explain(fetch, ret, r, rdmabroker_last_failure()->text);
+		explain_failure(fetch, ret, r);
 	return r;
 }
 
@@ -68,7 +78,7 @@ static int get_text(struct fetch *fetch, struct fetched *ret)
 
 	if (r < 0) {
 		ret->text = NULL;
-		explain(fetch, ret, r, rdmabroker_last_failure()->text);
+		explain_failure(fetch, ret, r);
 	} else if (!exposition_is_whole(ret->text)) {
 		r = -EPROTO;
 		free(ret->text);

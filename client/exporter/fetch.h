@@ -14,7 +14,7 @@ struct fetch;
 
 struct fetched {
 	char *text; /* OpenMetrics, complete; NULL: the broker did not answer */
-	char reason[512]; /* why not, for a person */
+	char reason[1024]; /* why not, for a person */
 };
 
 /*

@@ -39,7 +39,7 @@ struct parts {
 	struct notices notices;
 };
 
-const char *rdmabroker_version(void)
+const char *rdmabroker_get_version(void)
 {
 	return RDMABROKER_VERSION;
 }
@@ -226,12 +226,13 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 
 	*ret = (struct rdmabroker_options)RDMABROKER_OPTIONS_INIT;
 	if (options)
-		r = SIZED_TAKE(ret, options, "open", rdmabroker_options, call_timeout_ms);
+		r = SIZED_TAKE(ret, options, "open", rdmabroker_options, call_timeout_ms,
+			       call_timeout_ms);
 	if (r < 0)
 		return r;
 	/* The program must notice that this library does not support what it asks for. */
 	if (ret->flags & ~FLAGS)
-		return fail(EINVAL,
+		return fail(EOPNOTSUPP,
 			    "open: options.flags has 0x%x, which this library does not know",
 			    ret->flags & ~FLAGS);
 	if (!ret->socket)
@@ -267,24 +268,27 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 	return 0;
 }
 
-struct rdmabroker *rdmabroker_close(struct rdmabroker *public)
+struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
 	/* The public struct is the first member. */
-	struct parts *parts = (struct parts *)public;
+	struct parts *parts = (struct parts *)session;
+	struct failure_copy copy;
 
 	if (!parts)
 		return NULL;
+	fail_save(&copy);
 	/* Send nothing more: closing the socket makes the daemon destroy all that the session has. */
-	if (!public->wire.dead)
-	public->wire.dead = -ESHUTDOWN;
-	lifetime_free_all(public);
+	if (!session->wire.dead)
+		session->wire.dead = -ESHUTDOWN;
+	lifetime_free_all(session);
 	idtable_done(&parts->ids);
-	opendevice_free_all(public);
+	opendevice_free_all(session);
 	queue_done(&parts->queue);
 	notices_done(&parts->notices);
-	pending_free_all(&public->wire);
-	wire_done(&public->wire);
+	pending_free_all(&session->wire);
+	wire_done(&session->wire);
 	free(parts);
+	fail_restore(&copy);
 	return NULL;
 }
 

@@ -226,7 +226,7 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		case 'V':
-			printf("rdmabroker-ping %s\n", rdmabroker_version());
+			printf("rdmabroker-ping %s\n", rdmabroker_get_version());
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		default:

@@ -9,7 +9,7 @@
 
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
 {
-	char line[512];
+	char line[1200];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
 	/* One call, so that the line stays in one piece. BROKER(), because the caller may hold locks. */
@@ -53,8 +53,10 @@ int report_result(const char *what, int r)
 {
 	if (r >= 0)
 		return 0;
-	report_debug("%s: %s", what,
-		     rdmabroker_last_failure()->error == r ? report_failure() : strerror(-r));
+	if (secure_getenv("RDMABROKER_DEBUG"))
+		report_debug("%s: %s", what,
+			     rdmabroker_last_failure()->error == r ? report_failure() :
+								     strerror(-r));
 	/* For too much private data the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }

@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 	}
 	addr.sin_port = htons((uint16_t)atoi(argv[1]));
 	if (rdmabroker_open(NULL, &session) < 0) {
-		fprintf(stderr, "%s\n", rdmabroker_last_failure()->text);
+		failed("open a session");
 		return 1;
 	}
 	if (rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &listener) < 0 ||

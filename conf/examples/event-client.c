@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	}
 	options.flags = RDMABROKER_NONBLOCK;
 	if (rdmabroker_open(&options, &client.session) < 0) {
-		fprintf(stderr, "%s\n", rdmabroker_last_failure()->text);
+		failed("open a session");
 		freeaddrinfo(info);
 		return 1;
 	}

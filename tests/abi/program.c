@@ -20,6 +20,97 @@
 
 #define TIMEOUT_MS 30000
 
+typedef void function(void);
+
+/* All calls of this version: without one of them the program is not loaded. */
+static function *const calls[] = {
+	(function *)rdmabroker_accept,
+	(function *)rdmabroker_accept_wait,
+	(function *)rdmabroker_bind_addr,
+	(function *)rdmabroker_close,
+	(function *)rdmabroker_close_device,
+	(function *)rdmabroker_connect,
+	(function *)rdmabroker_connect_to_wait,
+	(function *)rdmabroker_connect_wait,
+	(function *)rdmabroker_create_ep,
+	(function *)rdmabroker_create_id,
+	(function *)rdmabroker_create_qp,
+	(function *)rdmabroker_destroy_id,
+	(function *)rdmabroker_destroy_id_wait,
+	(function *)rdmabroker_destroy_qp,
+	(function *)rdmabroker_disconnect,
+	(function *)rdmabroker_disconnect_wait,
+	(function *)rdmabroker_drain,
+	(function *)rdmabroker_establish,
+	(function *)rdmabroker_event_str,
+	(function *)rdmabroker_explain,
+	(function *)rdmabroker_export_id,
+	(function *)rdmabroker_free_devices,
+	(function *)rdmabroker_free_event,
+	(function *)rdmabroker_free_explanation,
+	(function *)rdmabroker_free_list,
+	(function *)rdmabroker_free_notice,
+	(function *)rdmabroker_free_reload_result,
+	(function *)rdmabroker_free_rules,
+	(function *)rdmabroker_free_status,
+	(function *)rdmabroker_get_context,
+	(function *)rdmabroker_get_device_name,
+	(function *)rdmabroker_get_devices,
+	(function *)rdmabroker_get_event,
+	(function *)rdmabroker_get_fd,
+	(function *)rdmabroker_get_list,
+	(function *)rdmabroker_get_local_addr,
+	(function *)rdmabroker_get_local_port,
+	(function *)rdmabroker_get_metrics,
+	(function *)rdmabroker_get_notice,
+	(function *)rdmabroker_get_option,
+	(function *)rdmabroker_get_pd,
+	(function *)rdmabroker_get_peer_addr,
+	(function *)rdmabroker_get_peer_port,
+	(function *)rdmabroker_get_qp,
+	(function *)rdmabroker_get_reject_event,
+	(function *)rdmabroker_get_remote_ece,
+	(function *)rdmabroker_get_request,
+	(function *)rdmabroker_get_request_event,
+	(function *)rdmabroker_get_response_event,
+	(function *)rdmabroker_get_rules,
+	(function *)rdmabroker_get_session,
+	(function *)rdmabroker_get_status,
+	(function *)rdmabroker_get_verbs,
+	(function *)rdmabroker_get_version,
+	(function *)rdmabroker_import_id,
+	(function *)rdmabroker_init_qp_attr,
+	(function *)rdmabroker_join_multicast,
+	(function *)rdmabroker_join_multicast_wait,
+	(function *)rdmabroker_kick,
+	(function *)rdmabroker_last_failure,
+	(function *)rdmabroker_leave_multicast,
+	(function *)rdmabroker_listen,
+	(function *)rdmabroker_migrate_id,
+	(function *)rdmabroker_notice_kind_str,
+	(function *)rdmabroker_notify,
+	(function *)rdmabroker_open,
+	(function *)rdmabroker_open_device,
+	(function *)rdmabroker_operation_str,
+	(function *)rdmabroker_outcome_str,
+	(function *)rdmabroker_reject,
+	(function *)rdmabroker_reject_ece,
+	(function *)rdmabroker_reload,
+	(function *)rdmabroker_resolve,
+	(function *)rdmabroker_resolve_addr,
+	(function *)rdmabroker_resolve_addr_wait,
+	(function *)rdmabroker_resolve_route,
+	(function *)rdmabroker_resolve_route_wait,
+	(function *)rdmabroker_resolve_wait,
+	(function *)rdmabroker_set_context,
+	(function *)rdmabroker_set_local_ece,
+	(function *)rdmabroker_set_option,
+	(function *)rdmabroker_set_qp,
+	(function *)rdmabroker_undrain,
+	(function *)rdmabroker_wait_disconnected,
+	(function *)rdmabroker_watch,
+};
+
 static struct rdmabroker *session;
 
 static void must(int r, const char *what)
@@ -225,8 +316,9 @@ static void watch(void)
 	rdmabroker_close(second);
 	for (int i = 0; i < 2; i++) {
 		must(rdmabroker_get_notice(session, TIMEOUT_MS, &notice), "get_notice");
-		printf("notice %s: %s, lost %u\n", rdmabroker_notice_kind_str(notice->kind),
-		       notice->opened ? "opened" : "closed", (unsigned)notice->n_lost);
+		printf("notice %s, %s: %s, %s, lost %u\n", rdmabroker_notice_kind_str(notice->kind),
+		       notice->kind_name, notice->event_name, notice->opened ? "opened" : "closed",
+		       (unsigned)notice->n_lost);
 		rdmabroker_free_notice(notice);
 	}
 }
@@ -265,6 +357,10 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
+	printf("calls: %zu\n", sizeof(calls) / sizeof(calls[0]));
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!calls[i])
+			return 2;
 	addr = address(argv[1], argv[2]);
 	group = address(argv[3], "0");
 	open_session();

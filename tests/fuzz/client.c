@@ -253,8 +253,10 @@ static void check_notice(const struct rdmabroker_notice *notice)
 	must(notice->kind <= RDMABROKER_NOTICE_LOST);
 	must(notice->operation <= RDMABROKER_OPERATION_ADMIN);
 	must(notice->outcome <= RDMABROKER_OUTCOME_BUSY);
-	must(notice->event == (enum rdmabroker_event_type) - 1 ||
+	must(notice->event >= RDMABROKER_EVENT_NONE &&
 	     notice->event <= RDMABROKER_EVENT_TIMEWAIT_EXIT);
+	must(notice->kind_name);
+	must(is_word(notice->operation_name) && is_word(notice->outcome_name));
 	must(is_word(notice->unit) && is_word(notice->rule) && is_word(notice->rule_text));
 	must(is_word(notice->reason) && is_word(notice->device));
 	must(notice->local.ss_family == AF_UNSPEC || notice->local.ss_family == AF_INET ||

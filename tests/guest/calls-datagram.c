@@ -23,7 +23,7 @@ static void check_data(const struct rdmabroker_event *event, const char *data, s
 {
 	if (event->conn->private_data_len < len ||
 	    memcmp(event->conn->private_data, data, len) != 0)
-		die("%s: the private data (%u bytes) is not what was sent",
+		die("%s: the private data (%zu bytes) is not what was sent",
 		    rdmabroker_event_str(event->type), event->conn->private_data_len);
 }
 

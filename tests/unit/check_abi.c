@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/abi/layout-2.0.h"
 #include "tests/unit/program.h"
 
 /* Programs that were built with another version of the headers than the library. */
@@ -80,22 +81,45 @@ static int give_question(void *given)
 
 #define END(type, last) (offsetof(struct type, last) + sizeof(((struct type *)NULL)->last))
 
+/* The last members: no struct has padding at its end, see client/lib/wire/sized.h. */
+#define FILLED(type, last) _Static_assert(END(type, last) == sizeof(struct type), #type)
+FILLED(rdmabroker_options, call_timeout_ms);
+FILLED(rdmabroker_conn_param, unused);
+FILLED(rdmabroker_ud_param, ah_attr);
+FILLED(rdmabroker_event, text);
+FILLED(rdmabroker_failure, rule);
+FILLED(rdmabroker_status, n_missing_names);
+FILLED(rdmabroker_device_status, unused);
+FILLED(rdmabroker_holder, peer);
+FILLED(rdmabroker_foreign_ids, n_nameless);
+FILLED(rdmabroker_rule, n_pending);
+FILLED(rdmabroker_rules, rules);
+FILLED(rdmabroker_listed_session, n_leases);
+FILLED(rdmabroker_listed_id, rule);
+FILLED(rdmabroker_list, ids);
+FILLED(rdmabroker_filter, unused);
+FILLED(rdmabroker_notice, reason);
+FILLED(rdmabroker_question, data_len);
+FILLED(rdmabroker_explanation, depends);
+FILLED(rdmabroker_reload_result, complaints);
+
 static const struct {
 	const char *name;
 	int (*give)(void *given);
 	size_t first; /* bytes up to the end of the last member that version 2.0 has */
 	size_t known; /* size of the library that is tested */
+	bool is_output; /* only its size is read */
 } structs[] = {
 	{ "rdmabroker_options", give_options, END(rdmabroker_options, call_timeout_ms),
-	  sizeof(struct rdmabroker_options) },
-	{ "rdmabroker_conn_param", give_conn_param, END(rdmabroker_conn_param, qp_num),
-	  sizeof(struct rdmabroker_conn_param) },
+	  sizeof(struct rdmabroker_options), false },
+	{ "rdmabroker_conn_param", give_conn_param, END(rdmabroker_conn_param, srq),
+	  sizeof(struct rdmabroker_conn_param), false },
 	{ "rdmabroker_ud_param", give_ud_param, END(rdmabroker_ud_param, ah_attr),
-	  sizeof(struct rdmabroker_ud_param) },
+	  sizeof(struct rdmabroker_ud_param), true },
 	{ "rdmabroker_filter", give_filter, END(rdmabroker_filter, port),
-	  sizeof(struct rdmabroker_filter) },
+	  sizeof(struct rdmabroker_filter), false },
 	{ "rdmabroker_question", give_question, END(rdmabroker_question, data_len),
-	  sizeof(struct rdmabroker_question) },
+	  sizeof(struct rdmabroker_question), false },
 };
 
 #define N_STRUCTS (sizeof(structs) / sizeof(structs[0]))
@@ -144,11 +168,12 @@ START_TEST(structs_of_other_versions)
 }
 END_TEST
 
-static void expect_refusal(size_t i, size_t len, size_t said, uint8_t tail, const char *text)
+static void expect_refusal(size_t i, size_t len, size_t said, uint8_t tail, int error,
+			   const char *text)
 {
 	void *given = make(len, said, tail);
 
-	expect_failure(structs[i].give(given), EINVAL, text);
+	expect_failure(structs[i].give(given), error, text);
 	free(given);
 }
 
@@ -163,12 +188,19 @@ START_TEST(structs_that_are_refused)
 		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
 			snprintf(text, sizeof(text), "the size of struct %s is %zu",
 				 structs[i].name, sizes[k]);
-			expect_refusal(i, known, sizes[k], 0, text);
+			expect_refusal(i, known, sizes[k], 0, EINVAL, text);
 		}
 		/* A later program that sets a member which this library does not know. */
-		snprintf(text, sizeof(text), "struct %s has a member at byte %zu", structs[i].name,
-			 known + 22);
-		expect_refusal(i, known + 24, known + 24, 1, text);
+		if (structs[i].is_output) {
+			void *given = make(known + 24, known + 24, 1);
+
+			ck_assert_int_eq(structs[i].give(given), 0);
+			free(given);
+		} else {
+			snprintf(text, sizeof(text), "struct %s has a member at byte %zu",
+				 structs[i].name, known + 22);
+			expect_refusal(i, known + 24, known + 24, 1, EOPNOTSUPP, text);
+		}
 		/* The session is usable after each refusal. */
 		expect_success(i, known);
 	}
@@ -213,8 +245,41 @@ END_TEST
 #define IS_X86_64 0
 #endif
 
+/* Members that this version does not use are 0, so that a later one can use them. */
+START_TEST(unused_members)
+{
+	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
+	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+
+	param.unused[0] = 1;
+	expect_failure(give_conn_param(&param), EOPNOTSUPP,
+		       "struct rdmabroker_conn_param has a member");
+	filter.unused[1] = 1;
+	expect_failure(give_filter(&filter), EOPNOTSUPP, "struct rdmabroker_filter has a member");
+	expect_failure(rdmabroker_explain(session, NULL, NULL), EINVAL, "is NULL");
+}
+END_TEST
+
+/* A program can clean up before it prints why a call failed. */
+START_TEST(failures_outlive_cleanup)
+{
+	struct rdmabroker *other = open_session(0);
+	struct rdmabroker_id *id = start_listening(other, 7471);
+	struct rdmabroker_notice *notice;
+
+	expect_failure(rdmabroker_get_notice(other, 0, &notice), EINVAL, "watch");
+	stop_server();
+	rdmabroker_destroy_qp(id);
+	rdmabroker_destroy_id(id);
+	rdmabroker_close(other);
+	ck_assert_int_eq(rdmabroker_last_failure()->error, -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rdmabroker_last_failure()->text, "watch"));
+}
+END_TEST
+
 /* What tests/abi/program.c prints. There is no file of rules to reload. */
 static const char expected[] =
+	"calls: 85\n"
 	"open: ENOENT, failure 1, text 1, rule 0, retry 0\n"
 	"listens: port 7471, context 1, session 1, tos 32, device fake0\n"
 	"resolved: device fake0, peer 1\n"
@@ -238,8 +303,8 @@ static const char expected[] =
 	"session with 1 ids\n"
 	"  id listening, of the first session 0, ps 1\n"
 	"explain connect: 1, line 1, effects 1\n"
-	"notice session: opened, lost 0\n"
-	"notice session: closed, lost 0\n"
+	"notice session, session: opened, opened, lost 0\n"
+	"notice session, session: closed, closed, lost 0\n"
 	"metrics: 1\n"
 	"reload: 0, complaints 1\n"
 	"listen while draining: ESHUTDOWN\n"
@@ -280,4 +345,5 @@ START_TEST(a_program_of_version_2_0)
 END_TEST
 
 UNIT_MAIN("abi", set_up_session, tear_down_session, structs_of_other_versions,
-	  structs_that_are_refused, a_result_for_an_older_program, a_program_of_version_2_0)
+	  structs_that_are_refused, a_result_for_an_older_program, unused_members,
+	  failures_outlive_cleanup, a_program_of_version_2_0)

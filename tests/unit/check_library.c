@@ -380,7 +380,7 @@ START_TEST(status_counts)
 
 	start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
-	ck_assert_str_eq(status->version, rdmabroker_version());
+	ck_assert_str_eq(status->version, rdmabroker_get_version());
 	ck_assert_uint_eq(status->n_sessions, 1);
 	ck_assert_uint_eq(status->n_listeners, 1);
 	ck_assert_uint_eq(status->n_ids, 1);

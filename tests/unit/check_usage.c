@@ -100,7 +100,7 @@ START_TEST(versions)
 			ck_assert_int_eq(got.status, 0);
 			ck_assert_str_eq(got.err, "");
 			assert_has(got.out, "rdmabroker");
-			assert_has(got.out, rdmabroker_version());
+			assert_has(got.out, rdmabroker_get_version());
 			ck_assert_uint_eq(count_lines(got.out), 1);
 		}
 }

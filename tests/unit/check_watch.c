@@ -15,7 +15,6 @@
 #include "core/enforce.h"
 #include "core/session.h"
 #include "core/watch.h"
-#include "proto/names.h"
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
@@ -43,16 +42,7 @@ static struct rdmabroker *open_watcher(const struct rdmabroker_filter *filter)
 
 static const char *what_of(const struct rdmabroker_notice *notice)
 {
-	switch (notice->kind) {
-	case RDMABROKER_NOTICE_DECISION:
-		return rdmabroker_operation_str(notice->operation);
-	case RDMABROKER_NOTICE_CM:
-		return event_names[notice->event];
-	case RDMABROKER_NOTICE_SESSION:
-		return notice->opened ? "opened" : "closed";
-	default:
-		return "unknown";
-	}
+	return notice->operation_name ?: notice->event_name;
 }
 
 /* WHAT is the notice's operation or event: "listen", "established". */

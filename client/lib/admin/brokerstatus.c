@@ -106,12 +106,12 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.n_ids = in->ids,
 		.n_fds = in->fds,
 		.n_leases = in->leases,
-		.n_devices = (unsigned)in->n_devices,
+		.n_devices = in->n_devices,
 		.devices = (const struct rdmabroker_device_status *const *)status->devices,
 		.draining = in->draining,
 		.n_handshakes = in->handshakes,
 		.foreign_ids = (const struct rdmabroker_foreign_ids *const *)status->foreign_ids,
-		.n_warnings = (unsigned)in->n_warnings,
+		.n_warnings = in->n_warnings,
 		.warnings = (const char *const *)in->warnings,
 		.no_policy = in->no_policy,
 		.n_missing_names = in->missing_names,
@@ -135,20 +135,16 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
 	Rdmabroker__GetStatus m = RDMABROKER__GET_STATUS__INIT;
+	REQUEST(request, GET_STATUS, get_status, &m);
 	Rdmabroker__Frame *frame;
-	struct status *status = NULL;
-	int r;
+	struct status *status;
+	int r = call_wait_for(&session->wire, "get_status", &request,
+			      RDMABROKER__REPLY__RESULT_STATUS, &frame);
 
-	request.op_case = RDMABROKER__REQUEST__OP_GET_STATUS;
-	request.get_status = &m;
-	r = call_wait(&session->wire, "get_status", &request, session->wire.call_timeout_ms,
-		      &frame);
 	if (r < 0)
 		return r;
-	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_STATUS)
-		status = status_new(frame);
+	status = status_new(frame);
 	if (!status) {
 		frame_free(frame);
 		return fail(ENOMEM, "get_status: out of memory");

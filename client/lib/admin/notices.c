@@ -45,34 +45,32 @@ static int find(const char *const *names, const char *name)
 	return -1;
 }
 
-/* NAMES[NUMBER - 1]; NULL: there is none. */
-static const char *name_of(const char *const *names, int number)
+/* NAMES[NUMBER - 1]; OTHER: there is none. */
+static const char *name_of(const char *const *names, int number, const char *other)
 {
 	for (int i = 0; names[i]; i++)
 		if (i + 1 == number)
 			return names[i];
-	return NULL;
+	return other;
 }
 
 const char *rdmabroker_operation_str(enum rdmabroker_operation operation)
 {
-	return name_of(operation_names, (int)operation);
+	return name_of(operation_names, (int)operation, "unknown operation");
 }
 
 const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind)
 {
-	return name_of(notice_kind_names, (int)kind);
+	return name_of(notice_kind_names, (int)kind, "unknown kind");
 }
 
 const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome)
 {
-	return name_of(outcome_names, (int)outcome);
+	return name_of(outcome_names, (int)outcome, "unknown outcome");
 }
 
 static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 {
-	int event = find(event_names, in->event);
-
 	*ret = (struct rdmabroker_notice){
 		.size = sizeof(*ret),
 		.n_lost = in->lost,
@@ -87,7 +85,11 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 		.operation = (enum rdmabroker_operation)(find(operation_names, in->operation) + 1),
 		.outcome = (enum rdmabroker_outcome)(find(outcome_names, in->outcome) + 1),
 		.retry_after_ms = in->retry_after_ms,
-		.event = (enum rdmabroker_event_type)event,
+		.event = RDMABROKER_EVENT_NONE,
+		.kind_name = in->kind,
+		.operation_name = text_or_null(in->operation),
+		.outcome_name = text_or_null(in->outcome),
+		.event_name = text_or_null(in->event),
 		.opened = strcmp(in->event, "opened") == 0,
 		.status = in->status,
 		.ps = (enum rdmabroker_port_space)in->port_space,
@@ -96,6 +98,8 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 		.rule_text = text_or_null(in->rule_text),
 		.reason = text_or_null(in->reason),
 	};
+	if (ret->kind == RDMABROKER_NOTICE_CM)
+		ret->event = (enum rdmabroker_event_type)find(event_names, in->event);
 	if (!in->info)
 		return;
 	ret->device = text_or_null(in->info->device);
@@ -159,7 +163,7 @@ static int out_name(char **ret, const char *const *names, int number, const char
 {
 	if (number == 0)
 		return 0;
-	*ret = (char *)name_of(names, number);
+	*ret = (char *)name_of(names, number, NULL);
 	return *ret ? 0 :
 		      fail(EINVAL, "watch: filter.%s is %d, which no notice has", member, number);
 }
@@ -171,7 +175,7 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 	int r = 0;
 
 	if (from_program)
-		r = SIZED_TAKE(&filter, from_program, "watch", rdmabroker_filter, port);
+		r = SIZED_TAKE(&filter, from_program, "watch", rdmabroker_filter, port, port);
 	if (r == 0)
 		r = out_name(&m->kind, notice_kind_names, (int)filter.kind, "kind");
 	if (r == 0)
@@ -235,6 +239,8 @@ static int make_lost(struct notices *notices)
 	notice->public.time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	notice->public.size = sizeof(notice->public);
 	notice->public.kind = RDMABROKER_NOTICE_LOST;
+	notice->public.kind_name = rdmabroker_notice_kind_str(RDMABROKER_NOTICE_LOST);
+	notice->public.event = RDMABROKER_EVENT_NONE;
 	notice->public.n_lost = notices->n_lost;
 	notices->n_lost = 0;
 	TAILQ_INSERT_TAIL(&notices->list, notice, link);

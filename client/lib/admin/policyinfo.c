@@ -142,12 +142,13 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 			Rdmabroker__Address *local, Rdmabroker__Address *peer)
 {
 	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
-	int r = SIZED_TAKE(&question, from_program, "explain", rdmabroker_question, data_len);
+	int r = SIZED_TAKE(&question, from_program, "explain", rdmabroker_question, data_len,
+			   data_len);
 
 	if (r < 0)
 		return r;
-	m->operation = (char *)rdmabroker_operation_str(question.operation);
-	if (!m->operation)
+	if (question.operation < RDMABROKER_OPERATION_SESSION ||
+	    question.operation > RDMABROKER_OPERATION_ADMIN)
 		return fail(EINVAL, "explain: question.operation is %d, which is no operation",
 			    (int)question.operation);
 	if (question.local)
@@ -156,6 +157,7 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 		r = message_put_address(peer, question.peer);
 	if (r < 0)
 		return r;
+	m->operation = (char *)rdmabroker_operation_str(question.operation);
 	m->uid = question.uid;
 	m->gids = (uint32_t *)question.gids;
 	m->n_gids = question.n_gids;

@@ -108,11 +108,11 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
 	*ret = (struct rdmabroker_conn_param)RDMABROKER_CONN_PARAM_INIT;
 	if (param)
-		r = SIZED_TAKE(ret, param, name, rdmabroker_conn_param, qp_num);
+		r = SIZED_TAKE(ret, param, name, rdmabroker_conn_param, srq, srq);
 	if (r < 0)
 		return r;
 	if (ret->private_data && ret->private_data_len > max_data)
-		return fail(E2BIG, "%s: %u bytes of private data are more than %zu", name,
+		return fail(E2BIG, "%s: %zu bytes of private data are more than %zu", name,
 			    ret->private_data_len, max_data);
 	if (id->qp) {
 		ret->qp_num = id->qp->qp_num;

@@ -80,7 +80,7 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
 	return idcall_do(id, "notify", &request, ANSWER_AS_EVENT, NULL);
 }
 
-static int reject(struct rdmabroker_id *id, const char *name, const void *data, uint8_t len,
+static int reject(struct rdmabroker_id *id, const char *name, const void *data, size_t len,
 		  bool ece)
 {
 	unsigned max = idstate_is_datagram(id) ? RDMABROKER_LOOKUP_ANSWER_DATA_MAX :
@@ -89,7 +89,8 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	REQUEST(request, REJECT, reject, &m);
 
 	if (data && len > max)
-		return fail(E2BIG, "%s: %u bytes of private data are more than %u", name, len, max);
+		return fail(E2BIG, "%s: %zu bytes of private data are more than %u", name, len,
+			    max);
 	m.id = id->handle;
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
@@ -97,12 +98,12 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	return idcall_do(id, name, &request, ANSWER_AS_EVENT, NULL);
 }
 
-int rdmabroker_reject(struct rdmabroker_id *id, const void *data, uint8_t len)
+int rdmabroker_reject(struct rdmabroker_id *id, const void *data, size_t len)
 {
 	return reject(id, "reject", data, len, /* ece= */ false);
 }
 
-int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, uint8_t len)
+int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, size_t len)
 {
 	return reject(id, "reject_ece", data, len, /* ece= */ true);
 }

@@ -123,10 +123,9 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 				   struct rdmabroker_ud_param *ret)
 {
 	int64_t deadline = deadline_after(timeout_ms);
-	struct rdmabroker_ud_param given;
 	struct rdmabroker_event *event;
 	/* Before the join: a RET that cannot be filled leaves nothing joined. */
-	int r = SIZED_TAKE(&given, ret, "join_multicast", rdmabroker_ud_param, ah_attr);
+	int r = SIZED_CHECK(ret, "join_multicast", rdmabroker_ud_param, ah_attr);
 
 	if (r == 0)
 		r = multicast_join(id, addr, join_flags, NULL, /* wait= */ true, timeout_ms);
@@ -140,7 +139,7 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 	if (r < 0)
 		return r;
 	if (event->type == RDMABROKER_EVENT_MULTICAST_JOIN)
-		r = SIZED_GIVE(ret, event->ud, "join_multicast", rdmabroker_ud_param, ah_attr);
+		sized_give(ret, event->ud);
 	else
 		r = fail(event->status < 0 ? -event->status : ENODEV, "join_multicast: %s",
 			 event->text ?: "it failed");

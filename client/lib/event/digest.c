@@ -28,7 +28,7 @@ static void fill_conn(struct eventbuf *event, const Rdmabroker__ConnParam *conn)
 		memcpy(event->private_data, conn->private_data.data, n);
 		p->private_data = event->private_data;
 	}
-	p->private_data_len = (uint8_t)n;
+	p->private_data_len = n;
 	p->responder_resources = (uint8_t)conn->responder_resources;
 	p->initiator_depth = (uint8_t)conn->initiator_depth;
 	p->flow_control = conn->flow_control != 0;

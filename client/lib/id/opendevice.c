@@ -255,7 +255,7 @@ int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct 
 	return r;
 }
 
-void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context)
+static void close_context(struct rdmabroker *session, struct ibv_context *context)
 {
 	struct device *device;
 
@@ -268,6 +268,15 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 	pthread_mutex_unlock(&lock);
 	if (device)
 		opendevice_put(session, device);
+}
+
+void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context)
+{
+	struct failure_copy copy;
+
+	fail_save(&copy);
+	close_context(session, context);
+	fail_restore(&copy);
 }
 
 int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)

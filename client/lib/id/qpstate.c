@@ -234,8 +234,14 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 
 void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 {
+	struct failure_copy copy;
+	int r;
+
 	/* In a child the QP belongs to the parent. */
-	if (wire_check_process(&id->session->wire) < 0)
+	fail_save(&copy);
+	r = wire_check_process(&id->session->wire);
+	fail_restore(&copy);
+	if (r < 0)
 		return;
 	/* A QP that is attached to a group cannot be destroyed. */
 	multicast_detach_all(id);

@@ -2,25 +2,21 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/lib/wire/fail.h"
 #include "client/rdmabroker.h"
 
-static _Thread_local struct {
-	struct rdmabroker_failure public;
-	char text[512];
-	char rule[256];
-} last;
+static _Thread_local struct failure_copy last;
+static _Thread_local struct rdmabroker_failure last_public;
 
 int fail(int error, const char *fmt, ...)
 {
 	va_list ap;
 
-	last.public = (struct rdmabroker_failure){
-		.size = sizeof(last.public),
-		.error = -error,
-		.text = last.text,
-	};
+	last.error = -error;
+	last.rule[0] = 0;
+	last.retry_after_ms = 0;
 	va_start(ap, fmt);
 	vsnprintf(last.text, sizeof(last.text), fmt, ap);
 	va_end(ap);
@@ -31,16 +27,30 @@ int fail_remote(int error, const char *text, const char *rule, unsigned retry_af
 {
 	if (error <= 0)
 		error = EIO;
-	fail(error, "%s", text);
+	fail(error, "%s", *text ? text : strerror(error));
 	snprintf(last.rule, sizeof(last.rule), "%s", rule);
-	last.public.rule = last.rule[0] ? last.rule : NULL;
-	last.public.retry_after_ms = retry_after_ms;
+	last.retry_after_ms = retry_after_ms;
 	return -error;
+}
+
+void fail_save(struct failure_copy *ret)
+{
+	*ret = last;
+}
+
+void fail_restore(const struct failure_copy *copy)
+{
+	last = *copy;
 }
 
 const struct rdmabroker_failure *rdmabroker_last_failure(void)
 {
-	if (!last.public.size)
-		fail(0, "no call of this thread has failed");
-	return &last.public;
+	last_public = (struct rdmabroker_failure){
+		.size = sizeof(last_public),
+		.error = last.error,
+		.retry_after_ms = last.retry_after_ms,
+		.text = last.error ? last.text : "no call of this thread has failed",
+		.rule = last.rule[0] ? last.rule : NULL,
+	};
+	return &last_public;
 }

@@ -154,7 +154,7 @@ void result_write(const char *path)
 		"\"title\": \"The broker above a fake fabric\",\n"
 		"\"environment\": { \"rdmabroker\": \"%s\", \"kernel\": \"%s\", \"cpus\": %ld, "
 		"\"date\": \"%s\" },\n\"results\": [",
-		rdmabroker_version(), host.release, sysconf(_SC_NPROCESSORS_ONLN), date);
+		rdmabroker_get_version(), host.release, sysconf(_SC_NPROCESSORS_ONLN), date);
 	for (size_t i = 0; i < n_results; i++) {
 		const struct result *r = &results[i];
 
