@@ -81,7 +81,7 @@ static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 
 	if (strlen(path) >= sizeof(addr.sun_path))
-		return fail(ENAMETOOLONG, "the socket's path is too long: %s", path);
+		return fail(ENAMETOOLONG, "cannot connect to %s: the path is too long", path);
 	strcpy(addr.sun_path, path);
 	wire->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (wire->sock < 0)
@@ -150,7 +150,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
 		frame_free(*ret);
-		return fail(EPROTO, "the broker speaks another version of the protocol");
+		return fail(EPROTO, "the broker uses another version of the protocol");
 	}
 	return r;
 }
@@ -174,7 +174,7 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 	if (r < 0)
 		return r;
 	if (frame->reply->hello->version != 1 || frame->reply->hello->proof[0]) {
-		r = fail(EPROTO, "the broker speaks another version of the protocol");
+		r = fail(EPROTO, "the broker uses another version of the protocol");
 	} else {
 		max_ids = frame->reply->hello->max_ids;
 		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
@@ -232,8 +232,7 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 		return r;
 	/* The program must notice that this library does not support what it asks for. */
 	if (ret->flags & ~FLAGS)
-		return fail(EOPNOTSUPP,
-			    "open: options.flags has 0x%x, which this library does not know",
+		return fail(EOPNOTSUPP, "open: options.flags has the unknown bits 0x%x",
 			    ret->flags & ~FLAGS);
 	if (!ret->socket)
 		ret->socket = secure_getenv("RDMABROKER_SOCKET");

@@ -198,7 +198,7 @@ START_TEST(handles_are_reused)
 			ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &ids[i]),
 					 0);
 		expect_failure(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), EDQUOT,
-			       "the limit");
+			       "its limit");
 		for (unsigned i = 0; i < max; i++)
 			rdmabroker_destroy_id(ids[i]);
 	}
@@ -636,7 +636,7 @@ START_TEST(a_wait_for_the_end_that_ends_otherwise)
 			     *passive = accept_one(start_listening(s, 7471), active);
 
 	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_UDP, NULL, &datagrams), 0);
-	expect_failure(rdmabroker_wait_disconnected(datagrams, T), EINVAL, "datagrams");
+	expect_failure(rdmabroker_wait_disconnected(datagrams, T), EINVAL, "datagram id");
 	ck_assert_int_eq(rdmabroker_establish(active), 0);
 	in_server(do_remove_device, NULL);
 	expect_failure(rdmabroker_wait_disconnected(passive, T), ENODEV, "removed");
@@ -681,13 +681,13 @@ START_TEST(stale_rejects_are_retried)
 	n = 6;
 	in_server(do_reject_stale, &n);
 	request = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(request, &param, T), ECONNREFUSED, "remembers");
+	expect_failure(rdmabroker_connect_wait(request, &param, T), ECONNREFUSED, "timewait");
 	rdmabroker_destroy_id(request);
 	/* The timeout leaves no time for another attempt: */
 	n = 2;
 	in_server(do_reject_stale, &n);
 	request = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(request, &param, 9), ECONNREFUSED, "remembers");
+	expect_failure(rdmabroker_connect_wait(request, &param, 9), ECONNREFUSED, "timewait");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	await_counts(0, 0);

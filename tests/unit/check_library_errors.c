@@ -277,7 +277,7 @@ static void ebadf(void)
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	expect_failure(rdmabroker_import_id(s, pair[0], &id), EBADF, "stand for");
-	expect_failure(rdmabroker_import_id(s, -1, &id), EBADF, "no descriptor");
+	expect_failure(rdmabroker_import_id(s, -1, &id), EBADF, "fd is negative");
 	close(pair[0]);
 	close(pair[1]);
 	rdmabroker_close(s);

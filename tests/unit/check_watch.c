@@ -445,7 +445,8 @@ START_TEST(notices_begin_with_the_watch)
 	struct rdmabroker_event *event;
 	struct rdmabroker_id *id;
 
-	expect_failure(rdmabroker_get_notice(w, 0, &notice), EINVAL, "watch comes first");
+	expect_failure(rdmabroker_get_notice(w, 0, &notice), EINVAL,
+		       "rdmabroker_watch() was not called");
 	ck_assert_int_eq(rdmabroker_watch(w, NULL), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(w, 1, &notice), -EAGAIN);
 	/* Notices do not replace the session's own events, and are not returned as events. */

@@ -164,8 +164,7 @@ static int out_name(char **ret, const char *const *names, int number, const char
 	if (number == 0)
 		return 0;
 	*ret = (char *)name_of(names, number, NULL);
-	return *ret ? 0 :
-		      fail(EINVAL, "watch: filter.%s is %d, which no notice has", member, number);
+	return *ret ? 0 : fail(EINVAL, "watch: filter.%s is %d, an unknown value", member, number);
 }
 
 static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from_program,
@@ -255,7 +254,7 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 	int r;
 
 	if (!notices->watching)
-		return fail(EINVAL, "get_notice: watch comes first");
+		return fail(EINVAL, "get_notice: rdmabroker_watch() was not called");
 	while (TAILQ_EMPTY(&notices->list)) {
 		if (notices->n_lost > 0)
 			return make_lost(notices);
@@ -264,7 +263,7 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 			return r;
 		/* Even with a timeout of 0 the socket is looked at once. */
 		if (pump_is_past(deadline, looked))
-			return fail(EAGAIN, "get_notice: none");
+			return fail(EAGAIN, "get_notice: no notice");
 		looked = pump_packet(&session->wire, deadline) == -ETIMEDOUT;
 	}
 	return 0;

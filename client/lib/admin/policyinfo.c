@@ -149,7 +149,7 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 		return r;
 	if (question.operation < RDMABROKER_OPERATION_SESSION ||
 	    question.operation > RDMABROKER_OPERATION_ADMIN)
-		return fail(EINVAL, "explain: question.operation is %d, which is no operation",
+		return fail(EINVAL, "explain: question.operation is %d, an unknown value",
 			    (int)question.operation);
 	if (question.local)
 		r = message_put_address(local, question.local);

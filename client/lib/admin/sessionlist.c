@@ -155,7 +155,8 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 		if (!list->sessions || !list->ids)
 			r = fail(ENOMEM, "get_list: out of memory");
 		else if (!list_fill(list))
-			r = fail(EPROTO, "get_list: the broker lists an id of no session");
+			r = fail(EPROTO,
+				 "get_list: the broker's reply has an id without its session");
 	}
 	if (r < 0) {
 		list_free(list);

@@ -37,7 +37,7 @@ int await_event(struct rdmabroker_id *id, struct call *call, uint64_t good, uint
 	*ret = NULL;
 	r = take_event(id->session, id, good | bad | BIT(DEVICE_REMOVAL), deadline, call, ret);
 	if (r == -EAGAIN)
-		return fail(ETIMEDOUT, "%s: no outcome in time", name);
+		return fail(ETIMEDOUT, "%s: no outcome before the timeout", name);
 	if (r < 0 || good & (1ULL << (*ret)->type))
 		return r;
 	return explain_bad(*ret, name);

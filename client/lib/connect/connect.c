@@ -26,7 +26,7 @@ struct way {
 	const struct sockaddr *src, *dst;
 };
 
-static const char elsewhere[] = "connect_to: the way leads through %s, and the CQs are of %s";
+static const char elsewhere[] = "connect_to: the route uses device %s, but the CQs are on %s";
 
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
@@ -205,13 +205,13 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))
-		return fail(EINVAL, "connect_to: the id is one for datagrams");
+		return fail(EINVAL, "connect_to: a datagram id cannot connect");
 	if (timeout_ms <= 0)
 		return fail(EINVAL, "connect_to: the timeout is not positive");
 	if (id->qp)
 		return fail(EINVAL, "connect_to: the id has a QP already");
 	if (!attr->send_cq)
-		return fail(EINVAL, "connect_to: there is no CQ, which says what device is meant");
+		return fail(EINVAL, "connect_to: attr->send_cq is NULL, but it selects the device");
 	device = ibv_get_device_name(attr->send_cq->context->device);
 	if (!id->device_name[0])
 		id->device = opendevice_get_learned(id->session, attr->send_cq->context, &id->init);

@@ -56,10 +56,10 @@ static int check_limits(struct rdmabroker_id *id, const char *name,
 	if (r < 0)
 		return r;
 	if (param->responder_resources != 0xff && param->responder_resources > max_resources)
-		return fail(EINVAL, "%s: %u responder resources, the device can have %d", name,
-			    param->responder_resources, max_resources);
+		return fail(EINVAL, "%s: %u responder resources exceed the device's limit of %d",
+			    name, param->responder_resources, max_resources);
 	if (param->initiator_depth != 0xff && param->initiator_depth > max_depth)
-		return fail(EINVAL, "%s: an initiator depth of %u, the device can have %d", name,
+		return fail(EINVAL, "%s: initiator depth %u exceeds the device's limit of %d", name,
 			    param->initiator_depth, max_depth);
 	return 0;
 }
@@ -105,14 +105,14 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 	if (idstate_is_datagram(id))
 		max_data = max_lookup_data;
 	if (!param && !id->qp && !idstate_is_datagram(id))
-		return fail(EINVAL, "%s: no parameters, and no QP that the library knows", name);
+		return fail(EINVAL, "%s: param is NULL, but the id has no QP", name);
 	*ret = (struct rdmabroker_conn_param)RDMABROKER_CONN_PARAM_INIT;
 	if (param)
 		r = SIZED_TAKE(ret, param, name, rdmabroker_conn_param, srq, srq);
 	if (r < 0)
 		return r;
 	if (ret->private_data && ret->private_data_len > max_data)
-		return fail(E2BIG, "%s: %zu bytes of private data are more than %zu", name,
+		return fail(E2BIG, "%s: %zu bytes of private data exceed the limit of %zu", name,
 			    ret->private_data_len, max_data);
 	if (id->qp) {
 		ret->qp_num = id->qp->qp_num;

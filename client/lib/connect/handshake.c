@@ -65,7 +65,7 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 	REQUEST(request, ESTABLISH, establish, &m);
 
 	if (id->qp)
-		return fail(EINVAL, "establish: the library does this for a QP that it knows");
+		return fail(EINVAL, "establish: the id has a QP, so the library does this itself");
 	m.id = id->handle;
 	return idcall_do(id, "establish", &request, ANSWER_AS_EVENT, NULL);
 }
@@ -89,8 +89,8 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	REQUEST(request, REJECT, reject, &m);
 
 	if (data && len > max)
-		return fail(E2BIG, "%s: %zu bytes of private data are more than %u", name, len,
-			    max);
+		return fail(E2BIG, "%s: %zu bytes of private data exceed the limit of %u", name,
+			    len, max);
 	m.id = id->handle;
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
@@ -111,8 +111,9 @@ int rdmabroker_reject_ece(struct rdmabroker_id *id, const void *data, size_t len
 int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *ret)
 {
 	if (id->qp)
-		return fail(EINVAL, "get_remote_ece: for a QP that the library knows it is the "
-				    "library's affair");
+		return fail(
+			EINVAL,
+			"get_remote_ece: the id has a QP, so the library negotiates ECE itself");
 	*ret = id->remote_ece;
 	return 0;
 }
@@ -121,9 +122,10 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 {
 	if (id->qp)
 		return fail(EINVAL,
-			    "set_local_ece: of a QP that the library knows it asks the device");
+			    "set_local_ece: the id has a QP, so the library negotiates ECE itself");
 	if (!ece->vendor_id || ece->comp_mask)
-		return fail(EINVAL, "set_local_ece: vendor_id is 0, or comp_mask is not 0");
+		return fail(EINVAL,
+			    "set_local_ece: vendor_id must not be 0, and comp_mask must be 0");
 	id->local_ece = *ece;
 	return 0;
 }

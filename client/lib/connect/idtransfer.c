@@ -82,7 +82,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	int r;
 
 	if (fd < 0)
-		return fail(EBADF, "import_id: there is no descriptor");
+		return fail(EBADF, "import_id: fd is negative");
 	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
@@ -90,9 +90,8 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	if (!id) {
 		frame_free(frame);
 		return fail(-like.import_error, "import_id: %s",
-			    like.import_error == -ENOMEM ?
-				    "out of memory" :
-				    "the broker's answer has no id that can be");
+			    like.import_error == -ENOMEM ? "out of memory" :
+							   "the broker's reply has no valid id");
 	}
 	if (frame->reply->import_id->info)
 		idstate_set_info(id, frame->reply->import_id->info);

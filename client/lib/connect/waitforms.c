@@ -85,7 +85,7 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))
-		return fail(EINVAL, "wait_disconnected: an id for datagrams has no connection");
+		return fail(EINVAL, "wait_disconnected: a datagram id has no connection");
 	if (handshake_has_ended(id))
 		return 0;
 	return await_outcome(id, &call, BIT(DISCONNECTED),
@@ -135,14 +135,14 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 		       BIT(MULTICAST_JOIN) | BIT(MULTICAST_ERROR) | BIT(DEVICE_REMOVAL), deadline,
 		       NULL, &event);
 	if (r == -EAGAIN)
-		return fail(ETIMEDOUT, "join_multicast: no outcome in time");
+		return fail(ETIMEDOUT, "join_multicast: no outcome before the timeout");
 	if (r < 0)
 		return r;
 	if (event->type == RDMABROKER_EVENT_MULTICAST_JOIN)
 		sized_give(ret, event->ud);
 	else
 		r = fail(event->status < 0 ? -event->status : ENODEV, "join_multicast: %s",
-			 event->text ?: "it failed");
+			 event->text ?: "the join failed");
 	rdmabroker_free_event(event);
 	return r;
 }

@@ -64,7 +64,7 @@ static int agree_on_ece(struct rdmabroker_id *id)
 	if (!id->local_ece.vendor_id)
 		return 0;
 	if (ece.vendor_id && ece.vendor_id != id->local_ece.vendor_id)
-		return fail(EINVAL, "the peer's ECE options are another vendor's");
+		return fail(EINVAL, "the ECE vendor id of the peer differs from this device's");
 	ece.vendor_id = id->local_ece.vendor_id;
 	return qpstate_set_ece(id, &ece);
 }
@@ -170,7 +170,7 @@ struct rdmabroker_event *digest_event(struct raw_event *raw)
 			break;
 		e->type = RDMABROKER_EVENT_MULTICAST_ERROR;
 		e->status = -r;
-		eventbuf_set_text(event, "the QP could not be attached to the group");
+		eventbuf_set_text(event, "cannot attach the QP to the multicast group");
 		break;
 	default:
 		break;

@@ -114,12 +114,12 @@ int lifetime_create(struct rdmabroker_id *id)
 	int r;
 
 	if (!is_port_space(id->ps))
-		return fail(EINVAL, "create_id: there is no port space 0x%x", id->ps);
+		return fail(EINVAL, "create_id: unknown port space 0x%x", id->ps);
 	id->handle = 0;
 	id->disconnected = false;
 	r = choose_handle(session, id);
 	if (r == -EDQUOT)
-		return fail(EDQUOT, "create_id: the session has %u ids, the limit",
+		return fail(EDQUOT, "create_id: the session has reached its limit of %u ids",
 			    session->ids->max);
 	if (r < 0)
 		return fail(-r, "create_id: %s", strerror(-r));

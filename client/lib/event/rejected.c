@@ -28,13 +28,14 @@ static void explain_listener(struct eventbuf *event)
 
 	if (!refusal_unpack(&refusal, e->conn->private_data, e->conn->private_data_len)) {
 		e->rejected_by = RDMABROKER_REJECTED_BY_PEER;
-		eventbuf_set_text(event, "by the peer's program");
+		eventbuf_set_text(event, "the peer's program rejected the connection");
 		return;
 	}
 	e->rejected_by = RDMABROKER_REJECTED_BY_POLICY;
 	e->reject_code = (enum rdmabroker_reject_code)refusal.code;
 	e->retry_after_ms = refusal.retry_after_ms;
-	eventbuf_set_text(event, refusal.text[0] ? refusal.text : "without a reason");
+	eventbuf_set_text(event,
+			  refusal.text[0] ? refusal.text : "the peer's broker gave no reason");
 }
 
 /* A look-up that is rejected is an UNREACHABLE event, as in librdmacm, with the answer's status. */
@@ -60,12 +61,11 @@ void rejected_explain(struct eventbuf *event)
 		return;
 	case REJ_VENDOR_OPTION:
 		e->rejected_by = RDMABROKER_REJECTED_ECE;
-		eventbuf_set_text(event, "by the peer's program, for want of common ECE options");
+		eventbuf_set_text(event, "the peer's program rejected the ECE options");
 		return;
 	case REJ_TIMEOUT:
 		e->rejected_by = RDMABROKER_REJECTED_TIMEOUT;
-		eventbuf_set_text(event,
-				  "the peer's connection manager waited in vain for an answer");
+		eventbuf_set_text(event, "the peer's connection manager timed out");
 		return;
 	case REJ_NO_LISTENER:
 		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
@@ -73,12 +73,11 @@ void rejected_explain(struct eventbuf *event)
 		return;
 	case REJ_STALE:
 		e->rejected_by = RDMABROKER_REJECTED_STALE;
-		eventbuf_set_text(event,
-				  "the peer still remembers an old connection of this QP number");
+		eventbuf_set_text(event, "the QP number is still in timewait at the peer; retry");
 		return;
 	default:
 		e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
-		snprintf(event->text, sizeof(event->text), "by the transport, reason %d",
+		snprintf(event->text, sizeof(event->text), "connection manager reason %d",
 			 e->status);
 		e->text = event->text;
 	}

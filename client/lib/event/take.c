@@ -83,7 +83,7 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 		queue_put_back(session->queue, raw);
 	wire_unlock(&session->wire);
 	if (!event)
-		return fail(ENOMEM, "out of memory: the event waits for another try");
+		return fail(ENOMEM, "out of memory: the event stays queued, retry");
 	queue_free_event(raw);
 	*ret = event;
 	return 0;

@@ -73,7 +73,7 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 	/* A join that failed may have left its struct: only the broker knows whether the group is joined. */
 	join = find_join(id, &addr);
 	if (join && join->attached)
-		return fail(EEXIST, "join_multicast: the group is joined already");
+		return fail(EEXIST, "join_multicast: the id has already joined the group");
 	if (!join) {
 		join = calloc(1, sizeof(*join));
 		if (!join)

@@ -57,7 +57,7 @@ static int open_context(const char *name, struct ibv_context **ret)
 		}
 	ibv_free_device_list(list);
 	if (!context)
-		return fail(error, "open device %s: %s", name, strerror(error));
+		return fail(error, "cannot open device %s: %s", name, strerror(error));
 	*ret = context;
 	return 0;
 }
@@ -310,7 +310,8 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
 		device->pd = ibv_alloc_pd(context);
 	pthread_mutex_unlock(&lock);
 	if (!device->pd)
-		return fail(errno, "get_pd: %s", strerror(errno));
+		return fail(errno, "get_pd: cannot allocate a protection domain: %s",
+			    strerror(errno));
 	*ret = device->pd;
 	return 0;
 }
@@ -324,11 +325,11 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
 		frame_free(*ret);
-		return fail(EPROTO, "get_devices: the broker's answer has no list");
+		return fail(EPROTO, "get_devices: the broker's reply has no list");
 	}
 	if (r == 0 && (*ret)->reply->list_devices->n_names > DEVICES_MAX) {
 		frame_free(*ret);
-		return fail(EPROTO, "get_devices: the broker's list is too long");
+		return fail(EPROTO, "get_devices: the broker's reply has too many devices");
 	}
 	return r;
 }
@@ -357,8 +358,7 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 	frame_free(frame);
 	if (n == 0) {
 		free(devices);
-		return fail(ENODEV,
-			    "get_devices: no RDMA device could be opened that this user may use");
+		return fail(ENODEV, "get_devices: cannot open any RDMA device that policy allows");
 	}
 	*ret = devices;
 	if (ret_n)

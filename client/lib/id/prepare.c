@@ -42,7 +42,7 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_GET_OPTION)
 		*ret = frame->reply->get_option->value;
 	else
-		r = fail(EPROTO, "get_option: the broker's answer has no value");
+		r = fail(EPROTO, "get_option: the broker's reply has no value");
 	frame_free(frame);
 	return r;
 }

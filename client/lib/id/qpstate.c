@@ -29,7 +29,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 					 frame->reply->qp_attr :
 					 NULL);
 	frame_free(frame);
-	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's answer has no attributes");
+	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's reply has no attributes");
 }
 
 /* Attributes that came with an event save the round trip. */
@@ -64,7 +64,8 @@ static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
 {
 	int r = ibv_modify_qp(id->qp, &qp->attr, qp->mask);
 
-	return r == 0 ? 0 : fail(r, "move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
+	return r == 0 ? 0 :
+			fail(r, "cannot move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
 }
 
 /* Compares the attributes that a move to INIT sets. */
@@ -140,7 +141,7 @@ int qpstate_get_limits(struct rdmabroker_id *id, int *ret_responder_resources,
 	}
 	r = ibv_query_device(id->qp->context, &attr);
 	if (r != 0)
-		return fail(r, "what the device of QP %u can: %s", id->qp->qp_num, strerror(r));
+		return fail(r, "cannot query the device of QP %u: %s", id->qp->qp_num, strerror(r));
 	*ret_responder_resources = attr.max_qp_rd_atom;
 	*ret_initiator_depth = attr.max_qp_init_rd_atom;
 	if (device) {
@@ -156,9 +157,9 @@ int qpstate_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
 	struct ibv_ece copy = *ece;
 	int r = ibv_set_ece(id->qp, &copy);
 
-	return r == 0 || r == EOPNOTSUPP ?
-		       0 :
-		       fail(r, "set ECE of QP %u: %s", id->qp->qp_num, strerror(r));
+	return r == 0 || r == EOPNOTSUPP ? 0 :
+					   fail(r, "cannot set the ECE options of QP %u: %s",
+						id->qp->qp_num, strerror(r));
 }
 
 int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
@@ -167,7 +168,8 @@ int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
 	int r = ibv_query_ece(id->qp, &ece);
 
 	if (r != 0 && r != EOPNOTSUPP)
-		return fail(r, "query ECE of QP %u: %s", id->qp->qp_num, strerror(r));
+		return fail(r, "cannot query the ECE options of QP %u: %s", id->qp->qp_num,
+			    strerror(r));
 	*ret = r == 0 ? ece : (struct ibv_ece){ 0 };
 	return 0;
 }

@@ -40,7 +40,8 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 		if (deadline == 0)
 			return fail(EAGAIN, "%s: the socket is full", call->name);
 		if (deadline_left(deadline) <= 0)
-			return fail(ETIMEDOUT, "%s: the broker takes no requests", call->name);
+			return fail(ETIMEDOUT, "%s: the broker did not read the request in time",
+				    call->name);
 		/* Read meanwhile: the daemon may wait for us to take its replies. */
 		pump_poll(wire, POLLIN | POLLOUT, deadline);
 		r = wire_check(wire);
@@ -54,7 +55,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 		return wire_check(wire);
 	}
 	if (r < 0)
-		return fail(-r, "%s: sending failed: %s", call->name, strerror(-r));
+		return fail(-r, "%s: cannot send the request: %s", call->name, strerror(-r));
 	call->order = ++wire->n_sent;
 	return 0;
 }
@@ -189,7 +190,7 @@ int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *r
 
 	if (r == 0 && (*ret)->reply->result_case != result) {
 		frame_free(*ret);
-		r = fail(EPROTO, "%s: the broker's answer is of another kind", name);
+		r = fail(EPROTO, "%s: the broker's reply is of the wrong type", name);
 	}
 	return r;
 }

@@ -9,7 +9,8 @@
 int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr)
 {
 	if (addr && addr->sa_family == AF_IB)
-		return fail(EAFNOSUPPORT, "policy is about IP addresses: AF_IB is not supported");
+		return fail(EAFNOSUPPORT,
+			    "AF_IB addresses are not supported: policy needs IP addresses");
 	return address_pack(ret, addr) ? 0 : fail(EINVAL, "the address is neither IPv4 nor IPv6");
 }
 

@@ -29,7 +29,8 @@ int pages_get(struct pages *pages, Rdmabroker__Request *request,
 	int r;
 
 	if (left <= 0)
-		return fail(ETIMEDOUT, "%s: the broker's answer has no end in time", pages->name);
+		return fail(ETIMEDOUT, "%s: the broker's reply was not complete in time",
+			    pages->name);
 	r = call_wait_within(wire, pages->name, request, result,
 			     left < wire->call_timeout_ms ? (int)left : wire->call_timeout_ms, ret);
 	if (r < 0)
@@ -38,13 +39,13 @@ int pages_get(struct pages *pages, Rdmabroker__Request *request,
 	if (pages->n_bytes <= PAGES_BYTES_MAX)
 		return 0;
 	frame_free(*ret);
-	return fail(EPROTO, "%s: the broker's answer takes more than %d MiB", pages->name,
+	return fail(EPROTO, "%s: the broker's reply is longer than %d MiB", pages->name,
 		    PAGES_BYTES_MAX >> 20);
 }
 
 int pages_fail(const struct pages *pages)
 {
-	return fail(EPROTO, "%s: the broker's answer does not go on", pages->name);
+	return fail(EPROTO, "%s: a page of the broker's reply is out of order", pages->name);
 }
 
 bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)

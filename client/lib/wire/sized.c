@@ -20,8 +20,7 @@ int sized_check(const void *ret, size_t first, const char *call, const char *typ
 	if (size >= first && size <= SIZE_MAX_SANE)
 		return 0;
 	return fail(EINVAL,
-		    "%s: the size of struct %s is %zu: initialize the struct with its macro, which "
-		    "ends in _INIT",
+		    "%s: the size of struct %s is %zu: initialize the struct with its _INIT macro",
 		    call, type, size);
 }
 
@@ -38,8 +37,8 @@ int sized_take(void *ret, const void *src, size_t size, size_t first, size_t las
 	for (size_t i = last; i < given; i++)
 		if (bytes[i])
 			return fail(EOPNOTSUPP,
-				    "%s: struct %s has a member at byte %zu that this library, "
-				    "which is older than the program, does not know",
+				    "%s: struct %s has a member at byte %zu that this library "
+				    "does not support: the library is older than the program",
 				    call, type, i);
 	memcpy(ret, src, given < last ? given : last);
 	*(size_t *)ret = size;

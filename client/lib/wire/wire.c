@@ -151,6 +151,7 @@ int wire_check(struct wire *wire)
 int wire_check_process(const struct wire *wire)
 {
 	if (getpid() != wire->pid)
-		return fail(EPERM, "the session belongs to the process that opened it");
+		return fail(EPERM,
+			    "the session belongs to another process: open one in this process");
 	return 0;
 }
