@@ -18,8 +18,7 @@ enum {
 };
 
 const struct verb_option drain_options[] = {
-	[OPTION_TIMEOUT] = { "timeout", "SECONDS",
-			     "wait at most this long (default: without a limit)" },
+	[OPTION_TIMEOUT] = { "timeout", "SECONDS", "wait at most this long (default: no limit)" },
 	[OPTION_CANCEL] = { "cancel", NULL, "stop draining: accept new work again" },
 	{ NULL },
 };
@@ -108,7 +107,7 @@ static int print_end(const struct ctl *ctl, const struct left *left, bool draini
 	else if (!draining)
 		complain("another admin has cancelled draining: the daemon accepts new work again");
 	else if (n > 0)
-		complain("%u connection%s left after %s s; draining goes on; run "
+		complain("%u connection%s left after %s s; draining continues; run "
 			 "\"rdmabrokerctl list --connections\" to see them",
 			 n, plural(n), ctl->given[OPTION_TIMEOUT]);
 	else

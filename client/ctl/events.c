@@ -90,7 +90,7 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 		return EXIT_USAGE;
 	/* No notice would ever match. */
 	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
-		complain("--operation and --outcome select decisions, not --kind %s",
+		complain("--operation and --outcome select decisions: they exclude --kind %s",
 			 given[OPTION_KIND]);
 		return ctl_see_help(ctl->verb);
 	}
@@ -311,7 +311,7 @@ static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 		    notice->reason && text ? " " : "", text ? "(" : "", text ? text : "",
 		    text ? ")" : "");
 	else if (notice->request_id)
-		set(row, COLUMN_REASON, "as id %u", notice->request_id);
+		set(row, COLUMN_REASON, "new id %u", notice->request_id);
 }
 
 static enum colour colour_of(const struct rdmabroker_notice *notice)

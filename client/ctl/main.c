@@ -30,7 +30,7 @@ static const struct verb verbs[] = {
 	{
 		.name = "explain",
 		.argument = "OPERATION",
-		.summary = "Print what policy would decide, and by which rule",
+		.summary = "Print the decision that policy would make, and its rule",
 		.min_arguments = 1,
 		.max_arguments = 1,
 		.options = explain_options,
@@ -60,7 +60,7 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "metrics",
-		.summary = "Print what the daemon has counted, in the format of OpenMetrics",
+		.summary = "Print the daemon's metrics in the OpenMetrics format",
 		.run = verb_metrics,
 	},
 	{
@@ -70,7 +70,7 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "rules",
-		.summary = "Print the rules in force, and how often each has decided",
+		.summary = "Print the rules in force and the number of decisions by each",
 		.options = rules_options,
 		.run = verb_rules,
 	},

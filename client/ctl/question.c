@@ -19,7 +19,7 @@ const struct verb_option explain_options[] = {
 	[OPTION_USER] = { "user", "NAME|UID",
 			  "the client's user, with all its groups (default: you)" },
 	[OPTION_GROUP] = { "group", "[+]LIST",
-			   "groups, names or gids, instead of the user's; with +: in addition" },
+			   "groups (names or gids) that replace the user's; with +: are added" },
 	[OPTION_UNIT] = { "unit", "NAME", "the client's systemd unit (default: none)" },
 	[OPTION_LOCAL] = { "local", "ADDR", "the local address" },
 	[OPTION_PEER] = { "peer", "ADDR", "the peer's address, or the multicast group" },

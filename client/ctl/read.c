@@ -71,7 +71,7 @@ static void complain_address(const char *text)
 		complain("invalid address \"%s\": it is a prefix, give one address", text);
 	else
 		complain("invalid address \"%s\": it must be IPv4 or IPv6%s", text,
-			 is_name ? "; names are not looked up, give the address" : "");
+			 is_name ? "; host names are not resolved, give the address" : "");
 }
 
 int read_address(const char *text, struct sockaddr_storage *ret)

@@ -162,8 +162,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 		}
 		if (foreign->n_more > 0) {
 			print_label(&label);
-			printf("%s  processes that are not listed hold %u", device,
-			       foreign->n_more);
+			printf("%s  other processes hold %u", device, foreign->n_more);
 			print_seen(foreign);
 		}
 		if (foreign->n_nameless > 0) {

@@ -219,7 +219,8 @@ START_TEST(ctl_refuses_bad_arguments)
 		  "invalid --count \"-1\": it must be a number of at least 1" },
 		{ { "--peer", "host" }, "invalid address \"host\": it must be IPv4 or IPv6" },
 		{ { "--port", "65536" }, "invalid port \"65536\"" },
-		{ { "--kind", "cm", "--outcome", "busy" }, "select decisions, not --kind cm" },
+		{ { "--kind", "cm", "--outcome", "busy" },
+		  "select decisions: they exclude --kind cm" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

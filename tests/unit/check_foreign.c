@@ -113,7 +113,7 @@ START_TEST(foreign_ids_are_reported)
 		"foreign ids: fake0  process 812 (rping, uid 1000) holds 3: LISTEN 10.9.0.1:7471 ..., 90 s ago\n"
 		"             fake0  process 813 (?, uid ?) holds 1: CONNECT 10.9.0.1:7471 to "
 		"[fd09::2]:40000, 90 s ago\n"
-		"             fake0  processes that are not listed hold 7, 90 s ago\n"
+		"             fake0  other processes hold 7, 90 s ago\n"
 		"             fake0  threads that have ended hold 2, 90 s ago\n");
 	assert_lacks(got.out, "foreign ids: none");
 	ck_assert_int_eq(ctl("status", "--json"), 0);

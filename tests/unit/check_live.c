@@ -519,7 +519,7 @@ START_TEST(drain_waits)
 	establish(c, s, 7471, NULL);
 	ck_assert_int_eq(ctl("drain", "--timeout", "0"), 1);
 	/* Both ends of the connection are counted. */
-	assert_has(got.err, "2 connections are left after 0 s; draining goes on");
+	assert_has(got.err, "2 connections are left after 0 s; draining continues");
 	ck_assert_int_eq(ctl("drain", "--timeout", "1", "--json"), 1);
 	assert_json("d == {\"draining\": True, \"connections\": 2, \"handshakes\": 0}");
 	rdmabroker_close(c);

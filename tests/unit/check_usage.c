@@ -172,7 +172,7 @@ START_TEST(ctl_lists_known_words)
 		{ { "events", "--kind", "sesion" },
 		  "unknown kind \"sesion\", did you mean \"session\"?\n" },
 		{ { "explain", "connect", "--peer", "www.example.org" },
-		  "invalid address \"www.example.org\": it must be IPv4 or IPv6; names are not looked up" },
+		  "invalid address \"www.example.org\": it must be IPv4 or IPv6; host names are not resolved" },
 		{ { "explain", "connect", "--peer", "10.9.0" },
 		  "invalid address \"10.9.0\": it must be IPv4 or IPv6\n" },
 		{ { "explain", "connect", "--peer", "10.9.0.0/16" },
