@@ -71,7 +71,7 @@ static enum outcome connect_conn(struct ping *ping, struct conn *conn)
 
 static enum outcome fail_data(struct conn *conn)
 {
-	complain("with %s: %s", conn->peer, conn->data.error);
+	complain("connection with %s: %s", conn->peer, conn->data.error);
 	return OUTCOME_FAILED;
 }
 

@@ -124,14 +124,14 @@ static void explain_reject(const struct conn *conn, const struct rdmabroker_even
 			 code < sizeof(codes) / sizeof(codes[0]) ? codes[code] : "unknown code",
 			 text);
 		if (event->reject_code == RDMABROKER_REJECT_BUSY)
-			complain("the peer's broker asks to try again after %u ms",
+			complain("try again after %u ms, as the peer's broker requests",
 				 event->retry_after_ms);
 		break;
 	case RDMABROKER_REJECTED_NO_LISTENER:
 		complain("rejected: nobody listens on %s", conn->peer);
 		break;
 	case RDMABROKER_REJECTED_STALE:
-		complain("rejected: the QP number is still in time wait at the peer; try again");
+		complain("rejected: the QP number is still in timewait at the peer; try again");
 		break;
 	default:
 		complain("rejected by the connection manager, reason %d%s%s", event->status,
@@ -319,7 +319,7 @@ static int take_completions(struct conn *conn)
 	if (r == 0)
 		return data->has_received != had_received || data->n_sending != n_sending;
 	if (conn->state < CONN_DISCONNECTED) {
-		complain("with %s: %s", conn->peer, data->error);
+		complain("connection with %s: %s", conn->peer, data->error);
 		end_conn(conn, OUTCOME_FAILED);
 	}
 	return 1;

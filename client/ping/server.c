@@ -72,7 +72,7 @@ static enum outcome next_request(struct ping *ping, struct request *ret)
 			continue;
 		}
 		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
-			complain("no client came within %d s", options->timeout_ms / 1000);
+			complain("no client connected within %d s", options->timeout_ms / 1000);
 			return OUTCOME_FAILED;
 		}
 	}
@@ -143,7 +143,7 @@ static enum outcome serve_rounds(struct ping *ping, struct conn *conn)
 		if (outcome != OUTCOME_OK)
 			return outcome;
 		if (data_serve(&conn->data, &bye) < 0) {
-			complain("with %s: %s", conn->peer, conn->data.error);
+			complain("connection with %s: %s", conn->peer, conn->data.error);
 			return OUTCOME_FAILED;
 		}
 	}
@@ -166,7 +166,8 @@ static enum outcome serve_one(struct ping *ping, const struct request *request)
 		outcome = reject(ping, &conn, ping->options->reject);
 	} else if (r < 0) {
 		outcome = reject(ping, &conn,
-				 r == -E2BIG ? "size out of range" : "this is rdmabroker-ping");
+				 r == -E2BIG ? "size out of range" :
+					       "not a client of rdmabroker-ping");
 	} else {
 		outcome = accept_conn(ping, &conn, size);
 		if (outcome == OUTCOME_OK) {

@@ -60,7 +60,7 @@ START_TEST(ping_takes_a_count_on_both_sides)
 {
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");
 	ck_assert_int_eq(got.status, 1);
-	ck_assert_str_eq(got.err, "rdmabroker-ping: no client came within 1 s\n");
+	ck_assert_str_eq(got.err, "rdmabroker-ping: no client connected within 1 s\n");
 }
 END_TEST
 
