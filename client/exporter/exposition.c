@@ -77,10 +77,10 @@ static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
 		"# HELP rdmabroker_up 1 if the broker has answered, else 0.\n"
 		"rdmabroker_up %d\n"
 		"# TYPE rdmabroker_exporter_build info\n"
-		"# HELP rdmabroker_exporter_build The exporter.\n"
+		"# HELP rdmabroker_exporter_build The version of the exporter.\n"
 		"rdmabroker_exporter_build_info{version=\"%s\"} 1\n"
 		"# TYPE rdmabroker_exporter_fetches counter\n"
-		"# HELP rdmabroker_exporter_fetches How often the exporter has asked the broker.\n"
+		"# HELP rdmabroker_exporter_fetches Fetches of metrics from the broker.\n"
 		"rdmabroker_exporter_fetches_total %" PRIu64 "\n",
 		is_up, RDMABROKER_VERSION, n_fetches);
 }

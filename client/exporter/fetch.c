@@ -43,7 +43,7 @@ static void explain(const struct fetch *fetch, struct fetched *fetched, int r, c
 	if (r == -EACCES || r == -EPERM)
 		snprintf(
 			fetched->reason, sizeof(fetched->reason),
-			"%s; the rule \"allow observe user %s\" in /etc/rdmabroker/policy.d allows it",
+			"%s; to allow it, add the rule \"allow observe user %s\" to /etc/rdmabroker/policy.d",
 			text, fetch->user);
 	else
 		snprintf(fetched->reason, sizeof(fetched->reason), "%s", text);
@@ -83,7 +83,7 @@ static int get_text(struct fetch *fetch, struct fetched *ret)
 		r = -EPROTO;
 		free(ret->text);
 		ret->text = NULL;
-		explain(fetch, ret, r, "the broker's text is not complete");
+		explain(fetch, ret, r, "the broker's metrics are incomplete");
 	}
 	return r;
 }

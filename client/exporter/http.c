@@ -217,8 +217,9 @@ static enum MHD_Result on_metrics(struct http *http, struct connection *connecti
 		return respond_metrics(http, connection->mhd);
 	drop_answer(http);
 	if (http->n_bytes > OLD_TEXTS_MAX)
-		return respond_plain(connection->mhd, MHD_HTTP_SERVICE_UNAVAILABLE,
-				     "Other readers are slow, and keep too much text in memory.\n");
+		return respond_plain(
+			connection->mhd, MHD_HTTP_SERVICE_UNAVAILABLE,
+			"Responses to slow clients use too much memory. Try again later.\n");
 	await_broker(http, connection);
 	return MHD_YES;
 }
@@ -247,7 +248,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 				     "Not found. The metrics are at /metrics.\n");
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
 		return respond_plain(mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
-				     "The metrics can be read, by GET or HEAD.\n");
+				     "Method not allowed. Use GET or HEAD.\n");
 	if (is_metrics)
 		return on_metrics(userdata, info->socket_context);
 	return respond_text(
@@ -445,8 +446,8 @@ static void notify_change(struct http *http, const char *reason)
 	if (http->was_asked && strcmp(http->reason, reason) == 0)
 		return;
 	if (*reason) {
-		complain(LOG_WARNING, "The broker does not answer: %s.", reason);
-		sd_notifyf(0, "STATUS=The broker does not answer: %s", reason);
+		complain(LOG_WARNING, "Cannot get metrics from the broker: %s.", reason);
+		sd_notifyf(0, "STATUS=Cannot get metrics from the broker: %s", reason);
 	} else {
 		complain(LOG_INFO, "The broker answers.");
 		sd_notify(0, "STATUS=The broker answers");
@@ -494,7 +495,7 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)source;
 	(void)usec;
 	set_answer(http, NULL);
-	notify_change(http, "it has not answered within five seconds");
+	notify_change(http, "no reply within five seconds");
 	resume_waiting(http);
 	MHD_run(http->mhd);
 	update_timer(http);

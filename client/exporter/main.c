@@ -51,15 +51,15 @@ static void usage(void)
 	      "\n"
 	      "Serves the metrics of rdmabrokerd to Prometheus by HTTP, at /metrics.\n"
 	      "\n"
-	      "  --listen ADDRESS  where to listen: HOST:PORT, [HOST]:PORT, :PORT or an absolute path;\n"
+	      "  --listen ADDRESS  HOST:PORT, [HOST]:PORT, :PORT or an absolute path to listen on;\n"
 	      "                    can be given several times (default " SETTINGS_LISTEN ")\n"
-	      "  --socket PATH     where rdmabrokerd listens\n"
-	      "  --config FILE     instead of " EXPORTER_CONFIG "\n"
-	      "  -h, --help        this text\n"
-	      "  -V, --version     the version\n"
+	      "  --socket PATH     the socket of rdmabrokerd\n"
+	      "  --config FILE     the configuration file (default " EXPORTER_CONFIG ")\n"
+	      "  -h, --help        print this summary\n"
+	      "  -V, --version     print the version\n"
 	      "\n"
 	      "Options override the configuration file. Sockets that systemd passes override both.\n"
-	      "Exit status: 0 stopped, 1 failed, 2 usage, 78 error in the configuration.\n"
+	      "Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
 	      "See rdmabroker-exporter(8).\n",
 	      stdout);
 }
@@ -105,7 +105,7 @@ static int read_arguments(struct arguments *arguments, int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "rdmabroker-exporter: '%s' is not expected here\n", argv[optind]);
+		fprintf(stderr, "rdmabroker-exporter: unexpected argument '%s'\n", argv[optind]);
 		return see_help();
 	}
 	return -1;

@@ -26,12 +26,13 @@ void settings_init(struct settings *settings)
 bool settings_add_listen(struct settings *settings, const char *where, const char *text)
 {
 	if (settings->n_listen == SOCKETS_MAX) {
-		complain(LOG_ERR, "%s: there can be at most %d addresses", where, SOCKETS_MAX);
+		complain(LOG_ERR, "%s: too many addresses to listen on: at most %d are allowed",
+			 where, SOCKETS_MAX);
 		return false;
 	}
 	if (!sockets_parse(&settings->listen[settings->n_listen], text)) {
 		complain(LOG_ERR,
-			 "%s: \"%s\" is no address to listen on; it should be " SOCKETS_FORMS,
+			 "%s: invalid address \"%s\" to listen on: it must be " SOCKETS_FORMS,
 			 where, text);
 		return false;
 	}
@@ -43,7 +44,7 @@ bool settings_set_socket(struct settings *settings, const char *where, const cha
 {
 	if (path[0] != '/' || strlen(path) >= sizeof(settings->socket)) {
 		complain(LOG_ERR,
-			 "%s: the broker's socket should be an absolute path of at most %zu bytes",
+			 "%s: the broker's socket must be an absolute path of at most %zu bytes",
 			 where, sizeof(settings->socket) - 1);
 		return false;
 	}
@@ -61,8 +62,7 @@ static bool set_listen(struct settings *settings, const char *where, const char 
 		if (*word && !settings_add_listen(settings, where, word))
 			return false;
 	if (settings->n_listen == 0)
-		complain(LOG_ERR, "%s: Listen= takes an address; it should be " SOCKETS_FORMS,
-			 where);
+		complain(LOG_ERR, "%s: Listen= has no address: it must be " SOCKETS_FORMS, where);
 	return settings->n_listen > 0;
 }
 
@@ -75,7 +75,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 
 	snprintf(where, sizeof(where), "%s:%u", reading->path, reading->line);
 	if (strcmp(section, SECTION) != 0) {
-		complain(LOG_ERR, "%s: keys belong to the section [" SECTION "], not to [%s]",
+		complain(LOG_ERR, "%s: keys must be in the section [" SECTION "], not in [%s]",
 			 where, section);
 		done = false;
 	} else if (strcmp(name, "Listen") == 0) {
@@ -83,7 +83,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 	} else if (strcmp(name, "Socket") == 0) {
 		done = settings_set_socket(reading->settings, where, value);
 	} else {
-		complain(LOG_ERR, "%s: unknown key \"%s\": there are Listen and Socket", where,
+		complain(LOG_ERR, "%s: unknown key \"%s\": it must be Listen or Socket", where,
 			 name);
 		done = false;
 	}
@@ -133,10 +133,10 @@ int settings_read(struct settings *settings, const char *path, bool must_exist)
 	r = ini_parse_stream(read_line, &reading, handle, &reading);
 	/* fopen() opens a directory, too. */
 	if (ferror(reading.file)) {
-		complain(LOG_ERR, "Cannot read %s", path);
+		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
 		r = -EIO;
 	} else if (r > 0) {
-		complain(LOG_ERR, "%s:%d: this should be Key=Value or [" SECTION "]", path, r);
+		complain(LOG_ERR, "%s:%d: the line must be Key=Value or [" SECTION "]", path, r);
 	}
 	fclose(reading.file);
 	return r != 0 || reading.has_failed ? -EBADMSG : 0;

@@ -129,8 +129,8 @@ static const char *advice(int r)
 	case -EADDRNOTAVAIL:
 		return " This host does not have the address.";
 	case -EACCES:
-		return " Ports below 1024 and foreign directories are not for this user: let systemd make the "
-		       "socket, see rdmabroker-exporter(8).";
+		return " This user may not use the port or the directory: let systemd create the socket, see "
+		       "rdmabroker-exporter(8).";
 	default:
 		return "";
 	}
@@ -162,7 +162,7 @@ int sockets_open(struct sockets *sockets, const struct sockets_address *addresse
 int sockets_take(struct sockets *sockets, int n)
 {
 	if (n > SOCKETS_MAX) {
-		complain(LOG_ERR, "systemd has passed %d sockets: there can be at most %d.", n,
+		complain(LOG_ERR, "Cannot use %d sockets from systemd: at most %d are allowed.", n,
 			 SOCKETS_MAX);
 		return -E2BIG;
 	}
@@ -177,7 +177,7 @@ int sockets_take(struct sockets *sockets, int n)
 		    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) {
 			complain(
 				LOG_ERR,
-				"systemd has passed something that is not a listening stream socket: "
+				"systemd passed a descriptor that is not a listening stream socket: "
 				"use ListenStream= with Accept=no in the socket unit.");
 			return -EINVAL;
 		}

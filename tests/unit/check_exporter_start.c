@@ -27,12 +27,12 @@ static void refused_address(const char *address)
 
 	snprintf(text, sizeof(text), "[Exporter]\nListen=%s\n", address);
 	snprintf(words, sizeof(words),
-		 "exporter.conf:2: \"%s\" is no address to listen on; it should be HOST:PORT, "
+		 "exporter.conf:2: invalid address \"%s\" to listen on: it must be HOST:PORT, "
 		 "[HOST]:PORT, :PORT (every address of this host), or an absolute path",
 		 address);
 	refused(text, words);
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", address), 2);
-	assert_has(got.err, "--listen: \"");
+	assert_has(got.err, "--listen: invalid address \"");
 	assert_has(got.err, "see rdmabroker-exporter --help");
 }
 
@@ -47,9 +47,9 @@ START_TEST(options)
 	ck_assert_int_eq(exporter("--no-such"), 2);
 	assert_has(got.err, "see rdmabroker-exporter --help");
 	ck_assert_int_eq(exporter("extra"), 2);
-	assert_has(got.err, "'extra' is not expected here");
+	assert_has(got.err, "unexpected argument 'extra'");
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--socket", "relative"), 2);
-	assert_has(got.err, "--socket: the broker's socket should be an absolute path");
+	assert_has(got.err, "--socket: the broker's socket must be an absolute path");
 	ck_assert_int_eq(exporter("--config", "/no/such/file"), 78);
 	assert_has(got.err, "Cannot read /no/such/file: No such file or directory");
 	ck_assert_int_eq(exporter("--config", "/"), 78);
@@ -110,19 +110,20 @@ START_TEST(errors_in_the_configuration)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused_address(bad[i]);
-	refused("[Exporter]\nListen=\n", "exporter.conf:2: Listen= takes an address");
+	refused("[Exporter]\nListen=\n", "exporter.conf:2: Listen= has no address");
 	refused("[Exporter]\nListen=/1 /2 /3 /4 /5 /6 /7 /8 /9\n",
-		"exporter.conf:2: there can be at most 8 addresses");
+		"exporter.conf:2: too many addresses to listen on: at most 8 are allowed");
 	refused("[Exporter]\nListening=/x\n",
-		"exporter.conf:2: unknown key \"Listening\": there are Listen and Socket");
-	refused("Listen=/x\n", "exporter.conf:1: keys belong to the section [Exporter], not to []");
+		"exporter.conf:2: unknown key \"Listening\": it must be Listen or Socket");
+	refused("Listen=/x\n",
+		"exporter.conf:1: keys must be in the section [Exporter], not in []");
 	refused("[Daemon]\nListen=/x\n",
-		"exporter.conf:2: keys belong to the section [Exporter], not to [Daemon]");
-	refused("[Exporter]\nSocket=relative\n", "exporter.conf:2: the broker's socket should be");
+		"exporter.conf:2: keys must be in the section [Exporter], not in [Daemon]");
+	refused("[Exporter]\nSocket=relative\n", "exporter.conf:2: the broker's socket must be");
 	refused("[Exporter]\n\nListen\n",
-		"exporter.conf:3: this should be Key=Value or [Exporter]");
+		"exporter.conf:3: the line must be Key=Value or [Exporter]");
 	/* An indented line is not the continuation of a value. */
-	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3: this should be Key=Value");
+	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3: the line must be Key=Value");
 	snprintf(text, sizeof(text), "[Exporter]\nListen=%0300d\n", 0);
 	refused(text, "exporter.conf:2: the line is too long");
 }
