@@ -65,7 +65,7 @@ static bool on_request(struct cm_event *event)
 	id->remote_ece = event->event->remote_ece;
 	r = id_learn(id);
 	if (r < 0) {
-		report_result("a connect request", r);
+		report_result("connection request", r);
 		id_discard(id);
 		return false;
 	}
