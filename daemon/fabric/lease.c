@@ -119,9 +119,10 @@ static void grant_go_on(struct grant *grant)
 static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
 {
 	if (r < 0 && r != -ENODEV)
-		log_limited(&device->fabric->log_limit, LOG_ERR,
-			    "Cannot revoke access to %s from %s: %s. getfacl(1) shows who has it.",
-			    device->node, who, strerror(-r));
+		log_limited(
+			&device->fabric->log_limit, LOG_ERR,
+			"Cannot revoke access to %s for %s: %s. getfacl(1) shows who has access.",
+			device->node, who, strerror(-r));
 }
 
 static void on_done(struct offload_job *job)

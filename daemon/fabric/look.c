@@ -110,11 +110,12 @@ static void tell_holder(const struct fabric_device *device, const struct fabric_
 	snprintf(uid, sizeof(uid), "%u", holder->uid);
 	addr_to_string((const struct sockaddr *)&holder->local, local);
 	addr_to_string((const struct sockaddr *)&holder->peer, peer);
-	log_warning("Process %d (%s, uid %s) holds connection manager ids on %s that the broker "
-		    "did not make and no rule applies to: %u in all, one of them %s %s%s%s.",
-		    holder->pid, holder->name[0] ? holder->name : "?",
-		    holder->uid == (uid_t)-1 ? "?" : uid, device->name, holder->n_ids,
-		    holder->state, local, has_peer ? " to " : "", has_peer ? peer : "");
+	log_warning(
+		"Process %d (%s, uid %s) holds connection manager ids on %s that the broker did "
+		"not create, so no rule applies to them: %u in all, one of them %s %s%s%s.",
+		holder->pid, holder->name[0] ? holder->name : "?",
+		holder->uid == (uid_t)-1 ? "?" : uid, device->name, holder->n_ids, holder->state,
+		local, has_peer ? " to " : "", has_peer ? peer : "");
 }
 
 static void tell(const struct fabric_device *device)
@@ -197,7 +198,7 @@ static void end(struct look *look, int r)
 
 		device->nldev.n_ports = 0;
 		log_limited(&look->failures, stale ? LOG_DEBUG : LOG_WARNING,
-			    "Cannot find out who else holds connection manager ids on %s: %s.",
+			    "Cannot find the other holders of connection manager ids on %s: %s.",
 			    device->name, strerror(-r));
 	}
 	fabric_device_unref(device);

@@ -222,7 +222,7 @@ START_TEST(other_processes_are_logged)
 	text = said();
 	snprintf(line, sizeof(line),
 		 "Process %d (rping, uid %u) holds connection manager ids on rxe0 that the broker "
-		 "did not make and no rule applies to: 3 in all, one of them LISTEN "
+		 "did not create, so no rule applies to them: 3 in all, one of them LISTEN "
 		 "10.9.0.2:7471.\n",
 		 child.pid, geteuid());
 	ck_assert_str_eq(text, line);
@@ -478,7 +478,7 @@ START_TEST(a_scan_that_fails)
 	kernel.error = -ENOMEM;
 	run();
 	ck_assert_ptr_null(fabric_device_holders(device));
-	ck_assert_str_eq(said(), "Cannot find out who else holds connection manager ids on rxe0: "
+	ck_assert_str_eq(said(), "Cannot find the other holders of connection manager ids on rxe0: "
 				 "Cannot allocate memory.\n");
 	let_rest_be_over();
 	kernel.error = 0;

@@ -422,7 +422,7 @@ case_foreign_ids() {
 	systemctl restart rdmabrokerd
 	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds'"
 	journal | grep -F "Process $stranger" | show
-	assert_contains "$(journal)" "ids on rxe0 that the broker did not make and no rule applies to: 1 in all, one of them LISTEN $A:7490."
+	assert_contains "$(journal)" "ids on rxe0 that the broker did not create, so no rule applies to them: 1 in all, one of them LISTEN $A:7490."
 	kill "$stranger"
 	await "foreign rxe0 | grep -qF '\"holders\": []'"
 }
