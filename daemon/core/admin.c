@@ -72,13 +72,12 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 	char why[96];
 
 	if (session == by)
-		return failure_set(failure, STATUS_BAD_REQUEST, "session %llu is the one that asks",
+		return failure_set(failure, STATUS_BAD_REQUEST, "session %llu cannot end itself",
 				   (unsigned long long)number);
 	if (!session)
 		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
 				   (unsigned long long)number);
-	snprintf(why, sizeof(why), "uid %u, pid %d has ended it", by->identity.uid,
-		 by->identity.pid);
+	snprintf(why, sizeof(why), "ended by uid %u, pid %d", by->identity.uid, by->identity.pid);
 	/* Not rate-limited: an admin's actions are always logged. */
 	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid,
@@ -120,7 +119,7 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 	case ID_REMOVED:
 	case ID_MOVED:
 	case ID_REVOKED:
-		return failure_set(failure, STATUS_BAD_STATE, "kick: id %u is %s already", handle,
+		return failure_set(failure, STATUS_BAD_STATE, "kick: id %u is already %s", handle,
 				   id_state_to_string(id->state));
 	default:
 		break;
@@ -128,7 +127,7 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
 		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
-	failure_set(&why, STATUS_DENIED, "an admin has ended it");
+	failure_set(&why, STATUS_DENIED, "ended by an admin");
 	group_leave_all(id);
 	switch (id->state) {
 	case ID_IDLE:
@@ -153,9 +152,10 @@ void admin_set_draining(struct session *by, bool draining)
 	core->draining = draining;
 	if (draining)
 		log_notice(
-			"Draining: new work is refused, by uid %u, pid %d; %u connections are left.",
+			"Draining started by uid %u, pid %d: new work is refused; %u connections "
+			"remain.",
 			by->identity.uid, by->identity.pid, core->n_connections);
 	else
-		log_notice("Draining is taken back by uid %u, pid %d.", by->identity.uid,
-			   by->identity.pid);
+		log_notice("Draining ended by uid %u, pid %d: new work is accepted.",
+			   by->identity.uid, by->identity.pid);
 }

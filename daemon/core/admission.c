@@ -382,7 +382,7 @@ int tally_admit(struct tally *tally, const struct policy_settings *settings, uin
 	if (r == 0 && by_peer)
 		r = get_peer(tally, peer_addr, now_ns, &peer);
 	if (r == -EBUSY)
-		r = overflow(ret_overflow, RETRY_OBJECT_MS, "%u users or peers at a time",
+		r = overflow(ret_overflow, RETRY_OBJECT_MS, "limit of %u users or peers",
 			     TALLY_KEYS_MAX);
 	if (r == 0)
 		r = check(tally, settings, now_ns, user, peer, pending, ret_overflow);

@@ -39,10 +39,10 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 	if (verdict.answer == POLICY_ALLOW)
 		return 0;
 	decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
-	return failure_set(failure, STATUS_DENIED,
-			   "%s %s: a port below 1024 needs a rule that allows to listen and names "
-			   "the port",
-			   verb, addr_to_string(addr, text));
+	return failure_set(
+		failure, STATUS_DENIED,
+		"%s %s: a port below 1024 needs a rule that allows listen and names the port", verb,
+		addr_to_string(addr, text));
 }
 
 /*
@@ -72,9 +72,10 @@ static int decide_purposes(struct session *session, const struct id *id,
 	if (ret->listen.answer != POLICY_REJECT || ret->connect.answer != POLICY_REJECT)
 		return 0;
 	decide_audit(session, &wish, &ret->listen, /* overflow= */ NULL);
-	return failure_set_denied(failure, &ret->listen,
-				  "%s %s: uid %u may neither listen nor connect there", what, text,
-				  session->identity.uid);
+	return failure_set_denied(
+		failure, &ret->listen,
+		"%s %s: uid %u may neither listen on this address nor connect from it", what, text,
+		session->identity.uid);
 }
 
 int bind_decide_over(struct session *session, const struct id *id, const char *what,

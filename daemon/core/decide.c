@@ -60,7 +60,7 @@ static void write_down(struct session *session, const struct wish *wish,
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
 	bool rejected = verdict->answer == POLICY_REJECT;
-	char by[256] = "default, for no rule matches", why[160] = ".", buf[WISH_OBJECT_LEN];
+	char by[256] = "default, because no rule matches", why[160] = ".", buf[WISH_OBJECT_LEN];
 	const char *object = wish_object(wish, buf);
 	struct audit audit;
 
@@ -69,7 +69,7 @@ static void write_down(struct session *session, const struct wish *wish,
 	if (rule)
 		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
 	if (overflow)
-		snprintf(why, sizeof(why), ": %s is reached, again in %u ms", overflow->limit,
+		snprintf(why, sizeof(why), ": %s is reached, retry in %u ms", overflow->limit,
 			 overflow->retry_after_ms);
 	else if (verdict->reason && rule)
 		snprintf(why, sizeof(why), ": %s", verdict->reason);

@@ -80,7 +80,7 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		fabric_id_disconnect(id->fabric);
 	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)
-		log_debug("Session %llu, id %u: %s while %s.",
+		log_debug("Session %llu, id %u: the event %s has no effect on an id that is %s.",
 			  (unsigned long long)id->session->number, id->handle,
 			  rdma_event_str(event->type), id_state_to_string(id->state));
 

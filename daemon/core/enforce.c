@@ -31,7 +31,7 @@ static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_
 	if (verdict.answer == POLICY_ALLOW)
 		return true;
 	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
-	failure_set_denied(ret_why, &verdict, "%s %s is not allowed any more", wish->wish.what,
+	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", wish->wish.what,
 			   wish_object(&wish->wish, object));
 	return false;
 }
@@ -109,7 +109,7 @@ static bool enforce_session(struct session *session)
 	session->permits = session_permits_over_others(session, /* counts= */ false) |
 			   (is_client ? SESSION_PERMIT_CLIENT : 0);
 	if (!session->permits) {
-		session->ops->end(session->userdata, "policy does not allow it any more");
+		session->ops->end(session->userdata, "the policy no longer allows this session");
 		return false;
 	}
 	if (was_client)

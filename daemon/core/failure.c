@@ -46,12 +46,13 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 static const char *why_not_available(const struct sockaddr *addr)
 {
 	if (!addr)
-		return "the port is taken";
+		return "the port is in use";
 	if (addr_is_wildcard(addr))
-		return addr_port(addr) > 0 ? "the port is taken" : "no port is free";
-	return addr_port(addr) > 0 ? "the address is not this host's, or the port is taken by a "
-				     "wildcard address" :
-				     "the address is not this host's, or no port is free";
+		return addr_port(addr) > 0 ? "the port is in use" : "no port is free";
+	return addr_port(addr) > 0 ?
+		       "this host does not have the address, or the port is in use on a wildcard "
+		       "address" :
+		       "this host does not have the address, or no port is free";
 }
 
 int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr)

@@ -77,7 +77,7 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 	case ID_DISCONNECTING:
 		if (id->passive) {
 			wish_to_accept(ret, id->fabric, id->ps, id->request);
-			ret->wish.what = id->request ? "take over the request from" :
+			ret->wish.what = id->request ? "take over the connection request from" :
 						       "take over the connection from";
 		} else {
 			wish_to_connect(ret, id);
@@ -104,7 +104,7 @@ static int check_binding(struct session *session, const struct id *id, const str
 		return 0;
 	if (id->state != ID_LISTENING && id->reuseaddr &&
 	    verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO) {
-		rejected.reason = "it is bound with REUSEADDR, which the rule does not allow";
+		rejected.reason = "the id is bound with REUSEADDR, which the rule does not allow";
 		decide_audit(session, &wish->wish, &rejected, /* overflow= */ NULL);
 		return failure_set_denied(failure, &rejected, "uid %u may not %s %s",
 					  session->identity.uid, wish->wish.what,
@@ -268,7 +268,8 @@ int handover_import(struct session *session, int fd, struct id **ret, struct fai
 	if (!from)
 		return failure_set(
 			failure, STATUS_NO_SUCH_ID,
-			"import: the descriptor does not stand for an id, or not any more");
+			"import: the descriptor does not belong to an exported id, or the export "
+			"has ended");
 	if (has_to_ask(session, from)) {
 		r = decide_take_over(session, from, &take_over, failure);
 		if (r != 0)

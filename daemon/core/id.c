@@ -62,7 +62,8 @@ int id_make(struct id *id, struct failure *failure)
 		return failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
 	if (r == -EDQUOT)
 		return failure_set(failure, STATUS_QUOTA,
-				   "very many ids of uid %u are being destroyed", uid);
+				   "uid %u has too many ids that are not destroyed completely yet",
+				   uid);
 	return r < 0 ? failure_set_fabric(failure, r, "create an id") : 0;
 }
 
@@ -150,8 +151,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, stru
 	int r;
 
 	if ((unsigned)state > IBV_QPS_ERR)
-		return failure_set(failure, STATUS_BAD_REQUEST, "there is no QP state %d",
-				   (int)state);
+		return failure_set(failure, STATUS_BAD_REQUEST, "unknown QP state %d", (int)state);
 	if (id_is_empty(id))
 		return id_refuse_state(id, "init_qp_attr", failure);
 	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);

@@ -20,15 +20,15 @@ static const char *const state_names[_ID_STATE_MAX] = {
 	[ID_ROUTE_RESOLVED] = "route resolved",
 	[ID_CONNECTING] = "connecting",
 	[ID_RESPONDED] = "waiting to be established",
-	[ID_REQUEST] = "a request to be answered",
+	[ID_REQUEST] = "an unanswered connection request",
 	[ID_ACCEPTED] = "accepted",
 	[ID_ESTABLISHED] = "established",
 	[ID_DISCONNECTING] = "disconnecting",
 	[ID_DISCONNECTED] = "disconnected",
 	[ID_FAILED] = "failed",
-	[ID_REMOVED] = "without its device",
-	[ID_MOVED] = "another session's",
-	[ID_REVOKED] = "taken away by policy or an admin",
+	[ID_REMOVED] = "unusable, because its device was removed",
+	[ID_MOVED] = "owned by another session",
+	[ID_REVOKED] = "revoked by policy or an admin",
 };
 
 static const char *const state_words[_ID_STATE_MAX] = {

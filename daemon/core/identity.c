@@ -164,10 +164,10 @@ const char *identity_doubt(const struct identity *identity)
 	if (identity->proven)
 		return NULL;
 	if (identity->pidfd < 0)
-		return "that process has ended, or the broker cannot see it";
+		return "that process has ended, or is not visible to the broker";
 	if (!identity->question[0])
-		return "Linux before 6.5 cannot tell, and the client does not know how to prove it";
-	return "Linux before 6.5 cannot tell, and the client did not prove it";
+		return "Linux before 6.5 cannot verify it, and the client does not support a proof";
+	return "Linux before 6.5 cannot verify it, and the client gave no proof";
 }
 
 void identity_done(struct identity *identity)

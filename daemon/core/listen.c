@@ -66,9 +66,10 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 	if (id->state != ID_BOUND)
 		return id_refuse_state(id, "listen", failure);
 	if (id->reuseaddr)
-		return failure_set(failure, STATUS_BAD_STATE,
-				   "listen: id %u is bound with REUSEADDR, which is for connecting",
-				   id->handle);
+		return failure_set(
+			failure, STATUS_BAD_STATE,
+			"listen: id %u is bound with REUSEADDR, with which an id can only connect",
+			id->handle);
 	r = decide_listen(id, &rule, failure);
 	if (r != 0)
 		return r;
@@ -206,7 +207,7 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	r = id_new_request(&id, session, event, listening->ps, &failure);
 	if (r != 0) {
 		log_limited(session_log_limit(session), LOG_WARNING,
-			    "Session %llu: a request is turned away: %s.",
+			    "Session %llu: a connection request is refused: %s.",
 			    (unsigned long long)session->number,
 			    r < 0 ? "out of memory" : failure.text);
 		turn_away(listening, event->request, REFUSAL_BUSY, 1000, "too many ids");

@@ -33,7 +33,7 @@ static int find(int option, const struct option **ret, struct failure *failure)
 			*ret = &options[i];
 			return 0;
 		}
-	failure_set(failure, STATUS_BAD_REQUEST, "there is no option %d", option);
+	failure_set(failure, STATUS_BAD_REQUEST, "unknown option %d", option);
 	failure->error = ENOSYS;
 	return STATUS_BAD_REQUEST;
 }
@@ -60,8 +60,8 @@ int option_set(struct id *id, int number, int value, struct failure *failure)
 	if (option->max == 1)
 		value = value != 0;
 	if (value < 0 || value > option->max)
-		return failure_set(failure, STATUS_BAD_REQUEST, "%s %d is not 0..%d", option->name,
-				   value, option->max);
+		return failure_set(failure, STATUS_BAD_REQUEST, "%s %d is out of range 0..%d",
+				   option->name, value, option->max);
 	if (!(IN(id->state) & option->states))
 		return id_refuse_state(id, "set_option", failure);
 	switch (number) {

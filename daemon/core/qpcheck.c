@@ -50,24 +50,25 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 
 	id->qp_check.is_unknown = false;
 	if (doubt)
-		return failure_set(failure, STATUS_NOT_OWNER,
-				   "QP number %u of %s: it is not known that process %d is the "
-				   "client: %s",
-				   qpn, device, session->identity.pid, doubt);
+		return failure_set(
+			failure, STATUS_NOT_OWNER,
+			"QP number %u of %s: cannot verify that process %d is the client: %s", qpn,
+			device, session->identity.pid, doubt);
 	r = ask_about_qp(id, device, qpn);
 	if (r == -EINPROGRESS)
 		return r;
 	if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
-			    "Session %llu: cannot find out whose QP %u of %s is: %s.",
+			    "Session %llu: cannot find the owner of QP %u of %s: %s.",
 			    (unsigned long long)session->number, qpn, device, strerror(-r));
-		return failure_set_fabric(failure, r, "find out whose QP number %u of %s is", qpn,
+		return failure_set_fabric(failure, r, "find the owner of QP number %u of %s", qpn,
 					  device);
 	}
 	if (r == FABRIC_QP_FOREIGN || !identity_is_alive(&session->identity)) {
 		log_limited(
 			session_log_limit(session), LOG_WARNING,
-			"Session %llu, uid %u, pid %d offered QP %u of %s, which is not its own.",
+			"Session %llu, uid %u, pid %d offered QP %u of %s, which does not belong "
+			"to it.",
 			(unsigned long long)session->number, session->identity.uid,
 			session->identity.pid, qpn, device);
 		return failure_set(failure, STATUS_NOT_OWNER,

@@ -82,7 +82,7 @@ int renew_for_connect(struct id *id, struct failure *failure)
 		return r;
 	r = failure_set(failure, STATUS_BAD_STATE,
 			"connect: the route of id %u was resolved with a traffic class that %s:%u "
-			"does not allow: resolve again, with a new id",
+			"does not allow: resolve again with a new id",
 			id->handle, id->rule->file, id->rule->line);
 	failure->error = ESTALE;
 	return r;
@@ -135,10 +135,11 @@ static int renew_accept(struct id *id, struct failure *failure)
 	}
 	if (!id_is_datagram(id) && !allows_what_was_told(id, verdict.rule)) {
 		listener_turn_away(id, REFUSAL_BUSY, RETRY_MS, "policy has changed");
-		r = failure_set(failure, STATUS_BAD_STATE,
-				"accept: id %u came with settings that %s:%u does not allow: its "
-				"peer is told to come again",
-				id->handle, verdict.rule->file, verdict.rule->line);
+		r = failure_set(
+			failure, STATUS_BAD_STATE,
+			"accept: the request of id %u has settings that %s:%u does not allow; it "
+			"was rejected, and the peer may retry",
+			id->handle, verdict.rule->file, verdict.rule->line);
 		failure->error = ESTALE;
 		return r;
 	}

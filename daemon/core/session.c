@@ -212,8 +212,8 @@ static void tell_doubt(struct session *session)
 	if (doubt)
 		log_limited(
 			session_log_limit(session), LOG_NOTICE,
-			"Session %llu, uid %u: it is not known to be of process %d: %s. Its unit is "
-			"not known, and it can offer no QP.",
+			"Session %llu, uid %u: cannot verify that process %d is the client: %s. "
+			"Rules for units do not match it, and its QPs are refused.",
 			(unsigned long long)session->number, identity->uid, identity->pid, doubt);
 }
 

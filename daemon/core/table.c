@@ -40,10 +40,11 @@ int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t 
 
 	if (session->ids.n_used + session->requests.n_used >= max)
 		return failure_set(failure, STATUS_QUOTA,
-				   "the session has %u ids, the limit (IdsPerSession=)", max);
+				   "the session is at its limit of %u ids (IdsPerSession=)", max);
 	if (handle > max)
 		return failure_set(failure, STATUS_BAD_REQUEST,
-				   "an id's number is at most %u, %u is not", max, handle);
+				   "the number of an id must be at most %u, but is %u", max,
+				   handle);
 	if (handle > 0) {
 		r = handles_add_at(&session->ids, id, handle);
 	} else {

@@ -526,7 +526,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 	ck_assert_ptr_eq(event->id, listener);
 	ck_assert_int_eq(event->status, -EACCES);
 	rdmabroker_free_event(event);
-	expect_failure(rdmabroker_listen(listener, 0), EINVAL, "taken away by policy");
+	expect_failure(rdmabroker_listen(listener, 0), EINVAL, "revoked by policy");
 	ck_assert_int_lt(rdmabroker_set_option(listener, RDMABROKER_OPTION_TOS, 1), 0);
 	ck_assert_int_lt(rdmabroker_disconnect(listener), 0);
 	ck_assert_int_lt(rdmabroker_notify(listener, IBV_EVENT_COMM_EST), 0);

@@ -159,7 +159,7 @@ START_TEST(a_full_table_of_peers_empties)
 			admitted_done(&a);
 		}
 		ck_assert_int_eq(admit_at(now, 1, 1 << 22, false, &a), -EBUSY);
-		ck_assert_str_eq(overflow.limit, "65536 users or peers at a time");
+		ck_assert_str_eq(overflow.limit, "limit of 65536 users or peers");
 		ck_assert_uint_eq(tally_count_keys(tally(0)), TALLY_KEYS_MAX);
 	}
 }
@@ -176,7 +176,7 @@ START_TEST(the_only_unused_entry_is_found)
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
 		ck_assert_int_eq(admit_at(START, i, 1, false, &held[i]), 0);
 	ck_assert_int_eq(admit_at(START, TALLY_KEYS_MAX, 1, false, &a), -EBUSY);
-	ck_assert_str_eq(overflow.limit, "65536 users or peers at a time");
+	ck_assert_str_eq(overflow.limit, "limit of 65536 users or peers");
 	/* A user who has an entry is admitted even if the table is full. */
 	ck_assert_int_eq(admit_at(START, 7, 1, false, &a), 0);
 	admitted_done(&a);

@@ -476,7 +476,7 @@ START_TEST(fabric_calls_that_fail)
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
 	ck_assert_int_eq(bind_addr(listener, pair_addr("10.9.0.1", 7471), &why), STATUS_FABRIC);
 	ck_assert_int_eq(why.error, EADDRNOTAVAIL);
-	ck_assert_ptr_nonnull(strstr(why.text, "or the port is taken"));
+	ck_assert_ptr_nonnull(strstr(why.text, "or the port is in use"));
 	fake_fail_next(core->fabric, FAKE_BIND, -ENODEV);
 	ck_assert_int_eq(bind_addr(listener, pair_addr("127.0.0.1", 7471), &why), STATUS_FABRIC);
 	ck_assert_int_eq(why.error, ENODEV);
@@ -565,7 +565,7 @@ START_TEST(an_admins_reason_reaches_the_client)
 	fake_fail_next(core->fabric, FAKE_DISCONNECT, -EIO);
 	ck_assert_int_eq(admin_kick_id(server.session, client.session->number, 1, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
-	ck_assert_str_eq(client.events[n].text, "an admin has ended it");
+	ck_assert_str_eq(client.events[n].text, "ended by an admin");
 }
 END_TEST
 

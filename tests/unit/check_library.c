@@ -533,12 +533,14 @@ START_TEST(an_id_is_handed_over)
 	ck_assert_int_eq(rdmabroker_export_id(request, &fd), 0);
 	expect_failure(rdmabroker_export_id(request, &pair[0]), EINVAL, "exported");
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	expect_failure(rdmabroker_import_id(worker, pair[0], &moved), EBADF, "stand for");
+	expect_failure(rdmabroker_import_id(worker, pair[0], &moved), EBADF,
+		       "does not belong to an exported id");
 	ck_assert_int_eq(rdmabroker_import_id(worker, fd, &moved), 0);
-	expect_failure(rdmabroker_import_id(worker, fd, &again), EBADF, "stand for");
+	expect_failure(rdmabroker_import_id(worker, fd, &again), EBADF,
+		       "does not belong to an exported id");
 	ck_assert_mem_eq(rdmabroker_get_request_event(moved)->conn->private_data, "hello", 5);
 	ck_assert_str_eq(rdmabroker_get_device_name(moved), "fake0");
-	expect_failure(rdmabroker_accept(request, &param), EINVAL, "another session's");
+	expect_failure(rdmabroker_accept(request, &param), EINVAL, "owned by another session");
 	rdmabroker_destroy_id(request);
 	ck_assert_int_eq(rdmabroker_accept(moved, &param), 0);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
@@ -555,7 +557,8 @@ START_TEST(an_id_is_handed_over)
 		poll(NULL, 0, 1);
 	rdmabroker_close(s);
 	await_counts(2, 1);
-	expect_failure(rdmabroker_import_id(worker, fd, &moved), EBADF, "stand for");
+	expect_failure(rdmabroker_import_id(worker, fd, &moved), EBADF,
+		       "does not belong to an exported id");
 	close(fd);
 
 	/* A listener works on in another session. */

@@ -219,17 +219,17 @@ static void eaddrnotavail(void)
 
 	fake_fail_next(harness.core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
 	expect_failure(rdmabroker_bind_addr(id, (struct sockaddr *)&any), EADDRNOTAVAIL,
-		       "bind 0.0.0.0:7471: the port is taken");
+		       "bind 0.0.0.0:7471: the port is in use");
 	fake_fail_next(harness.core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
 	expect_failure(rdmabroker_bind_addr(id, addr(7471)), EADDRNOTAVAIL,
-		       "bind 10.9.0.1:7471: the address is not this host's, or the port is taken "
-		       "by a wildcard address");
+		       "bind 10.9.0.1:7471: this host does not have the address, or the port is in "
+		       "use on a wildcard address");
 	fake_fail_next(harness.core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
 	expect_failure(rdmabroker_bind_addr(id, addr(0)), EADDRNOTAVAIL,
-		       "bind 10.9.0.1:0: the address is not this host's");
+		       "bind 10.9.0.1:0: this host does not have the address");
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(7471)), 0);
 	fake_fail_next(harness.core->fabric, FAKE_LISTEN, -EADDRNOTAVAIL);
-	expect_failure(rdmabroker_listen(id, 0), EADDRNOTAVAIL, "listen: the port is taken");
+	expect_failure(rdmabroker_listen(id, 0), EADDRNOTAVAIL, "listen: the port is in use");
 	expect_failure(rdmabroker_leave_multicast(id, addr(1)), EADDRNOTAVAIL, "not joined");
 	rdmabroker_close(s);
 }
@@ -276,7 +276,8 @@ static void ebadf(void)
 	/* A reply proves that the broker can receive descriptors. */
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	expect_failure(rdmabroker_import_id(s, pair[0], &id), EBADF, "stand for");
+	expect_failure(rdmabroker_import_id(s, pair[0], &id), EBADF,
+		       "does not belong to an exported id");
 	expect_failure(rdmabroker_import_id(s, -1, &id), EBADF, "fd is negative");
 	close(pair[0]);
 	close(pair[1]);

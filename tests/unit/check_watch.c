@@ -278,7 +278,7 @@ START_TEST(sessions_are_reported)
 	EXPECT(w, "session", "opened");
 	ck_assert_int_eq(rdmabroker_kick(w, number_of(w, 1), 0), 0);
 	notice = expect_notice(w, "closed");
-	assert_has(notice->reason, " has ended it");
+	assert_has(notice->reason, "ended by uid ");
 	rdmabroker_free_notice(notice);
 	rdmabroker_close(s);
 

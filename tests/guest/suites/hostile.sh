@@ -397,7 +397,7 @@ case_reused_pid() {
 	finish attack
 	stop victim
 	stop server
-	journal | grep "not known to be of process" | show
+	journal | grep "cannot verify that process .* is the client" | show
 	await is_idle
 }
 

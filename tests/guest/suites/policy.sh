@@ -411,7 +411,7 @@ case_drain() {
 	fails 1 rdmabrokerctl drain --timeout 1
 	assert_contains "$(cat words)" "connection"
 	assert_contains "$(cat words)" "left after 1 s"
-	await "journal | grep -q 'Draining: new work is refused, by uid 0,'"
+	await "journal | grep -q 'Draining started by uid 0, pid [0-9]*: new work is refused'"
 	assert_eq "$(status_field "['draining']")" True
 	assert_contains "$(rdmabrokerctl status)" "NEW WORK IS REFUSED"
 	await "systemctl show -p StatusText rdmabrokerd | grep -q Draining"
