@@ -26,7 +26,8 @@ void control_set_policy_error(struct control *control, const char *error)
 	free(control->policy_error);
 	control->policy_error = error ? strdup(error) : NULL;
 	if (error && !control->policy_error)
-		log_error("Out of memory: the status will not show what is wrong with the policy.");
+		log_error(
+			"Cannot store the policy's error, so status will not show it: out of memory.");
 }
 
 const char *control_get_policy_error(const struct control *control)

@@ -9,15 +9,15 @@ const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnPar
 			  size_t max_private_data)
 {
 	if (!param)
-		return "the parameters are missing";
+		return "the connection parameters are missing";
 	if (param->private_data.len > max_private_data)
 		return "too much private data";
 	if (param->responder_resources > 255 || param->initiator_depth > 255)
-		return "responder resources or initiator depth are not 0..255";
+		return "responder_resources or initiator_depth is out of range 0..255";
 	if (param->retry_count > 7 || param->rnr_retry_count > 7)
-		return "a retry count is not 0..7";
+		return "retry_count or rnr_retry_count is out of range 0..7";
 	if (param->flow_control > 1 || param->srq > 1)
-		return "flow control or SRQ are not 0 or 1";
+		return "flow_control or srq is neither 0 nor 1";
 	if (param->qp_num > 0xffffff)
 		return "the QP number has more than 24 bits";
 	*ret = (struct rdma_conn_param){
@@ -40,7 +40,7 @@ const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece)
 	if (!ece)
 		return NULL;
 	if (ece->vendor_id == 0)
-		return "ECE without a vendor id";
+		return "the ECE has no vendor id";
 	ret->vendor_id = ece->vendor_id;
 	ret->options = ece->options;
 	return NULL;

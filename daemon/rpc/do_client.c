@@ -42,7 +42,8 @@ int do_hello(struct call *call)
 
 	if (hello->version < 1)
 		return failure_set(&call->failure, STATUS_VERSION,
-				   "protocol version %u is not spoken here; 1 is", hello->version);
+				   "protocol version %u is not supported, only version 1",
+				   hello->version);
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
@@ -76,8 +77,8 @@ int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool b
 	case RDMA_PS_IPOIB:
 		break;
 	default:
-		return failure_set(&call->failure, STATUS_BAD_REQUEST,
-				   "there is no port space 0x%x", m->port_space);
+		return failure_set(&call->failure, STATUS_BAD_REQUEST, "unknown port space 0x%x",
+				   m->port_space);
 	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
@@ -158,11 +159,11 @@ static const char *in_plan(struct plan *ret, const Rdmabroker__ResolveAddr *m)
 	if (wrong)
 		return wrong;
 	if (!m->route)
-		return "to connect at once needs the route";
+		return "a resolve_addr with a connect must resolve the route too";
 	if (strlen(m->device) >= sizeof(ret->device))
 		return "the device's name is longer than 63 bytes";
 	if (m->port_num > UINT8_MAX || m->pkey_index > UINT16_MAX)
-		return "there is no such port or pkey index";
+		return "port_num or pkey_index is out of range";
 	strcpy(ret->device, m->device);
 	ret->port_num = (uint8_t)m->port_num;
 	ret->pkey_index = (uint16_t)m->pkey_index;
@@ -183,12 +184,12 @@ int do_resolve_addr(struct call *call)
 	if (!wrong)
 		wrong = address_unpack(&dst, m->dst);
 	if (!wrong && m->src && src.ss_family != dst.ss_family)
-		wrong = "source and destination are not of one address family";
+		wrong = "source and destination have different address families";
 	if (!wrong && m->connect)
 		wrong = in_plan(&plan, m);
 	r = get_id(call, m->id, &id);
 	if (r == 0 && !wrong && m->connect && id_is_datagram(id))
-		wrong = "to connect at once is for connections, not for look-ups";
+		wrong = "a resolve_addr with a connect is not supported for datagram ids";
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)

@@ -185,11 +185,11 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		.data_len = m->data.len,
 	};
 	if (find_operation(m->operation, &ret->operation) < 0)
-		return "there is no such operation";
+		return "unknown operation";
 	if (m->n_gids > 1024)
 		return "more than 1024 groups";
 	if (m->port > UINT16_MAX)
-		return "the port is not 0..65535";
+		return "the port is out of range 0..65535";
 	if (m->local) {
 		wrong = address_unpack(local, m->local);
 		ret->local = (struct sockaddr *)local;

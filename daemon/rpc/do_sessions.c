@@ -135,7 +135,7 @@ static const char *operation_name(int operation)
 
 static int no_such(struct call *call, const char *what, const char *word)
 {
-	return failure_set(&call->failure, STATUS_BAD_REQUEST, "watch: there is no %s \"%s\"", what,
+	return failure_set(&call->failure, STATUS_BAD_REQUEST, "watch: unknown %s \"%s\"", what,
 			   word);
 }
 
@@ -158,7 +158,7 @@ int do_watch(struct call *call)
 		return no_such(call, "outcome", m->outcome);
 	if (m->port > UINT16_MAX)
 		return failure_set(&call->failure, STATUS_BAD_REQUEST,
-				   "watch: port %u is not 0..65535", m->port);
+				   "watch: port %u is out of range 0..65535", m->port);
 	if (m->peer)
 		wrong = address_unpack(&filter.peer, m->peer);
 	if (wrong)

@@ -81,10 +81,11 @@ static void out_policy(struct call *call)
 	status->rules = status->no_policy ? 0 : (uint32_t)policy_n_rules(policy);
 	status->missing_names = (uint32_t)policy_n_missing_names(policy, &first);
 	if (first)
-		add_warning(call,
-			    "%u name%s of users or groups cannot be looked up: rules that allow "
-			    "them match nobody, rules that reject them everybody. The first: %s",
-			    status->missing_names, status->missing_names == 1 ? "" : "s", first);
+		add_warning(
+			call,
+			"cannot look up %u user or group name%s: an allow rule with such a name "
+			"matches nobody, a reject rule matches everybody. The first error: %s",
+			status->missing_names, status->missing_names == 1 ? "" : "s", first);
 }
 
 static void out_absence(struct call *call)
@@ -92,7 +93,7 @@ static void out_absence(struct call *call)
 	char text[TEXT_MAX - 64];
 
 	if (absence_explain("", text, sizeof(text)))
-		add_warning(call, "RDMA cannot be used, or not all of it: %s", text);
+		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
 }
 
 int do_get_status(struct call *call)

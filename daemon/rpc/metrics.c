@@ -21,10 +21,10 @@ static void print_decisions(const struct core *core, struct metrics_text *text, 
 	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
-	metrics_family(text, "rdmabroker_build", "info", NULL, "The daemon.");
+	metrics_family(text, "rdmabroker_build", "info", NULL, "The version of the daemon.");
 	metrics_printf(text, "rdmabroker_build_info{version=\"%s\"} 1\n", RDMABROKER_VERSION);
 	metrics_family(text, "rdmabroker_decisions", "counter", NULL,
-		       "Policy decisions. Those that were busy were allowed before.");
+		       "Policy decisions. Outcome busy: allowed by a rule, but over a limit.");
 	for (int op = 0; op < _POLICY_OPERATION_MAX; op++)
 		for (int d = 0; d < _DECISION_MAX; d++)
 			metrics_printf(
@@ -51,7 +51,7 @@ static void print_refusals(const struct core *core, struct metrics_text *text, s
 	_Static_assert(ELEMENTS_OF(names) == _STATUS_MAX, "a new status needs a name here");
 	(void)i;
 	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
-		       "Requests of clients that were refused, by what they were told.");
+		       "Requests of clients that were refused, by the status of the reply.");
 	for (int s = STATUS_INTERNAL; s < _STATUS_MAX; s++)
 		metrics_printf(text, "rdmabroker_refusals_total{status=\"%s\"} %" PRIu64 "\n",
 			       names[s], metrics->refusals[s]);
@@ -62,7 +62,7 @@ static void print_events(const struct core *core, struct metrics_text *text, siz
 	const struct metrics *metrics = &core->metrics;
 
 	(void)i;
-	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events told to clients.");
+	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events sent to clients.");
 	for (int e = 0; e < METRICS_N_EVENTS; e++)
 		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n",
 			       id_event_to_word((enum rdma_cm_event_type)e), metrics->events[e]);
@@ -76,12 +76,12 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		const char *name, *help;
 		uint64_t value;
 	} gauges[] = {
-		{ "sessions", "Programs that talk to the daemon.", core->n_sessions },
+		{ "sessions", "Sessions of clients.", core->n_sessions },
 		{ "ids", "Connection manager ids of any state.", core->n_ids },
 		{ "listeners", "Ids that listen.", core->n_listeners },
 		{ "connections", "Connections that are established.", core->n_connections },
-		{ "handshakes", "Connections that are being made.", core->n_handshakes },
-		{ "leases", "Devices lent to sessions.", core->n_leases },
+		{ "handshakes", "Connections that are being established.", core->n_handshakes },
+		{ "leases", "Devices leased to sessions.", core->n_leases },
 		{ "fds", "Open file descriptors of the daemon.", control_count_fds() },
 		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
 		  is_loaded },
@@ -108,10 +108,11 @@ static void print_spares(const struct core *core, struct metrics_text *text, siz
 	(void)i;
 	pool_get_counts(core->pool, &counts);
 	metrics_family(text, "rdmabroker_spares", "gauge", NULL,
-		       "Ids of the daemon's own that wait with address and route resolved.");
+		       "Spare ids: ids of the daemon whose address and route are resolved.");
 	metrics_printf(text, "rdmabroker_spares %u\n", counts.n_ready);
-	metrics_family(text, "rdmabroker_spare_uses", "counter", NULL,
-		       "Those that were taken, that were missed, and that were dropped unused.");
+	metrics_family(
+		text, "rdmabroker_spare_uses", "counter", NULL,
+		"Spare ids that were taken by a client, were missing, or were dropped unused.");
 	metrics_printf(text, "rdmabroker_spare_uses_total{outcome=\"taken\"} %" PRIu64 "\n",
 		       counts.n_taken);
 	metrics_printf(text, "rdmabroker_spare_uses_total{outcome=\"missed\"} %" PRIu64 "\n",
@@ -131,7 +132,7 @@ static void print_phase(const struct core *core, struct metrics_text *text, size
 
 	if (i == 0)
 		metrics_family(text, "rdmabroker_phase_seconds", "histogram", "seconds",
-			       "How long the steps of connections took that were taken.");
+			       "Duration of the phases of connections.");
 	snprintf(labels, sizeof(labels), "phase=\"%s\"", names[i]);
 	metrics_histogram(text, "rdmabroker_phase_seconds", labels, &core->metrics.phases[i]);
 }
@@ -158,7 +159,7 @@ static void print_rule_decisions(const struct core *core, struct metrics_text *t
 
 	if (i == 0)
 		metrics_family(text, "rdmabroker_rule_decisions", "counter", NULL,
-			       "What each rule has decided; file empty: what no rule matched.");
+			       "Decisions of each rule. File empty: no rule matched.");
 	rule_labels(core, i, labels, sizeof(labels));
 	metrics_printf(text,
 		       "rdmabroker_rule_decisions_total{%s,outcome=\"allowed\"} %" PRIu64 "\n",

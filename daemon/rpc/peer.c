@@ -242,9 +242,9 @@ static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd
 static void drop_on_failure(struct peer *peer, int r)
 {
 	if (r == -EXFULL)
-		peer_drop(peer, "it does not read what is sent to it (QueuedBytesPerSession=)");
+		peer_drop(peer, "it does not read its replies and events (QueuedBytesPerSession=)");
 	else if (r == -EDQUOT)
-		peer_drop(peer, "its user's clients do not read what is sent to them "
+		peer_drop(peer, "its user's clients do not read their replies and events "
 				"(QueuedBytesPerUser=)");
 	else if (r == -ECONNRESET)
 		peer_close(peer);
@@ -480,12 +480,13 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
 	frame = rdmabroker__frame__unpack(&arena.allocator, len, data);
 	if (!frame || frame->body_case != RDMABROKER__FRAME__BODY_REQUEST) {
-		peer_drop(peer, frame ? "it sent something that is no request" :
+		peer_drop(peer, frame ? "it sent a packet that is not a request" :
 					"it sent a packet that cannot be decoded");
 		return;
 	}
 	if (n_fds > request_takes_fd(peer->session, frame->request)) {
-		peer_drop(peer, "it sent file descriptors that nobody asked for");
+		peer_drop(peer,
+			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
 	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
@@ -641,7 +642,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	peer_drop(userdata, "it did not say hello within 10 s");
+	peer_drop(userdata, "it did not send a hello within 10 s");
 	return 0;
 }
 

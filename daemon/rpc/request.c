@@ -100,10 +100,11 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 static const char *why_not(unsigned permits)
 {
 	if (permits & SESSION_PERMIT_ADMIN)
-		return "only root, the broker's own user and whom a rule for admin allows may ask";
+		return "only root, the daemon's own user and users whom a rule allows the "
+		       "operation admin may do this";
 	if (permits & SESSION_PERMIT_OBSERVE)
-		return "only root, the broker's own user and whom a rule for observe or admin "
-		       "allows may ask";
+		return "only root, the daemon's own user and users whom a rule allows the "
+		       "operation observe or admin may do this";
 	return "no session rule allows this user to use RDMA";
 }
 
@@ -115,31 +116,33 @@ static int carry_out(struct call *call)
 
 	if (!op)
 		return failure_set(failure, STATUS_UNKNOWN_OPERATION,
-				   "the broker does not know this operation");
+				   "the broker does not support this operation");
 	if (op->permits == 0) {
 		if (call->progress->greeted)
-			return failure_set(failure, STATUS_BAD_STATE, "%s: was said already",
-					   op->name);
+			return failure_set(failure, STATUS_BAD_STATE, "%s: already sent", op->name);
 		r = op->handler(call);
 		/* A session without permits now gets a reply that requires a proof. */
 		call->progress->greeted = session_get_permits(call->session) != 0;
 		return r;
 	}
 	if (!call->progress->greeted)
-		return failure_set(failure, STATUS_BAD_STATE, "%s: hello comes first", op->name);
+		return failure_set(failure, STATUS_BAD_STATE, "%s: a hello must be sent first",
+				   op->name);
 	if (!(op->permits & session_get_permits(call->session)))
 		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
 				   why_not(op->permits));
 	if (!call->request->first)
 		return op->handler(call);
 	if (op->permits != SESSION_PERMIT_CLIENT)
-		return failure_set(failure, STATUS_BAD_REQUEST, "%s: is not about an id", op->name);
+		return failure_set(failure, STATUS_BAD_REQUEST,
+				   "%s: cannot be combined with create_id", op->name);
 	return carry_out_with_first(call, op);
 }
 
 static void set_internal(struct failure *failure, int r)
 {
-	failure_set(failure, STATUS_INTERNAL, "the broker failed: %s", strerror(-r));
+	failure_set(failure, STATUS_INTERNAL, "the broker cannot carry out the request: %s",
+		    strerror(-r));
 	failure->error = -r;
 }
 
@@ -167,7 +170,7 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 	if (r == -ETOOMANYREFS) {
 		failure_set(
 			failure, STATUS_QUOTA,
-			"the kernel sends no more descriptors now: too many wait to be received");
+			"the kernel refuses to send a descriptor: too many are not received yet");
 		failure->error = -r;
 		r = STATUS_QUOTA;
 	} else if (r < 0) {

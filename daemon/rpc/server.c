@@ -85,7 +85,7 @@ int server_add_client(struct server *server, int sock)
 	while ((surplus = lobby_surplus(&server->peers.lobby))) {
 		lobby_leave(surplus);
 		peer_drop(container_of(surplus, struct peer, place),
-			  "it has not said hello, and others want to");
+			  "it has not sent a hello, and too many clients are in this state");
 	}
 	return r;
 }

@@ -182,7 +182,7 @@ START_TEST(status_without_rdma)
 	fake_set_absence("the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"");
 	ck_assert_int_eq(ctl("status"), 0);
 	assert_has(got.out,
-		   "warning: RDMA cannot be used, or not all of it: the kernel module rdma_ucm is "
+		   "warning: cannot use RDMA or some of its devices: the kernel module rdma_ucm is "
 		   "not loaded: run \"modprobe rdma_ucm\"\n");
 	fake_set_absence(NULL);
 	ck_assert_int_eq(ctl("status"), 0);
@@ -214,7 +214,7 @@ START_TEST(status_with_missing_names)
 	in_server(do_miss_names, NULL);
 	ck_assert_int_eq(ctl("status"), 0);
 	assert_has(got.out, "policy: 2 rules\n");
-	assert_has(got.out, "warning: 2 names of users or groups cannot be looked up: ");
+	assert_has(got.out, "warning: cannot look up 2 user or group names: ");
 	assert_has(got.out, "/test.rules:1:20: unknown user 'no.such.user'\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"policy\"][\"missing_names\"] == 2 and d[\"policy\"][\"loaded\"] and "
@@ -254,7 +254,7 @@ START_TEST(not_permitted)
 	for (size_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(ctl(verbs[i]), 1);
 		ck_assert_str_eq(got.out, "");
-		assert_has(got.err, "only root, the broker's own user");
+		assert_has(got.err, "only root, the daemon's own user");
 		assert_has(got.err, "try again as root");
 	}
 	ck_assert_int_eq(ctl("explain", "connect"), 1);
@@ -273,7 +273,7 @@ START_TEST(not_permitted)
 	/* A rule for "any" makes its users neither observers nor admins. */
 	set_policy("allow any\n");
 	ck_assert_int_eq(ctl("status"), 1);
-	assert_has(got.err, "whom a rule for observe or admin allows");
+	assert_has(got.err, "whom a rule allows the operation observe or admin");
 	ck_assert_int_eq(ctl("drain", "--cancel"), 1);
 	/* An observer can read everything, needs no rule for sessions, and cannot change anything. */
 	set_policy("allow observe user 65534\n");
@@ -284,8 +284,10 @@ START_TEST(not_permitted)
 	ck_assert_int_eq(ctl("explain", "admin"), 3);
 	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++) {
 		ck_assert_int_eq(ctl(changing[i], i == 0 ? "--cancel" : i == 1 ? "77" : NULL), 1);
-		assert_has(got.err,
-			   "only root, the broker's own user and whom a rule for admin allows");
+		assert_has(
+			got.err,
+			"only root, the daemon's own user and users whom a rule allows the operation "
+			"admin may do this");
 	}
 
 	end_nobody();

@@ -425,7 +425,7 @@ START_TEST(filters_are_changed)
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .outcome = 4 };
 	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.outcome is 4");
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = RDMABROKER_NOTICE_LOST };
-	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "no kind \"lost\"");
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "unknown kind \"lost\"");
 	bad = (struct rdmabroker_filter){ .size = 1 };
 	expect_failure(rdmabroker_watch(w, &bad), EINVAL,
 		       "the size of struct rdmabroker_filter is 1");
