@@ -83,8 +83,8 @@ static uint64_t n_fds_for_clients(void)
 	if (limit.rlim_cur >= LEAST_FDS)
 		return limit.rlim_cur - RESERVED_FDS - OTHER_FDS;
 	log_warning(
-		"The limit of %llu open files (LimitNOFILE=) is too low: with fewer than %d, one client "
-		"can delay all others. Raise it.",
+		"The limit of %llu open files is too low: with fewer than %d, one client can delay "
+		"all others. Raise LimitNOFILE=.",
 		(unsigned long long)limit.rlim_cur, LEAST_FDS);
 	return limit.rlim_cur / 4;
 }
@@ -152,7 +152,7 @@ static void tell_status(struct broker *broker)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
 	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
-		   core->draining ? "Draining, nothing new is accepted: " : "", core->n_sessions,
+		   core->draining ? "Draining, new work is refused: " : "", core->n_sessions,
 		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
 		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
 		   *error ? "; the last reload was refused: " : "", error);
@@ -259,8 +259,8 @@ static void on_names_found(void *userdata, struct policy *policy)
 	const char *first;
 
 	if (core_set_policy(broker->core, policy) < 0) {
-		log_error("Cannot use the result of looking up user and group names again: out of "
-			  "memory. The look-up will be repeated.");
+		log_error("Cannot use the user and group names that were found: out of memory. The "
+			  "look-up will be repeated.");
 		return;
 	}
 	missing_names_watch(broker->names, policy);
@@ -498,8 +498,8 @@ static void warn_of_absence(void)
 
 	if (absence_explain("", text, sizeof(text)))
 		log_warning(
-			"Cannot use RDMA, or only in part: %s. The daemon runs without it, and uses it as soon as "
-			"it is available.",
+			"Cannot use RDMA or some of its devices: %s. The daemon runs without them "
+			"and uses them as soon as they are available.",
 			text);
 }
 
@@ -638,13 +638,16 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 
 	r = diag_new(&diag);
 	if (r < 0) {
-		fprintf(stderr, "rdmabrokerd: cannot check: %s\n", strerror(-r));
+		fprintf(stderr, "rdmabrokerd: cannot check the rules and the configuration: %s\n",
+			strerror(-r));
 		return 1;
 	}
 	r = n_files > 0 ? check_files(files, n_files, &n_rules, diag) :
 			  check_all(options, &n_rules, diag);
 	if (r < 0 && diag_count(diag) == 0)
-		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: cannot check: %s", strerror(-r));
+		diag_add(diag, NULL, 0, 0, NULL, 0,
+			 "rdmabrokerd: cannot check the rules and the configuration: %s",
+			 strerror(-r));
 	if (json)
 		check_print_json(r, n_rules, diag);
 	else if (r < 0)

@@ -102,8 +102,8 @@ static const struct {
 	const char *text;
 } moved_keys[] = {
 	{ "Daemon", "MetricsListen",
-	  "MetricsListen= has no effect any more: rdmabroker-exporter serves the metrics, at the address that "
-	  "Listen= in exporter.conf gives, see rdmabroker-exporter(8)" },
+	  "MetricsListen= no longer has an effect: rdmabroker-exporter serves the metrics at the "
+	  "address in Listen= of exporter.conf, see rdmabroker-exporter(8)" },
 };
 
 #define N_MOVED_KEYS (sizeof(moved_keys) / sizeof(moved_keys[0]))

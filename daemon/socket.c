@@ -15,8 +15,8 @@
 static int from_systemd(int n)
 {
 	if (n > 1 || sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 1) <= 0) {
-		log_error("Cannot use what systemd passed: it is not exactly one listening "
-			  "SOCK_SEQPACKET socket. See ListenSequentialPacket= in "
+		log_error("Cannot use the sockets that systemd passed: there must be exactly one "
+			  "listening SOCK_SEQPACKET socket. See ListenSequentialPacket= in "
 			  "rdmabrokerd.socket.");
 		return -EINVAL;
 	}

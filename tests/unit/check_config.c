@@ -372,7 +372,7 @@ START_TEST(a_key_that_has_moved)
 		ck_assert_ptr_nonnull(config.warning);
 		ck_assert_ptr_nonnull(
 			strstr(config.warning,
-			       "c:2:3: MetricsListen= has no effect any more: rdmabroker-exporter "
+			       "c:2:3: MetricsListen= no longer has an effect: rdmabroker-exporter "
 			       "serves the metrics"));
 	}
 	/* The key is unknown in other sections, and its warning does not hide an error. */

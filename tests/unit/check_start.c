@@ -425,7 +425,7 @@ END_TEST
 START_TEST(a_key_that_has_moved)
 {
 	static const char warning[] =
-		"rdmabrokerd.conf:2:1: MetricsListen= has no effect any more: rdmabroker-exporter "
+		"rdmabrokerd.conf:2:1: MetricsListen= no longer has an effect: rdmabroker-exporter "
 		"serves the metrics";
 
 	write_to("rdmabrokerd.conf", "[Daemon]\nMetricsListen=127.0.0.1:9471\nLogLevel=info\n");
