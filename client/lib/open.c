@@ -30,7 +30,7 @@
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS ((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY))
 
-/* All of a session in one block of memory. */
+/* All parts of a session, in one block of memory. */
 struct parts {
 	struct rdmabroker public;
 	struct idtable ids;
@@ -75,7 +75,7 @@ static const struct wire_ops ops = {
 	.has_news = has_news,
 };
 
-/* connect() cannot be polled for room in the listener's queue: if that is full, retry until the deadline. */
+/* If the listener's queue is full, connect() fails with EAGAIN and cannot be polled: retry until the deadline. */
 static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -136,7 +136,7 @@ static int make_proof(const char *name)
 	return -1;
 }
 
-/* PROOF: a descriptor to send with it; -1: none. */
+/* PROOF: the descriptor of make_proof(), which is sent with the request; -1: none. */
 static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
@@ -204,8 +204,8 @@ static struct rdmabroker *new_session(int call_timeout_ms, unsigned flags)
 }
 
 /*
- * Fork safety has to be set up before memory is registered, so before the first device is opened. If only the
- * environment asks for it, a failure is not reported here: libibverbs warns of that itself.
+ * Fork safety has to be set up before memory is registered, so before the first device is opened. If it is requested
+ * only by an environment variable, a failure is not reported here: libibverbs prints a warning itself.
  */
 static int make_fork_safe(unsigned flags)
 {
@@ -230,7 +230,7 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 			       call_timeout_ms);
 	if (r < 0)
 		return r;
-	/* The program must notice that this library does not support what it asks for. */
+	/* Fail, so that the program notices that this library does not support the flag. */
 	if (ret->flags & ~FLAGS)
 		return fail(EOPNOTSUPP, "open: options.flags has the unknown bits 0x%x",
 			    ret->flags & ~FLAGS);
@@ -276,7 +276,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 	if (!parts)
 		return NULL;
 	fail_save(&copy);
-	/* Send nothing more: closing the socket makes the daemon destroy all that the session has. */
+	/* Send no more requests: closing the socket makes the daemon destroy all ids and leases of the session. */
 	if (!session->wire.dead)
 		session->wire.dead = -ESHUTDOWN;
 	lifetime_free_all(session);

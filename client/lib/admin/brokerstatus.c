@@ -11,13 +11,13 @@
 #include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
-/* The public status points into the message, which is freed with it. */
+/* The public status points into FRAME, the reply, which is freed together with it. */
 struct status {
 	struct rdmabroker_status public;
 	Rdmabroker__Frame *frame;
 	struct rdmabroker_device_status **devices;
 	struct rdmabroker_foreign_ids **foreign_ids;
-	struct rdmabroker_holder **holders; /* of all devices */
+	struct rdmabroker_holder **holders; /* of all devices, in the order of the devices */
 };
 
 static struct status *status_free(struct status *status)
@@ -65,7 +65,7 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 	address_unpack(&ret->peer, in->peer);
 }
 
-/* Stores the holders at SPACE. Returns the rest of SPACE. */
+/* Stores the holders of DEVICE at SPACE. Returns where the next device's are to be stored. */
 static struct rdmabroker_holder **in_foreign_ids(struct rdmabroker_foreign_ids *ret,
 						 const Rdmabroker__Status__Device *device,
 						 struct rdmabroker_holder **space)

@@ -18,12 +18,13 @@
 #include "proto/names.h"
 
 /*
- * Notices wait here if they were received while a call waited for something else, or faster than the program takes
- * them. If the queue is full new ones are dropped, as the daemon does for a client that does not read.
+ * The maximum of queued notices: those that were received while a call waited for something else, or faster than the
+ * program takes them. If the queue is full new notices are dropped, as the daemon does for a client that does not
+ * read.
  */
 #define NOTICES_MAX 4096
 
-#define NOTICES_BYTES_MAX (32 << 20) /* likewise */
+#define NOTICES_BYTES_MAX (32 << 20) /* the maximum of their size */
 
 struct notice {
 	struct rdmabroker_notice public;
@@ -36,7 +37,7 @@ static const char *text_or_null(const char *text)
 	return text[0] ? text : NULL;
 }
 
-/* The index of NAME in NAMES; -1: it is not in there. */
+/* The index of NAME in NAMES; -1: there is no such name. */
 static int find(const char *const *names, const char *name)
 {
 	for (int i = 0; names[i]; i++)
@@ -45,7 +46,7 @@ static int find(const char *const *names, const char *name)
 	return -1;
 }
 
-/* NAMES[NUMBER - 1]; OTHER: there is none. */
+/* NAMES[NUMBER - 1]; OTHER if NUMBER is out of range. */
 static const char *name_of(const char *const *names, int number, const char *other)
 {
 	for (int i = 0; names[i]; i++)
@@ -126,7 +127,7 @@ void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
 	    notices->n_bytes + size <= NOTICES_BYTES_MAX)
 		notice = calloc(1, sizeof(*notice));
 	if (!notice) {
-		/* This one, and those that the daemon dropped before. If the session does not watch, none is lost. */
+		/* Count this notice, and those that the daemon dropped before it, unless nobody watches. */
 		if (notices->watching)
 			notices->n_lost += 1 + frame->notice->lost;
 		frame_free(frame);
@@ -158,7 +159,7 @@ void notices_done(struct notices *notices)
 	}
 }
 
-/* NUMBER of the filter's MEMBER becomes *RET, its name. 0: any. */
+/* Sets *RET to the name for NUMBER, which the filter's MEMBER has. 0 matches any notice: *RET is not changed. */
 static int out_name(char **ret, const char *const *names, int number, const char *member)
 {
 	if (number == 0)
@@ -193,7 +194,9 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 	return message_put_address(peer, filter.peer);
 }
 
-/* Set before the reply has come, because notices can be the packets right after it. */
+/*
+ * Called before the request is sent, because the packets right after the reply can be notices. Returns the old value.
+ */
 static bool set_watching(struct rdmabroker *session, bool watching)
 {
 	struct notices *notices = session->notices;
@@ -226,7 +229,7 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 	return r;
 }
 
-/* A "lost" notice: no later notice has come that could report the loss. */
+/* Makes a LOST notice: no later notice has come that could report the loss. */
 static int make_lost(struct notices *notices)
 {
 	struct notice *notice = calloc(1, sizeof(*notice));
@@ -261,7 +264,7 @@ static int await_notice(struct rdmabroker *session, int64_t deadline)
 		r = wire_check(&session->wire);
 		if (r < 0)
 			return r;
-		/* Even with a timeout of 0 the socket is looked at once. */
+		/* Even with a timeout of 0 the socket is polled once. */
 		if (pump_is_past(deadline, looked))
 			return fail(EAGAIN, "get_notice: no notice");
 		looked = pump_packet(&session->wire, deadline) == -ETIMEDOUT;

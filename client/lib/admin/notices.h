@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* For admins: notices of what happens to all clients. */
+/* Notices for observers: they report what happens to all clients. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,16 +15,16 @@ struct rdmabroker;
 
 /* Guarded by the session's lock. */
 struct notices {
-	bool watching; /* notices are wanted */
+	bool watching; /* the program has called watch; else notices are dropped */
 	TAILQ_HEAD(, notice) list;
-	unsigned n; /* of LIST */
-	size_t n_bytes; /* of LIST */
-	uint64_t n_lost; /* dropped after the last one in LIST, which was full */
+	unsigned n; /* number of notices in LIST */
+	size_t n_bytes; /* size of the notices in LIST */
+	uint64_t n_lost; /* notices that came after the last one in LIST, and were dropped */
 };
 
 void notices_init(struct notices *notices);
 void notices_done(struct notices *notices);
-/* FRAME is handed over. If the list is full the notice is lost. */
+/* Append the notice FRAME to the list, or drop it if the list is full. Takes ownership of FRAME. */
 void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
 /* Whether get_notice() would return one. */
 bool notices_has_any(const struct notices *notices);

@@ -11,7 +11,7 @@
 #include "client/lib/wire/sized.h"
 #include "client/rdmabroker-admin.h"
 
-/* For admins: list the rules, explain a decision, reload. */
+/* The calls get_rules and explain, for observers, and reload, for admins. */
 
 static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
@@ -28,7 +28,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 	};
 }
 
-/* The public rules point into the pages that brought them, which are freed with them. */
+/* The public rules point into PAGES, the replies, which are freed together with them. */
 struct rules {
 	struct rdmabroker_rules public;
 	Rdmabroker__Frame **pages;
@@ -45,7 +45,7 @@ static void rules_free(struct rules *rules)
 	free(rules);
 }
 
-/* Takes PAGE over, also on failure. */
+/* Takes ownership of PAGE, also on failure. */
 static int rules_add(struct rules *rules, Rdmabroker__Frame *page)
 {
 	Rdmabroker__Frame **pages = pages_keep(rules->pages, rules->n_pages, page);

@@ -12,9 +12,9 @@
 #include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
-/* For admins: list, kick and drain the sessions and ids of all users. */
+/* The call get_list, for observers, and kick, drain and undrain, for admins. */
 
-/* The public list points into the pages that brought it, which are freed with it. */
+/* The public list points into PAGES, the replies, which are freed together with it. */
 struct list {
 	struct rdmabroker_list public;
 	Rdmabroker__Frame **pages;
@@ -33,7 +33,7 @@ static void list_free(struct list *list)
 	free(list);
 }
 
-/* Takes PAGE over, also on failure. */
+/* Takes ownership of PAGE, also on failure. */
 static int list_add(struct list *list, Rdmabroker__Frame *page)
 {
 	const Rdmabroker__ListResult *in = page->reply->list;
@@ -83,7 +83,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 	address_unpack(&ret->peer, in->info->peer);
 }
 
-/* An id's session precedes it, on the same page or an earlier one. False: the broker did not follow that. */
+/* Each id has to follow its session, on the same page or a later one. False: the broker listed an id otherwise. */
 static bool list_fill(struct list *list)
 {
 	struct rdmabroker_listed_session **session = list->sessions;

@@ -17,9 +17,9 @@
 #include "client/lib/wire/sessionparts.h"
 
 /*
- * Connecting: with a route that was resolved before, or by one request that resolves it too. For the latter the QP
- * is created first, on the device that the program expects the route to use. If the route uses another device, the
- * broker reports that (ADDR_RESOLVED) instead of connecting.
+ * The connect calls. Either the route was resolved before, or one request resolves it and connects (connect_over()).
+ * In the second case the QP is created first, on the device that the program expects the route to use. If the route
+ * uses another device, the broker reports that (ADDR_RESOLVED) instead of connecting.
  */
 
 struct way {
@@ -83,7 +83,9 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 	return r < 0 ? r : await_connected(id, &call, 0, 0, deadline, &type);
 }
 
-/* The route has another device, port or P_Key than expected. Only port and P_Key of the QP can be changed. */
+/*
+ * The route has another device, port or P_Key than expected. The QP's port and P_Key can be changed, its device not.
+ */
 static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			     int64_t deadline)
 {
@@ -109,7 +111,7 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	int max_resources, max_depth, r;
 
 	r = connparam_connect_message(id, param, &connect);
-	/* The rule's caps are not known yet: send the device's maximum, not 0xff, so that the lower one applies. */
+	/* The rule's caps are not known yet. With the device's maximum instead of 0xff the broker can apply them. */
 	if (r == 0)
 		r = qpstate_get_limits(id, &max_resources, &max_depth);
 	if (r == 0 && connect.param.responder_resources == 0xff)
@@ -137,8 +139,9 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 }
 
 /*
- * A reject after which this retries leaves the QP as it is, see id->retries. WAY NULL: the id's route is resolved.
- * After a failed connect_over() it is resolved too, unless the broker does not have the id (is_new).
+ * A reject after which this function retries does not change the QP, see id->retries. WAY NULL: the id's route is
+ * resolved already. After a failed connect_over() the route is resolved as well, unless the broker does not have the
+ * id (is_new).
  */
 static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 			      const struct rdmabroker_conn_param *param, int64_t deadline)
@@ -159,7 +162,7 @@ static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 		poll(NULL, 0, delay_ms);
 		if (!id->is_new)
 			way = NULL;
-		/* This host's broker rejected: the id can be used again as it is. */
+		/* -EBUSY is from this host's broker; the id can then be used again without changes. */
 		if (r == -EBUSY)
 			continue;
 		r = retry_renew_id(id, deadline);
@@ -177,7 +180,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return connect_repeatedly(id, NULL, param, deadline_after(timeout_ms));
 }
 
-/* If the INIT attributes of the device are not known yet, the route has to be resolved before create_qp. */
+/* Used if the INIT attributes of the device are not known yet: the route has to be resolved before create_qp then. */
 static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct rdmabroker_conn_param *param, int64_t deadline)

@@ -23,8 +23,8 @@ static uint8_t at_most(int wanted, int max)
 }
 
 /*
- * On accept 0xff stands for the lower of what the request offers and what the device supports. The library looks
- * the device's limits up, not the broker, because the QP is in this process.
+ * On accept 0xff stands for what the connection request offers, at most the device's maximum. The library queries the
+ * device itself, because the QP is in this process.
  */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
@@ -43,13 +43,13 @@ int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_pa
 	return 0;
 }
 
-/* Called before the QP is changed, so that a call that fails leaves it as it was. */
+/* Called before the QP is changed, so that a call that fails leaves the QP as it was. */
 static int check_limits(struct rdmabroker_id *id, const char *name,
 			const struct rdmabroker_conn_param *param)
 {
 	int max_resources, max_depth, r;
 
-	/* For a QP that the library does not know the broker checks the device's limits. */
+	/* If the library does not know the QP, the broker checks the device's limits. */
 	if (!id->qp || idstate_is_datagram(id))
 		return 0;
 	r = qpstate_get_limits(id, &max_resources, &max_depth);
@@ -69,7 +69,7 @@ static uint8_t capped(uint8_t wanted, int cap)
 	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
 }
 
-/* The broker applies these caps too, but the QP has to be moved with the same values before. */
+/* The broker applies these caps too, but the library moves the QP, for which it needs the same values. */
 static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int max_resources = 0xff, max_depth = 0xff, r;
@@ -99,7 +99,7 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 {
 	int r = wire_check_process(&id->session->wire);
 
-	/* Before the QP is changed: in a child it belongs to the parent. */
+	/* Checked before the QP is changed: in a child the QP belongs to the parent. */
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))
@@ -118,7 +118,7 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		ret->qp_num = id->qp->qp_num;
 		ret->srq = id->qp->srq != NULL;
 	}
-	/* Like the kernel: the CM messages have three bits for each. */
+	/* At most 7, as in the kernel: the CM messages have three bits for each count. */
 	ret->retry_count = at_most(ret->retry_count, 7);
 	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
 	r = apply_caps(id, ret);

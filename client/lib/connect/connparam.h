@@ -7,13 +7,13 @@
 #include "proto/rdmabroker.pb-c.h"
 
 /*
- * PARAM as it can be sent; NULL: the defaults. NAME is the program's call. MAX_DATA: of the private data in bytes, and
- * MAX_LOOKUP_DATA for an id for datagrams.
+ * Check PARAM (NULL: the defaults), apply policy's caps, and store the parameters to send in RET. NAME is the
+ * program's call, for failures. The private data may have MAX_DATA bytes, or for a datagram id MAX_LOOKUP_DATA bytes.
  */
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		      const struct rdmabroker_conn_param *param, size_t max_data,
 		      size_t max_lookup_data, struct rdmabroker_conn_param *ret);
-/* PARAM, of an accept, within what the connection request offers. */
+/* On accept: replace 0xff in PARAM by what the connection request offers, at most the device's maximum. */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param);
 
 /* The message of connect, with the parts that it points to. */

@@ -10,7 +10,7 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* The QP is moved to RTS before the accept, because the peer may send as soon as it has the answer. */
+/* The QP is moved to RTS before the accept, because the peer may send as soon as it gets the answer. */
 static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int r = connparam_fit_to_request(id, param);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Accept, reject and disconnect, and the steps between. */
+/* The calls accept, establish, notify, reject and disconnect, and those for ECE options. */
 
 #include <stdbool.h>
 
@@ -9,7 +9,10 @@ struct call;
 struct rdmabroker_conn_param;
 struct rdmabroker_id;
 
-/* CALL not NULL: a caller waits. Accepting a look-up has no outcome event, so there the call waits for the reply. */
+/*
+ * CALL not NULL: begin CALL by idcall_begin(), for a caller that waits for the outcome event. Accepting a look-up has
+ * no outcome event: in that case this function waits for the reply instead.
+ */
 int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms);
 /* Returns 1 if the connection had ended already: nothing was sent, and there is no event to wait for. */

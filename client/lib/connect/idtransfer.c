@@ -15,7 +15,10 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* Ids that change sessions: a descriptor stands for an id, and the session that presents it gets the id. */
+/*
+ * Moves ids between sessions. An exported id has a descriptor; the session that sends this descriptor to the broker
+ * gets the id.
+ */
 
 static int export_id(struct rdmabroker_id *id, int *ret_fd)
 {
@@ -43,7 +46,7 @@ int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
 	return export_id(id, ret_fd);
 }
 
-/* The CONNECT_REQUEST event of an imported connection request. */
+/* Makes the CONNECT_REQUEST event of an imported connection request. */
 static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 					     const Rdmabroker__ImportIdResult *in)
 {
@@ -113,8 +116,8 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 }
 
 /*
- * ID replaces MOVED, its just imported copy, in MOVED's session, and keeps its events. Returns the number that
- * ID had in its old session; the caller has to destroy it in the broker.
+ * Puts ID in the place of MOVED, its imported copy, in MOVED's session. ID keeps its events. Returns the number that
+ * ID had in its old session; the caller has to destroy that number in the broker.
  */
 static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 {
@@ -126,7 +129,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	wire_lock(&session->wire);
 	while (id->n_digesting > 0)
 		wire_wait(&session->wire);
-	/* Events that are still in the socket have to move too. */
+	/* Events that are still in the socket have to be moved too. */
 	pump_drain(&session->wire);
 	queue_collect(session->queue, id, &events);
 	idtable_set_dying(session->ids, handle);

@@ -12,7 +12,7 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 
-/* The forms of calls that wait for the outcome. connect.c has those of connect. */
+/* The _wait forms of the calls, which return with the outcome. Those of connect are in connect.c. */
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)
@@ -76,7 +76,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	return await_outcome(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
-/* Sends nothing. Every event that means the end of the connection ends the wait. */
+/* Sends nothing. The wait ends with any event that means that the connection has ended or has failed. */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct call call = { .name = "wait_disconnected" };
@@ -124,7 +124,7 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 {
 	int64_t deadline = deadline_after(timeout_ms);
 	struct rdmabroker_event *event;
-	/* Before the join: a RET that cannot be filled leaves nothing joined. */
+	/* RET is checked before the join, so that no group is joined if RET is not valid. */
 	int r = SIZED_CHECK(ret, "join_multicast", rdmabroker_ud_param, ah_attr);
 
 	if (r == 0)

@@ -56,7 +56,7 @@ static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 	}
 }
 
-/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
+/* Turns off the ECE options that the peer's answer does not have. The answer's vendor id has to be ours, or 0. */
 static int agree_on_ece(struct rdmabroker_id *id)
 {
 	struct ibv_ece ece = id->remote_ece;

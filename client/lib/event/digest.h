@@ -5,5 +5,5 @@
 
 #include "client/lib/event/queue.h"
 
-/* The public event of RAW, which is applied. NULL: out of memory. Not under the lock. */
+/* Apply RAW to its id, and make the public event. NULL: out of memory. Call it without the lock. */
 struct rdmabroker_event *digest_event(struct raw_event *raw);

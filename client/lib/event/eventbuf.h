@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* An event as the program gets it, with room for what it points to. */
+/* An event as the program gets it, with the structs and buffers that it points to. */
 
 #include "client/rdmabroker.h"
 
@@ -13,6 +13,6 @@ struct eventbuf {
 	char text[256];
 };
 
-/* An event of TYPE, with all that it points to. NULL: out of memory. */
+/* A new event of TYPE, whose other members are empty. NULL: out of memory. */
 struct eventbuf *eventbuf_new(enum rdmabroker_event_type type);
 void eventbuf_set_text(struct eventbuf *event, const char *text);

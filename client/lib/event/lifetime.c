@@ -17,7 +17,7 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* Any request would do here: its reply implies that all earlier requests were processed. */
+/* Sends a request only for its reply, which implies that all earlier requests were processed. */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
@@ -31,7 +31,10 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 	return call_post(&session->wire, &like, &request, wait ? session->wire.call_timeout_ms : 0);
 }
 
-/* If all numbers are in use, some perhaps by ids just destroyed, a reply from the broker frees the latter. */
+/*
+ * The number of a destroyed id stays in use until the broker has answered. If all numbers are in use, some of them by
+ * destroyed ids, this waits for that answer. With RDMABROKER_NONBLOCK it only receives what has come already.
+ */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
 	bool wait = !(session->flags & RDMABROKER_NONBLOCK), is_full;
@@ -59,7 +62,10 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	return r;
 }
 
-/* Drop the events of ID that were not taken, and destroy the requests among them. Lock held, released meanwhile. */
+/*
+ * Drop the events of ID that were not taken, and destroy the ids of the connection requests among them. Called with
+ * the lock held, which it releases meanwhile.
+ */
 static void forget_events(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -87,7 +93,7 @@ static bool is_port_space(enum rdmabroker_port_space ps)
 	return false;
 }
 
-/* For RDMABROKER_NONBLOCK: a DONE event brings the outcome, so the broker creates the id at once. */
+/* With RDMABROKER_NONBLOCK the request to create the id is sent at once: a DONE event reports its outcome. */
 static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -165,7 +171,7 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	};
 
 	m.id = handle;
-	/* If it cannot be sent the session is given up, which ends the id too. */
+	/* If the request cannot be sent, give the session up: the broker then destroys the id too. */
 	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
 		wire_lose(&session->wire, -ETIMEDOUT);
 }

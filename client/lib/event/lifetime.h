@@ -13,13 +13,16 @@ struct rdmabroker_id;
 
 /* Choose a number for ID, which has none. The broker creates the id with the next request about it. */
 int lifetime_create(struct rdmabroker_id *id);
-/* Destroy the broker's id and free its number, but keep ours. TIMEOUT_MS 0: do not wait for the broker's answer. */
+/*
+ * Destroy the broker's id and free its number, but keep ID, our struct. TIMEOUT_MS 0: do not wait for the broker's
+ * answer, except for a listener without RDMABROKER_NONBLOCK.
+ */
 int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms);
-/* The same for a number that no id of ours has any more. Does not wait for the answer. */
+/* Destroy the broker's id HANDLE, for which there is no struct any more. Does not wait for the answer. */
 void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle);
-/* Sends nothing to the broker about the id. */
+/* Destroy ID's QP and free ID. Sends no request about the id to the broker. */
 void lifetime_free(struct rdmabroker_id *id);
-/* All ids of a session that is closed. */
+/* lifetime_free() for all ids of a session that is being closed. */
 void lifetime_free_all(struct rdmabroker *session);
-/* Not under the lock. Destroy connection requests whose listener is gone, so that the broker rejects them. */
+/* Destroy connection requests whose listener is gone, so that the broker rejects them. Call it without the lock. */
 void lifetime_end_orphans(struct rdmabroker *session);

@@ -4,7 +4,7 @@
 #include "client/lib/event/queue.h"
 #include "client/lib/wire/frame.h"
 
-/* Of events that the program does not take, even if the broker is hostile. */
+/* The maximum size of the queued events, in bytes: a hostile broker could send events without end. */
 #define EVENTS_BYTES_MAX (256 << 20)
 
 void queue_init(struct queue *queue)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The queue of events that were received, and that the program has not taken. All with the session's lock held. */
+/*
+ * The queue of events that were received, and that the program has not taken. All functions need the session's lock.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,24 +13,25 @@
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* An event as received. It changes its id and QP only when the program takes it. */
+/* An event as received. It is applied to its id and QP only when the program takes it. */
 struct raw_event {
 	TAILQ_ENTRY(raw_event) link; /* queue.events */
 	Rdmabroker__Frame *frame; /* NULL: made by the library, from the fields below */
 	struct rdmabroker_id *id; /* NULL: the listener was destroyed, REQUEST is an orphan */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
-	const char *call; /* DONE */
-	int status; /* DONE */
-	char *text; /* DONE */
+	/* Of an event that the library made as the outcome of a call. */
+	const char *call; /* the call's name */
+	int status; /* negative errno; 0: success */
+	char *text; /* of the failure; NULL: none */
 };
 
 TAILQ_HEAD(raw_events, raw_event);
 
 struct queue {
 	struct raw_events events;
-	size_t n_bytes; /* of EVENTS */
-	unsigned n_orphans; /* of EVENTS: connection requests whose listener was destroyed */
+	size_t n_bytes; /* size of EVENTS */
+	unsigned n_orphans; /* connection requests in EVENTS whose listener was destroyed */
 	bool lost_taken; /* the program has taken LOST, which is never in EVENTS */
 };
 
@@ -40,7 +43,9 @@ void queue_add(struct queue *queue, struct raw_event *raw);
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);
 void queue_free_event(struct raw_event *raw);
-/* The first event of ID that is in TYPES (bits), or of any id if ID is NULL. It stays in the queue. */
+/*
+ * The first event of ID whose type is in TYPES (bits); with ID NULL the first event of any id. It stays in the queue.
+ */
 struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id, uint64_t types);
 /* Remove the first orphan. NULL: there is none. */
 struct raw_event *queue_take_orphan(struct queue *queue);

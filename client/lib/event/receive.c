@@ -13,8 +13,8 @@
 #include "client/lib/wire/sessionparts.h"
 
 /*
- * A CONNECT_REQUEST has a request_id, no other event has one. Types that only the library makes (DONE, LOST) are
- * not valid here. A negative status is an errno.
+ * Checks an event from the broker. A CONNECT_REQUEST has a request_id, no other event has one. Types that only the
+ * library makes (DONE, LOST) are not valid here. A negative status has to be an errno.
  */
 static bool is_sound(const Rdmabroker__Event *event)
 {
@@ -86,7 +86,7 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		r = call->import_error = idstate_new_request(
 			session, reply->import_id->id,
 			(enum rdmabroker_port_space)reply->import_id->port_space, &call->imported);
-		/* Without memory only the import fails, not the session. */
+		/* If memory is out only the import fails, not the session. */
 		return r == -EPROTO ? r : 0;
 	}
 	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What the transport received: events go to the queue, outcomes of calls to their ids. For struct wire_ops. */
+/* Puts received events into the queue, and applies the outcomes of calls to their ids. Called by struct wire_ops. */
 
 #include "proto/rdmabroker.pb-c.h"
 

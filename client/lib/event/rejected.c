@@ -14,7 +14,7 @@ enum {
 	REJ_VENDOR_OPTION = 35,
 };
 
-/* Answers to a look-up: the kernel's enum ib_cm_sidr_status. */
+/* Status of the answer to a look-up: the kernel's enum ib_cm_sidr_status. */
 enum {
 	SIDR_UNSUPPORTED = 1,
 	SIDR_REJECT = 2,
@@ -38,7 +38,7 @@ static void explain_listener(struct eventbuf *event)
 			  refusal.text[0] ? refusal.text : "the peer's broker gave no reason");
 }
 
-/* A look-up that is rejected is an UNREACHABLE event, as in librdmacm, with the answer's status. */
+/* A rejected look-up is reported as UNREACHABLE, as in librdmacm, with the answer's status. */
 void rejected_explain_lookup(struct eventbuf *event)
 {
 	struct rdmabroker_event *e = &event->public;

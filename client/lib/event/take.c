@@ -57,7 +57,7 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 			r = id ? wire_check(&session->wire) : take_lost(session, ret);
 			break;
 		}
-		/* Even with a timeout of 0 the socket is looked at once. */
+		/* Even with a timeout of 0 the socket is polled once. */
 		if (pump_is_past(deadline, looked)) {
 			r = fail(EAGAIN, "no event");
 			break;

@@ -26,7 +26,7 @@ static int send_about(struct rdmabroker_id *id, send_function *send, struct call
 		id->is_new = false;
 	}
 	r = send(wire, call, request, timeout_ms);
-	/* Without an order the request was not sent. */
+	/* If the request was not sent (order 0), the next one has to create the id. */
 	if (r < 0 && !call->order && request->first)
 		id->is_new = true;
 	request->first = NULL;

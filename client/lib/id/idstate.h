@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* An id: what is known of it, and its QP. */
+/* The state of an id as far as the library knows it, and the id's QP. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,11 +14,14 @@
 struct device;
 struct join;
 
-/* The members are written by the thread that calls on the id or takes its events, unless the comment names the lock. */
+/*
+ * Members with "wire.lock" in their comment are guarded by that lock. The others are written by the thread that calls
+ * a function on the id or takes its events.
+ */
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
-	bool is_new; /* not created in the broker yet: the next request does it; wire.lock */
+	bool is_new; /* not created in the broker yet: the next request creates it; wire.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
@@ -26,28 +29,28 @@ struct rdmabroker_id {
 	struct device *device; /* opened for this id, or NULL */
 	bool listening;
 	/* OPTIONS, BOUND and SRC are needed to create the id again, see connect/retry.c. */
-	int options[4]; /* by enum rdmabroker_option; -1: not set */
-	bool bound; /* by the program, with bind_addr */
-	struct sockaddr_storage src; /* of resolve_addr; ss_family 0: none */
+	int options[4]; /* indexed by enum rdmabroker_option; -1: not set */
+	bool bound; /* the program has called bind_addr */
+	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
 
 	struct ibv_qp *qp;
-	bool own_qp; /* created by the library */
-	struct qp_attr in_init; /* with which the QP was last moved to INIT; mask 0: never */
-	struct qp_attr init, rtr, rts; /* from the last event that had them; mask 0: not known */
+	bool own_qp; /* the library has created the QP, and destroys it */
+	struct qp_attr in_init; /* attributes of the QP's last move to INIT; mask 0: none */
+	struct qp_attr init, rtr, rts; /* for these states, as last received; mask 0: not known */
 	uint8_t request_responder_resources, request_initiator_depth;
 	struct caps caps;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
 	LIST_HEAD(, join) joins;
 
-	/* Of event/ */
-	bool disconnected; /* DISCONNECTED was taken: nothing more to send; wire.lock */
-	unsigned n_digesting; /* threads that work on events of it; wire.lock */
+	/* Used by event/ */
+	bool disconnected; /* DISCONNECTED was taken: disconnect sends nothing; wire.lock */
+	unsigned n_digesting; /* threads that are applying events to the id; wire.lock */
 	unsigned
 		retries; /* enum retry as bits: rejects after which connect is retried with the QP as it is */
 
-	/* Of connect/ */
-	struct rdmabroker_event *reject; /* that ended connect_wait */
-	struct rdmabroker_event *response; /* with which connect_wait succeeded */
+	/* Used by connect/ */
+	struct rdmabroker_event *reject; /* the last reject that connect_wait got */
+	struct rdmabroker_event *response; /* the event with which connect_wait last succeeded */
 	struct rdmabroker_event *request; /* the CONNECT_REQUEST, from get_request or import */
 };
 
@@ -56,7 +59,10 @@ static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 	return id->ps == RDMABROKER_PS_UDP || id->ps == RDMABROKER_PS_IPOIB;
 }
 
-/* An id with the broker's number HANDLE, of a connection request or imported. Lock held. */
+/*
+ * Make the struct of an id that the broker has created with the number HANDLE: a connection request or an imported
+ * id. -ENOMEM, or -EPROTO if the number is not valid. Lock held.
+ */
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret);
 void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A session's ids by number. All with the session's lock held. */
+/* A session's ids by number. All functions need the session's lock. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,33 +9,39 @@
 struct rdmabroker_id;
 
 #define FIRST_REQUEST 0x80000000u /* the daemon numbers the ids of connection requests from here */
-/* Own ids, and ids of requests, even if the broker is hostile; also the maximum of IdsPerSession=. */
+/*
+ * The maximum number of a session's own ids, and of its ids from connection requests, whatever the broker sends. It
+ * is the maximum of the daemon's IdsPerSession= too.
+ */
 #define IDS_MAX 1048576
 
 struct idslots {
-	/* [number - 1]; NULL: free; DYING: destroyed here, the broker has not answered yet */
+	/*
+	 * The index is the number less the first one (1, or FIRST_REQUEST). NULL: free. DYING: destroyed here, the
+	 * broker has not answered yet.
+	 */
 	struct rdmabroker_id **ids;
 	uint32_t n;
-	uint32_t n_full; /* this many at the beginning are not free */
+	uint32_t n_full; /* the first N_FULL slots are not free */
 };
 
 struct idtable {
-	uint32_t max; /* of OWN */
-	struct idslots own, requests;
+	uint32_t max; /* maximum number of ids in OWN */
+	struct idslots own, requests; /* REQUESTS has the imported ids too */
 };
 
 /* Give ID the lowest free number, *RET. -EDQUOT: there is none. */
 int idtable_add(struct idtable *table, struct rdmabroker_id *id, uint32_t *ret);
-/* ID is of a connection request, or imported, and has the number HANDLE. */
+/* Add ID, a connection request or an imported id, to which the broker gave the number HANDLE. */
 int idtable_add_request(struct idtable *table, struct rdmabroker_id *id, uint32_t handle);
 bool idtable_has_dying(const struct idtable *table);
-/* NULL: there is none, or it is destroyed already. */
+/* The id with the number HANDLE. NULL: there is none, or it is destroyed already. */
 struct rdmabroker_id *idtable_find(struct idtable *table, uint32_t handle);
-/* ID takes the place of the one that has the number HANDLE. */
+/* Replace the id that has the number HANDLE by ID. */
 void idtable_replace(struct idtable *table, uint32_t handle, struct rdmabroker_id *id);
-/* HANDLE's id is destroyed, and the number is not free until the broker has answered. */
+/* The id with the number HANDLE is destroyed, but the number is not free until the broker has answered. */
 void idtable_set_dying(struct idtable *table, uint32_t handle);
 void idtable_free(struct idtable *table, uint32_t handle);
-/* For all ids: *POS is 0 at first. NULL: there are no more. */
+/* The next id, to iterate over all: *POS has to be 0 at first. NULL: there are no more. */
 struct rdmabroker_id *idtable_next(const struct idtable *table, uint32_t *pos);
 void idtable_done(struct idtable *table);

@@ -8,7 +8,10 @@
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* WAIT: for the broker's answer, at most TIMEOUT_MS; else as RDMABROKER_NONBLOCK says. */
+/*
+ * Join a group; the outcome is an event. WAIT: wait for the broker's reply, at most TIMEOUT_MS, even with
+ * RDMABROKER_NONBLOCK.
+ */
 int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned join_flags,
 		   void *context, bool wait, int timeout_ms);
 /*
@@ -16,5 +19,5 @@ int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsign
  */
 int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
 		       struct rdmabroker_event *event);
-void multicast_detach_all(struct rdmabroker_id *id); /* the QP from its groups */
+void multicast_detach_all(struct rdmabroker_id *id); /* detach the QP from its groups */
 void multicast_free_all(struct rdmabroker_id *id);

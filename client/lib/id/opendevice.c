@@ -14,7 +14,7 @@
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/sessionparts.h"
 
-#define DEVICES_MAX 64 /* in the list that the broker sends, even if it is hostile */
+#define DEVICES_MAX 64 /* a longer list from the broker is not valid */
 
 /* Guards the devices of all sessions, because migrated ids use the devices of other sessions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -151,7 +151,7 @@ static int open_once_more(struct rdmabroker *session, const char *name, struct d
 	return device_new(session, name, ret);
 }
 
-/* Called when it has no users any more. */
+/* Called when DEVICE has no users any more. */
 static void device_close(struct device *device)
 {
 	bool gone = is_gone(device);
@@ -159,7 +159,7 @@ static void device_close(struct device *device)
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
-	/* The lease of a removed device has ended; a release by name could end that of a new device. */
+	/* The lease of a removed device has ended. A release by name could end a new device's lease. */
 	if (!gone && device->session)
 		release(device->session, device->name);
 	device_free(device);

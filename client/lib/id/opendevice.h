@@ -14,13 +14,13 @@ struct rdmabroker;
 /* An open device; a session opens each device once. It outlives the session while migrated ids use it. */
 struct device {
 	LIST_ENTRY(device) link; /* opendevices.list */
-	struct rdmabroker *session; /* NULL: closed */
+	struct rdmabroker *session; /* NULL: the session is closed */
 	pid_t pid; /* of the process that opened it */
 	char *name;
 	struct ibv_context *context;
-	struct ibv_pd *pd; /* that ids share; NULL: not needed yet */
-	unsigned n_opens; /* by the program, and by ids of the session */
-	unsigned n_guests; /* ids that use it and were migrated from the session */
+	struct ibv_pd *pd; /* shared by the ids; NULL: not needed yet */
+	unsigned n_opens; /* opens by the program and by ids of the session, not closed yet */
+	unsigned n_guests; /* ids that use it, and that were migrated to other sessions */
 	int max_responder_resources, max_initiator_depth; /* -1: not queried yet */
 	struct qp_attr
 		init; /* INIT attributes of the last QP for connections; mask 0: there was none yet */
@@ -32,12 +32,15 @@ struct opendevices {
 
 /* Remember the INIT attributes of a QP of DEVICE, for later QPs. */
 void opendevice_learn_init(struct device *device, const struct qp_attr *init);
-/* If INIT attributes are known for the device of CONTEXT: that device, opened once more. Else NULL. */
+/*
+ * The device of CONTEXT, opened once more, and in *RET the INIT attributes that were remembered for it. NULL: none
+ * are known.
+ */
 struct device *opendevice_get_learned(struct rdmabroker *session, const struct ibv_context *context,
 				      struct qp_attr *ret);
-/* Undo one open, by the program or an id. SESSION: which it belongs to. */
+/* Undo one open of DEVICE by the program or an id, which belongs to SESSION. */
 void opendevice_put(struct rdmabroker *session, struct device *device);
-/* An id that has the device open was migrated to session TO. */
+/* An id that has DEVICE open was migrated from session FROM to session TO. */
 void opendevice_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to);
 /* The session ends: close the devices that the program has not closed. */
 void opendevice_free_all(struct rdmabroker *session);

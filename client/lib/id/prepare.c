@@ -47,7 +47,10 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	return r;
 }
 
-/* The reply says what the id is bound to. With RDMABROKER_NONBLOCK on_outcome() stores that later. */
+/*
+ * Stores the address and device of the id, which are in the reply. With RDMABROKER_NONBLOCK receive_outcome() stores
+ * them when the reply comes.
+ */
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
 	Rdmabroker__Frame *frame = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Before the connection: options, addresses and the route. */
+/* The calls that precede a connection: set options, bind, listen, and resolve the address and the route. */
 
 #include "client/lib/wire/calls.h"
 
@@ -12,12 +12,15 @@ struct sockaddr;
 struct resolve_message {
 	Rdmabroker__Address src, dst;
 };
-/* M points into RET. */
+/* Fill M in; its pointers point into RET. NAME: the program's call, for failures. */
 int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
 			    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
 			    struct resolve_message *ret);
 
-/* CALL not NULL: it is begun by idcall_begin(), for a caller that waits. ROUTE: resolve it as well. */
+/*
+ * Send the request. CALL not NULL: begin CALL by idcall_begin(), for a caller that waits. ROUTE: resolve the route as
+ * well.
+ */
 int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call);
 int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call);

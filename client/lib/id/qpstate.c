@@ -32,7 +32,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's reply has no attributes");
 }
 
-/* Attributes that came with an event save the round trip. */
+/* Attributes that came with an event or a reply are used, which saves a round trip. */
 static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
@@ -76,7 +76,7 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 	       a->attr.qp_access_flags == b->attr.qp_access_flags;
 }
 
-/* A QP of ours that is in INIT with the same attributes is left as it is. */
+/* A QP that the library created is not changed if it is in INIT with the same attributes. */
 int qpstate_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
@@ -96,8 +96,8 @@ int qpstate_to_init(struct rdmabroker_id *id)
 }
 
 /*
- * Negative: use the connection manager's values. The QP is moved to INIT again, because only now the access flags are
- * known.
+ * If RESPONDER_RESOURCES or INITIATOR_DEPTH is negative, the connection manager's value is used. The QP is moved to
+ * INIT again, because only now the access flags are known.
  */
 int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
 {

@@ -42,14 +42,14 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 		if (deadline_left(deadline) <= 0)
 			return fail(ETIMEDOUT, "%s: the broker did not read the request in time",
 				    call->name);
-		/* Read meanwhile: the daemon may wait for us to take its replies. */
+		/* Receive while waiting for room: the daemon may itself wait until we have taken its replies. */
 		pump_poll(wire, POLLIN | POLLOUT, deadline);
 		r = wire_check(wire);
 		if (r < 0)
 			return r;
 	}
 	if (r == -ECONNRESET) {
-		/* The last packets in the socket may have the reason. */
+		/* Packets that are still in the socket may contain the reason. */
 		pump_drain(wire);
 		wire_die(wire, r);
 		return wire_check(wire);
@@ -85,7 +85,7 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 	return call->state == CALL_REPLIED ? 0 : r;
 }
 
-/* FRAME has a failure; it is freed. */
+/* Returns the failure that FRAME reports, and frees FRAME. */
 static int fail_by_reply(Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Failure *failure = frame->reply->failure;
@@ -147,7 +147,7 @@ int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *r
 	*call = *like;
 	r = wire_check(wire);
 	if (r == 0) {
-		/* Request a reply now and then: it also implies that the calls before have succeeded. */
+		/* From time to time request a reply: it implies that earlier calls without a reply succeeded. */
 		call->only_failure = call->answer != ANSWER_AS_EVENT && !call->must_reply &&
 				     wire->n_unanswered < UNANSWERED_MAX;
 		pending_add(wire, call);
@@ -160,7 +160,7 @@ int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *r
 	return r;
 }
 
-/* The forms that lock */
+/* The functions that take the lock */
 
 int call_wait_like(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret)

@@ -1,42 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Requests, and their replies. REQUEST's serial is filled in. RET may be NULL; the caller has to free *RET. */
+/*
+ * Sends requests, and waits for their replies. All functions set REQUEST's serial. *RET is the reply, which the
+ * caller has to free; RET may be NULL, except for call_wait_for() and call_wait_within().
+ */
 
 #include "client/lib/wire/pending.h"
 
 struct wire;
 
-/* Send, and wait for the answer, at most TIMEOUT_MS. */
+/* Send REQUEST, and wait for the reply, at most TIMEOUT_MS. */
 int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request, int timeout_ms,
 	      Rdmabroker__Frame **ret);
-/* The same with the session's timeout, for an answer of kind RESULT; any other kind is -EPROTO. */
+/* The same with the session's timeout. -EPROTO: the reply is not of kind RESULT. */
 int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
 /* The same as call_wait_for(), within TIMEOUT_MS. */
 int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret);
-/* call_wait() with further members of LIKE set by the caller. LIKE is used for the call itself. */
+/* The same as call_wait(); LIKE is the call, in which the caller has set name and other members. */
 int call_wait_like(struct wire *wire, struct call *like, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret);
-/* Send without waiting; the answer is handled as the members of LIKE say. TIMEOUT_MS is for room in the socket. */
+/*
+ * Send REQUEST without waiting for the reply, which is handled according to the members of LIKE. TIMEOUT_MS: how long
+ * to wait for room in the socket; 0: not at all.
+ */
 int call_post(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
 	      int timeout_ms);
 
-/* What these are made of. The caller has locked, because he does more under the same lock. */
+/* Parts of the functions above. The lock is held, for callers that do more under the same lock. */
 
-/* Send, and wait for the answer. CALL's order is 0 if it was not sent. */
+/* Send REQUEST, and wait for the reply. If REQUEST was not sent, CALL->order is 0. */
 int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 		  int timeout_ms);
-/* The answer, after call_exchange() returned 0. With the lock or without it. */
+/*
+ * The reply to CALL, after call_exchange() returned 0. Returns the failure that the reply reports, or 0. The lock
+ * need not be held.
+ */
 int call_take_reply(struct call *call, Rdmabroker__Frame **ret);
 /*
- * Send; the outcome is an event, or a failure that call_end() returns. CALL has to stay valid until call_end(). It is
- * ended already if this fails.
+ * Send REQUEST; the outcome is an event, or a failure that call_end() returns. CALL has to stay valid until
+ * call_end(), which the caller need not call if this fails.
  */
 int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *request, int timeout_ms);
-/* 0: no failure has come. */
+/* End CALL. Returns the failure that the broker replied; 0: none has come. */
 int call_end(struct wire *wire, struct call *call);
-/* call_post() */
+/* The same as call_post(). */
 int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
 	      int timeout_ms);

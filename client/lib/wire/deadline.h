@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-int64_t deadline_after(int64_t ms); /* from now on */
-/* In ms; 0 or negative: it is past. */
+int64_t deadline_after(int64_t ms); /* the deadline MS ms from now */
+/* The time left until DEADLINE, in ms; 0 or negative: DEADLINE is past. */
 int64_t deadline_left(int64_t deadline);
-/* The same as the timeout of a call: at least 1. */
+/* The time left until DEADLINE as the timeout of a call: at least 1 ms. */
 int deadline_timeout_ms(int64_t deadline);

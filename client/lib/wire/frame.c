@@ -5,9 +5,9 @@
 #include "client/lib/wire/frame.h"
 #include "proto/arena.h"
 
-/* Enough for an event; packets that need more memory get further blocks. */
+/* In bytes. Enough for an event; packets that need more memory get further blocks. */
 #define FIRST_BLOCK 4096
-/* Limits the memory for one packet. */
+/* In bytes: the maximum of further blocks for one packet. */
 #define MORE_MAX (1 << 20)
 
 Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)
@@ -24,7 +24,7 @@ Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)
 		arena_free(first);
 		return NULL;
 	}
-	/* The frame is allocated first, so that first_block() finds the blocks by its address. */
+	/* The decoder allocates the frame first. first_block() computes the block's address from the frame's. */
 	assert((uint8_t *)frame == first->space);
 	return frame;
 }

@@ -13,7 +13,7 @@
 
 /* NULL: not a valid packet, or out of memory. */
 Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len);
-/* The memory that it takes, in bytes. */
+/* The memory that FRAME takes, in bytes. */
 size_t frame_get_size(const Rdmabroker__Frame *frame);
 /* NULL is allowed. */
 void frame_free(Rdmabroker__Frame *frame);

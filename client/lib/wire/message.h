@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Parts of messages: they are made from what the program passes, and read into libibverbs' structs. */
+/* Converts structs of the public API to parts of messages, and parts of messages to structs of libibverbs. */
 
 #include <infiniband/verbs.h>
 #include <sys/socket.h>
@@ -25,12 +25,12 @@ struct caps {
 	int responder_resources, initiator_depth, retry_count, rnr_retry_count;
 };
 
-/* RET points into ADDR. */
+/* RET points into ADDR. -EAFNOSUPPORT or -EINVAL: ADDR is not an IP address. */
 int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
 void message_put_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);
-/* Returns RET; NULL: there is none. */
+/* Returns RET; NULL: ECE has no options (vendor_id 0). */
 Rdmabroker__Ece *message_put_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 
 void message_get_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah);
-void message_get_caps(struct caps *ret, const Rdmabroker__Caps *caps); /* NULL: none */
+void message_get_caps(struct caps *ret, const Rdmabroker__Caps *caps); /* CAPS NULL: none */
 void message_get_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);

@@ -9,7 +9,7 @@
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/wire.h"
 
-/* Of an answer that comes in pages, even if the broker is hostile. */
+/* The maximum size of an answer that comes in pages, in bytes: a hostile broker could send pages without end. */
 #define PAGES_BYTES_MAX (256 << 20)
 
 void pages_init(struct pages *pages, struct wire *wire, const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* An answer that takes several requests. The pages have a common deadline and size limit. */
+/* An answer that comes in pages, one for each request. The pages have a common deadline and size limit. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,16 +15,19 @@ struct pages {
 	struct wire *wire;
 	const char *name; /* of the call */
 	int64_t deadline;
-	size_t n_bytes; /* received so far */
+	size_t n_bytes; /* size of the pages received so far */
 };
 
 void pages_init(struct pages *pages, struct wire *wire, const char *name);
 /* Get the next page. The caller has to free *RET. */
 int pages_get(struct pages *pages, Rdmabroker__Request *request,
 	      Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
-/* Returns -EPROTO: the next page would begin where this one did. */
+/* Fail with -EPROTO, because the broker announces a next page that does not advance. */
 int pages_fail(const struct pages *pages);
 /* Whether a page that begins at A, B comes after the one that began at FROM_A, FROM_B. */
 bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b);
-/* Append FRAME to the N that FRAMES has. NULL: out of memory; FRAME is freed then, FRAMES is unchanged. */
+/*
+ * Append FRAME to FRAMES, which has N frames. Returns the array, which may have been moved. NULL: out of memory;
+ * FRAME is freed then, and FRAMES is unchanged.
+ */
 Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame);

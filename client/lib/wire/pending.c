@@ -25,12 +25,12 @@ struct call *pending_find(struct wire *wire, uint32_t serial)
 
 	TAILQ_FOREACH(call, &wire->calls, link) {
 		/*
-		 * A call that nobody waits for is freed with its answer, so it must not be answered while it is
-		 * still being sent. A correct broker does not.
+		 * A call that no thread waits for is freed when its reply comes. A hostile broker could reply
+		 * while the call is still being sent: that reply is ignored.
 		 */
 		if (!call->order && !pending_is_waited(call))
 			continue;
-		/* Serial 0: the broker rejects the whole session; this answers the oldest call. */
+		/* Serial 0: the broker rejects the whole session; the oldest call gets that reply. */
 		if (call->serial == serial || serial == 0)
 			return call;
 	}

@@ -11,8 +11,8 @@
 #include "proto/packet.h"
 
 /*
- * A wait goes on past its deadline as long as there are packets in the socket, for the one that it waits for
- * may be among them, but at most this long.
+ * In ms. A wait continues past its deadline while there are packets in the socket, because the packet that it waits
+ * for may be among them, but at most this long.
  */
 #define GRACE_MS 500
 
@@ -93,7 +93,7 @@ void pump_drain(struct wire *wire)
 {
 	int64_t begin = deadline_after(0);
 
-	/* Another thread that polls without the lock does no harm: it receives what is left. */
+	/* If another thread is polling meanwhile, without the lock, it receives the packets that are left. */
 	while (receive(wire) && !pump_is_past(begin, /* looked= */ false))
 		;
 	wire_wake(wire);
@@ -110,7 +110,7 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	if (wire->reading) {
 		if (!(events & POLLOUT))
 			return wire_wait_until(wire, deadline);
-		/* Every thread may wait for room in the socket, not only the reader. */
+		/* Several threads may wait for room in the socket at once. */
 		p.events = POLLOUT;
 		reader = false;
 	}

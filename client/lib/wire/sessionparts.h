@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A session: the transport, and a part for each object of the floors above, which that floor alone knows. */
+/* A session: the transport, and pointers to the parts whose structs are defined in the layers above. */
 
 #include "client/lib/wire/wire.h"
 
@@ -16,5 +16,5 @@ struct rdmabroker {
 	struct idtable *ids;
 	struct opendevices *devices;
 	struct queue *queue; /* of events */
-	struct notices *notices; /* for admins */
+	struct notices *notices; /* for observers */
 };

@@ -7,7 +7,7 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/sized.h"
 
-/* Larger than a struct of any later version can be: the program has not set the size. */
+/* No version of a struct will be larger: a larger size means that the program has not set it. */
 #define SIZE_MAX_SANE 4096
 
 int sized_check(const void *ret, size_t first, const char *call, const char *type)

@@ -38,8 +38,8 @@ void wire_done(struct wire *wire)
 }
 
 /*
- * Called before the lock is released: only then can other threads see the descriptor's state. An event that a
- * thread receives and takes under one lock costs no write to the eventfd.
+ * Makes the eventfd readable if there is news, else not readable. Called only before the lock is released, so that an
+ * event that a thread receives and takes under one lock costs no write to the eventfd.
  */
 static void settle_signal(struct wire *wire)
 {
@@ -52,7 +52,7 @@ static void settle_signal(struct wire *wire)
 	if (waits == wire->signalled)
 		return;
 	wire->signalled = waits;
-	/* The descriptor does not block, and its counter is 0 or 1. */
+	/* This cannot fail: the descriptor does not block, and its counter is 0 or 1. */
 	if ((waits ? write(wire->signal, &count, sizeof(count)) :
 		     read(wire->signal, &count, sizeof(count))) < 0)
 		return;
@@ -101,9 +101,9 @@ static void look_at_socket(struct wire *wire, bool look)
 }
 
 /*
- * While a call waits for its answer, its thread reads the socket, and makes the session's descriptor readable by the
- * eventfd if it receives an event. Meanwhile the socket itself is not polled: its answers would wake a program that
- * polls the descriptor, and that would find no event.
+ * While a call waits for its reply, its thread reads the socket, and makes the session's descriptor readable by the
+ * eventfd if it receives an event. Meanwhile the epoll instance does not watch the socket: each reply would wake a
+ * program that polls the descriptor, and the program would find no event.
  */
 void wire_count_waiting(struct wire *wire, int n)
 {
@@ -128,7 +128,7 @@ void wire_die(struct wire *wire, int r)
 		return;
 	/* Makes the session's descriptor readable, so that the program takes RDMABROKER_EVENT_LOST. */
 	wire->dead = r;
-	/* Nothing is read any more: make the broker end the session and its connections now. */
+	/* The socket is not read any more: make the broker end the session and its connections now. */
 	shutdown(wire->sock, SHUT_RDWR);
 }
 
