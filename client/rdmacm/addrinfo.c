@@ -8,7 +8,7 @@
 
 #include "rdmacm.h"
 
-/* Looks names up by the host's ordinary resolution. AF_IB addresses and paths of InfiniBand are not supported. */
+/* Looks names up with getaddrinfo(). AF_IB addresses and paths of InfiniBand are not supported. */
 
 static int to_socktype(int qp_type)
 {
@@ -124,8 +124,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	if (!node && !service && !hints)
 		return fail(EINVAL);
 	/*
-	 * Decide now between the broker and librdmacm, for the same one has to free the list. Failure does not
-	 * matter: names can be looked up without a broker.
+	 * Decide now between the broker and librdmacm, because the same one has to free the list later. Failure
+	 * does not matter: names can be looked up without a broker.
 	 */
 	broker_start();
 	FORWARD(rdma_getaddrinfo, node, service, hints, res);

@@ -9,14 +9,14 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
-static bool has_answered; /* the broker, once: the program, or a parent of it, may have its ids */
+static bool has_answered; /* a broker has answered: this process or a parent may have its ids */
 
 static bool does_not_answer(int r)
 {
 	return r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT || r == -ECONNRESET;
 }
 
-/* The errno of librdmacm on a host where it does not find rdma_cm, or may not open it. */
+/* The errno that librdmacm sets on a host where it does not find /dev/infiniband/rdma_cm, or may not open it. */
 static int to_errno(int r)
 {
 	if (does_not_answer(r))
@@ -80,7 +80,7 @@ static bool may_go_direct(int r)
 	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
 }
 
-/* A session belongs to its process: a child opens its own, and does not close its parent's. */
+/* A session belongs to its process: a child opens a session of its own, and does not close its parent's. */
 static int open_shared(void)
 {
 	int r;
@@ -101,7 +101,7 @@ static int start(void)
 
 	if (r == 0)
 		return 0;
-	/* librdmacm would take the broker's ids for its own. */
+	/* If the program has ids of the broker, librdmacm must not get them: it would treat them as its own. */
 	if (!has_answered && may_go_direct(r) && real_get()) {
 		report_debug("%s; using librdmacm itself instead", report_failure());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);

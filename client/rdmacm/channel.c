@@ -27,8 +27,8 @@ struct channel *channel_new(void)
 
 /*
  * A program that ends may still have a thread that is about to wait for events (rping does), on a channel that was
- * destroyed. librdmacm has this race too, but hardly ever loses it. To avoid it here, the memory of the last 16
- * channels is not freed.
+ * destroyed. librdmacm has this race too, but there it has an effect only very rarely. To avoid a use after free
+ * here, the memory of the last 16 channels is not freed.
  */
 static void forget(struct channel *channel)
 {
@@ -90,7 +90,7 @@ void channel_free(struct channel *channel)
 		id->handle = NULL;
 		id->public.channel = NULL;
 	}
-	/* If a thread still waits for events, as when cmtime ends, that thread has to free the channel. */
+	/* If a thread still waits for events, as at the end of cmtime, that thread has to free the channel. */
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;

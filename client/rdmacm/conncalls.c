@@ -43,7 +43,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 	};
 	if (param) {
 		ret->flow_control = param->flow_control;
-		/* Like the kernel: the CM messages have three bits for each. */
+		/* At most 7, as in the kernel: the CM messages have three bits for each count. */
 		ret->retry_count = at_most(param->retry_count, 7);
 		ret->rnr_retry_count = at_most(param->rnr_retry_count, 7);
 		ret->srq = param->srq;
@@ -57,7 +57,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 	}
 }
 
-/* Vendor id 0: no ECE options. */
+/* Sets the local ECE options. VENDOR_ID 0: there are none. */
 static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
 {
 	struct ibv_ece ece = { .vendor_id = vendor_id, .options = options };
@@ -121,7 +121,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	return event_await_outcome(id);
 }
 
-/* Both responder_resources and initiator_depth are limited by the request and by the device. */
+/* Both the connection request and the device limit responder_resources and initiator_depth. */
 static int accept_id(struct id *id, const struct rdma_conn_param *param)
 {
 	struct rdmabroker_conn_param p;
@@ -141,7 +141,7 @@ static int accept_id(struct id *id, const struct rdma_conn_param *param)
 	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
 	if (r == 0)
 		r = BROKER(rdmabroker_accept(id->handle, &p));
-	/* The kernel rejects if the private data is too long. Here the library found that, so reject too. */
+	/* If the private data is too long the kernel rejects. librdmabroker only returns -E2BIG, so reject here. */
 	if (r == -E2BIG)
 		BROKER(rdmabroker_reject(id->handle, NULL, 0));
 	if (r < 0)
@@ -242,7 +242,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	return r < 0 ? report_result("rdma_disconnect", r) : event_await_outcome(id);
 }
 
-/* ECE options for a QP that the id does not have. For the id's own QP they are queried from the device. */
+/* ECE options for a QP that is not public->qp. For public->qp they are queried from the device. */
 
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {

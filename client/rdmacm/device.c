@@ -169,7 +169,7 @@ static int compare_index(const void *a, const void *b)
 	return ibv_get_device_index((*p)->device) - ibv_get_device_index((*q)->device);
 }
 
-/* Opens all devices, and counts one more user of each. */
+/* Opens all devices, and adds a user to each. */
 static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 {
 	struct ibv_context **list;
@@ -222,7 +222,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	return list;
 }
 
-/* The contexts stay open. */
+/* Frees the list. The contexts stay open. */
 void rdma_free_devices(struct ibv_context **list)
 {
 	struct device *device;
@@ -239,8 +239,9 @@ void rdma_free_devices(struct ibv_context **list)
 }
 
 /*
- * A program that opens a device by libibverbs before it has an id on it may not open the device's node. With
- * RDMABROKER_DEVICES=all it gets the leases at its start. Errors are ignored here: its own calls will fail.
+ * A program may open a device's node only with a lease, which it usually gets with its first id on the device. For
+ * programs that open devices by libibverbs before that, RDMABROKER_DEVICES=all requests all leases at their start.
+ * Errors are ignored here: the program's own calls will fail.
  */
 __attribute__((constructor)) static void lend_devices(void)
 {

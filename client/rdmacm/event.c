@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* Applies events to their id, and fills in what the program sees. The channel is locked. */
+/* Applies events to their id, and fills in the program's event. The channel is locked. */
 
 static void fill_conn(struct rdma_conn_param *ret, const struct rdmabroker_conn_param *conn)
 {
@@ -47,7 +47,7 @@ static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type g
 	event->public.event = r < 0 ? bad : good;
 }
 
-/* If no id can be created for a connection request, it is rejected and the program gets no event. */
+/* If no id can be created for a connection request, the request is rejected, and the program gets no event. */
 static bool on_request(struct cm_event *event)
 {
 	struct id *listener = event->id, *id;
@@ -145,12 +145,12 @@ static bool digest(struct cm_event *event)
 	return true;
 }
 
-/* Taking events. The channel is locked. */
+/* Takes events from the library. The channel is locked. */
 
 /*
- * When the broker is gone, so are its ids of the connection manager, and the kernel disconnects the peers. The
- * program gets one event for each id that has a device: DISCONNECTED if it was connected, else DEVICE_REMOVAL.
- * After these -ECONNRESET is returned. A call on a sync id waits for another event, and gets -ECONNRESET at once.
+ * When the broker is gone, its ids of the connection manager are gone too, and the kernel disconnects the peers. The
+ * program gets one event for each id that has a device: DISCONNECTED if the id was connected, else DEVICE_REMOVAL.
+ * After these events -ECONNRESET is returned. A sync id gets no such event, but -ECONNRESET at once.
  */
 static int take_lost(struct channel *channel, struct cm_event *event)
 {
@@ -220,7 +220,7 @@ static int take_or_wait(struct channel *channel, struct cm_event *event)
 	return r;
 }
 
-/* The id of a request to a sync id becomes sync too. False: that failed, and the request was rejected. */
+/* The id of a connection request to a sync id becomes sync too. False: that failed, and the request was rejected. */
 static bool finish_request(struct cm_event *event)
 {
 	struct id *id = to_id(event->public.id);
@@ -242,7 +242,7 @@ static int get_event(struct channel *channel, struct rdma_cm_event **ret)
 
 	do {
 		memset(&taken, 0, sizeof(taken));
-		/* On the stack, so that nothing leaks if the thread is cancelled while it waits. */
+		/* TAKEN is on the stack, so that nothing leaks if the thread is cancelled while it waits. */
 		r = take_or_wait(channel, &taken);
 		if (r < 0)
 			return fail(-r);

@@ -41,7 +41,9 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
 
 /* Addresses */
 
-/* Whether the program chose the port. Only then may it wait to use the same port again. */
+/*
+ * Whether the program chose the port. Only then may the program intend to use the same port again, see id.has_port.
+ */
 static bool has_port(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port != 0 :

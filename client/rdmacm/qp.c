@@ -96,7 +96,7 @@ static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 	return r == EOPNOTSUPP ? 0 : -r;
 }
 
-/* If the peer's device is another vendor's there are no common options: our device gets options 0. */
+/* If the peer's device is of another vendor there are no common ECE options: our QP gets options 0. */
 static int init_ece(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece;
@@ -125,7 +125,7 @@ static int finish_ece(struct id *id, struct ibv_qp *qp)
 	return r;
 }
 
-/* Options that the peer does not name are off. The peer's vendor id has to be ours. */
+/* Turns off the ECE options that the peer's answer does not have. The answer's vendor id has to be ours, or 0. */
 static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
@@ -171,7 +171,7 @@ int qp_on_response(struct id *id, const struct ibv_ece *ece)
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {
-	/* The CQs belong to the SRQ. */
+	/* These CQs belong to the SRQ, and are destroyed with it. */
 	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
 		return;
 	if (id->send_cq && id->send_cq != id->recv_cq)
@@ -387,7 +387,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	return r;
 }
 
-/* Under the channel's lock, because a thread that takes an event may be moving the QP. */
+/* Takes the channel's lock, because a thread that takes an event may be moving the QP. */
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
 	struct channel *channel;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * librdmacm's calls, implemented with librdmabroker. No file calls one above it. From the bottom up:
+ * librdmacm's calls, implemented with librdmabroker. No file calls functions of a file above it. From the bottom up:
  *
- *   report.c, real.c, broker.c: error messages; librdmacm itself; the decision whether it or the broker handles
- *     the calls of this process.
+ *   report.c, real.c, broker.c: error messages; librdmacm itself; the decision whether librdmacm or the broker
+ *     handles the calls of this process.
  *   device.c, channel.c: the devices, which the whole process shares, and the event channels, with their calls.
  *   join.c, route.c, idlife.c: ids and what belongs to them: multicast groups, and the addresses and the path.
  *   qp.c: the QPs, with their calls.
@@ -56,7 +56,7 @@ struct device {
 	LIST_ENTRY(device) link; /* devices, in device.c */
 	pid_t pid; /* of the process that opened it */
 	struct ibv_context *verbs;
-	struct rdmabroker *session; /* that opened it */
+	struct rdmabroker *session; /* the session that opened it */
 	struct ibv_pd *pd; /* NULL: no id uses the device */
 	struct ibv_xrcd *xrcd; /* NULL: not needed yet */
 	unsigned n_users; /* ids, and lists of rdma_get_devices() */
@@ -94,13 +94,13 @@ struct id {
 	bool sync; /* has a channel of its own, and each call waits for its outcome */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	bool connect_error; /* CONNECT_ERROR was reported: REJECTED and DISCONNECTED will not be */
-	bool has_port; /* chosen by the program: destroy waits until the port is free again */
-	bool told_lost; /* the last event, because the broker is gone, was reported */
+	bool has_port; /* the program chose the port: destroy waits until the port is free again */
+	bool told_lost; /* the event that reports the loss of the broker was taken */
 	uint8_t responder_resources, initiator_depth;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
 	void *connect_data; /* of rdma_addrinfo: precedes the program's private data */
 	size_t connect_len;
-	struct ibv_qp_init_attr *request_qp; /* for the requests of rdma_get_request; NULL: none */
+	struct ibv_qp_init_attr *request_qp; /* of rdma_get_request's new QPs; NULL: creates none */
 
 	pthread_mutex_t lock;
 	pthread_cond_t acked;
@@ -111,8 +111,8 @@ struct id {
 struct cm_event {
 	struct rdma_cm_event public;
 	struct rdmabroker_event *event; /* has the private data that PUBLIC points to; NULL: none */
-	struct id *id; /* counts the event; for a CONNECT_REQUEST the listener */
-	struct join *join; /* counts the event too; or NULL */
+	struct id *id; /* the id that counts the event; for a CONNECT_REQUEST the listener */
+	struct join *join; /* the join that counts the event too; NULL: none */
 };
 
 static inline int fail(int error)
@@ -121,7 +121,7 @@ static inline int fail(int error)
 	return -1;
 }
 
-/* 0: no address, or of an unknown family */
+/* 0: ADDR is NULL, or its family is not known. */
 static inline size_t addr_size(const struct sockaddr *addr)
 {
 	if (!addr)
@@ -155,7 +155,7 @@ static inline bool id_is_datagram(const struct id *id)
 
 /* Returns -1 with errno for a negative errno, else 0, like librdmacm's calls. WHAT is for RDMABROKER_DEBUG. */
 int report_result(const char *what, int r);
-/* Why the library's last call failed, with the rule that decided; valid until the thread's next call of this. */
+/* The text of the library's last failure, with the rule that decided. Valid until the thread calls this again. */
 const char *report_failure(void);
 /* Prints a line to stderr, if the environment variable RDMABROKER_DEBUG is set. */
 __attribute__((format(printf, 1, 2))) void report_debug(const char *fmt, ...);
@@ -167,24 +167,30 @@ __attribute__((format(printf, 1, 2))) void report_once(const char *fmt, ...);
 
 /* broker.c */
 
-/* First in calls that need no object: decides between the broker and librdmacm. 0, or -1 with errno. */
+/*
+ * The first step of API calls that have no object yet: decides between the broker and librdmacm. 0, or -1 with errno.
+ */
 int broker_start(void);
-/* Opens a session. 0, or -1 with an errno that librdmacm sets where it cannot open rdma_cm. */
+/* Opens a session. 0, or -1 with the errno that librdmacm sets if it cannot open /dev/infiniband/rdma_cm. */
 int broker_open(struct rdmabroker **ret);
 /*
- * The process's own session, for what belongs to no channel; opens it if necessary. LOST: a session whose broker is
- * gone, to be replaced by a new one; or NULL. Returns NULL with errno on failure.
+ * The process's own session, for devices, which belong to no channel. Opens the session if necessary. LOST: a session
+ * whose broker is gone, to be replaced by a new one; or NULL. Returns NULL with errno on failure.
  */
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
-/* The same session; NULL: it cannot be opened, which is not printed and does not make librdmacm handle the calls. */
+/*
+ * The same session. NULL: it cannot be opened. Unlike broker_get_session() this prints no error, and does not choose
+ * librdmacm instead.
+ */
 struct rdmabroker *broker_try(void);
 
 /* device.c: 0, or a negative errno */
 int device_get(const char *name, struct device **ret);
 void device_put(struct device *device);
 /*
- * Close removed devices that have no users, because the kernel waits for that. Called when the program creates an id
- * or a channel, not when the last user is gone, because programs then still destroy their objects on the device.
+ * Close removed devices that have no users, because the kernel waits until they are closed. Called when the program
+ * creates an id or a channel, not when the last user is gone: the program may then still have to destroy its objects
+ * on the device.
  */
 void devices_sweep(void);
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
@@ -192,7 +198,7 @@ struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 /* channel.c */
 struct channel *channel_new(void); /* NULL with errno */
 void channel_free(struct channel *channel);
-/* Around all work on events: locks the channel, and keeps it from being freed. */
+/* Called before and after all work on events. In between the channel is locked, and is not freed. */
 void channel_enter(struct channel *channel);
 void channel_leave(struct channel *channel);
 /*
@@ -204,12 +210,14 @@ int channel_wait(struct channel *channel);
 /* join.c */
 /* FLAGS: of enum rdma_cm_mc_join_flags. NULL: no memory. */
 struct join *join_new(const struct sockaddr *addr, uint32_t flags, void *context);
-void joins_free(struct id *id); /* all of the id's */
+void joins_free(struct id *id); /* all joins of the id */
 struct join *join_find(struct id *id, const struct sockaddr *addr); /* NULL: there is none */
 /* The group was joined: attach the id's QP. 0, or a negative errno: the QP could not be attached. */
 int join_attach(struct join *join, struct id *id, const struct rdmabroker_ud_param *ud);
 void join_detach(struct join *join, struct id *id); /* does nothing if no QP is attached */
-/* Wait until the program has acked the join's events. The join is out of the list, so it gets no more of them. */
+/*
+ * Wait until the program has acked the join's events. JOIN is not in the id's list any more, so no new events come.
+ */
 void join_await_acks(const struct join *join, struct id *id);
 
 /* idlife.c */
@@ -223,7 +231,7 @@ void id_discard(struct id *id);
 void id_destroy(struct id *id);
 /* Copy the addresses and the device from the handle to the public id. 0, or a negative errno. */
 int id_learn(struct id *id);
-/* Migrate to TO, or if TO is NULL to a channel of its own. 0, or -1 with errno. */
+/* Migrate ID to channel TO. TO NULL: to a channel of its own, which makes ID sync. 0, or -1 with errno. */
 int id_migrate(struct id *id, struct channel *to);
 /* Count an event that the program is about to get. */
 void id_count_event(struct cm_event *event);
@@ -238,8 +246,9 @@ void id_ack_own_event(struct id *id);
 void route_learn_gids(struct id *id);
 void route_learn_path(struct id *id);
 
-/* qp.c: 0, or a negative errno. Without a QP they do nothing. */
-int qp_to_rts(struct id *id, int responder_resources, int initiator_depth); /* negative: the CM's */
+/* qp.c: 0, or a negative errno. These functions do nothing if the id has no QP. */
+/* RESPONDER_RESOURCES or INITIATOR_DEPTH negative: the connection manager's value is used. */
+int qp_to_rts(struct id *id, int responder_resources, int initiator_depth);
 int qp_to_error(struct id *id);
 /* The peer accepted: move the QP, which the id must have, and confirm. Negative: the QP is in ERR then. */
 int qp_on_response(struct id *id, const struct ibv_ece *ece);

@@ -14,10 +14,10 @@ struct real {
 #undef CALL
 };
 
-/* Loads librdmacm if necessary. NULL: there is none, and errno is ENOSYS. */
+/* Loads librdmacm if necessary. NULL with errno ENOSYS: it cannot be loaded. */
 const struct real *real_get(void);
 
-/* Not NULL: librdmacm handles all calls of this process. Set once, before the program got any object. */
+/* Not NULL: librdmacm handles all calls of this process. Set once, before any API call has returned an object. */
 extern const struct real *_Atomic real_has_all;
 
 /* The first statement of each call of librdmacm's API. */

@@ -12,7 +12,10 @@ __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list a
 	char line[1200];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
-	/* One call, so that the line stays in one piece. BROKER(), because the caller may hold locks. */
+	/*
+	 * The line is written by one call, so that other threads cannot write into it. BROKER() disables
+	 * cancellation, because the caller may hold locks.
+	 */
 	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
 }
 
@@ -57,6 +60,6 @@ int report_result(const char *what, int r)
 		report_debug("%s: %s", what,
 			     rdmabroker_last_failure()->error == r ? report_failure() :
 								     strerror(-r));
-	/* For too much private data the kernel returns EINVAL. */
+	/* -E2BIG means too much private data, for which the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }

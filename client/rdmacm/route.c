@@ -10,7 +10,7 @@
  * the kernel. On InfiniBand they would come from the subnet manager; there they stay empty.
  */
 
-#define ETHERNET_PACKET_LIFETIME 18 /* the kernel's value: 4.096 us * 2^18, some 1 s */
+#define ETHERNET_PACKET_LIFETIME 18 /* the kernel's value: 4.096 us * 2^18, about 1 s */
 #define EXACTLY 2
 
 /* The GIDs of a RoCE device are its IP addresses. */
