@@ -53,7 +53,10 @@ static const char *plural(unsigned n)
 	return n == 1 ? " is" : "s are";
 }
 
-/* Handshakes count too, because they will become connections. */
+/*
+ * Waits until no connections are left, or until the timeout. Handshakes count too, because they will become
+ * connections.
+ */
 static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret,
 			bool *ret_draining)
 {
@@ -69,7 +72,7 @@ static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_m
 		if (r < 0)
 			return r;
 		n = ret->connections + ret->handshakes;
-		/* Not draining any more: another admin has cancelled it. */
+		/* If the daemon is not draining any more, another admin has cancelled it. */
 		if (n == 0 || !*ret_draining || (timeout_ms >= 0 && until <= 0))
 			return 0;
 		if (tell && n != told) {

@@ -31,7 +31,7 @@ enum {
 	OPTION_COUNT,
 };
 
-/* notice_kind_names without "lost", which no filter selects. */
+/* The names of the kinds of notices, without "lost", which no filter can select. */
 static const char *const kinds[] = { "decision", "cm", "session", NULL };
 
 const struct verb_option events_options[] = {
@@ -52,7 +52,7 @@ struct wanted {
 	struct rdmabroker_filter filter;
 	uint32_t uid;
 	struct sockaddr_storage peer;
-	unsigned long count; /* 0: no end */
+	unsigned long count; /* end after so many notices; 0: no end */
 };
 
 static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
@@ -66,7 +66,7 @@ static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
 	return false;
 }
 
-/* *RET becomes the number in rdmabroker-admin.h of the option's argument; 0: the option is not given. */
+/* Sets *RET to the enum value of rdmabroker-admin.h for the option's argument; 0: the option is not given. */
 static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
 {
 	const char *name = ctl->given[option];
@@ -88,7 +88,7 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	    !read_positive(ctl, OPTION_SESSION, &session) ||
 	    !read_positive(ctl, OPTION_COUNT, &ret->count))
 		return EXIT_USAGE;
-	/* No notice would ever match. */
+	/* Only decisions have an operation and an outcome: no notice of another kind would ever match. */
 	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
 		complain("--operation and --outcome select decisions: they exclude --kind %s",
 			 given[OPTION_KIND]);
@@ -178,7 +178,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 	putchar('\n');
 }
 
-/* The table. The widths of its columns are not known in advance: columns grow as needed, and never shrink. */
+/* The table. The width of its columns is not known in advance: columns grow as needed, and never shrink. */
 
 enum {
 	COLUMN_TIME,
@@ -297,7 +297,7 @@ static void set_status(struct row *row, int status)
 		set(row, COLUMN_RESULT, "%d", status);
 }
 
-/* If policy rejected or a limit is reached, the reason has the text of the rule too. */
+/* Unless the outcome is "allowed", the reason includes the text of the rule. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
 	bool refused = notice->outcome_name && notice->outcome != RDMABROKER_OUTCOME_ALLOWED;
@@ -345,7 +345,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 		set(&row, COLUMN_WHAT, "%s", notice->operation_name ?: "-");
 		set(&row, COLUMN_RESULT, "%s", notice->outcome_name ?: "-");
 	} else {
-		/* "opened" and "closed" alone do not say of what. */
+		/* The events of a session are "opened" and "closed": print "session opened". */
 		set(&row, COLUMN_WHAT, "%s%s",
 		    notice->kind == RDMABROKER_NOTICE_SESSION ? "session " : "",
 		    notice->event_name ?: "-");
@@ -373,7 +373,10 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* No SA_RESTART: a signal has to end a write to a full pipe too. SIGPIPE: a reader that ends is no failure. */
+/*
+ * Without SA_RESTART, because a signal has to end a write to a full pipe too. SIGPIPE is ignored, because it is no
+ * failure if the reader of the output ends.
+ */
 static void catch_signals(void)
 {
 	const struct sigaction stop = { .sa_handler = on_interrupt };
@@ -384,7 +387,10 @@ static void catch_signals(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* False: stop, because the reader has gone, a signal came, or a write failed. main() reports write errors. */
+/*
+ * False: the program has to end, because the reader is gone, a signal came, or a write failed. main() reports the
+ * last.
+ */
 static bool flush(void)
 {
 	if (fflush(stdout) == 0)
@@ -409,7 +415,7 @@ static bool wait_for_more(struct rdmabroker *session)
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGINT);
 	sigaddset(&stops, SIGTERM);
-	/* Blocked, so that a signal between the test of INTERRUPTED and ppoll() is not missed. */
+	/* Block the signals, so that one between the test of INTERRUPTED and ppoll() is not missed. */
 	sigprocmask(SIG_BLOCK, &stops, &before);
 	if (!interrupted)
 		ppoll(fds, 2, NULL, &before);
@@ -461,7 +467,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	if (r < 0) {
 		status = ctl_complain_failure(r);
 	} else {
-		/* The header shows that from now on no event is missed. */
+		/* The header is printed after watch, so it shows that from now on no event is missed. */
 		if (!ctl->json)
 			print_head();
 		if (flush())

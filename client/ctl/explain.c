@@ -8,7 +8,7 @@
 #include "proto/json.h"
 #include "question.h"
 
-/* A note on privileges that no rule has to grant. NULL: none. */
+/* A note on privileges that users have without a rule. NULL: there are none. */
 static const char *get_note(const struct question *question)
 {
 	if (question->public.operation == RDMABROKER_OPERATION_ADMIN)
@@ -82,7 +82,10 @@ static void print_rule(const char *label, const struct rdmabroker_rule *rule)
 	printf("%9s: %s:%u\n%11s%s\n", label, rule->file, rule->line, "", rule->text);
 }
 
-/* If more were known, a rule that may match could decide, or the rule that decides could turn out not to match. */
+/*
+ * Prints the first rule that depends on members which are not known, and the options for these members. This rule
+ * could match before the rule that decides; or it is the rule that decides, and may not match.
+ */
 static void print_depends(const struct question *question,
 			  const struct rdmabroker_explanation *explanation)
 {

@@ -53,7 +53,7 @@ static void print_json(const struct ctl *ctl, const struct verb *only)
 	putchar('\n');
 }
 
-/* Prints LEFT and, in a column of its own, RIGHT. */
+/* Prints a row with LEFT in the first column and RIGHT in the second. */
 static void print_row(int indent, const char *prefix, const char *left, const char *argument,
 		      const char *right)
 {

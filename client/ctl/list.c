@@ -29,7 +29,7 @@ enum {
 	OPTION_WATCH,
 };
 
-/* As the daemon names them. */
+/* The daemon's names of the states. */
 static const char *const states[] = {
 	"idle",
 	"bound",
@@ -70,7 +70,7 @@ const struct verb_option list_options[] = {
 	{ NULL },
 };
 
-/* What the command line selects. */
+/* The sessions and ids that the command line selects. */
 struct filter {
 	bool sessions, ids;
 	const char *const *states; /* NULL: all */
@@ -153,7 +153,7 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 		return false;
 	if (!(filter->state || filter->by_peer || filter->port))
 		return true;
-	/* With --sessions: only sessions that have an id which the filter selects. */
+	/* With --sessions, select only sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
 		if (list->ids[i]->session == session && wants_id(filter, list->ids[i]))
 			return true;
@@ -406,7 +406,7 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* Prints as many lines and columns as the terminal has, from its upper left corner on. */
+/* Prints the list at the upper left corner of the terminal, and cuts it to the terminal's lines and columns. */
 static int print_screen(const struct rdmabroker_list *list, const struct filter *filter)
 {
 	struct winsize size = { 0 };

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .verbs = verbs };
 	int status = run(&ctl, argc, argv);
 
-	/* Fail if not all output was written: a reader must not mistake a part for all of it. */
+	/* Fail if the output is not complete, so that its reader does not treat it as complete. */
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		complain("cannot write the output: %m");
 		return EXIT_FAILURE;

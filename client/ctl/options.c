@@ -24,7 +24,8 @@ const struct verb_option common_options[] = {
 	{ NULL },
 };
 
-#define OWN 0x100 /* getopt's value of a verb's first option; the common options begin at COMMON */
+/* The values that getopt_long() returns: OWN + the index of the verb's option, COMMON + the index of a common one. */
+#define OWN 0x100
 #define COMMON 0x200
 
 static void add_rows(struct option **row, const struct verb_option *options, int value)
@@ -89,7 +90,7 @@ static bool take_own(struct ctl *ctl, int which)
 	return true;
 }
 
-/* The first entry of ARGV is skipped, as a program's name. On return ARGV has the arguments that are left. */
+/* Skips the first entry of ARGV, like a program's name. On return ARGV has the arguments that are left. */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
 	struct option rows[N_COMMON + MAX_OPTIONS + 1] = { 0 }, *row = rows;
@@ -125,7 +126,7 @@ bool options_read_common(struct ctl *ctl, int *argc, char ***argv)
 	return read_options(ctl, "+:hV", argc, argv);
 }
 
-/* Options after the program's name belong to the program. They are accepted only after "--", to avoid mistakes. */
+/* Options after the name of the program to run belong to that program. To avoid mistakes, "--" must precede them. */
 static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 {
 	char **all = *argv;

@@ -65,7 +65,7 @@ unsigned terminal_width(void)
 	return size.ws_col;
 }
 
-/* Remembers the last name, because successive entries mostly have the same user. */
+/* Remembers the last name, because successive rows mostly have the same user. */
 const char *user_name(uint32_t uid)
 {
 	static struct {

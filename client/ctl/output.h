@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Output for people. */
+/* Output for users: errors, colours, names and addresses. */
 
 #include <rdmabroker-admin.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 struct json;
 struct word_guess;
 
-/* A line on stderr, with the program's name. */
+/* Print a line to stderr, after the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 
 /*
@@ -26,10 +26,12 @@ enum colour {
 	COLOUR_GREEN,
 	COLOUR_YELLOW,
 };
-/* The escape sequence for COLOUR; NONE: back to normal. "" if stdout is no terminal or colours are not wanted. */
+/*
+ * The escape sequence for COLOUR; NONE: the terminal's default. "" if stdout is no terminal or colours are disabled.
+ */
 const char *colour(enum colour colour);
-/* The columns of the terminal at stdout; 0: it is no terminal, or its size is not known. */
+/* The number of columns of the terminal at stdout; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
-const char *user_name(uint32_t uid); /* NULL: it has no entry; valid until the next call */
+const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the next call */
 void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr);

@@ -58,7 +58,7 @@ static int add_gids(struct question *question, const gid_t *gids, int n)
 	return r;
 }
 
-/* The effective uid and the groups of this process, as the daemon sees them. */
+/* Takes the effective uid and the groups of this process, which are those that the daemon uses. */
 static int take_caller(struct question *question, bool with_groups)
 {
 	gid_t gids[MAX_GROUPS];
@@ -86,7 +86,7 @@ static int take_user(struct question *question, const char *name, bool with_grou
 	if (r != 0 || !with_groups)
 		return r;
 	entry = getpwuid(question->public.uid);
-	/* A uid without an entry, as in containers: its groups cannot be looked up. */
+	/* The groups of a uid without an entry, as in containers, cannot be looked up. */
 	if (!entry)
 		return 0;
 	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
@@ -252,7 +252,7 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 	return r != 0 ? r : take_identity(ret, ctl);
 }
 
-/* Members that are not known, and that a rule depends on */
+/* Members of the policy request that are not known, and that a rule depends on */
 
 static bool is_wildcard(const struct sockaddr *addr)
 {
@@ -303,7 +303,7 @@ static const char *skip_token(const char *text)
 	return text + strspn(text, " ");
 }
 
-/* A value can be a list: after a comma, which a blank may follow, it goes on. */
+/* Skips a value, which can be a list: its elements are separated by a comma, which a blank may follow. */
 static const char *skip_value(const char *text)
 {
 	const char *end;
@@ -315,7 +315,7 @@ static const char *skip_value(const char *text)
 	return text;
 }
 
-/* Whether the rule TEXT has WORD. A rule is ACTION OPERATION, and then words that each have a value. */
+/* Whether the rule TEXT has WORD. A rule is ACTION OPERATION, followed by words that each have a value. */
 static bool has_word(const char *text, const char *word)
 {
 	text = skip_token(skip_token(text));

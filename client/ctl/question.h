@@ -7,7 +7,7 @@
 
 #include "ctl.h"
 
-#define MAX_GROUPS 1024 /* of struct rdmabroker_question */
+#define MAX_GROUPS 1024 /* the maximum of n_gids in struct rdmabroker_question */
 
 enum {
 	OPTION_USER,
@@ -28,8 +28,11 @@ struct question {
 	uint8_t data[RDMABROKER_LOOKUP_DATA_MAX];
 };
 
-/* Returns 0, or an exit status after printing why. RET has pointers into itself: do not copy it. */
+/* Returns 0, or prints an error and returns an exit status. RET has pointers into itself: do not copy it. */
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation);
-/* The options for members that the rule TEXT depends on and QUESTION lacks. Incomplete if TEXT was cut. */
+/*
+ * Store in RET the names of the options for the members that the rule TEXT depends on, and that are not known in
+ * QUESTION. Returns their number. If TEXT was cut, options may be missing.
+ */
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS]);

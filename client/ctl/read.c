@@ -76,7 +76,10 @@ static void complain_address(const char *text)
 
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
-	/* inet_pton() for IPv4, for getaddrinfo() accepts "10.1" as 10.0.0.1; getaddrinfo() for IPv6 scopes. */
+	/*
+	 * getaddrinfo() is used only for IPv6, whose scopes it parses: it would accept "10.1" as the IPv4 address
+	 * 10.0.0.1.
+	 */
 	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	struct addrinfo *info;

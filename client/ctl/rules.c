@@ -8,7 +8,7 @@
 #include "output.h"
 #include "proto/json.h"
 
-#define TEXT_MIN 16 /* columns for the text at least, even if lines wrap on a narrow terminal */
+#define TEXT_MIN 16 /* the text's minimum width, even if lines wrap on a narrow terminal */
 
 enum {
 	OPTION_FULL,
@@ -23,7 +23,7 @@ const struct verb_option rules_options[] = {
 
 static const struct column {
 	const char *head, *key;
-	enum colour colour; /* of numbers that are not 0 */
+	enum colour colour; /* for numbers that are not 0 */
 } columns[N_COLUMNS] = {
 	{ "ALLOWED", "allowed", COLOUR_NONE }, { "REJECTED", "rejected", COLOUR_RED },
 	{ "BUSY", "busy", COLOUR_YELLOW },     { "NOW", "now", COLOUR_NONE },

@@ -18,7 +18,10 @@ enum {
 	EXIT_NOT_FOUND = 127,
 };
 
-/* Looks beside the library in use: if installed, the drop-in is in the folder rdmabroker/ there. */
+/*
+ * Looks for the drop-in beside the library in use: in the folder rdmabroker/, where it is installed, else in the
+ * library's own folder.
+ */
 static bool find_dropin(char ret[PATH_MAX])
 {
 	static const char *const places[] = { "/rdmabroker/" DROPIN, "/" DROPIN };
@@ -36,7 +39,7 @@ static bool find_dropin(char ret[PATH_MAX])
 	return false;
 }
 
-/* Puts PATH first in LD_PRELOAD, and keeps what is in it already, such as an allocator. */
+/* Puts PATH first in LD_PRELOAD, and keeps the libraries that are in it already, such as an allocator. */
 static int preload(const char *path)
 {
 	const char *others = getenv("LD_PRELOAD");
@@ -59,7 +62,7 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		complain("%s is not installed", DROPIN);
 		return EXIT_FAILURE;
 	}
-	/* Programs that open devices by libibverbs need the lease before: the drop-in gets it at its start. */
+	/* Programs that open devices by libibverbs need the leases before: the drop-in gets them at its start. */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
 	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {
 		complain("cannot set the environment: %m");

@@ -121,7 +121,7 @@ static void print_label(const char **label)
 
 static void print_seen(const struct rdmabroker_foreign_ids *foreign)
 {
-	/* Usually the device was examined just now: then its age is not printed. */
+	/* If the device was examined just now, as usual, the age is not printed. */
 	if (foreign->age_ms >= 1000)
 		printf(", %llu s ago", (unsigned long long)foreign->age_ms / 1000);
 	putchar('\n');
