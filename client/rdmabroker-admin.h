@@ -5,9 +5,9 @@
 /*
  * librdmabroker: calls for the daemon's admins and observers.
  *
- * Observers are root, the daemon's own user, and users whom policy allows the operation "observe"; admins are
- * root, the daemon's own user, and users whom policy allows the operation "admin". Sessions, structs, failures
- * and the forms of the calls are as in rdmabroker.h.
+ * Admins are root, the daemon's own user, and users whom policy allows the operation "admin". Observers are all
+ * admins, and users whom policy allows the operation "observe". Sessions, structs, failures and the forms of the
+ * calls are as in rdmabroker.h.
  */
 
 #include <rdmabroker.h>
@@ -18,24 +18,24 @@ extern "C" {
 
 struct rdmabroker_status {
 	size_t size;
-	const char *version; /* of the daemon */
-	const char *policy_error; /* "file:line:column: ..." of the last reload; NULL: none */
+	const char *version; /* the daemon's version */
+	const char *policy_error; /* of the last reload, "file:line:column: ..."; NULL: none */
 	unsigned n_rules;
 	unsigned n_sessions;
 	unsigned n_listeners;
-	unsigned n_connections; /* established */
-	unsigned n_ids; /* all, of any state */
+	unsigned n_connections; /* established connections */
+	unsigned n_ids; /* ids in any state */
 	unsigned n_fds; /* open file descriptors of the daemon */
 	unsigned n_leases;
 	size_t n_devices;
 	const struct rdmabroker_device_status *const *devices;
 	bool draining; /* the daemon accepts nothing new, see rdmabroker_drain() */
-	unsigned n_handshakes; /* connections requested or accepted, not yet established */
+	unsigned n_handshakes; /* connections requested or accepted, but not established yet */
 	size_t n_foreign_ids;
 	const struct rdmabroker_foreign_ids *const *foreign_ids; /* one for each examined device */
 	size_t n_warnings;
 	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
-	bool no_policy; /* no policy could be loaded since the start: everything is rejected */
+	bool no_policy; /* the daemon has loaded no policy since its start, and rejects everything */
 	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
 };
 
@@ -47,14 +47,19 @@ struct rdmabroker_device_status {
 	unsigned unused; /* 0 */
 };
 
-/* Another process than the daemon that has ids of the connection manager on a device. No rule applies to them. */
+/*
+ * A process other than the daemon that has ids of the connection manager on a device. No rule applies to these ids.
+ */
 struct rdmabroker_holder {
 	size_t size;
 	int pid;
 	uint32_t uid; /* the effective uid; (uint32_t)-1: not known */
 	const char *name; /* chosen by the process itself, printable; NULL: not known */
 	unsigned n_ids;
-	/* State and addresses of one of its ids: a listener if it has one, else one that connects or is connected. */
+	/*
+	 * State and addresses of one of its ids: a listener if the process has one, else an id that connects or is
+	 * connected.
+	 */
 	const char *state; /* as `rdma resource show cm_id` prints it: "LISTEN" */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
 };
@@ -66,26 +71,26 @@ struct rdmabroker_foreign_ids {
 	uint64_t age_ms; /* time since the device was examined */
 	size_t n_holders;
 	const struct rdmabroker_holder *const *holders; /* at most 32 for all devices together */
-	unsigned n_more; /* ids of processes that are not listed */
-	unsigned n_nameless; /* ids of threads that have ended: their process is not known */
+	unsigned n_more; /* number of ids of processes that are not in holders */
+	unsigned n_nameless; /* number of ids of ended threads, whose process is not known */
 };
 
-/* A rule, and its decisions since the daemon started. */
+/* A rule, and the number of its decisions since the daemon started. */
 struct rdmabroker_rule {
 	size_t size;
 	const char *file; /* NULL: the entry for everything that no rule matches */
 	unsigned line;
-	const char *text; /* as written, on one line; cut to 511 bytes */
+	const char *text; /* as in the file, on one line; cut to 511 bytes */
 	uint64_t n_allowed, n_rejected;
 	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
-	unsigned n_now; /* objects that it has admitted and that exist now */
-	unsigned n_pending; /* how many of them are requests that the client has not accepted yet */
+	unsigned n_now; /* number of existing objects that the rule has admitted */
+	unsigned n_pending; /* how many of these are connection requests not accepted yet */
 };
 
 struct rdmabroker_rules {
 	size_t size;
 	size_t n_rules;
-	/* In their order. The last entry is no rule: it stands for everything that no rule matches. */
+	/* In the order of the policy. The last entry is no rule: it stands for everything that no rule matches. */
 	const struct rdmabroker_rule *const *rules;
 };
 
@@ -95,8 +100,8 @@ struct rdmabroker_listed_session {
 	uint64_t number; /* as in the journal */
 	uint32_t uid;
 	int pid;
-	const char *unit; /* of systemd; NULL: in none */
-	const char *rule; /* "file:line" that admitted it; NULL: none, an admin's session */
+	const char *unit; /* the client's systemd unit; NULL: in none */
+	const char *rule; /* "file:line" that admitted the session; NULL: an admin's session */
 	uint64_t age_ms;
 	unsigned n_ids;
 	unsigned n_leases;
@@ -107,19 +112,19 @@ struct rdmabroker_listed_id {
 	const struct rdmabroker_listed_session *session;
 	uint32_t id; /* its number in the session */
 	const char *state; /* one word, such as "established"; see the man page */
-	uint64_t age_ms; /* since it was created, or taken over */
+	uint64_t age_ms; /* time since the id was created, or taken over */
 	enum rdmabroker_port_space ps;
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
 	const char *device; /* NULL: not bound to a device */
 	uint32_t qp_num; /* as offered to the peer; 0: none */
-	int tos; /* in force; -1: the kernel's default */
+	int tos; /* the value in force; -1: the kernel's default */
 	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
 };
 
 struct rdmabroker_list {
 	size_t size;
 	size_t n_sessions;
-	const struct rdmabroker_listed_session *const *sessions; /* in the order they came */
+	const struct rdmabroker_listed_session *const *sessions; /* in the order they were opened */
 	size_t n_ids;
 	const struct rdmabroker_listed_id *const *ids; /* in the order of their sessions */
 };
@@ -143,7 +148,7 @@ enum rdmabroker_notice_kind {
 	RDMABROKER_NOTICE_CM = 2, /* a program gets an event of the connection manager */
 	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
 	RDMABROKER_NOTICE_LOST =
-		4, /* reports only n_lost, if no other notice came after those lost */
+		4, /* reports only n_lost, if no other notice came after the lost ones */
 };
 
 enum rdmabroker_outcome {
@@ -159,11 +164,11 @@ struct rdmabroker_filter {
 	const uint32_t *uid; /* the user of the session */
 	uint64_t session; /* the session's number */
 	const struct sockaddr *peer; /* only the address is compared, not the port */
-	enum rdmabroker_notice_kind kind; /* not LOST */
+	enum rdmabroker_notice_kind kind; /* LOST cannot be selected */
 	enum rdmabroker_operation operation; /* a notice without an operation does not match */
 	enum rdmabroker_outcome outcome; /* a notice without an outcome does not match */
-	uint16_t port; /* the local one or the peer's */
-	uint8_t unused[2]; /* 0 */
+	uint16_t port; /* matches the local port or the peer's port */
+	uint8_t unused[2]; /* must be 0 */
 };
 
 #define RDMABROKER_FILTER_INIT                                                              \
@@ -175,7 +180,7 @@ struct rdmabroker_filter {
 		}                                                                           \
 	}
 
-/* Something that happened. Members that are not known, or do not belong to the kind, are 0 or NULL. */
+/* Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL. */
 struct rdmabroker_notice {
 	size_t size;
 	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
@@ -185,15 +190,15 @@ struct rdmabroker_notice {
 	enum rdmabroker_outcome outcome; /* DECISION */
 	enum rdmabroker_event_type
 		event; /* CM; RDMABROKER_EVENT_NONE: none, or not known to this library */
-	/* The names of these four, also of values that this library does not know; NULL: none. */
+	/* The names of the four values above, also of values that this library does not know; NULL: none. */
 	const char *kind_name; /* never NULL */
 	const char *operation_name, *outcome_name;
-	const char *event_name; /* "established"; SESSION: "opened" or "closed" */
-	/* The session that it is about. */
-	uint64_t session; /* its number */
+	const char *event_name; /* e.g. "established"; SESSION: "opened" or "closed" */
+	/* The client's session. */
+	uint64_t session; /* the session's number */
 	uint32_t uid;
 	int pid;
-	const char *unit; /* of systemd */
+	const char *unit; /* the client's systemd unit */
 	uint32_t id; /* the id's number; for a connection request: the listener's */
 	uint32_t request_id; /* CM, CONNECT_REQUEST: the number of the new id */
 	unsigned retry_after_ms; /* DECISION, BUSY: the time after which to retry */
@@ -205,22 +210,22 @@ struct rdmabroker_notice {
 	uint32_t qp_num; /* as offered to the peer */
 	const char *rule; /* "file:line" that decided, or that admitted the session or the id */
 	const char *rule_text; /* cut to 511 bytes */
-	const char *reason; /* for a person */
+	const char *reason; /* an explanation for a person */
 };
 
 /*
- * A policy request. Other members than uid, gids and unit are not known if they are 0 or NULL: rules that depend on
- * them may or may not match.
+ * A policy request. A member that is 0 or NULL, except uid, gids and unit, is not known: rules that depend on it may
+ * or may not match.
  */
 struct rdmabroker_question {
 	size_t size;
 	enum rdmabroker_operation operation; /* not NONE */
 	uint32_t uid;
-	const uint32_t *gids; /* primary and supplementary */
+	const uint32_t *gids; /* the primary and the supplementary groups */
 	size_t n_gids; /* at most 1024 */
-	const char *unit; /* of systemd; NULL: in none */
+	const char *unit; /* the client's systemd unit; NULL: in none */
 	const struct sockaddr *local, *peer; /* their ports are ignored */
-	uint16_t port; /* of the service */
+	uint16_t port; /* the port of the service */
 	const char *device;
 	enum rdmabroker_port_space ps;
 	const void *data; /* private data of a connection request */
@@ -240,30 +245,29 @@ struct rdmabroker_explanation {
 	const char *reason; /* on reject, else NULL */
 	size_t n_effects;
 	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
-	/* Not NULL: a member that is not known could change the answer; this is the first rule that may match. */
+	/* Not NULL: a member that is not known could change the decision; this is the first rule that may match. */
 	const struct rdmabroker_rule *depends;
 };
 
 struct rdmabroker_reload_result {
 	size_t size;
-	bool ok; /* false: it failed, and nothing has changed */
-	unsigned n_rules; /* in force now */
+	bool ok; /* false: the reload failed, and nothing has changed */
+	unsigned n_rules; /* number of rules in force now */
 	size_t n_complaints;
 	const char *const *complaints; /* "file:line:column: text" */
 };
 
-/* The names of the values, as in the rule language and in rdmabrokerctl(1): "connect". Never NULL. */
+/* The name of a value, as in the rule language and in rdmabrokerctl(1), e.g. "connect"; never NULL. */
 const char *rdmabroker_operation_str(enum rdmabroker_operation operation);
 const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind);
 const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome);
 
 /**
- * rdmabroker_get_status - The state of the daemon, for its admin.
+ * rdmabroker_get_status - The state of the daemon.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_status().
  * Returns:
- *   0; -EACCES: the caller is not an observer. Observers are root, the daemon's own user, and users whom policy
- *   allows the operation "observe" or "admin".
+ *   0; -EACCES: only observers may call this (policy operation "observe").
  */
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *status);
@@ -275,7 +279,7 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *statu
  * Returns:
  *   0; -EACCES: only observers may call this (policy operation "observe").
  * Notes:
- *   If the policy is reloaded during the call, the list can have rules of both policies.
+ *   If the policy is reloaded during the call, the list can have rules of the old and of the new policy.
  */
 int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rules **ret);
 struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *rules);
@@ -298,9 +302,9 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
  * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
  * Description:
  *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
- *   yet is rejected, and its program gets CONNECT_ERROR; so does the program whose connection is not
- *   established yet. Any other id is taken from its program, which gets DEVICE_REMOVAL with status -EACCES.
- *   The daemon's journal names the caller. The client can connect again: only a rule prevents that.
+ *   yet is rejected, and its program gets CONNECT_ERROR. If a connection is not established yet, its program
+ *   gets CONNECT_ERROR as well. Any other id is taken from its program, which gets DEVICE_REMOVAL with status
+ *   -EACCES. The daemon's journal names the caller. The client can connect again: only a rule prevents that.
  * Returns:
  *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
  *   caller's own; -EACCES: only admins may call this (policy operation "admin").
@@ -317,7 +321,7 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id);
  *   0; -EACCES: only admins may call this (policy operation "admin").
  */
 int rdmabroker_drain(struct rdmabroker *session);
-/** rdmabroker_undrain - End the draining, whoever began it. Returns as rdmabroker_drain(). */
+/** rdmabroker_undrain - End the draining, also if another admin began it. Returns as rdmabroker_drain(). */
 int rdmabroker_undrain(struct rdmabroker *session);
 
 /**
@@ -330,7 +334,7 @@ int rdmabroker_undrain(struct rdmabroker *session);
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
 
 /**
- * rdmabroker_watch - Get notices, from now on, of what happens to all clients of the daemon.
+ * rdmabroker_watch - Request notices, from now on, of what happens to all clients of the daemon.
  * @filter: Selects notices; NULL: all. If the call is repeated the last filter applies.
  * Description:
  *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
@@ -345,11 +349,12 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
  * @timeout_ms: How long to wait for one; 0: not at all.
  * @ret: The notice, on success; free it with rdmabroker_free_notice().
  * Description:
- *   While notices wait, the descriptor of rdmabroker_get_fd is readable. The daemon does not wait for slow readers: notices
- *   that are not taken in time are lost, and the next notice has their number. Nothing else is lost.
+ *   While notices wait, the descriptor of rdmabroker_get_fd is readable. The daemon does not wait for slow
+ *   readers: notices that are not taken in time are lost, and n_lost of the next notice is the number of the
+ *   lost ones. Nothing else is lost.
  * Returns:
- *   0; -EAGAIN: none within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the broker
- *   is gone, and all its notices were taken.
+ *   0; -EAGAIN: no notice came within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the
+ *   broker is gone, and all its notices were taken.
  */
 int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
 			  struct rdmabroker_notice **ret);
@@ -357,12 +362,11 @@ int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
 
 /**
- * rdmabroker_explain - How policy would decide about a policy request now. Nothing is done or counted.
+ * rdmabroker_explain - How policy would decide about a policy request now. The request is not carried out or counted.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().
  * Returns:
- *   0; -EINVAL: the question is not valid; -EACCES: only observers
- *   may call this (policy operation "observe").
+ *   0; -EINVAL: the question is not valid; -EACCES: only observers may call this (policy operation "observe").
  */
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret);

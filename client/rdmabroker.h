@@ -22,9 +22,9 @@
  *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer comes
  *   as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for the others.
  *   -EAGAIN: the socket is full, nothing was sent; take events, then retry. librdmabroker(3) lists the calls
- *   that wait nevertheless: those with a timeout, and those that return what only the broker knows or need what
- *   it has not sent yet. A program that must not wait therefore opens its session and its devices (get_devices)
- *   before its loop begins, and keeps them open: then no call from resolve to destroy_id waits for the broker.
+ *   that wait nevertheless: those with a timeout, and those that need data which the broker has not sent yet. A
+ *   program that must not wait therefore opens its session and its devices (get_devices) before its loop begins,
+ *   and keeps them open: then no call from resolve to destroy_id waits for the broker.
  *   Opening a device, registering memory and destroying a QP are calls into the kernel, which can block.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the broker is
@@ -35,8 +35,8 @@
  *   program initializes a struct that it passes to a call with the struct's macro, which sets size and the
  *   defaults: struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call fails with -EINVAL if size
  *   is not set, and with -EOPNOTSUPP if the program is newer than the library and sets a member or a flag that
- *   the library does not know. In a struct that a call returns, size is what the library has. A program that may
- *   run with a library older than its header tests new members with RDMABROKER_HAS().
+ *   the library does not know. In a struct that a call returns, size is the struct's size in the library. If a
+ *   program may run with a library older than its header, it tests new members with RDMABROKER_HAS().
  *   Later versions can return further values of enums: handle values that you do not know by a default.
  *
  * Teardown
@@ -46,13 +46,13 @@
  *     3. the id, with destroy_id: it disconnects, and closes the device that get_verbs opened for the id;
  *     4. devices that the program opened, with close_device or free_devices;
  *     5. the session, with close, which destroys and frees all ids that are left.
- *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event brings a new id,
+ *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event has a new id,
  *   which the program has to destroy even if it does not want the connection: that rejects the request. Call
  *   disconnect_wait before destroy_id if the program has to know that the peer was notified.
  *
  * Threads
  *   Several threads can use a session and its ids. An id must not be destroyed while another thread is inside a
- *   call on it; taking events is not a call on an id.
+ *   call on it. rdmabroker_get_event() is not a call on an id.
  *
  * Fork
  *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
@@ -71,15 +71,15 @@ extern "C" {
 struct rdmabroker;
 struct rdmabroker_id;
 
-/* Whether *(STRUCT) has MEMBER, in the version of the library that runs. */
+/* STRUCT: a pointer to a struct that a call returned. True if the library that runs knows MEMBER of the struct. */
 #define RDMABROKER_HAS(struct_, member)                                                \
 	((size_t)((const char *)(&(struct_)->member + 1) - (const char *)(struct_)) <= \
 	 (struct_)->size)
 
-/* In ms. No call waits without limit; this timeout suits callers without a requirement of their own. */
+/* A timeout in ms for programs that have no requirement of their own: no call waits without a limit. */
 #define RDMABROKER_TIMEOUT_DEFAULT 10000
 
-/* The maximum of private data in each message, in bytes (InfiniBand and RoCE). */
+/* The maximum size of the private data in each message, in bytes (InfiniBand and RoCE). */
 #define RDMABROKER_CONNECT_DATA_MAX 56
 #define RDMABROKER_ACCEPT_DATA_MAX 196
 #define RDMABROKER_REJECT_DATA_MAX 148
@@ -90,13 +90,13 @@ struct rdmabroker_id;
 enum rdmabroker_flags {
 	RDMABROKER_NONBLOCK = 1 << 0, /* calls do not wait, except as in "Forms of the calls" */
 	/*
-	 * Call ibv_fork_init() first, for a program that forks after it has registered memory. The environment
-	 * variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
+	 * rdmabroker_open() calls ibv_fork_init(): a program needs this if it forks after it has registered memory.
+	 * The environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
 	/*
-	 * connect_wait retries by itself, until its deadline, if the broker of this host or of the peer
-	 * rejects it as busy: after retry_after_ms and a short random delay.
+	 * If the broker of this host or of the peer rejects as busy, connect_wait retries after retry_after_ms and a
+	 * short random delay, until its deadline.
 	 */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
 };
@@ -130,7 +130,7 @@ enum rdmabroker_option {
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */
 enum rdmabroker_event_type {
-	RDMABROKER_EVENT_NONE = -1, /* of notices only, see rdmabroker-admin.h */
+	RDMABROKER_EVENT_NONE = -1, /* only in notices, see rdmabroker-admin.h */
 	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
 	RDMABROKER_EVENT_ADDR_ERROR = 1,
 	RDMABROKER_EVENT_ROUTE_RESOLVED = 2,
@@ -148,25 +148,25 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
 	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, with RDMABROKER_NONBLOCK */
-	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; has no id; the last event of a session */
+	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; the session's last event; no id */
 };
 
-/* Who rejected: of RDMABROKER_EVENT_REJECTED, and of UNREACHABLE for a look-up that was rejected. */
+/* Which side rejected. In RDMABROKER_EVENT_REJECTED, and in UNREACHABLE if a look-up was rejected. */
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
-	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program: private data is its own */
+	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program; the private data is from it */
 	RDMABROKER_REJECTED_BY_POLICY =
 		2, /* the peer's broker: reject_code, retry_after_ms, text are set */
 	RDMABROKER_REJECTED_NO_LISTENER = 3, /* no listener at that address and port */
 	RDMABROKER_REJECTED_STALE = 4, /* the QP number is still in timewait at the peer */
 	RDMABROKER_REJECTED_BY_TRANSPORT =
 		5, /* any other reason of the connection manager, see status */
-	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: no common enhanced connection options */
+	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: there are no common ECE options */
 	RDMABROKER_REJECTED_TIMEOUT =
 		7, /* the peer's connection manager timed out waiting for an answer */
 };
 
-/* Why the peer's broker rejected. */
+/* The reason why the peer's broker rejected. */
 enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_NONE = 0,
 	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects it */
@@ -186,10 +186,10 @@ struct rdmabroker_conn_param {
 	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
 	bool flow_control;
 	bool srq; /* for a QP that the library does not know, else ignored */
-	uint8_t unused[6]; /* 0 */
+	uint8_t unused[6]; /* must be 0 */
 };
 
-/* The device's maxima and seven retries. A call that gets NULL instead of the struct uses the same values. */
+/* The device's maxima, and 7 as both retry counts. A call that gets NULL uses the same values. */
 #define RDMABROKER_CONN_PARAM_INIT                                                                \
 	{                                                                                         \
 		sizeof(struct rdmabroker_conn_param), NULL, 0, 0, 0xff, 0xff, 7, 7, false, false, \
@@ -203,7 +203,7 @@ enum rdmabroker_join_flags {
 	RDMABROKER_JOIN_SEND_ONLY = 1 << 1,
 };
 
-/* How to send datagrams to the peer that answered a look-up, or to a multicast group. */
+/* The address of the peer that answered a look-up, or of a multicast group, for sending datagrams to it. */
 struct rdmabroker_ud_param {
 	size_t size;
 	uint32_t qp_num;
@@ -220,7 +220,7 @@ struct rdmabroker_ud_param {
 		}                                                   \
 	}
 
-/* What the pointers of an event point to is valid until the event is freed. */
+/* conn, ud, call and text are valid until the event is freed. */
 struct rdmabroker_event {
 	size_t size;
 	enum rdmabroker_event_type type;
@@ -228,7 +228,7 @@ struct rdmabroker_event {
 	struct rdmabroker_id *id; /* CONNECT_REQUEST: the new id, which the caller has to destroy */
 	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
 	const char *call; /* DONE only: the name of the call, e.g. "bind_addr" */
-	/* Neither is NULL; members that the event does not have are 0. */
+	/* conn and ud are never NULL. Their members that this event does not have are 0. */
 	const struct rdmabroker_conn_param *conn;
 	struct rdmabroker_ud_param *ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
 	void *join_context; /* MULTICAST_JOIN, MULTICAST_ERROR */
@@ -236,7 +236,7 @@ struct rdmabroker_event {
 	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
 	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
-	const char *text; /* for a person; NULL: none */
+	const char *text; /* an explanation for a person; NULL: none */
 };
 
 struct rdmabroker_failure {
@@ -259,8 +259,8 @@ struct rdmabroker_failure {
  * Returns:
  *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker uses
  *   another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is reached;
- *   -EOPNOTSUPP: options.flags has a bit that this library does not know; -EINVAL: RDMABROKER_FORK_SAFE comes too late;
- *   -ETIMEDOUT.
+ *   -EOPNOTSUPP: options.flags has a bit that this library does not know; -EINVAL: RDMABROKER_FORK_SAFE is set
+ *   after memory was registered, or the kernel does not support it; -ETIMEDOUT.
  * See also: rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
  */
 int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret);
@@ -289,10 +289,10 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
 int rdmabroker_get_fd(const struct rdmabroker *session);
 
 /**
- * rdmabroker_last_failure - The reason why the last call of this library that failed in this thread did so.
+ * rdmabroker_last_failure - The last failure of a call of this library in this thread.
  * Returns:
- *   Never NULL; the thread's own, and valid until its next call of the library. Calls that close, destroy or free
- *   something, and return no error, leave it as it is.
+ *   The failure, never NULL. It belongs to the thread, and is valid until the thread's next call of the library.
+ *   Calls that close, destroy or free something, and return no error, do not change it.
  */
 const struct rdmabroker_failure *rdmabroker_last_failure(void);
 
@@ -304,8 +304,8 @@ const struct rdmabroker_failure *rdmabroker_last_failure(void);
  *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves the QP to RTR and
  *   RTS, confirms the connection and reports ESTABLISHED; on REJECTED it moves the QP to ERR.
  * Returns:
- *   0; -EAGAIN: none within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was taken
- *   before.
+ *   0; -EAGAIN: no event came within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
+ *   taken before.
  * See also: rdma_get_cm_event, rdma_ack_cm_event
  */
 int rdmabroker_get_event(struct rdmabroker *session, int timeout_ms, struct rdmabroker_event **ret);
@@ -319,10 +319,10 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  * @ps: The port space.
  * @context: The program's own pointer, see rdmabroker_get_context().
  * Description:
- *   The broker creates its part of the id along with the first request about it, which saves a round trip. If
- *   that fails, the call that sent the request returns why: -EDQUOT: a limit of the broker is reached; -ENODEV:
- *   the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call then retries. With
- *   RDMABROKER_NONBLOCK the request is sent at once, and an event DONE brings the reply.
+ *   The broker creates its part of the id with the first request about the id, which saves a round trip. If that
+ *   fails, the call that sent the request returns the error: -EDQUOT: a limit of the broker is reached; -ENODEV:
+ *   the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries. With
+ *   RDMABROKER_NONBLOCK create_id itself sends the request, and an event DONE reports the outcome.
  * Returns:
  *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
  * See also: rdma_create_id
@@ -344,7 +344,7 @@ struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
 /**
  * rdmabroker_destroy_id_wait - Destroy an id, and wait until the broker has destroyed it too.
  * Description:
- *   After success the id's port is free. The id is destroyed here whatever is returned.
+ *   After success the id's port is free. The id is destroyed in this process even if the call fails.
  */
 int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
@@ -394,7 +394,7 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 /**
  * rdmabroker_listen - Listen for connection requests.
  * @backlog: How many connection requests may wait for an answer; further ones are rejected as busy. 0: the
- *   broker's default, which is also the minimum. Policy may lower it.
+ *   broker's default, which is also the minimum. A policy rule can set a lower maximum.
  * Description:
  *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
  *   rdmabroker_get_local_port() returns.
@@ -449,7 +449,7 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * Description:
  *   Policy operation "device". The context is this process's own: the data path does not involve the broker.
  * Ownership:
- *   The session's. It is closed by as many rdmabroker_close_device() as there were opens, or by
+ *   The session's. The session closes it after one rdmabroker_close_device() for each open, or in
  *   rdmabroker_close().
  * Returns:
  *   0; -EACCES: policy rejects it; -ENODEV: no such device.
@@ -497,7 +497,7 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret);
 /** rdmabroker_get_qp - The id's QP, or NULL. */
 struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
 /**
- * rdmabroker_init_qp_attr - The attributes with which a QP of this id is moved to attr->qp_state.
+ * rdmabroker_init_qp_attr - Get the attributes for moving a QP of this id to attr->qp_state.
  * Description:
  *   For programs that move their QPs themselves: to INIT, RTR or RTS.
  * See also: rdma_init_qp_attr
@@ -533,8 +533,8 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   One request to the broker, where resolve, create_qp and connect take three or four, and four events;
- *   librdmabroker(3) says when the call does the steps one by one instead. Policy decides as for
+ *   The call sends one request to the broker, where resolve, create_qp and connect send three or four, and get
+ *   four events. librdmabroker(3) describes when it does the steps one by one instead. Policy decides as for
  *   rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To
  *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or
  *   from rdmabroker_get_verbs() of an id that has resolved an address.
@@ -553,7 +553,7 @@ int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *
 int rdmabroker_establish(struct rdmabroker_id *id);
 /**
  * rdmabroker_notify - Pass an asynchronous event of the QP to the connection manager.
- * @event: IBV_EVENT_COMM_EST: data came before the peer's confirmation.
+ * @event: IBV_EVENT_COMM_EST, if the QP has received data before the peer has confirmed the connection.
  * See also: rdma_notify
  */
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
@@ -574,17 +574,17 @@ int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms,
 const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_reject_event - The reject that ended this id's rdmabroker_connect_wait().
+ * rdmabroker_get_reject_event - The last reject that this id's connect_wait or connect_to_wait got.
  * Returns:
- *   The event, or NULL; valid until the id is destroyed.
+ *   The event, or NULL; valid until the id is destroyed, or a later connect of the id is rejected.
  */
 const struct rdmabroker_event *rdmabroker_get_reject_event(const struct rdmabroker_id *id);
 
 /**
  * rdmabroker_get_response_event - The event by which this id's last connection was established.
  * Returns:
- *   The event, whose conn is what the peer accepted with, after connect_wait or connect_to_wait; otherwise
- *   NULL. Valid until the id is destroyed or connected again.
+ *   After connect_wait or connect_to_wait: the event, whose conn has the parameters with which the peer
+ *   accepted; otherwise NULL. Valid until the id is destroyed or connected again.
  */
 const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id);
 
@@ -595,8 +595,8 @@ const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabr
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since
- *   the connection request came, and the broker has rejected it; -ESTALE: likewise, and the peer was told to
- *   retry; with _wait the outcome.
+ *   the connection request came, and the broker has rejected it; -ESTALE: policy has changed and allows only
+ *   other settings, and the broker has rejected the request as busy; with _wait the outcome.
  * See also: rdma_accept
  */
 int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param);
@@ -625,7 +625,7 @@ int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *re
 /**
  * rdmabroker_set_local_ece - Set the local ECE options, before accept or connect.
  * Notes:
- *   Only for a QP that the library does not know; for one that it knows it queries the device.
+ *   Only for a QP that the library does not know. For other QPs the library queries the device.
  * Returns:
  *   0; -EINVAL: the library knows the QP, or the vendor id is 0.
  * See also: rdma_set_local_ece
@@ -639,8 +639,8 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
  * @context: Returned in the event's join_context.
  * Description:
  *   Policy operation "join". The id has to be bound to a device. Outcome: MULTICAST_JOIN, whose ud has the
- *   parameters to send with, or MULTICAST_ERROR. Unless it only sends, a QP that the library knows is attached
- *   to the group before the program gets the event.
+ *   parameters to send with, or MULTICAST_ERROR. A QP that the library knows is attached to the group before the
+ *   program gets the event, unless the id joins as send only.
  * Returns:
  *   0; -EACCES: policy rejects it; -EEXIST: joined already; -EINVAL.
  * See also: rdma_join_multicast_ex
@@ -702,13 +702,13 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
  * rdmabroker_wait_disconnected - Wait until a connection has ended, by either side.
  * @timeout_ms: How long to wait; a server whose connections last longer repeats the call after -ETIMEDOUT.
  * Description:
- *   Sends nothing. Takes the id's DISCONNECTED; other events stay queued. If DISCONNECTED was taken before,
+ *   Sends nothing. Takes the id's DISCONNECTED event; other events stay queued. If it was taken before,
  *   also by rdmabroker_get_event(), the call returns at once. The QP keeps its state: rdmabroker_disconnect()
  *   moves it to ERR, which flushes its work requests, and rdmabroker_destroy_qp() destroys it.
  * Returns:
- *   0; -ETIMEDOUT: it has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH and the
- *   status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one for
- *   datagrams.
+ *   0; -ETIMEDOUT: the connection has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH
+ *   and the status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one
+ *   for datagrams.
  * See also: rdmabroker_get_request, rdmabroker_accept_wait
  */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
@@ -716,7 +716,7 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
 /**
  * rdmabroker_get_devices - Open all devices that policy allows this user.
  * @ret: An array of contexts that ends with NULL; free it with rdmabroker_free_devices().
- * @ret_n: How many; may be NULL.
+ * @ret_n: The number of contexts; may be NULL.
  * Returns:
  *   0; -ENODEV: none.
  * See also: rdma_get_devices, rdmabroker_open_device
@@ -732,7 +732,7 @@ struct addrinfo;
  * @info: An entry of getaddrinfo(3); with AI_PASSIVE among its flags the id is bound, else resolved.
  * @pd: As for rdmabroker_create_qp(); ignored without @attr.
  * @attr: For the QP to create if the id is resolved; NULL: no QP.
- * @timeout_ms: For resolving, address and route together.
+ * @timeout_ms: For resolving the address and the route, for both together.
  * See also: rdma_create_ep
  */
 int rdmabroker_create_ep(struct rdmabroker *session, const struct addrinfo *info,
