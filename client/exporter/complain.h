@@ -3,5 +3,5 @@
 
 #include <syslog.h>
 
-/* A line on stderr: with its priority (LOG_*) if that is the journal, else with the program's name. */
+/* Print a line to stderr: with its priority (LOG_*) if stderr is the journal, else with the program's name. */
 __attribute__((format(printf, 2, 3))) void complain(int priority, const char *fmt, ...);

@@ -17,7 +17,7 @@ static bool has_prefix(const char *text, size_t len, const char *prefix)
 	return len >= strlen(prefix) && strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The weight of an element of an Accept header, in thousandths: 1000 without "q=". */
+/* The weight of ELEMENT, of an Accept header, in thousandths: 1000 if it has no "q=". */
 static unsigned weight_of(const char *element, size_t len)
 {
 	const char *end = element + len;
@@ -86,8 +86,8 @@ static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
 }
 
 /*
- * In OpenMetrics TYPE and HELP name the family, in Prometheus' format the samples: the name of a counter has its suffix
- * there. There is no type "info", and no UNIT.
+ * Converts OpenMetrics to Prometheus' format. There TYPE and HELP have the name of the samples instead of the
+ * family's: for a counter the name with "_total". The format has no type "info", and no UNIT lines.
  */
 static void print_as_prometheus(FILE *f, const char *text)
 {

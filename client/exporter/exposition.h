@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The text that is served. The broker's is OpenMetrics 1.0; scrapers that do not ask for it get the older format of
- * Prometheus, 0.0.4.
+ * Makes the text that is served. The broker's text is OpenMetrics 1.0; scrapers that do not request this format get
+ * the older format of Prometheus, 0.0.4.
  */
 
 #include <stdbool.h>
@@ -20,8 +20,9 @@ enum exposition_format exposition_choose(const char *accept);
 const char *exposition_content_type(enum exposition_format format);
 
 /*
- * The text in FORMAT: the exporter's own metrics, then BROKER's. BROKER is OpenMetrics text up to its "# EOF"; NULL: the
- * broker did not answer. N_FETCHES is how often it was asked. Returns malloc()ed text; NULL: out of memory.
+ * The text in FORMAT: the exporter's own metrics, then BROKER, the broker's, which is complete OpenMetrics text;
+ * NULL: the broker did not answer. N_FETCHES is how often the exporter has requested it. Returns malloc()ed text;
+ * NULL: out of memory.
  */
 char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches);
 /* Whether TEXT is complete: it ends with the line "# EOF". */

@@ -13,30 +13,33 @@
 #include "exposition.h"
 #include "fetch.h"
 
-/* Of one request; the text of a large policy takes several, and the library ends them after six times as long. */
+/*
+ * The timeout of one request. The metrics of a large policy need several requests, which the library ends after six
+ * times this timeout.
+ */
 #define CALL_MS 2000
 
 struct fetch {
 	const char *socket;
 	void (*done)(void *userdata, struct fetched *fetched);
 	void *userdata;
-	int notice; /* an eventfd: the thread has a result */
+	int notice; /* an eventfd, readable when the thread has a result */
 	sd_event_source *source;
 	char user
 		[64]; /* name or uid of the exporter's user, for the rule that an error message suggests */
 
-	struct rdmabroker *session; /* the thread's own; NULL: none is open */
+	struct rdmabroker *session; /* used only by the thread; NULL: none is open */
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* for what follows */
+	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t cond;
-	bool is_wanted; /* until its result was taken */
-	bool is_running;
-	bool is_ending;
+	bool is_wanted; /* a fetch was begun, and its result was not taken yet */
+	bool is_running; /* the thread is fetching */
+	bool is_ending; /* the thread has to end */
 	struct fetched fetched;
 };
 
-/* In the thread */
+/* Functions that the thread calls */
 
 static void explain(const struct fetch *fetch, struct fetched *fetched, int r, const char *text)
 {
@@ -98,10 +101,10 @@ static void ask_broker(struct fetch *fetch, struct fetched *ret)
 		if (!fetch->session && open_session(fetch, ret) < 0)
 			return;
 		r = get_text(fetch, ret);
-		/* A later fetch begins anew: what the broker permits is decided when a session is opened. */
+		/* A later fetch opens a new session, because the broker decides at open what the user may do. */
 		if (r < 0)
 			fetch->session = rdmabroker_close(fetch->session);
-		/* The broker was restarted since the last fetch. */
+		/* Retry once if the session is an old one: the broker was restarted since the last fetch. */
 	} while (r == -ECONNRESET && is_old && !(is_old = false));
 }
 
@@ -128,7 +131,7 @@ static void *run(void *userdata)
 	return NULL;
 }
 
-/* In the loop */
+/* Functions that the event loop's thread calls */
 
 static int on_notice(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
@@ -217,7 +220,7 @@ bool fetch_free(struct fetch *fetch)
 	if (is_running)
 		return false;
 	pthread_join(fetch->thread, NULL);
-	/* A result that was not taken. */
+	/* The last result was not taken. */
 	if (fetch->is_wanted)
 		free(fetch->fetched.text);
 	close(fetch->notice);

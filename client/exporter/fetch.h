@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The broker's metrics, fetched by a thread of its own, because the library's calls wait for the broker. The thread
- * holds one session, and opens a new one when the broker was restarted. Each fetch ends, at the latest after the
+ * Fetches the broker's metrics in a separate thread, because the library's calls wait for the broker. The thread
+ * keeps one session, and opens a new one when the broker was restarted. Each fetch ends at the latest after the
  * library's deadlines.
  */
 
@@ -13,17 +13,20 @@
 struct fetch;
 
 struct fetched {
-	char *text; /* OpenMetrics, complete; NULL: the broker did not answer */
-	char reason[1024]; /* why not, for a person */
+	char *text; /* complete OpenMetrics text; NULL: the broker did not answer */
+	char reason[1024]; /* TEXT NULL: why the broker did not answer, for a person */
 };
 
 /*
- * SOCKET: where the broker listens; NULL: the library's default. DONE is called from LOOP, and owns the text.
+ * SOCKET: the broker's socket; NULL: the library's default. DONE is called in LOOP, and owns the text.
  * Returns 0 or a negative errno.
  */
 int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
 	      void (*done)(void *userdata, struct fetched *fetched), void *userdata);
-/* If a fetch is in progress it is not ended, and the process must end without waiting: returns false then. */
+/*
+ * False: a fetch is in progress, which cannot be ended. Then FETCH was not freed, because the thread uses it, and the
+ * process has to end without waiting for the thread.
+ */
 bool fetch_free(struct fetch *fetch);
-/* Begins a fetch. False: one is in progress already. */
+/* Begins a fetch. False: a fetch is in progress already. */
 bool fetch_start(struct fetch *fetch);

@@ -17,21 +17,23 @@
 #include "proto/addr.h"
 
 #define MAX_CONNECTIONS 16
-#define MAX_PER_HOST 4 /* not for this host, whose programs all have one address */
-#define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its end */
-#define CONNECTION_MEMORY 16384 /* for the request's headers */
-#define PAUSE_USEC (1 * 1000000ULL) /* when there are no descriptors left */
+#define MAX_PER_HOST 4 /* does not apply to this host, whose programs all have one address */
+#define CONNECTION_USEC (10 * 1000000ULL) /* the deadline of a connection, from its start */
+#define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
+#define PAUSE_USEC (1 * 1000000ULL) /* pause of accepting when no descriptors are left */
 #define FETCH_USEC \
 	(5 * 1000000ULL) /* then the broker counts as away; Prometheus waits for ten seconds */
-#define FRESH_USEC (1 * 1000000ULL) /* as long as an answer serves for other requests */
-#define OLD_TEXTS_MAX (64 << 20) /* bytes of texts that slow readers may keep in memory */
-#define LOG_USEC (60 * 1000000ULL) /* at most one warning in this time */
+#define FRESH_USEC (1 * 1000000ULL) /* how long an answer is used for later requests */
+#define OLD_TEXTS_MAX (64 << 20) /* in bytes, the texts that slow readers may keep in memory */
+#define LOG_USEC (60 * 1000000ULL) /* warnings are limited to one in this time */
 
-/* What the broker has answered, or that it has not, in the formats in which it was asked for. */
+/*
+ * The broker's last answer, or that it did not answer, and the responses in the formats that were requested so far.
+ */
 struct answer {
-	char *text; /* the broker's; NULL: the broker is away */
+	char *text; /* the broker's metrics; NULL: the broker is away */
 	uint64_t n_fetches;
-	uint64_t usec; /* when it came */
+	uint64_t usec; /* when the answer came; 0: there is none yet */
 	struct MHD_Response *responses[_EXPOSITION_MAX];
 };
 
@@ -47,7 +49,7 @@ struct connection {
 	struct connection *prev, *next; /* in http.connections */
 	struct MHD_Connection *mhd;
 	sd_event_source *deadline;
-	bool is_waiting; /* for the broker; suspended */
+	bool is_waiting; /* suspended, because it waits for the broker */
 	bool has_waited;
 };
 
@@ -62,21 +64,21 @@ struct http {
 	struct MHD_Daemon *mhd;
 	struct listener listeners[SOCKETS_MAX];
 	unsigned n_listeners;
-	sd_event_source *resume; /* ends a pause of accepting */
+	sd_event_source *resume; /* a timer that ends a pause of accepting */
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
-	sd_event_source *timer; /* when libmicrohttpd has to be run without an event */
+	sd_event_source *timer; /* libmicrohttpd's next timeout */
 	struct connection *connections;
 	unsigned n_connections;
 	bool is_paused;
-	uint64_t logged_usec; /* the last warning that is limited */
+	uint64_t logged_usec; /* time of the last warning that is limited by LOG_USEC */
 
 	struct fetch *fetch;
-	sd_event_source *late; /* ends the wait for the broker */
-	struct answer answer; /* the last */
+	sd_event_source *late; /* a timer that ends the wait for the broker */
+	struct answer answer; /* the last answer */
 	uint64_t n_fetches;
-	size_t n_bytes; /* of all responses' texts */
-	bool was_asked; /* whether the broker was there is known */
-	char reason[512]; /* why the broker was not there the last time; empty: it was */
+	size_t n_bytes; /* size of the texts of all responses */
+	bool was_asked; /* the first fetch has ended: REASON is valid */
+	char reason[512]; /* why the last fetch failed; empty: the broker answered */
 };
 
 static uint64_t now_usec(void)
@@ -119,7 +121,7 @@ static void free_body(void *userdata)
 	free(body);
 }
 
-/* All connections share the response. Returns NULL if there is no memory. */
+/* Makes a response that all connections share. NULL: out of memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
 	struct body *body = calloc(1, sizeof(*body));
@@ -238,7 +240,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 	(void)state;
 	if (!info || !info->socket_context)
 		return MHD_NO;
-	/* The body of a request that waited; nothing is done with it. */
+	/* The body of a request is ignored. */
 	if (*upload_size > 0) {
 		*upload_size = 0;
 		return MHD_YES;
@@ -270,7 +272,7 @@ static void update_accepting(struct http *http)
 					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* A deadline of our own, because libmicrohttpd's timeout begins anew with every byte. */
+/* Ends a connection at its deadline. libmicrohttpd has only a timeout, which starts again with every byte. */
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	const struct connection *connection = userdata;
@@ -284,7 +286,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Without memory the connection has no context, and on_request() closes it. */
+/* If memory is out the connection gets no context, and on_request() closes it. */
 static struct connection *connection_new(struct http *http, struct MHD_Connection *mhd)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
@@ -328,7 +330,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 		connection_free(*state);
 		*state = NULL;
 		http->n_connections--;
-		/* There is a free descriptor again. */
+		/* The descriptor of the closed connection can be used for another one. */
 		http->is_paused = false;
 	} else {
 		http->n_connections++;
@@ -359,7 +361,7 @@ static bool has_too_many(const struct http *http, const struct sockaddr *peer)
 
 /* libmicrohttpd */
 
-/* To be called whenever libmicrohttpd's next timeout may have changed. */
+/* Called whenever libmicrohttpd's next timeout may have changed. */
 static void update_timer(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -410,7 +412,7 @@ static void pause_accepting(struct http *http)
 	sd_event_source_set_enabled(http->resume, SD_EVENT_ONESHOT);
 }
 
-/* Accepting is not left to libmicrohttpd, which spins when descriptors run out. */
+/* The exporter accepts connections itself, because libmicrohttpd loops without a pause when descriptors run out. */
 static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct http *http = ((struct listener *)userdata)->http;
@@ -456,7 +458,7 @@ static void notify_change(struct http *http, const char *reason)
 	snprintf(http->reason, sizeof(http->reason), "%s", reason);
 }
 
-/* TEXT may be NULL. */
+/* TEXT NULL: the broker did not answer. */
 static void set_answer(struct http *http, char *text)
 {
 	drop_answer(http);
@@ -504,7 +506,7 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 
 /* Creation and destruction */
 
-/* Off until it is needed. sd-event takes an accuracy of 0 as 250 ms. */
+/* Adds a timer that is off until it is needed. The accuracy is 1 us, because 0 means 250 ms to sd-event. */
 static int add_timer(struct http *http, sd_event_source **ret, sd_event_time_handler_t handler)
 {
 	int r = sd_event_add_time_relative(http->loop, ret, CLOCK_MONOTONIC, 0, 1, handler, http);
@@ -591,10 +593,12 @@ bool http_free(struct http *http)
 	sd_event_source_disable_unref(http->io);
 	sd_event_source_disable_unref(http->timer);
 	if (http->mhd) {
-		/* A connection that waits is answered before its end; libmicrohttpd demands that none is suspended. */
+		/*
+		 * Answer the connections that wait: libmicrohttpd requires that none is suspended when it is stopped.
+		 */
 		drop_answer(http);
 		resume_waiting(http);
-		/* Ends the connections; calls on_connection_change() for each. */
+		/* This ends the connections, and calls on_connection_change() for each. */
 		MHD_stop_daemon(http->mhd);
 	}
 	drop_answer(http);

@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * The metrics over HTTP, at /metrics. libmicrohttpd implements HTTP, in the exporter's loop.
+ * Serves the metrics over HTTP, at /metrics. libmicrohttpd implements HTTP, in the exporter's event loop.
  *
- * A connection can only delay those that come after it, and these for ten seconds: the number of connections
- * at a time is limited, and each one answers one request, has little memory and ends at its deadline.
+ * The number of connections is limited. A connection gets little memory, serves one request, and ends at its
+ * deadline. So a client that keeps connections open can delay only later connections, and these by ten seconds at
+ * most.
  *
- * Requests that come while the broker is being asked, or less than a second after it has answered, share one answer.
+ * Requests that come while a fetch from the broker is in progress, or less than a second after its end, share one
+ * answer.
  */
 
 #include <systemd/sd-event.h>
@@ -16,7 +18,9 @@
 
 struct http;
 
-/* BROKER: its socket; NULL: the library's default. Returns 0 or a negative errno. SOCKETS must outlive it. */
+/*
+ * BROKER: the broker's socket; NULL: the library's default. SOCKETS must outlive *RET. Returns 0 or a negative errno.
+ */
 int http_new(struct http **ret, sd_event *loop, const struct sockets *sockets, const char *broker);
-/* If the broker is being asked, the process must end without waiting for it: returns false then. */
+/* False: a fetch is in progress, and the process has to end without waiting for it, see fetch_free(). */
 bool http_free(struct http *http);

@@ -64,14 +64,14 @@ static void usage(void)
 	      stdout);
 }
 
-/* Not the whole text of --help, which would scroll the error off the screen. */
+/* Refers to --help instead of printing its text, which would scroll the error off the screen. */
 static int see_help(void)
 {
 	fputs("rdmabroker-exporter: see rdmabroker-exporter --help\n", stderr);
 	return EXIT_USAGE;
 }
 
-/* -1: go on, else the exit status. */
+/* Returns an exit status; -1: the program goes on. */
 static int read_arguments(struct arguments *arguments, int argc, char **argv)
 {
 	int c;
@@ -111,7 +111,7 @@ static int read_arguments(struct arguments *arguments, int argc, char **argv)
 	return -1;
 }
 
-/* 0 or an exit status. */
+/* Returns 0 or an exit status. */
 static int make_settings(struct settings *settings, const struct arguments *arguments)
 {
 	settings_init(settings);
@@ -136,7 +136,7 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-/* Before any thread is created, so that all of them have the signals blocked. */
+/* Called before any thread is created, so that all threads have the signals blocked. */
 static int add_signals(sd_event *loop)
 {
 	sigset_t mask;
@@ -194,7 +194,7 @@ static int run(const struct settings *settings, struct sockets *sockets)
 	is_idle = http_free(http);
 	sd_event_unref(loop);
 	sockets_close(sockets);
-	/* The thread that asks the broker goes on until then, and must find everything that it uses. */
+	/* The fetch thread still runs. _exit() ends it without freeing anything that it uses. */
 	if (!is_idle)
 		_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 	return r;

@@ -93,8 +93,8 @@ static int handle(void *userdata, const char *section, const char *name, const c
 }
 
 /*
- * Called by libinih, as fgets(). It would take a line that begins with a blank for the continuation of a value, and the
- * rest of a long line for another line.
+ * Called by libinih instead of fgets(). libinih would treat a line that begins with a blank as the continuation of a
+ * value, and the rest of a long line as another line.
  */
 static char *read_line(char *buffer, int size, void *userdata)
 {
@@ -131,7 +131,7 @@ int settings_read(struct settings *settings, const char *path, bool must_exist)
 		return r;
 	}
 	r = ini_parse_stream(read_line, &reading, handle, &reading);
-	/* fopen() opens a directory, too. */
+	/* PATH may be a directory: fopen() opens it, but reading fails. */
 	if (ferror(reading.file)) {
 		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
 		r = -EIO;

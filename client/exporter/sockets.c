@@ -15,7 +15,10 @@
 #include "sockets.h"
 
 #define BACKLOG 64
-/* For the owner and the group, as a TCP port cannot be: a directory or systemd's socket unit gives others access. */
+/*
+ * The mode of a Unix socket: only its owner and group have access, a restriction that a TCP port cannot have. To give
+ * access to others, use systemd's socket unit.
+ */
 #define MODE 0660
 
 static bool parse_port(const char *text, in_port_t *ret)
@@ -88,7 +91,7 @@ bool sockets_parse(struct sockets_address *ret, const char *text)
 
 static int listen_inet(const struct sockets_address *address)
 {
-	/* ":PORT" is for IPv4 too. */
+	/* ":PORT" means all IPv4 and IPv6 addresses. */
 	const int on = 1, only6 = address->text[0] != ':';
 	int fd = socket(address->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool done;
@@ -96,7 +99,7 @@ static int listen_inet(const struct sockets_address *address)
 
 	if (fd < 0)
 		return -errno;
-	/* Connections that are left from before a restart must not prevent bind(). */
+	/* With SO_REUSEADDR, connections from before a restart of the exporter do not prevent bind(). */
 	done = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	       (address->addr.sa.sa_family != AF_INET6 ||
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)) == 0) &&
@@ -108,7 +111,7 @@ static int listen_inet(const struct sockets_address *address)
 	return r;
 }
 
-/* A host without IPv6 has all its addresses in IPv4. */
+/* Listens on all addresses of the host: on those of IPv6 and IPv4, or without IPv6 on those of IPv4. */
 static int listen_everywhere(const struct sockets_address *address)
 {
 	struct sockets_address v4;

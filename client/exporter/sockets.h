@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Where the exporter listens: TCP addresses, Unix sockets, or what systemd has passed. */
+/* The sockets on which the exporter listens: TCP, Unix, or those that systemd has passed. */
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #define SOCKETS_MAX 8
 
 struct sockets_address {
-	char text[128]; /* as it was written */
+	char text[128]; /* as in the settings */
 	socklen_t len;
 	union {
 		struct sockaddr sa;
@@ -25,7 +25,7 @@ struct sockets {
 	struct sockets_entry {
 		int fd;
 		char text[128];
-		bool is_ours; /* a Unix socket, to be unlinked at the end */
+		bool is_ours; /* a Unix socket that this process made, and has to unlink at its end */
 	} list[SOCKETS_MAX];
 };
 
@@ -35,7 +35,10 @@ struct sockets {
 /* HOST is a numeric address. False: TEXT is none of SOCKETS_FORMS. */
 bool sockets_parse(struct sockets_address *ret, const char *text);
 
-/* Each returns 0 or a negative errno, which was reported; then what was opened is closed by sockets_close(). */
+/*
+ * sockets_open() and sockets_take() return 0 or a negative errno, which was reported. Also after a failure
+ * sockets_close() has to close the sockets that are open.
+ */
 int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
 /* Takes the N sockets that systemd has passed. */
 int sockets_take(struct sockets *sockets, int n);
