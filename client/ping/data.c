@@ -14,8 +14,8 @@
 #define MESSAGE_MAGIC "PiNg"
 
 enum message_type {
-	MESSAGE_ROUND = 1, /* from the client: the pattern, and where to write the answer */
-	MESSAGE_DONE = 2, /* from the server: the answer is written */
+	MESSAGE_ROUND = 1, /* from the client: the pattern, and where to write the inverted one */
+	MESSAGE_DONE = 2, /* from the server: the inverted pattern is written */
 	MESSAGE_BYE = 3, /* from the client: the last message */
 };
 
@@ -29,10 +29,10 @@ _Static_assert(sizeof(struct hello) == DATA_HELLO_LEN, "hello is on the wire");
 struct message {
 	char magic[4];
 	uint32_t type;
-	uint64_t round; /* BYE: rounds in all */
+	uint64_t round; /* BYE: the number of all rounds */
 	uint64_t addr;
 	uint32_t rkey;
-	uint32_t size; /* of the pattern that follows a ROUND, and of the one that was written */
+	uint32_t size; /* size of the pattern that follows ROUND, or was written before DONE */
 };
 _Static_assert(sizeof(struct message) == 32, "message is on the wire");
 
@@ -79,7 +79,7 @@ int data_unpack_hello(size_t *ret_size, const void *hello, size_t len)
 	return 0;
 }
 
-/* Different in every round and at every offset, so that stale or shifted data is detected. */
+/* The pattern is different in every round and at every offset, so that stale or shifted data is detected. */
 static void fill_pattern(uint8_t *buf, size_t size, uint64_t round)
 {
 	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
@@ -437,7 +437,10 @@ int data_serve(struct data *data, bool *ret_bye)
 
 	make_message(data, &m, MESSAGE_DONE, round);
 	memcpy(data->message, &m, sizeof(m));
-	/* Before the answer, because the client may send its next round as soon as it has it. */
+	/*
+	 * Post the receive before the answer, because the client may send its next round as soon as it gets the
+	 * answer.
+	 */
 	r = post_receive(data);
 	if (r < 0)
 		return r;

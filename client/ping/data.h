@@ -11,7 +11,7 @@
  *   ... and at the end
  *     SEND bye                             ───────>   knows that no round was lost
  *
- * Calls that return int return 0 or a negative errno, and put the reason as text into struct data's error.
+ * Functions that return int return 0 or a negative errno, and store the reason as text in data.error.
  */
 
 #include <infiniband/verbs.h>
@@ -27,20 +27,20 @@ struct data {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_qp *qp; /* the id's */
+	struct ibv_qp *qp; /* the id's QP, which is not owned */
 
-	uint8_t *message; /* to send: header and pattern */
-	uint8_t *received; /* header and pattern */
+	uint8_t *message; /* the message to send: header and pattern */
+	uint8_t *received; /* the message received: header and pattern */
 	uint8_t *target; /* the peer writes the inverted pattern here */
-	uint8_t *expected; /* pattern to compare with, not registered */
+	uint8_t *expected; /* the pattern to compare with; not registered */
 	struct ibv_mr *message_mr;
 	struct ibv_mr *received_mr;
 	struct ibv_mr *target_mr;
 
-	unsigned n_sending; /* sends without their completion */
+	unsigned n_sending; /* posted sends whose completion was not taken yet */
 	bool has_received;
 	size_t received_len;
-	uint64_t n_verified; /* rounds */
+	uint64_t n_verified; /* number of rounds whose data was correct */
 
 	char error[160];
 };
@@ -54,13 +54,13 @@ int data_init(struct data *data, struct ibv_context *verbs, size_t size);
 void data_done(
 	struct data *data); /* DATA may be all zero or half-built; destroy the QP before this */
 void data_get_qp_attr(const struct data *data, struct ibv_qp_init_attr *ret);
-/* Take the QP, in state INIT or later, and post the first receive. */
+/* Use QP, which is in state INIT or later, and post the first receive. */
 int data_start(struct data *data, struct ibv_qp *qp);
 
 /* The descriptor to poll; when it is readable call data_wakeup(). */
 int data_get_fd(const struct data *data);
 int data_wakeup(struct data *data);
-/* Take completions. Flushed work requests are ignored: an event of the connection tells why they were flushed. */
+/* Take completions. Flushed work requests are ignored: an event of the connection reports why they were flushed. */
 int data_poll(struct data *data);
 /* A message was received, and the last one that was sent has completed. */
 bool data_is_ready(const struct data *data);
@@ -68,5 +68,5 @@ bool data_is_ready(const struct data *data);
 int data_send_round(struct data *data, uint64_t round);
 int data_verify_done(struct data *data, uint64_t round);
 int data_send_bye(struct data *data);
-/* Verify the message that was received, and answer it; *ret_bye: it was the last one. */
+/* Verify the message that was received, and answer it. If it is the last one, *RET_BYE is set to true instead. */
 int data_serve(struct data *data, bool *ret_bye);

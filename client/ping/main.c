@@ -16,7 +16,7 @@ static int make_signal_fd(void)
 {
 	sigset_t set;
 
-	/* SIGPIPE too: when the reader of our output has gone, stop, but disconnect properly. */
+	/* SIGPIPE is handled too: if the reader of our output is gone, disconnect properly before the end. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 
-	/* The broker has as much time for a reply as the peer has. */
+	/* The broker has the same time for a reply as the peer. */
 	session_options.call_timeout_ms = options.timeout_ms;
 	r = rdmabroker_open(&session_options, &ping.session);
 	if (r < 0) {
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
-	/* For a server the broker's own message says this. */
+	/* A server gets this advice in the broker's error message. */
 	if (outcome == OUTCOME_FAILED && !options.serve &&
 	    (is_loopback(&options.addr) || is_loopback(&options.source)))
 		complain(

@@ -89,7 +89,10 @@ static int resolve(struct sockaddr_storage *ret, const char *host, const char *p
 	return 0;
 }
 
-/* Parses SRC; SRC:PORT with IPv4 and names; [SRC]:PORT with IPv6. Returns as resolve(); EAI_NONAME: none of these. */
+/*
+ * Parses SRC, or SRC:PORT with an IPv4 address or a name, or [SRC]:PORT with an IPv6 address. Returns as resolve();
+ * EAI_NONAME also if TEXT has none of these forms.
+ */
 static int resolve_source(struct sockaddr_storage *ret, const char *text)
 {
 	char host[256], *port = NULL, *start = host;
@@ -117,7 +120,7 @@ static int resolve_source(struct sockaddr_storage *ret, const char *text)
 	return resolve(ret, start, port ? port : "0");
 }
 
-/* Options of only one of the two roles: with the other role they are an error. */
+/* Options that only one of the two roles has: they are an error with the other role. */
 static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)

@@ -188,7 +188,9 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		conn->state = CONN_ROUTE_RESOLVED;
 		break;
 	case RDMABROKER_EVENT_CONNECT_RESPONSE:
-		/* With --qpn only: the library does not know the QP. The broker should have rejected its number. */
+		/*
+		 * Happens only with --qpn, where the library knows no QP. The broker should have rejected its number.
+		 */
 		complain("the broker accepted QP number 0x%x, which it must refuse",
 			 ping->options->qpn);
 		end_conn(conn, OUTCOME_FAILED);
@@ -249,7 +251,7 @@ static void add_request(struct ping *ping, const struct rdmabroker_event *event)
 		memcpy(request->data, param->private_data, request->len);
 }
 
-/* A connection request that waits has failed: its client has given up, or the device is gone. */
+/* Removes a waiting connection request that has failed: its client has given up, or the device is gone. */
 static void drop_request(struct ping *ping, struct rdmabroker_id *id)
 {
 	for (size_t i = 0; i < ping->n_waiting; i++) {
@@ -307,7 +309,9 @@ static int take_events(struct ping *ping)
 	return done;
 }
 
-/* Returns 1 if something has completed: then the caller has to check its condition before it polls. */
+/*
+ * Returns 1 if something has completed: the caller then has to check the condition that it waits for before it polls.
+ */
 static int take_completions(struct conn *conn)
 {
 	struct data *data = &conn->data;
@@ -350,7 +354,7 @@ int ping_pump(struct ping *ping, int64_t deadline)
 		return 0;
 	}
 	if (ping->conn && ping->conn->has_data) {
-		/* After the events: at a disconnect, everything that came before it has completed by now. */
+		/* Taken after the events: work that ended before a disconnect event has its completion by now. */
 		if (take_completions(ping->conn) > 0)
 			return 0;
 		fds[2].fd = data_get_fd(&ping->conn->data);

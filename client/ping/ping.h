@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * rdmabroker-ping: both roles, over one session.
+ * rdmabroker-ping: both roles, client and server, over one session.
  *
  * Only ping_pump() waits: for the session, the completion channel and signals. The code of each role is a
- * sequence of steps that each start something and await it.
+ * sequence of steps; each step starts an operation and waits for its outcome.
  */
 
 #include <netinet/in.h>
@@ -18,14 +18,14 @@
 #define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
 #define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
 
-/* The outcome of a step. If it is not OK, the reason has been printed already. */
+/* The outcome of a step. If it is not OK, an error has been printed already. */
 enum outcome {
 	OUTCOME_OK = 0,
 	OUTCOME_FAILED,
-	OUTCOME_REFUSED, /* by the broker or by the peer */
+	OUTCOME_REFUSED, /* rejected by the broker or by the peer */
 	OUTCOME_GONE, /* the peer ended the connection before it had sent bye */
 	OUTCOME_REMOVED, /* the device is gone */
-	OUTCOME_STOPPED, /* by a signal */
+	OUTCOME_STOPPED, /* stopped by a signal */
 };
 
 struct options {
@@ -34,7 +34,7 @@ struct options {
 	struct sockaddr_storage source; /* ss_family 0: the broker chooses */
 	uint64_t count;
 	size_t size;
-	int timeout_ms; /* of each step */
+	int timeout_ms; /* for each step */
 	int tos; /* -1: do not set */
 	bool reuseaddr;
 	bool keep;
@@ -57,13 +57,13 @@ enum conn_state {
 	CONN_ROUTE_RESOLVED,
 	CONN_ESTABLISHED,
 	CONN_DISCONNECTED,
-	CONN_ENDED, /* not by a disconnect: see outcome */
+	CONN_ENDED, /* ended otherwise than by a disconnect: see conn.outcome */
 };
 
 struct conn {
 	struct rdmabroker_id *id;
 	enum conn_state state;
-	enum outcome outcome; /* of CONN_ENDED */
+	enum outcome outcome; /* CONN_ENDED: why it ended */
 	bool has_data;
 	struct data data;
 	char peer[PING_ADDR_STRLEN];
@@ -81,7 +81,7 @@ struct ping {
 	int signal_fd;
 	bool stop;
 	bool lost; /* the broker is gone */
-	struct conn *conn; /* the current one, or NULL */
+	struct conn *conn; /* the current connection; NULL: none */
 
 	struct rdmabroker_id *listener;
 	bool listener_removed;
@@ -89,21 +89,21 @@ struct ping {
 	size_t n_waiting;
 };
 
-/* 0; else exit with *RET_EXIT: the help or the version, or what is wrong with the command line, was printed. */
+/* 0; else exit with *RET_EXIT, because the help, the version or an error in the command line was printed. */
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
 int64_t ping_now(void);
-/* Whether R, a negative errno, is a rejection by the broker (policy, a limit, draining), not another failure. */
+/* Whether R, a negative errno, means that the broker rejected the call (policy, a limit, draining). */
 bool ping_is_refusal(int r);
 const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
-/* A line on stderr, with the program's name. */
+/* Print a line to stderr, after the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
-/* A line on stdout, unless -q. */
+/* Print a line to stdout, unless -q is given. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
-/* A call on the session returned R: print what could not be done, and why. */
+/* Print the error of a call on the session that returned R, and return its outcome. */
 enum outcome ping_call_failed(int r);
 
-/* Handle events and completions; if there are none, wait for some. -ETIMEDOUT past DEADLINE; DEADLINE -1: none. */
+/* Handle events and completions; wait if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
 int ping_pump(struct ping *ping, int64_t deadline);
 /* Call ping_pump() until the connection is in STATE. */
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
@@ -112,9 +112,9 @@ enum outcome ping_await_message(struct ping *ping);
 
 /* Give the connection its memory and its QP. */
 enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size);
-/* Disconnect, and wait for the end. */
+/* Disconnect, and wait until the connection has ended. */
 enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
-/* Everything on the device is closed when this returns. */
+/* Free the connection. When this returns, the program has no objects on the device any more. */
 void ping_conn_done(struct ping *ping, struct conn *conn);
 void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
 

@@ -117,7 +117,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	data_pack_hello(hello, size);
 	r = rdmabroker_accept(conn->id, &param);
 	if (r == -EINVAL) {
-		/* If the client gave up while it waited, this error of accept is all that the kernel reports. */
+		/* If the client gave up while it waited, the kernel reports only this error of accept. */
 		complain("%s gave up before it was accepted", conn->peer);
 		return OUTCOME_GONE;
 	}
@@ -202,7 +202,7 @@ enum outcome server_run(struct ping *ping)
 		outcome = serve_one(ping, &request);
 		if (outcome == OUTCOME_STOPPED)
 			break;
-		/* A client that was killed, or a device that was removed, is no failure of this server. */
+		/* It is no failure of this server if a client was killed or the device was removed. */
 		if (outcome == OUTCOME_FAILED || outcome == OUTCOME_REFUSED)
 			worst = outcome;
 	} while (options->persistent && !ping->lost);
