@@ -9,13 +9,13 @@
 #include "tests/abi/layout-2.0.h"
 #include "tests/unit/program.h"
 
-/* Programs that were built with another version of the headers than the library. */
+/* Programs that were built with headers of another version than the library's. */
 
 #define LONGEST 4096 /* the largest size that a call accepts */
 
 static struct rdmabroker *session;
 
-/* These pass GIVEN to a call, and return what that returns. */
+/* Each of these functions passes GIVEN to a call, and returns the call's result. */
 
 static int give_options(void *given)
 {
@@ -34,7 +34,7 @@ static int give_conn_param(void *given)
 {
 	struct rdmabroker_conn_param *param = given;
 	struct rdmabroker *server = open_session(0);
-	static uint32_t last_qpn = 16; /* numbers are not used again, because of timewait */
+	static uint32_t last_qpn = 16; /* QP numbers are not used again, because of timewait */
 	struct rdmabroker_id *id;
 	int r;
 
@@ -81,7 +81,7 @@ static int give_question(void *given)
 
 #define END(type, last) (offsetof(struct type, last) + sizeof(((struct type *)NULL)->last))
 
-/* The last members: no struct has padding at its end, see client/lib/wire/sized.h. */
+/* Each struct ends with its member LAST, because it must not have padding, see client/lib/wire/sized.h. */
 #define FILLED(type, last) _Static_assert(END(type, last) == sizeof(struct type), #type)
 FILLED(rdmabroker_options, call_timeout_ms);
 FILLED(rdmabroker_conn_param, unused);
@@ -107,8 +107,8 @@ static const struct {
 	const char *name;
 	int (*give)(void *given);
 	size_t first; /* bytes up to the end of the last member that version 2.0 has */
-	size_t known; /* size of the library that is tested */
-	bool is_output; /* only its size is read */
+	size_t known; /* size of the struct in the library that is tested */
+	bool is_output; /* the call fills the struct, and reads only its size */
 } structs[] = {
 	{ "rdmabroker_options", give_options, END(rdmabroker_options, call_timeout_ms),
 	  sizeof(struct rdmabroker_options), false },
@@ -124,7 +124,10 @@ static const struct {
 
 #define N_STRUCTS (sizeof(structs) / sizeof(structs[0]))
 
-/* All LEN bytes are 0, except the size, which is SAID, and the last byte but one, TAIL. Sanitizers report reads past it. */
+/*
+ * Makes a struct of LEN bytes, which are 0 except the size, which is SAID, and the last byte but one, which is TAIL.
+ * Sanitizers report if the library reads past the LEN bytes.
+ */
 static void *make(size_t len, size_t said, uint8_t tail)
 {
 	uint8_t *bytes = calloc(1, len);
@@ -156,7 +159,7 @@ static void tear_down_session(void)
 	tear_down();
 }
 
-/* The first version, this one, and later ones of which the program does not use what they have added. */
+/* The first version, this version, and later versions, whose new members the program has not set. */
 START_TEST(structs_of_other_versions)
 {
 	for (size_t i = 0; i < N_STRUCTS; i++) {
@@ -190,7 +193,7 @@ START_TEST(structs_that_are_refused)
 				 structs[i].name, sizes[k]);
 			expect_refusal(i, known, sizes[k], 0, EINVAL, text);
 		}
-		/* A later program that sets a member which this library does not know. */
+		/* A program of a later version sets a member that this library does not know. */
 		if (structs[i].is_output) {
 			void *given = make(known + 24, known + 24, 1);
 
@@ -207,7 +210,7 @@ START_TEST(structs_that_are_refused)
 }
 END_TEST
 
-/* The result does not reach past what the program has. */
+/* The library does not write past the end of the program's struct. */
 START_TEST(a_result_for_an_older_program)
 {
 	struct rdmabroker_ud_param *ud, whole = RDMABROKER_UD_PARAM_INIT;
@@ -220,7 +223,7 @@ START_TEST(a_result_for_an_older_program)
 	ud->qp_num = ud->qkey = 0xaaaa;
 	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_UDP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
-	/* Nothing is joined if the result cannot be returned. */
+	/* No group is joined if the result cannot be returned. */
 	ud->size = 1;
 	ck_assert_int_eq(rdmabroker_join_multicast_wait(id, addr(1), 1, T, ud), -EINVAL);
 	ck_assert_int_eq(rdmabroker_leave_multicast(id, addr(1)), -EADDRNOTAVAIL);
@@ -245,7 +248,7 @@ END_TEST
 #define IS_X86_64 0
 #endif
 
-/* Members that this version does not use are 0, so that a later one can use them. */
+/* Members that this version does not use have to be 0, so that a later version can use them. */
 START_TEST(unused_members)
 {
 	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
@@ -260,7 +263,7 @@ START_TEST(unused_members)
 }
 END_TEST
 
-/* A program can clean up before it prints why a call failed. */
+/* A program can clean up before it prints the failure of a call: the cleanup does not change the failure. */
 START_TEST(failures_outlive_cleanup)
 {
 	struct rdmabroker *other = open_session(0);
@@ -277,7 +280,7 @@ START_TEST(failures_outlive_cleanup)
 }
 END_TEST
 
-/* What tests/abi/program.c prints. There is no file of rules to reload. */
+/* The output of tests/abi/program.c. Its reload fails, because there is no file of rules. */
 static const char expected[] =
 	"calls: 85\n"
 	"open: ENOENT, failure 1, text 1, rule 0, retry 0\n"
@@ -311,8 +314,8 @@ static const char expected[] =
 	"kick: EBADF\n";
 
 /*
- * With sanitizers their runtime must be loaded before the library. The program was built without it, so it is
- * preloaded.
+ * If the library is built with sanitizers, their runtime must be loaded before it. The program was built without
+ * sanitizers, so the runtime is preloaded.
  */
 static void preload_sanitizers(void)
 {

@@ -13,7 +13,7 @@
 #include "tests/unit/harness.h"
 #include "util/closer.h"
 
-/* What admins see and change, and the effect on clients: limits, quotas, reloads. */
+/* Limits, quotas, listings and reloads: what the calls for admins return, and the effect on clients. */
 
 /* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
 static const struct rdmabroker_conn_param *new_param(void)
@@ -26,7 +26,7 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/* A server program that accepts all requests, in a session of its own. */
+/* A server program that accepts all connection requests, in a session of its own. */
 struct acceptor {
 	struct rdmabroker *session;
 	pthread_t thread;
@@ -139,14 +139,17 @@ START_TEST(busy_at_the_clients_broker)
 
 	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 2/s burst 1\n");
 	start_acceptor(&acceptor, 7471);
-	/* Resolved before the connection that takes the burst, so that little time passes behind that. */
+	/*
+	 * This route is resolved before the connection that uses the burst up, so that little time passes between
+	 * that connection and the next connect.
+	 */
 	id = resolve(c, 7471);
 	ck_assert_int_eq(connect_once(c, 7471, T), 0);
 	expect_failure(rdmabroker_connect_wait(id, new_param(), T), EBUSY, "rate 2/s is reached");
 	failure = rdmabroker_last_failure();
 	ck_assert_str_eq(failure->rule, "test.rules:4");
 	ck_assert_uint_ge(failure->retry_after_ms, 1);
-	/* The failed call has not changed the id. */
+	/* The failed call has not changed the id, so connect can be repeated. */
 	poll(NULL, 0, (int)failure->retry_after_ms + 1);
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), 0);
 	rdmabroker_close(c);
@@ -169,7 +172,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	set_policy(
 		"allow session max 1\nallow device max 1\nallow listen max 1\nallow connect max 1\n"
 		"allow accept\nallow join max 1\n");
-	/* Objects that existed before the rule do not count towards its limit. */
+	/* Session S existed before the rule, and does not count towards its limit. */
 	t = open_session(0);
 	first = start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_create_id(t, RDMABROKER_PS_TCP, NULL, &second), 0);
@@ -187,7 +190,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
-	/* There is no device node to open here, so the lease is all that this call charges. */
+	/* There is no device node to open here: the call gets a lease, which is charged, and fails after that. */
 	ck_assert_int_lt(rdmabroker_open_device(s, "fake0", &context), 0);
 	rdmabroker_close(t);
 	rdmabroker_close(s);
@@ -201,8 +204,8 @@ static void count_closing(void *arg)
 }
 
 /*
- * Waits until the proof of identity that a session sent (if the kernel could not identify its process) has been
- * closed, as it is charged until then.
+ * Waits until the broker has closed the descriptor by which a session proved its identity, because it is charged
+ * until then. A session sends such a descriptor only if the kernel does not identify its process.
  */
 static void await_closed(void)
 {
@@ -225,7 +228,7 @@ START_TEST(quotas)
 
 	await_closed();
 	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
-	/* A session (2), two exports, and one descriptor on its way to the client. */
+	/* Enough for a session (2), two exports, and one descriptor that is being sent to the client. */
 	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &ids[i]), 0);
@@ -273,7 +276,7 @@ START_TEST(caps_and_ack_timeout)
 	ck_assert_int_eq(value, 9);
 	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	/* The values as the peer sees them. */
+	/* The values that the peer gets. */
 	ck_assert_uint_eq(event->conn->responder_resources, 4);
 	ck_assert_uint_eq(event->conn->initiator_depth, 2);
 	ck_assert_uint_eq(event->conn->retry_count, 2);
@@ -338,7 +341,7 @@ START_TEST(many_rules_are_listed)
 	struct rdmabroker_rules *rules;
 	char text[100 * 600] = "", line[32];
 
-	/* Rules longer than the text that is reported, in a policy that needs more than one packet. */
+	/* The rules are longer than the text that is reported, and the policy needs more than one packet. */
 	for (int i = 0; i < 90; i++) {
 		snprintf(line, sizeof(line), "reject listen port %d", i + 1);
 		strcat(text, line);
@@ -472,7 +475,7 @@ static void do_enforce(void *arg)
 	enforce_start(harness.core);
 }
 
-/* Turns the newest session into one of another user, who is no admin. */
+/* Makes the newest session one of another user, who is no admin. */
 static void do_estrange_last(void *arg)
 {
 	(void)arg;
@@ -534,7 +537,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 	ck_assert_ptr_eq(event->id, resolved);
 	rdmabroker_free_event(event);
 
-	/* The user's session ends. The admin's session stays, although it is no longer a client. */
+	/* The user's session ends. The admin's session stays, although no rule allows it to be a client. */
 	in_server(do_estrange_last, NULL);
 	set_policy("reject any\n");
 	in_server(do_enforce, NULL);
@@ -548,7 +551,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 }
 END_TEST
 
-/* A listener with group memberships and an export. */
+/* A listener that has joined a group, and a listener that was exported. */
 START_TEST(a_revoked_listener_with_groups_and_exports)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -576,7 +579,7 @@ START_TEST(a_revoked_listener_with_groups_and_exports)
 }
 END_TEST
 
-/* The private data decides, including how many bytes of it are present. */
+/* Rules match the private data of a connection request, also if it is shorter than the rule's. */
 START_TEST(private_data_decides)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -670,7 +673,7 @@ struct press {
 	unsigned n_connected, n_busy, n_other;
 };
 
-#define PRESS_RATE 50 /* connects a second that the rule below admits */
+#define PRESS_RATE 50 /* connects per second that the rule below admits */
 #define PRESS_BURST 5 /* the rule's burst */
 #define PRESS_CLIENTS 5
 #define PRESS_MS 2000
@@ -683,7 +686,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* One of several threads that together connect many times as often as the rule admits. */
+/* Several threads run this. Together they connect many times as often as the rule admits. */
 static void *press(void *arg)
 {
 	struct rdmabroker *session = open_session(0);

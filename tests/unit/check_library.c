@@ -106,7 +106,7 @@ START_TEST(a_session_that_does_not_block)
 	ck_assert_uint_ne(rdmabroker_get_local_port(id), 0);
 	expect_done(s, "listen", 0);
 	expect_done(s, "bind_addr", -EINVAL);
-	/* The attributes come from the kernel, as no event of a listener carries any. */
+	/* The broker has to query the kernel for these attributes, because the library has none for a listener. */
 	n_asked = fake_count(harness.core->fabric, FAKE_QP_ATTR);
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_uint_eq(fake_count(harness.core->fabric, FAKE_QP_ATTR), n_asked + 1);
@@ -131,7 +131,7 @@ START_TEST(events_of_a_destroyed_id_are_dropped)
 	struct rdmabroker_event *event;
 
 	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
-	/* The program has destroyed the listener, but the broker does not know yet: the request must be rejected. */
+	/* Destroy the listener after the broker has created the connection request: the request must be rejected. */
 	await_counts(1, 3);
 	rdmabroker_destroy_id(listener);
 	event = expect(s, RDMABROKER_EVENT_REJECTED);
@@ -181,8 +181,8 @@ START_TEST(refusals_have_a_text)
 END_TEST
 
 /*
- * The broker sends no reply to the destruction of ids, yet their handles become free: those of the program's own ids,
- * and those of requests.
+ * The broker does not reply when it has destroyed an id. The id's handle has to become free nevertheless, for the
+ * program's own ids and for the ids of connection requests.
  */
 START_TEST(handles_are_reused)
 {
@@ -208,7 +208,7 @@ START_TEST(handles_are_reused)
 		param.qp_num = 100 + (unsigned)round;
 		ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
 		event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-		/* No more events come for a destroyed id, and its handle is used for the next request. */
+		/* The broker uses the handle of the destroyed id for the next connection request. */
 		rdmabroker_destroy_id(event->id);
 		rdmabroker_free_event(event);
 		event = expect(c, RDMABROKER_EVENT_REJECTED);
@@ -220,7 +220,7 @@ START_TEST(handles_are_reused)
 }
 END_TEST
 
-/* Address and route are resolved by one request. A failure names the step that failed. */
+/* One request resolves the address and the route. The text of a failure names the step that failed. */
 START_TEST(address_and_route)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *n;
@@ -238,7 +238,7 @@ START_TEST(address_and_route)
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ROUTE_RESOLVED));
 	rdmabroker_destroy_id(id);
 
-	/* The call fails in the library, or after the address was resolved. */
+	/* The first call fails in the library, the second after the address was resolved. */
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
 	expect_failure(rdmabroker_resolve_wait(id, NULL, addr(7471), 0), EINVAL, "timeout");
 	fake_fail_next(harness.core->fabric, FAKE_RESOLVE_ROUTE, -ENOMEM);
@@ -254,7 +254,7 @@ START_TEST(address_and_route)
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_DONE));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ADDR_RESOLVED));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ROUTE_RESOLVED));
-	/* A failure names the call that the program made. */
+	/* The event of a failure names the call that the program made. */
 	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
 	expect_done(n, "resolve", -EINVAL);
 	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7471), T), 0);
@@ -272,7 +272,7 @@ START_TEST(attributes_that_no_event_carries)
 	struct rdmabroker_id *id = resolve(s, 7471);
 	int mask;
 
-	/* No event carried the attributes: they come with the reply, as the connection manager reports them. */
+	/* No event had these attributes: the broker queries the connection manager, and returns them in its reply. */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
@@ -282,7 +282,7 @@ START_TEST(attributes_that_no_event_carries)
 }
 END_TEST
 
-/* The id behaves as with the kernel: it is bound to the wildcard address and to a free port. */
+/* As with librdmacm, listen binds such an id to the wildcard address and to a free port. */
 START_TEST(an_id_that_listens_unbound)
 {
 	struct rdmabroker *s = open_session(0);
@@ -310,8 +310,8 @@ static void do_add_device(void *arg)
 }
 
 /*
- * The broker creates an id with its first call. In a session that does not block it does so at once, and an event
- * reports the result.
+ * The broker creates an id with the first request about it, which fails here. In a session that does not block
+ * create_id sends a request at once, and an event reports the failure.
  */
 START_TEST(an_id_without_a_device)
 {
@@ -517,7 +517,7 @@ START_TEST(options_are_read_back)
 }
 END_TEST
 
-/* A request is handed over and accepted by the session that imported it. No second session can import it. */
+/* A connection request is exported, and accepted by the session that imported it. It cannot be imported twice. */
 START_TEST(an_id_is_handed_over)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *worker = open_session(0);
@@ -548,7 +548,7 @@ START_TEST(an_id_is_handed_over)
 	rdmabroker_free_event(expect(worker, RDMABROKER_EVENT_ESTABLISHED));
 	close(fd);
 
-	/* An exported id ends with its exporter. Closing the descriptor leaves the id with the exporter. */
+	/* Closing the descriptor leaves the id with its session. Closing that session destroys the exported id. */
 	rdmabroker_destroy_id(moved);
 	ck_assert_int_eq(rdmabroker_export_id(listener, &fd), 0);
 	close(fd);
@@ -561,7 +561,7 @@ START_TEST(an_id_is_handed_over)
 		       "does not belong to an exported id");
 	close(fd);
 
-	/* A listener works on in another session. */
+	/* A listener that was migrated to another session still listens. */
 	s = open_session(0);
 	listener = start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_migrate_id(listener, worker), 0);
@@ -611,16 +611,16 @@ START_TEST(a_wait_for_the_end_of_a_connection)
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, T), 0);
 	pthread_join(thread, &r);
 	ck_assert_ptr_null(r);
-	/* The result stays. Events from before the disconnect can still be received. */
+	/* A second wait returns the same. Events from before the disconnect can still be taken. */
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, 0), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
-	/* An end that was received as an event counts as well. */
+	/* The wait returns at once too if the program has taken DISCONNECTED as an event. */
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
 	ck_assert_int_eq(rdmabroker_wait_disconnected(active, 0), 0);
 	rdmabroker_destroy_id(passive);
 	rdmabroker_destroy_id(active);
 
-	/* The client ends before it has confirmed the connection. */
+	/* The client destroys its id before it has confirmed the connection. */
 	active = resolve(c, 7471);
 	passive = accept_one(listener, active);
 	rdmabroker_destroy_id(active);
@@ -656,7 +656,10 @@ static void do_reject_stale(void *arg)
 	fake_reject_stale(harness.core->fabric, *(unsigned *)arg);
 }
 
-/* The kernel's id cannot be used again after a reject. The program's id can, and keeps its settings. */
+/*
+ * After a reject the kernel's id cannot be used again, so the broker's is replaced. The program's id keeps its
+ * settings.
+ */
 START_TEST(stale_rejects_are_retried)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -672,7 +675,7 @@ START_TEST(stale_rejects_are_retried)
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
 	in_server(do_reject_stale, &n);
-	/* The sixth attempt reaches the listener, which rejects it for a reason of its own. */
+	/* The sixth attempt is not rejected as stale. It reaches the listener's policy, which rejects it. */
 	set_policy("allow session\nallow connect\nreject accept reason \"fresh\"");
 	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "fresh");
 	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &tos), 0);

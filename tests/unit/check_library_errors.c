@@ -17,8 +17,8 @@
 #include "tests/unit/harness.h"
 
 /*
- * Each row of ERRORS in librdmabroker(3), by the text of its error. The last test compares the page with the rows
- * here.
+ * One function for each row of ERRORS in librdmabroker(3): it causes the error, and checks its text. The last test
+ * compares the rows of the page with those of this file.
  */
 
 #define STRANGER 4711
@@ -44,12 +44,12 @@ static int open_at(const char *path, unsigned flags)
 	return r;
 }
 
-/* A daemon of another version: it greets with VERSION, and refuses all later requests as unknown. */
+/* A daemon of another version: it replies to hello with VERSION, and refuses all other requests as unknown. */
 static struct {
 	pthread_t thread;
 	int listener, client;
 	uint32_t version;
-	bool reads; /* it reads requests after the greeting */
+	bool reads; /* it reads requests after hello */
 } other;
 
 static void answer(const Rdmabroker__Request *request)
@@ -101,7 +101,7 @@ static void *serve_other(void *arg)
 	return NULL;
 }
 
-/* Replaces the harness's server. */
+/* Makes the other daemon listen on the socket of the harness's server. */
 static void start_other(uint32_t version, bool reads)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -123,10 +123,10 @@ static void end_other(void)
 	close(other.listener);
 }
 
-/* The event that a waiting connect gets, once its request has reached the listener. */
+/* The event that a connect_wait gets, once its connection request has reached the listener. */
 static struct {
 	struct rdmabroker_id *listener;
-	uint16_t port; /* of the connecting id */
+	uint16_t port; /* local port of the connecting id */
 	enum rdma_cm_event_type type;
 } outcome;
 
@@ -208,8 +208,8 @@ static void eaddrinuse(void)
 }
 
 /*
- * The kernel returns this errno if the port is taken by a wildcard address, or if a wildcard address is wanted and
- * the port is taken.
+ * The kernel returns this errno if the port is in use on a wildcard address, or if the program binds to a wildcard
+ * address and the port is in use on any address.
  */
 static void eaddrnotavail(void)
 {
@@ -400,7 +400,7 @@ static void enodev(void)
 	expect_failure(rdmabroker_open_device(s, "nosuch0", &verbs), ENODEV, "nosuch0");
 	in_server(do_remove_device, (void *)"fake0");
 	expect_failure(rdmabroker_get_request(id, T, &request), ENODEV, "removed");
-	/* The broker creates an id with its first call. */
+	/* The broker creates an id with the first request about it, so bind_addr fails. */
 	id = new_id(s);
 	expect_failure(rdmabroker_bind_addr(id, addr(7471)), ENODEV, "device");
 	rdmabroker_close(s);
@@ -587,7 +587,7 @@ START_TEST(each_row_of_the_page)
 }
 END_TEST
 
-/* The page has the same rows in the same order, and neither has a row more. */
+/* The page and this file have the same rows in the same order. */
 START_TEST(the_page_has_the_same_rows)
 {
 	const char *dir = getenv("SRCDIR");

@@ -49,7 +49,7 @@ START_TEST(a_handle_past_the_maximum)
 }
 END_TEST
 
-/* A packet of 12 bytes, for which the library used to allocate a table of 256 MiB. */
+/* For such an event, a packet of 12 bytes, earlier versions of the library allocated a table of 256 MiB. */
 START_TEST(a_handle_far_past_the_maximum)
 {
 	liar_open(0, LIAR_TIMEOUT);
@@ -74,8 +74,8 @@ START_TEST(a_handle_in_use)
 END_TEST
 
 /*
- * The limit in the reply to hello is that on the session's own ids. It can be raised later, so a higher handle breaks
- * no rule.
+ * max_ids in the reply to hello is the limit when the session is opened. The limit can be raised later, so more ids
+ * of connection requests do not break the protocol.
  */
 START_TEST(a_limit_that_was_raised)
 {
@@ -119,7 +119,7 @@ START_TEST(an_import_that_is_wrong)
 }
 END_TEST
 
-/* The event is about an id that the program did not import, and for which it has no pointer. */
+/* The broker replies to another call with an import. Events about that id are dropped: the program has no such id. */
 START_TEST(an_import_that_nobody_asked_for)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -154,7 +154,7 @@ static void flood_with_events(void)
 	liar_send_event(&event);
 }
 
-/* The events come while a call waits for its reply, and are queued. */
+/* The events come while a call waits for its reply, and fill the queue. */
 START_TEST(events_without_end)
 {
 	struct rdmabroker_status *status;
@@ -209,9 +209,9 @@ START_TEST(notices_without_end)
 }
 END_TEST
 
-/* Packets without end, none of which is waited for */
+/* Endless packets that no call waits for */
 
-/* Sends an event of an unknown or destroyed id. The library rightly drops it. */
+/* Sends an event about an id that does not exist. The library drops such events. */
 static void flood_with_nothing(void)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -245,7 +245,7 @@ START_TEST(a_wait_for_a_notice_in_a_flood)
 }
 END_TEST
 
-/* The broker does not read either. */
+/* The broker sends packets, and does not read. */
 START_TEST(a_wait_for_room_in_a_flood)
 {
 	struct rdmabroker_status *status;
@@ -262,7 +262,7 @@ START_TEST(a_wait_for_room_in_a_flood)
 }
 END_TEST
 
-/* Each answers the oldest call that waits for an answer. */
+/* Each packet has serial 0, and is the reply to the oldest call that waits for a reply. */
 static void flood_with_answers(void)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -270,7 +270,7 @@ static void flood_with_answers(void)
 	liar_say_yes(&request);
 }
 
-/* The library still sends the request, and has to keep its call. */
+/* The reply comes while the library still sends the request: it must not free the call. */
 START_TEST(an_answer_before_the_request)
 {
 	struct rdmabroker_id *id;
@@ -302,7 +302,7 @@ START_TEST(a_wait_for_a_handle_in_a_flood)
 }
 END_TEST
 
-/* Without hooks: the packets are in the socket when the call begins, and the call does not wait for later ones. */
+/* All packets of this flood are in the socket when the call begins. The call does not wait for later ones. */
 START_TEST(an_event_behind_a_flood_is_found)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -320,7 +320,7 @@ START_TEST(an_event_behind_a_flood_is_found)
 }
 END_TEST
 
-/* Requests for no listener: the library has to reject each of them, and the broker does not read. */
+/* Connection requests without a listener: the library has to reject each of them, but the broker does not read. */
 
 static uint32_t last_request;
 
@@ -370,7 +370,9 @@ static void send_resolved(void)
 	liar_send_event(&event);
 }
 
-/* A reject as the peer's broker sends it. Any peer can send the same. */
+/*
+ * Sends a reject with private data as the peer's broker would send. Any program at the peer can send the same data.
+ */
 static void answer_come_again(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -390,7 +392,7 @@ static void answer_come_again(const Rdmabroker__Request *request)
 	liar_send_event(&event);
 }
 
-/* A retry time that is too large for an int: the QP must be given up all the same. */
+/* A retry time that does not fit an int after the random delay is added: the QP must be moved to ERR nevertheless. */
 START_TEST(a_retry_time_past_the_maximum)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };

@@ -5,10 +5,10 @@
 #include "tests/hooks/hooks.h"
 #include "tests/unit/liar.h"
 
-/* Results in pages, from a broker that breaks the protocol: the calls end, with bounded memory and time. */
+/* Answers in pages from a broker that breaks the protocol: the calls end, with bounded memory and time. */
 
-#define PAGES_TIRED 200000 /* after so many pages the broker sends the last one */
-#define PAGE_FULL 512 /* sessions on a page */
+#define PAGES_TIRED 200000 /* after this many pages the broker announces no further page */
+#define PAGE_FULL 512 /* number of sessions on a full page */
 
 static unsigned n_pages;
 
@@ -67,7 +67,7 @@ END_TEST
 /* How far each page advances: by A sessions or sections, and by B ids or indices. */
 static struct step {
 	int a, b;
-	size_t n; /* entries on the page */
+	size_t n; /* number of entries on the page */
 } step;
 
 static void answer_with_a_page(const Rdmabroker__Request *request)
@@ -129,7 +129,7 @@ START_TEST(pages_that_do_not_advance)
 	expect_bad_pages(1);
 	step = (struct step){ .a = 1 };
 	expect_bad_pages(1);
-	/* From 0 this is a step forward. */
+	/* From 0 a step of -1 wraps to the maximum: the first page advances, and the second does not. */
 	step = (struct step){ .b = -1, .n = 1 };
 	expect_bad_pages(2);
 	step = (struct step){ .a = -1, .b = 1, .n = 1 };
@@ -180,7 +180,7 @@ static void answer_with_devices(const Rdmabroker__Request *request)
 	liar_send_reply(request, &reply);
 }
 
-/* The library would request each device, and wait for the reply. */
+/* The library must refuse the list, because otherwise it would request each device and wait for each reply. */
 START_TEST(devices_without_end)
 {
 	struct ibv_context **devices;
@@ -193,7 +193,7 @@ START_TEST(devices_without_end)
 }
 END_TEST
 
-/* Answers with the maximum number of devices, none of which replies in time. */
+/* Answers with the maximum number of devices. Each request for a device fails shortly before its deadline. */
 static void answer_slowly_with_devices(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;

@@ -11,9 +11,9 @@
 #include "tests/unit/liar.h"
 
 /*
- * Which calls wait in a session with RDMABROKER_NONBLOCK: those that rdmabroker.h lists under "Forms of the calls",
- * and no others. Here the broker receives requests and does not reply, so a call that waits ends at its deadline. The
- * test counts these deadlines.
+ * Which calls wait in a session with RDMABROKER_NONBLOCK: those that librdmabroker(3) lists, and no others. The
+ * broker of this test receives requests and does not reply, so a call that waits ends at its deadline. The test
+ * counts these deadlines.
  */
 
 #define DEADLINE_MS 1000
@@ -42,7 +42,8 @@ static void drop_events(void)
 }
 
 /*
- * Sends an event of that type about HANDLE, with the attributes that belong to it. REQUEST_ID 0: without a request.
+ * Sends an event of TYPE about HANDLE, with a device and QP attributes. REQUEST_ID: the id of a CONNECT_REQUEST, else
+ * 0.
  */
 static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id)
 {
@@ -252,7 +253,7 @@ START_TEST(attributes_that_no_event_has_carried)
 }
 END_TEST
 
-/* Calls that cannot fail: they wait for room in the socket, once. */
+/* Calls that return no error, and so cannot return -EAGAIN, wait for room in the socket until one deadline. */
 START_TEST(a_full_socket)
 {
 	struct rdmabroker_id *other = liar_make_id(), *more[8];
@@ -265,12 +266,14 @@ START_TEST(a_full_socket)
 	DOES_NOT_WAIT(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &more[0]), EAGAIN);
 	WAITS((rdmabroker_close_device(session, verbs), 0), 0);
 	WAITS((rdmabroker_destroy_id(other), 0), 0);
-	/* As the request could not be sent, the session is lost. */
+	/* The session is lost, because the request of destroy_id could not be sent. */
 	DOES_NOT_WAIT(rdmabroker_bind_addr(id, addr()), ECONNRESET);
 }
 END_TEST
 
-/* With all handles in use, the library asks the broker which are free again, which needs room in the socket. */
+/*
+ * If all handles are in use, create_id sends a request, whose reply frees those of destroyed ids. The socket is full.
+ */
 START_TEST(a_full_socket_and_no_free_handle)
 {
 	struct rdmabroker_id *other;
