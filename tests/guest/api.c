@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Checks calls of rdmabroker.h that no program of the product makes, or not in this way.
+ * Checks calls of rdmabroker.h that the product's own programs do not make, or do not make in this way.
  *
  *   api CHECK ADDR PORT    ADDR is an IPv4 address of an RDMA device of this host
  */
@@ -156,7 +156,7 @@ static void check_nonblock(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* A port can be listened on only once, by two programs or by one. */
+/* While an id listens on a port, another id of the same program cannot bind to that port. */
 static void check_listen_twice(void)
 {
 	struct rdmabroker_id *a, *b;
@@ -172,7 +172,7 @@ static void check_listen_twice(void)
 	rdmabroker_destroy_id(b);
 }
 
-/* A child cannot use its parent's session, and the parent goes on. */
+/* A child cannot use its parent's session, which stays usable in the parent. */
 static void check_fork(void)
 {
 	struct rdmabroker_id *id;
@@ -193,7 +193,7 @@ static void check_fork(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* There is no listener on the port. */
+/* Connects to a port on which no id listens. */
 static void check_connect_wait(void)
 {
 	struct rdmabroker_conn_param param = { .size = sizeof(param),
