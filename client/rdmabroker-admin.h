@@ -147,8 +147,7 @@ enum rdmabroker_notice_kind {
 	RDMABROKER_NOTICE_DECISION = 1, /* a decision of policy */
 	RDMABROKER_NOTICE_CM = 2, /* a program gets an event of the connection manager */
 	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
-	RDMABROKER_NOTICE_LOST =
-		4, /* reports only n_lost, if no other notice came after the lost ones */
+	RDMABROKER_NOTICE_LOST = 4, /* only n_lost: no notice came after the lost ones */
 };
 
 enum rdmabroker_outcome {
@@ -188,8 +187,7 @@ struct rdmabroker_notice {
 	enum rdmabroker_notice_kind kind;
 	enum rdmabroker_operation operation; /* DECISION */
 	enum rdmabroker_outcome outcome; /* DECISION */
-	enum rdmabroker_event_type
-		event; /* CM; RDMABROKER_EVENT_NONE: none, or not known to this library */
+	enum rdmabroker_event_type event; /* CM; RDMABROKER_EVENT_NONE: none, or unknown */
 	/* The names of the four values above, also of values that this library does not know; NULL: none. */
 	const char *kind_name; /* never NULL */
 	const char *operation_name, *outcome_name;

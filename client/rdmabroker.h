@@ -155,15 +155,12 @@ enum rdmabroker_event_type {
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
 	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program; the private data is from it */
-	RDMABROKER_REJECTED_BY_POLICY =
-		2, /* the peer's broker: reject_code, retry_after_ms, text are set */
+	RDMABROKER_REJECTED_BY_POLICY = 2, /* the peer's broker: reject_code and text are set */
 	RDMABROKER_REJECTED_NO_LISTENER = 3, /* no listener at that address and port */
 	RDMABROKER_REJECTED_STALE = 4, /* the QP number is still in timewait at the peer */
-	RDMABROKER_REJECTED_BY_TRANSPORT =
-		5, /* any other reason of the connection manager, see status */
+	RDMABROKER_REJECTED_BY_TRANSPORT = 5, /* any other reason, see status */
 	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: there are no common ECE options */
-	RDMABROKER_REJECTED_TIMEOUT =
-		7, /* the peer's connection manager timed out waiting for an answer */
+	RDMABROKER_REJECTED_TIMEOUT = 7, /* the peer's connection manager timed out */
 };
 
 /* The reason why the peer's broker rejected. */

@@ -250,7 +250,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *a
 		return fail(error);
 	}
 	if (!public->pd)
-	public->pd = attr->pd;
+		id->public.pd = attr->pd;
 	public->srq = srq;
 	return 0;
 }
