@@ -30,16 +30,14 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 {
+	char what[sizeof(failure->text)];
 	va_list ap;
-	size_t n;
 
-	failure->status = STATUS_FABRIC;
-	failure->error = -r;
 	va_start(ap, fmt);
-	set_text(failure, fmt, ap);
+	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	n = strlen(failure->text);
-	snprintf(failure->text + n, sizeof(failure->text) - n, ": %s", strerror(-r));
+	failure_set(failure, STATUS_FABRIC, "cannot %s: %s", what, strerror(-r));
+	failure->error = -r;
 	return STATUS_FABRIC;
 }
 
@@ -69,8 +67,8 @@ int failure_set_bind(struct failure *failure, int r, const char *verb, const str
 	if (r != -EADDRNOTAVAIL)
 		return failure_set_fabric(failure, r, "%s%s%s", verb, addr ? " " : "",
 					  addr ? text : "");
-	failure_set(failure, STATUS_FABRIC, "%s%s%s: %s", verb, addr ? " " : "", addr ? text : "",
-		    why_not_available(addr));
+	failure_set(failure, STATUS_FABRIC, "cannot %s%s%s: %s", verb, addr ? " " : "",
+		    addr ? text : "", why_not_available(addr));
 	failure->error = EADDRNOTAVAIL;
 	return STATUS_FABRIC;
 }
