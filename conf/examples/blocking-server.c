@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread of
- * its own, which waits until the client disconnects, and prints the text that the client has sent. With COUNT the
- * server ends after that many connections.
+ * its own, which waits until the client disconnects and then prints the text that the client has sent. If COUNT is
+ * given, the server ends after COUNT connections.
  *
  *	cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */

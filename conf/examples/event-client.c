@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. No call in its loop waits:
- * it resolves the name, opens the session and opens the devices before the loop, because these calls can wait.
+ * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. No call in its loop blocks.
+ * The client resolves the name and opens the session and the devices before the loop, because these calls can block.
  *
  *	cc -o event-client event-client.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
@@ -41,7 +41,7 @@ static enum state failed(const char *what)
 	return FAILED;
 }
 
-/* No call here waits for the broker: the device is open, and the events brought the attributes of the QP. */
+/* No call here waits for the broker: the device is open, and the attributes of the QP came with the events. */
 static enum state make_qp(struct client *client)
 {
 	struct ibv_qp_init_attr attr = {
@@ -116,7 +116,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	return FAILED;
 }
 
-/* Takes all events: a readable descriptor does not show how many there are. */
+/* Takes all events, because a readable descriptor does not show the number of events. */
 static enum state take_events(struct client *client)
 {
 	enum state state = GOES_ON;
