@@ -64,8 +64,8 @@ static void log_diag(const struct diag *diag)
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
 /*
- * Descriptors for other purposes: 256 to receive those that a packet can carry, whoever sends it, and 256 for
- * the daemon itself.
+ * Descriptors for other purposes: 256 for those that arrive with one packet of any client, and 256 for the
+ * daemon itself.
  */
 #define OTHER_FDS (256 + 256)
 #define LEAST_FDS 1024
@@ -166,7 +166,10 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-/* Arranges that the status line is sent a second after it has changed. An idle daemon is not woken for it. */
+/*
+ * If the contents of the status line have changed, starts the timer that sends it. The timer does not run
+ * otherwise, so that it does not wake an idle daemon.
+ */
 static void look_at_status(struct broker *broker)
 {
 	const struct core *core = broker->core;

@@ -30,8 +30,8 @@ struct broker_options {
 #define BROKER_MISCONFIGURED 1
 
 /*
- * Returns 0, BROKER_MISCONFIGURED or a negative errno; errors are logged. An error in the policy does not
- * prevent the start: then everything is rejected.
+ * Returns 0, BROKER_MISCONFIGURED (the errors were logged) or another error as a negative errno. An error in
+ * the policy does not prevent the start: then everything is rejected.
  */
 int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
@@ -39,7 +39,7 @@ struct broker *broker_free(struct broker *broker);
 int broker_run(struct broker *broker);
 
 /*
- * Only parses FILES, or, if N_FILES is 0, the files that the daemon would read. Returns 0: no errors; 1:
- * errors, which are printed to stderr. With JSON the result is an object on stdout instead.
+ * Parses FILES, or, if N_FILES is 0, the files that the daemon would read, and changes nothing. Returns 0: no
+ * errors; 1: errors, which are printed to stderr. With JSON the result is an object on stdout instead.
  */
 int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

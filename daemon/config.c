@@ -17,8 +17,8 @@
 
 /*
  * libinih goes on after an error, reports no columns, and limits lines to a length that was set at its build.
- * So the reader below passes it one trimmed line at a time, and remembers that line until the handler is
- * called.
+ * So read_line() passes one trimmed line at a time to it, and remembers that line until handle() is called for
+ * the line.
  */
 struct reading {
 	struct config *config;
@@ -26,7 +26,7 @@ struct reading {
 	struct source *source;
 
 	struct source_line line;
-	bool is_assignment; /* the handler should be called for LINE */
+	bool is_assignment; /* libinih should call the handler for LINE */
 	bool is_section_known;
 	bool has_section;
 	bool has_failed;
@@ -280,8 +280,8 @@ static void check_handled(struct reading *reading)
 }
 
 /*
- * Selects the part of LINE that libinih gets. False: libinih gets nothing, because the line is blank, a
- * comment or malformed.
+ * Selects the part of LINE that libinih gets. False: libinih gets an empty line instead, because LINE is blank,
+ * a comment or malformed.
  */
 static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
 {
@@ -432,7 +432,7 @@ static int load_file(struct config *config, const char *path, bool optional, str
 	if (r == -2)
 		reading.error = -ENOMEM;
 	else if (r != 0 && !reading.has_failed)
-		/* Should not happen: the reader has found every error that libinih finds. */
+		/* This should not happen, because read_line() and handle() have reported every error in a line. */
 		complain(&reading, 0, "cannot be parsed", NULL);
 	source_free(reading.source);
 

@@ -13,8 +13,9 @@
 struct diag;
 
 enum config_device_access {
-	CONFIG_DEVICE_ACCESS_ACL, /* a lease is an entry in the device node's ACL */
-	CONFIG_DEVICE_ACCESS_OPEN, /* clients can open the nodes anyway */
+	/* a client may open a device node while the node's ACL has an entry for its user */
+	CONFIG_DEVICE_ACCESS_ACL,
+	CONFIG_DEVICE_ACCESS_OPEN, /* all users can open the device nodes without that entry */
 };
 
 enum config_on_reload {
@@ -36,7 +37,7 @@ struct config {
 	unsigned max_ids_per_session; /* [Limits] IdsPerSession= */
 	unsigned max_ids_per_user; /* [Limits] IdsPerUser= */
 	unsigned max_listeners_per_user; /* [Limits] ListenersPerUser= */
-	/* [Limits] DescriptorsPerUser= : descriptors that are open in the daemon */
+	/* [Limits] DescriptorsPerUser= : descriptors that the daemon holds open for the user's clients */
 	unsigned max_fds_per_user;
 	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
 	/* [Limits] QueuedBytesPerSession= : replies, events and notices that the client has not read */

@@ -20,7 +20,7 @@ struct missing_names {
 	/* has one thread of its own, so that reloads do not wait for look-ups */
 	struct offload *offload;
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: it keeps the lane allocated */
+	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
 	bool runs;
 
 	/* While the thread runs, only it uses these: */
@@ -67,7 +67,7 @@ static void on_done(struct offload_job *job)
 
 	names->runs = false;
 	names->from = names->to = NULL;
-	/* Another policy may be in force by now. */
+	/* If another policy is in force by now, the result is not used. */
 	if (names->found && to && from == names->policy && n_missing(to) < n_missing(from))
 		names->found(names->userdata, to);
 	policy_unref(from);
@@ -87,7 +87,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		return 0;
 	names->runs = true;
 	names->from = policy_ref(names->policy);
-	/* This cannot fail, because names.keep keeps the lane allocated. */
+	/* This cannot fail, because NAMES->keep is prepared too and keeps the lane of both jobs allocated. */
 	offload_prepare(names->offload, &names->job, 0);
 	offload_submit(names->offload, &names->job);
 	return 0;

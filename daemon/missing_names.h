@@ -16,8 +16,8 @@
 struct missing_names;
 
 /*
- * FOUND is called from the loop. POLICY is then the watched policy with fewer names missing; FOUND has to
- * take a reference to keep it. FIRST_MSEC: the time until the first look-up.
+ * FOUND is called from the loop after a look-up that has found names. POLICY is then the watched policy with
+ * fewer names missing; FOUND has to take a reference to keep it. FIRST_MSEC: the time until the first look-up.
  */
 int missing_names_new(struct missing_names **ret, sd_event *loop, unsigned first_msec,
 		      void (*found)(void *userdata, struct policy *policy), void *userdata);

@@ -13,7 +13,7 @@ struct reloader {
 	void *userdata;
 	struct offload *offload; /* with one thread */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: it keeps the lane allocated */
+	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
 	uint64_t last_ticket;
 	bool runs;
 
@@ -67,7 +67,7 @@ static void start(struct reloader *reloader)
 {
 	reloader->runs = true;
 	reloader->reloaded = (struct reloaded){ .ticket = reloader->last_ticket };
-	/* This cannot fail, because reloader.keep keeps the lane allocated. */
+	/* This cannot fail, because RELOADER->keep is prepared too and keeps the lane of both jobs allocated. */
 	offload_prepare(reloader->offload, &reloader->job, 0);
 	offload_submit(reloader->offload, &reloader->job);
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Reads configuration and policy, all or nothing: at the start and, while the daemon serves, again. A thread
- * reads them again, because names of users and groups may be looked up over the network, and the files may be
- * on a network file system too.
+ * Reads the configuration and the policy, at the start, for --check and at reloads. A reload reads them in a
+ * thread, because reading can block the loop: names of users and groups may be looked up over the network, and
+ * the files may be on a network file system. A reload takes over both or neither.
  */
 
 #include <stdint.h>
@@ -17,7 +17,10 @@
 struct diag;
 struct reloader;
 
-/* Reads both. Returns 0, or a negative errno with the errors in DIAG. */
+/*
+ * Reads configuration and policy. Returns 0, or a negative errno with the errors in DIAG; then neither result
+ * is written.
+ */
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag);
 /* As reload_read(), for the configuration or the policy alone. */
@@ -25,9 +28,9 @@ int reload_read_config(const struct broker_options *options, struct config *ret,
 int reload_read_policy(const struct broker_options *options, const struct config *config,
 		       enum policy_names names, struct policy **ret, struct diag *diag);
 
-/* The result of a reload. It answers all requests that came before the reload began. */
+/* The result of a reload, and of each call of reloader_start() that waited for a reload when this one began. */
 struct reloaded {
-	uint64_t ticket; /* ticket of the last of these requests */
+	uint64_t ticket; /* ticket of the last of these calls */
 	int r; /* 0, or a negative errno */
 	struct config config; /* valid if R is 0; after taking it over, call config_init() on it */
 	struct policy *policy; /* valid if R is 0; DONE has to take a reference to keep it */
@@ -38,5 +41,8 @@ struct reloaded {
 int reloader_new(struct reloader **ret, sd_event *loop, const struct broker_options *options,
 		 void (*done)(void *userdata, struct reloaded *reloaded), void *userdata);
 struct reloader *reloader_free(struct reloader *reloader);
-/* Requests a reload. It reads the files after this call. Returns a ticket, from 1, higher each time. */
+/*
+ * Requests a reload. If a reload is running, another one follows it, so that the files are read after this
+ * call. Returns a ticket: 1 at the first call, one more at each further call.
+ */
 uint64_t reloader_start(struct reloader *reloader);

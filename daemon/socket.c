@@ -23,7 +23,7 @@ static int from_systemd(int n)
 	return SD_LISTEN_FDS_START;
 }
 
-/* The mode lets everybody connect: policy decides what each user may do. */
+/* Makes a socket at PATH. Its mode lets everybody connect, because policy decides what each user may do. */
 static int make(const char *path, char **ret_own)
 {
 	_cleanup_free_ char *own = strdup(path);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Opens the listening socket: the one that systemd passed, else a new one at PATH, and then *RET_OWN is a
- * copy of PATH. A socket file on which nobody listens any more is replaced. Returns the descriptor, or a
- * negative errno, which was logged.
+ * Opens the listening socket: the one that systemd passed, else a new one at PATH. For a new one, *RET_OWN
+ * becomes a copy of PATH, which the caller frees. A socket file on which nobody listens any more is replaced.
+ * Returns the descriptor, or a negative errno, which was logged.
  */
 int socket_open(const char *path, char **ret_own);
