@@ -88,8 +88,8 @@ static void check_word(struct parser *parser, const struct token *token,
 }
 
 /*
- * Complains about data that is longer than a request of the rule's port space can carry: such a rule never
- * matches.
+ * Complains if the rule never matches because its data is longer than a connection request of its port space can
+ * carry.
  */
 static void check_data(struct parser *parser, const struct token *token, size_t n_matches)
 {
@@ -133,8 +133,8 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 
 	check_word(parser, token, word, rule, said);
 	/*
-	 * The value of a repeated word is stored in AGAIN, so that there is no second complaint, about a
-	 * contradiction.
+	 * The value of a repeated word is stored in AGAIN. Stored in RULE, it could contradict the first value and
+	 * cause a second complaint about the word.
 	 */
 	bit = UINT64_C(1) << policy_word_index(word);
 	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);

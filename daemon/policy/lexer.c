@@ -180,8 +180,8 @@ static int add_end(struct lexer *lexer)
 }
 
 /*
- * True if a backslash ends the line, maybe with blanks after it. Those are an error, but the line was clearly
- * meant to be continued.
+ * True if a backslash ends the line, maybe with blanks after it. Blanks after it are an error, but the line was
+ * clearly meant to be continued.
  */
 static bool ends_in_backslash(const struct source_line *line)
 {

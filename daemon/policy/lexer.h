@@ -49,5 +49,8 @@ void lexer_done(struct lexer *lexer);
 int lexer_next(struct lexer *lexer);
 
 bool token_is(const struct token *token, const char *word);
-/* Copies the text of a string to RET without its escapes. RET has space for at least LEN + 1 bytes of the token. */
+/*
+ * Copies TOKEN's text to RET, without escapes if TOKEN is a string, and adds a NUL. RET has space for
+ * TOKEN->len + 1 bytes.
+ */
 void token_unescape(const struct token *token, char *ret);

@@ -29,7 +29,7 @@ static int begin(struct loading *loading, enum policy_names names, struct diag *
 	return 0;
 }
 
-/* Keeps the text for policy_load_again(). */
+/* Keeps SOURCE in POLICY, for policy_load_again(). On failure SOURCE is freed. */
 static int keep_source(struct policy *policy, struct source *source)
 {
 	struct source **grown =

@@ -25,7 +25,7 @@ static enum ternary ternary(bool yes)
 	return yes ? TERNARY_YES : TERNARY_NO;
 }
 
-/* NAME has space for NAME_MAX_LEN + 1 bytes. */
+/* Reads the name of a user or a group, or a pattern. NAME has space for NAME_MAX_LEN + 1 bytes. */
 static int take_name(struct parser *parser, const char *what, const struct token **ret_token,
 		     char *name)
 {

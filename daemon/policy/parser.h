@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The state of the parser, and the functions by which the words of the language read their values: tokens,
- * complaints, numbers. The grammar itself is in grammar.h.
+ * The state of the parser, and the functions by which the words of the language read their values and complain
+ * about them. The grammar itself is in grammar.h.
  */
 
 #include <stdbool.h>
@@ -26,9 +26,11 @@ struct parser {
 	/* for the source that is being read: */
 	const char *file; /* name of the file; lives as long as the policy */
 	const struct token *token; /* the next token */
-	bool is_line_bad;
-	bool has_failed;
-	bool is_full; /* the policy has as many rules as fit */
+	bool is_line_bad; /* there was a complaint about the current line */
+
+	/* for all sources that were read so far: */
+	bool has_failed; /* a line was bad */
+	bool is_full; /* a rule was one too many, so no further line is read */
 };
 
 /* Initializes PARSER. When all sources are read, call set_done(). */
@@ -51,8 +53,8 @@ int parser_complain(struct parser *parser, const struct token *token, const char
 int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words);
 /*
- * As parser_complain(), followed by "did you mean ...?" if one of the candidates that were offered to GUESS
- * is more similar than all others.
+ * As parser_complain(), with the message TAKES, which describes the valid values. "did you mean ...?" follows
+ * it if one of the candidates that were offered to GUESS is more similar than all others.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);

@@ -37,8 +37,8 @@ enum policy_reuseaddr {
 };
 
 enum policy_qp {
-	POLICY_QP_OWN, /* the default: the number must be that of a QP of the client */
-	POLICY_QP_RESERVED, /* it can also be one of which the kernel reports no QP */
+	POLICY_QP_OWN, /* the default: the client can offer the number of a QP of its own only */
+	POLICY_QP_RESERVED, /* the client can also offer a number for which the kernel reports no QP */
 };
 
 /* A token bucket. Both numbers are 1..1000000, or both 0: no limit. */
@@ -50,8 +50,8 @@ struct policy_rate {
 /*
  * The settings of an allow rule. The limits belong to the rule, not to a client: RATE, MAX and PENDING count
  * all objects that the rule has admitted, the other limits count them separately for each user or each peer
- * address. words.c and rdmabroker.rules(5) list the operations to which a setting applies. In a rule for any
- * operation, a setting must be ignored for operations to which it does not apply.
+ * address. words.c and rdmabroker.rules(5) list the operations to which a setting applies. If a rule is for any
+ * operation, the caller must ignore the settings that do not apply to the operation of its question.
  */
 struct policy_settings {
 	int tos; /* 0..255, forced; -1: not set */
@@ -71,7 +71,7 @@ struct policy_settings {
 	struct policy_rate rate_per_user;
 	struct policy_rate rate_per_peer; /* by address, without the port */
 
-	/* Limits for numbers at one time, each 1..16777216; 0: no limit. */
+	/* Limits for the number of objects that exist at one time, each 1..16777216; 0: no limit. */
 	unsigned max; /* objects that the rule has admitted, see rdmabroker.rules(5) */
 	unsigned max_per_user;
 	unsigned pending; /* connection requests that wait for the client's accept */
@@ -79,8 +79,9 @@ struct policy_settings {
 
 /*
  * The part of a rule that other folders may read. Lives as long as its policy. FILE and TEXT identify a rule:
- * of two rules in one policy that have the same FILE and TEXT, the second never decides. So the counters of a
- * rule can be carried over to the rule of the next policy that has the same FILE and TEXT.
+ * if two rules of one policy have the same FILE and TEXT, the second never decides, because the first matches
+ * whenever the second does. So the counters of a rule can be carried over to the rule of the next policy that
+ * has the same FILE and TEXT.
  */
 struct policy_rule {
 	size_t index; /* position of the rule in the policy, from 0 */
@@ -103,7 +104,10 @@ struct policy_verdict {
 	enum policy_answer answer;
 	/* the rule that decided; NULL: no rule matched; on POLICY_DEFER: the first rule that may match */
 	const struct policy_rule *rule;
-	/* set on POLICY_REJECT: the rule's reason, "denied" or "no-rule" */
+	/*
+	 * on POLICY_REJECT: the reason that the rule gives; "denied": the rule gives none; "no-rule": no rule
+	 * matched; or a text from policy_check_port()
+	 */
 	const char *reason;
 };
 
@@ -136,8 +140,8 @@ int policy_load_dir(struct policy **ret, const char *dir, enum policy_names name
  */
 int policy_load_again(struct policy **ret, const struct policy *policy, struct diag *diag);
 /*
- * Makes a policy that rejects everything. It is in force if no policy could be loaded. Clients get that as
- * the reason.
+ * Makes a policy that rejects everything, for use when no policy could be loaded. The reason that clients get
+ * for a rejection says that the policy could not be loaded.
  */
 int policy_new_fallback(struct policy **ret);
 /* As policy_load_dir(), from a list of files, for `rdmabrokerd --check FILE...`. */

@@ -35,7 +35,7 @@ struct policy {
 
 	size_t n_sets; /* includes a set for each match with a single prefix */
 	size_t n_prefixes; /* number of prefixes in all sets */
-	struct policy_index *index; /* NULL: the policy has too few rules */
+	struct policy_index *index; /* NULL: the policy has so few rules that it needs no index */
 
 	struct policy_block *blocks; /* memory that policy_alloc() has handed out */
 

@@ -316,8 +316,8 @@ int set_parse(struct parser *parser)
 void set_done(struct parser *parser)
 {
 	/*
-	 * A node of the tree begins with the pointer that was given to tsearch(). The policy owns the memory
-	 * of the sets.
+	 * This frees the nodes of the tree only, because the policy owns the sets. A node begins with the
+	 * pointer to its set that was given to tsearch().
 	 */
 	while (parser->sets)
 		tdelete(*(struct set *const *)parser->sets, &parser->sets, compare);

@@ -9,7 +9,10 @@
 #include "proto/status.h"
 #include "proto/word.h"
 
-/* The two settings can be in either order, so each one checks the other. */
+/*
+ * Complains if tos-max is below the traffic class that the rule forces. Each of the two settings calls this,
+ * because they can be in either order.
+ */
 static void check_tos(struct parser *parser, const struct token *token,
 		      const struct policy_settings *settings)
 {

@@ -35,7 +35,7 @@ static int complain_errno(struct diag *diag, const char *path, const char *what)
 	return -error;
 }
 
-/* To check the mode is enough: an ACL that gives others write access also sets the mode's group bits. */
+/* It is enough to check the mode, because an ACL that gives others write access also sets the mode's group bits. */
 static int check_owner(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())

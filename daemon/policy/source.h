@@ -40,13 +40,17 @@ const char *source_name(const struct source *source);
 
 /* Gets the next line. False: there are no more lines. */
 bool source_next(struct source *source, struct source_line *ret);
-/* True if the line may be parsed: it is not too long, is UTF-8, and has no control characters. Else complains. */
+/*
+ * True if LINE may be parsed: it is not too long, is UTF-8, and has no control characters. Otherwise a complaint
+ * is added to DIAG.
+ */
 bool source_check_line(const struct source *source, const struct source_line *line,
 		       struct diag *diag);
 
 /*
  * Lists the paths of all entries of DIR that end in SUFFIX and are not hidden, sorted by their bytes and
- * terminated by NULL. The directory's owner and mode are checked as those of a file.
+ * terminated by NULL. The directory's owner and mode are checked as those of a file. Returns 0 or a negative
+ * errno; DIAG gets a complaint, except about a missing DIR if OPTIONAL.
  */
 int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
 		    struct diag *diag);

@@ -42,8 +42,8 @@ enum ternary match_unit(const union policy_value *value, const struct policy_fac
 enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
 
 /*
- * The maximum size, in bytes, of the private data of a connection request in this port space; 0: of any port
- * space.
+ * Returns the maximum size, in bytes, of the private data of a connection request in PORT_SPACE, or in any port
+ * space if PORT_SPACE is 0.
  */
 size_t match_data_max(int port_space);
 

@@ -5,8 +5,8 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-#define LOOKUPS_MAX 256 /* of one way (index.h) with two dimensions */
-#define SETS_MAX 256 /* sets that contain one address; each is looked up */
+#define LOOKUPS_MAX 256 /* look-ups for one way (index.h) with two dimensions */
+#define SETS_MAX 256 /* sets that contain one address; each needs a look-up */
 
 /* A question's keys, by dimension. */
 struct question_keys {
@@ -26,7 +26,10 @@ static const uint32_t *find_list(const struct policy_index *index, uint64_t hash
 	return slot->list & LAST ? &slot->list : index->lists + slot->list;
 }
 
-/* Gets the keys of the sets that contain ADDRESS. RET has space for SETS_MAX keys. False: there are more. */
+/*
+ * Writes the keys of the sets that contain ADDRESS to RET, which has space for SETS_MAX keys, and adds their
+ * number to *RET_N. False: there are more than SETS_MAX.
+ */
 static bool add_sets(const struct policy_index *index, enum key_dimension dimension,
 		     const struct prefix *address, uint64_t *ret, size_t *ret_n)
 {

@@ -5,10 +5,11 @@
  * Finds the rules that can match a question, so that not all rules need to be examined.
  *
  * Each rule is filed under one "way": the dimension (see key.h) in which the fewest other rules have the
- * rule's keys, or two dimensions if one leaves too many rules. Under a way of two dimensions a rule is in the
- * lists of both of its keys together, of each key alone, and of no key: a question uses the narrowest lists
- * for which it knows the facts. Rules without a key are in the list of the way without dimensions. A question
- * uses a few lists, which are merged in the order of the rules.
+ * rule's keys, or two dimensions if one leaves too many rules. Under a way of two dimensions a rule is in
+ * several lists: those of its pairs of keys, those of its single keys, and one without a key. So a question that
+ * does not know the facts of both dimensions finds the rule too; it uses the narrowest lists for which it knows
+ * the facts. Rules without a key are filed under the way without dimensions. A question uses a few lists,
+ * which are merged in the order of the rules.
  *
  * The result contains every rule that may match, and some that do not match: the match functions decide.
  * Lists are found by hashes alone. If two keys have the same hash, they share a list; then more rules than
@@ -30,8 +31,9 @@ struct policy_match;
 #define INDEX_LISTS_MAX 256
 
 /*
- * If it is not known whether a rule matches, these select the rules that the caller wants: allow rules,
- * reject rules or both. The result may contain the other kind as well.
+ * Flags of candidates_init(). If unknown facts decide whether a rule matches, the caller wants the rule as a
+ * candidate only if it is an allow rule, only if it is a reject rule, or in both cases. The candidates may
+ * include the other rules as well.
  */
 enum {
 	MAYBE_ALLOW = 1 << 0,

@@ -25,8 +25,8 @@ struct way {
 #define BY_SECOND 2u
 /*
  * If not all dimensions of a way are part of a hash, there are two lists: the one whose hash has this bit
- * contains the reject rules, the other one the allow rules. If it is not known whether these rules match,
- * some questions need only one of the two lists.
+ * contains the reject rules, the other one the allow rules. They are separate because some questions need only
+ * one of the two, if it is not known whether the rules match.
  */
 #define OF_REJECTS 4u
 
@@ -41,8 +41,8 @@ static inline unsigned way_all(struct way way)
 struct slot {
 	uint32_t tag; /* part of a hash; 0: the slot is free */
 	/*
-	 * the number itself, with LAST set, if the list has only one; else the position in LISTS where the
-	 * list begins
+	 * if the list has only one number: that number, with LAST set; else the position in policy_index.lists
+	 * where the list begins
 	 */
 	uint32_t list;
 };
@@ -52,7 +52,7 @@ struct policy_index {
 	size_t n_slots; /* a power of two; at most half of them are in use */
 	size_t n_used;
 	uint32_t *lists; /* all lists of more than one number, one after the other */
-	/* the lengths of keys in use; at KEY_NONE: of the members of sets */
+	/* the lengths of the keys in use, by dimension; at KEY_NONE those of the prefixes in sets */
 	struct key_lengths lengths[_KEY_DIMENSION_MAX];
 	struct {
 		size_t n;

@@ -11,8 +11,9 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-#define FEW 8 /* a dimension is good enough if its keys have at most so many rules */
-#define ENTRIES_PER_RULE 64 /* the limit for the average over all rules */
+/* one dimension suffices for a rule if each of its keys there has at most so many rules */
+#define FEW 8
+#define ENTRIES_PER_RULE 64 /* limit for the numbers in all lists, divided by the number of rules */
 
 struct rule_keys {
 	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule has no key in this dimension */
@@ -104,7 +105,10 @@ static unsigned rarest(const struct builder *builder, const uint32_t *counts, un
 	return best;
 }
 
-/* Returns a second dimension for the rule if FIRST alone leaves too many rules; KEY_NONE: none. */
+/*
+ * Returns a second dimension for the rule: CERTAIN, or the rarest one if FIRST alone leaves too many rules.
+ * KEY_NONE: no second dimension is needed or useful.
+ */
 static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
 			    unsigned certain)
 {
@@ -194,7 +198,7 @@ static void choose_way(struct builder *builder, size_t rule)
 		way.dimensions[1] = KEY_NONE;
 	if (count_entries(builder, rule, way) > builder->n_left)
 		way.dimensions[0] = KEY_NONE;
-	/* The order of the dimensions does not matter, so always use the same one. */
+	/* Sort the two dimensions, so that rules with the same dimensions have the same way. */
 	if (way.dimensions[1] && way.dimensions[0] > way.dimensions[1])
 		way = (struct way){ { way.dimensions[1], way.dimensions[0] } };
 
@@ -209,8 +213,8 @@ static void choose_way(struct builder *builder, size_t rule)
 }
 
 /*
- * Makes an empty table. A table cannot grow, because its slots contain only a part of the hash, so all
- * entries are made again in a larger one.
+ * Makes an empty table of N slots in place of the one before. If a table is too small, its entries cannot be
+ * moved to a larger one, because the slots contain only a part of the hash. So all entries are made again.
  */
 static int make_slots(struct builder *builder, size_t n)
 {

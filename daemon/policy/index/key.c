@@ -6,8 +6,8 @@
 #include "policy/index/key.h"
 #include "policy/rule/condition.h"
 
-#define HEAD_MAX 63 /* number of bytes before a pattern's first wildcard that are used */
-#define DATA_MAX 16 /* number of bytes of private data that are used */
+#define HEAD_MAX 63 /* a key contains at most so many bytes before a pattern's first wildcard */
+#define DATA_MAX 16 /* a key contains at most so many of the first bytes of private data */
 #define LENGTH_IPV6 33 /* length of the key of ::/0; 0 to 32 are the lengths of IPv4 prefixes */
 #define LENGTH_SET 162
 
@@ -108,8 +108,8 @@ static size_t keys_from_prefixes(enum key_dimension dimension, const struct pref
 
 /*
  * Makes the keys of port ranges. A range is covered by aligned blocks of one size: at most half of the range,
- * and so large that five blocks suffice. The blocks can extend past the ends of the range; rules that are
- * found there do not match.
+ * and so large that five blocks suffice. The blocks can extend past the ends of the range. For a port there the
+ * rule is found, and its match function then returns TERNARY_NO.
  */
 static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
 {

@@ -17,7 +17,7 @@
 #define KEY_MATCH_MAX 1024 /* maximum number of keys of one match */
 #define KEY_FACT_MAX 1024 /* maximum number of keys of one fact */
 
-/* The lengths in use in one dimension. */
+/* The lengths of the keys of matches in one dimension. A question needs keys of these lengths only. */
 struct key_lengths {
 	size_t n;
 	uint8_t lengths[KEY_LENGTHS];
@@ -57,7 +57,7 @@ enum key_state key_from_facts(enum key_dimension dimension, const struct policy_
  */
 uint64_t key_from_set(enum key_dimension dimension, size_t number);
 struct key key_from_prefix(const struct prefix *prefix);
-/* Makes the keys of an address. RET has space for KEY_LENGTHS. */
+/* Makes the keys of an address in no dimension (KEY_NONE). RET has space for KEY_LENGTHS. */
 size_t key_from_address(const struct prefix *address, const struct key_lengths *lengths,
 			uint64_t *ret);
 

@@ -21,7 +21,10 @@ static void clear_host_bits(struct prefix *prefix)
 	memset(prefix->address + n, 0, sizeof(prefix->address) - n);
 }
 
-/* ADDRESS has 16 bytes; BITS is the length of the prefix, counted as in an IPv6 address. */
+/*
+ * Makes an IPv6 prefix, or an IPv4 prefix if ADDRESS is an IPv4-mapped address. ADDRESS has 16 bytes; BITS is
+ * the length of the prefix, counted as in an IPv6 address.
+ */
 static void prefix_set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
 {
 	if (bits >= 96 && !memcmp(address, mapped, sizeof(mapped)))

@@ -35,7 +35,7 @@ struct prefix_set {
 };
 
 enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len);
-/* Converts ADDRESS. False: it is not known, that is NULL, a wildcard, or no IP address. */
+/* Converts ADDRESS. False: ADDRESS is NULL, a wildcard or no IP address, and therefore counts as not known. */
 bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address);
 /* BUFFER has space for PREFIX_STRING_MAX bytes. Returns BUFFER. */
 const char *prefix_to_string(const struct prefix *prefix, char *buffer);

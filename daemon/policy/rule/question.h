@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/* In the order of operation_names. */
+/* In the order of operation_names in proto/names.h. */
 enum policy_operation {
 	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
@@ -36,7 +36,7 @@ struct policy_question {
 
 	const struct sockaddr *local; /* NULL or a wildcard address: not known */
 	const struct sockaddr *peer; /* NULL: not known */
-	int port; /* port of the service, host order; -1: not known */
+	int port; /* port of the service, host order; 0: any free port; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
 	/* the client's systemd unit; "": it is in no unit, and no pattern matches; NULL: not known */
