@@ -78,9 +78,9 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Makes the opener release the device, in case its node is gone already; if the node goes later, udev reports
- * it. Every id of the device gets DEVICE_REMOVAL, but only the first event starts the opener, because no
- * events are read while it runs.
+ * Makes the opener release the device, in case its node is gone already; if the node goes later, a uevent starts
+ * the opener. Every id of the device gets DEVICE_REMOVAL, but only the first of these events starts the opener,
+ * because no events are read while the opener runs.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {
@@ -180,8 +180,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	(void)fd;
 	(void)events;
 	/*
-	 * Usually there is only one event. More are read only if events came in the last turns of the loop
-	 * too: this saves a read that would return EAGAIN.
+	 * Usually there is only one event, and a second read would return EAGAIN. So more than one event is read
+	 * only if events came in the last turns of the loop too.
 	 */
 	sd_event_get_iteration(fabric->loop, &turn);
 	in_a_row = turn - fabric->turn <= 2;

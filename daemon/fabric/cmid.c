@@ -16,9 +16,10 @@ static int result(int r)
 /*
  * How ids are destroyed. rdma_destroy_id() can block: the kernel waits for its event handlers and, since
  * 2024, for the connection manager, and librdmacm waits for events to be acked. So threads destroy the ids.
- * For each user they destroy one id at a time, and besides one unwanted connection request, which no session
- * took over: these come from the network, and one that is stuck must not hold up the other ids. Until an id
- * is destroyed it is on a list, with the port that it still holds.
+ * For each user they destroy one id at a time, and at the same time one unwanted connection request, that is,
+ * one that no session took over. Unwanted requests have a lane of their own because they come from the network,
+ * and one whose destruction is stuck must not hold up the user's other ids. Until an id is destroyed it is on a
+ * list, with the port that it still holds.
  */
 
 /* added to the uid, because a user's unwanted connection requests have a lane (offload.h) of their own */
@@ -45,8 +46,8 @@ static void destroy(struct offload_job *job)
 }
 
 /*
- * Counts the unwanted connection requests that are being destroyed, see DYING_UNWANTED_MAX. They can arrive
- * faster than they are destroyed.
+ * Counts the unwanted connection requests that are being destroyed. They can arrive faster than they are
+ * destroyed, so DYING_UNWANTED_MAX limits their number.
  */
 static void count_dying(const struct fabric_id *id, int change)
 {
@@ -148,8 +149,8 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 		return NULL;
 	id->on_event = NULL;
 	/*
-	 * rdma_disconnect() ends an established connection. If the connection is not established yet, destroying the
-	 * id ends it.
+	 * destroy() calls rdma_disconnect() in each stage of a connection. It has an effect on an established
+	 * connection; a connection that is not established yet ends when the id is destroyed.
 	 */
 	id->disconnects = id->stage != STAGE_NONE;
 	id->ps = id->cm->ps;
@@ -273,7 +274,7 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
-/* If the ibacm service runs, librdmacm queries it first and waits for its reply. */
+/* This call can block: if the ibacm service runs, librdmacm queries it first and waits for its reply. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))

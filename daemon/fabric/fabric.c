@@ -26,8 +26,8 @@ static void announce(void *userdata)
 	struct list *l;
 
 	/*
-	 * The opener's thread has already made librdmacm look for devices, which takes a while. So this call
-	 * does not block for that. If it fails, it is tried again for the next id.
+	 * This call does not block while librdmacm looks for devices, because the opener's thread has already
+	 * made librdmacm do that. If this call fails, fabric_id_new() calls it again.
 	 */
 	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {
@@ -98,7 +98,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	 * ends.
 	 */
 	fabric->undertaker = offload_free(fabric->undertaker);
-	/* before LOOKUPS, because the scan has jobs of that */
+	/* Free the scan before LOOKUPS, because the look-ups that wait for it have jobs prepared in LOOKUPS. */
 	fabric->qpscan = qpscan_free(fabric->qpscan);
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);

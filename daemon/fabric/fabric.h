@@ -14,7 +14,7 @@
  *
  * Calls that may wait in the kernel or in firmware are made by threads: the calls that destroy ids and open
  * devices. While devices are being opened no events are delivered, and calls that would bind an id to a
- * device return -EINPROGRESS, because librdmacm holds one mutex during all of these calls.
+ * device return -EINPROGRESS, because librdmacm would make them wait for the mutex that it holds meanwhile.
  *
  * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/,
  * which produces scripted states and faults that real hardware cannot produce at will.
@@ -43,7 +43,7 @@ struct fabric_join;
 /* How a client gets access to a device's node. */
 enum fabric_access {
 	FABRIC_ACCESS_ACL, /* an entry for the uid in the node's ACL */
-	FABRIC_ACCESS_OPEN, /* clients can open the node anyway: a lease is only counted */
+	FABRIC_ACCESS_OPEN, /* every user can open the node without an entry; leases are only counted */
 };
 
 /* A process other than this one that holds ids of the connection manager on a device. */
@@ -83,8 +83,8 @@ struct fabric_ops {
 	 */
 	void (*routes_changed)(void *userdata);
 	/*
-	 * A call that returned -EINPROGRESS can be tried again. PORT (network order): this port was held by
-	 * an id that was freed, and that is destroyed now; PORT 0: the devices are open.
+	 * A call that returned -EINPROGRESS can be tried again, because the freed id that held PORT (network
+	 * order) is destroyed now, or, if PORT is 0, because no devices are being opened any more.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 };
@@ -92,7 +92,7 @@ struct fabric_ops {
 /* A copy of a struct rdma_cm_event. It needs no ack. */
 struct fabric_event {
 	enum rdma_cm_event_type type;
-	int status; /* from the kernel: a negative errno, or the transport's reason */
+	int status; /* a negative errno, or the transport's reason */
 	/* of a CONNECT_REQUEST: the new id, which the callback owns; else NULL */
 	struct fabric_id *request;
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
@@ -152,8 +152,8 @@ typedef void (*fabric_answer_fn)(void *userdata, int answer);
  * Lets UID open the device's node until the lease is freed. Leases of one uid on one device are counted;
  * after the last one the ACL entry is removed. A thread changes the ACL. Returns 0 if the entry exists
  * already or none is needed. Returns -EINPROGRESS if DONE will be called with the result: 0, or a negative
- * errno if the lease gives no access. In both cases *RET is the lease. With any other negative errno *RET is
- * not set.
+ * errno if the lease gives no access. If fabric_lease_new() returns 0 or -EINPROGRESS, *RET is the lease; on
+ * any other negative errno *RET is not set.
  *
  * When the device is removed, its leases become void, and DONE may never be called for them. The caller must
  * still free them, which has no further effect.
@@ -163,10 +163,10 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 /* DONE is not called after this. */
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
-/* Whose QP number it is. */
+/* The results of fabric_qp_belongs(): the owner of the QP with a given number. */
 enum fabric_qp {
 	FABRIC_QP_FOREIGN, /* a QP of another process, or the kernel's */
-	FABRIC_QP_OWN, /* a QP of the process */
+	FABRIC_QP_OWN, /* a QP of the process PID */
 	/*
 	 * The kernel reports no QP of this number. It may be free, be reserved by any process, or be that of a QP
 	 * which the driver does not report, for example one that a process made with mlx5's DEVX.
@@ -189,7 +189,7 @@ struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 /*
  * Creates an id. UID is charged for it from fabric_id_free() until the kernel has destroyed it. -ENODEV:
  * rdma_cm does not exist (yet), or there is no RDMA device at all; -EDQUOT: too many ids of UID are being
- * destroyed; -EINPROGRESS: the first id was requested while devices are being opened.
+ * destroyed; -EINPROGRESS: rdma_cm is not open yet, and cannot be opened while devices are being opened.
  */
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);
@@ -201,13 +201,13 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
  * As fabric_id_free(), for an id whose client is gone. The id is kept until its peer has been notified, for
- * some seconds at most, and keeps its port meanwhile. The number of ids kept this way is limited for each
- * user.
+ * some seconds at most, and keeps its port meanwhile. The number of ids kept this way is limited, for each
+ * user and for all together; an id beyond the limit is freed at once.
  */
 void fabric_id_abandon(struct fabric_id *id);
 /*
- * Sets the owner of an id, who gets its events. The id of a connection request has none at first, and its
- * events are dropped: set one before the next event can arrive.
+ * Sets the owner of an id, who gets its events. The id of a connection request has no owner at first, and its
+ * events are dropped. So set its owner before its next event can arrive.
  */
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
@@ -234,8 +234,8 @@ int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event);
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 
 /*
- * An id's membership in a multicast group. FABRIC_EVENT.join names it in multicast events. Free all joins of
- * an id before the id.
+ * A join is an id's membership in a multicast group. Multicast events have the join in fabric_event.join. Free
+ * all joins of an id before the id.
  */
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata);

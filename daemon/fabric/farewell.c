@@ -8,15 +8,17 @@
  * Ids whose client is gone, and whose peer has yet to be notified. When an id is destroyed the kernel
  * notifies the peer once, and does not wait for a confirmation:
  *
- *   ESTABLISHED      If the DREQ is lost it is not repeated, and the peer keeps its connection for ever. As long as
- *                    the id exists the kernel repeats the DREQ.
+ *   ESTABLISHED      A DREQ that is lost is not repeated once the id is destroyed, and the peer keeps its connection
+ *                    for ever. So the id is disconnected and kept, because as long as it exists the kernel repeats
+ *                    the DREQ.
  *   ASKED, ACCEPTED  The peer's kernel handles messages on several CPUs. A REJ that closely follows the REQ or the
  *                    REP may be handled first, and is dropped because no connection matches it. Then a peer that got
  *                    the REQ accepts and waits for more than a minute, and a peer that got the REP keeps its
  *                    connection for ever. So the id is kept for a short time, until the peer's next message. Then
  *                    it is destroyed or, if the connection is established by then, disconnected.
  *
- * A lost REJ is not repeated: the peer's further messages go to an id that no longer exists.
+ * A REJ that is lost is not repeated in any case, because the peer's further messages are for an id that no
+ * longer exists.
  *
  * The number of ids kept is limited, for each user and for all together. Ids beyond the limits are destroyed
  * at once, so the kernel notifies their peers once only.
@@ -25,7 +27,8 @@
 #define IDS_MAX 16384
 #define IDS_PER_USER 4096
 #define RESPONSE_USEC (300 * 1000ULL)
-#define ANSWER_USEC (15 * 1000000ULL) /* the kernel repeats a DREQ after 4 to 6 s */
+/* long enough for the kernel to repeat a DREQ, which it does after 4 to 6 s */
+#define ANSWER_USEC (15 * 1000000ULL)
 
 void fabric_init_farewells(struct fabric *fabric)
 {

@@ -14,7 +14,7 @@
 #include "util/util.h"
 
 /*
- * The kernel reports the thread that made the id. The thread's process, its user and its name are read from
+ * For each id the kernel reports the thread that made it. The thread's process, user and name are read from
  * /proc, which does not block.
  */
 
@@ -46,7 +46,10 @@ struct entry {
 
 #define NO_STATE UINT8_MAX
 
-/* The names of the kernel's enum rdma_cm_state, in its order, as `rdma resource show cm_id` prints them. */
+/*
+ * Two values of the kernel's enum rdma_cm_state, and the names of all its values, as `rdma resource show cm_id`
+ * prints them.
+ */
 enum {
 	STATE_CONNECT = 5,
 	STATE_LISTEN = 8,
@@ -110,8 +113,9 @@ static void copy_printable(char *ret, size_t size, const char *text)
 }
 
 /*
- * Reads the status file of a thread. Its name is in the first line and cannot contain a line break, because
- * /proc escapes it. If /proc hides other users' processes, only the thread's number is known.
+ * Reads the status file of a thread. The thread's name is in the first line and cannot contain a line break,
+ * because /proc escapes line breaks. If /proc hides other users' processes, the process stays unknown, and
+ * RET->pid is TID.
  */
 static void read_process(uint32_t tid, struct process *ret)
 {
@@ -264,7 +268,7 @@ static void take_entry(struct holders *holders, const struct entry *entry)
 	*shown = rank(entry);
 	holder->state = entry->state < ELEMENTS_OF(states) ? states[entry->state] : "?";
 	holder->local = entry->local;
-	/* The peer of a listening id is 0.0.0.0:0. */
+	/* A listening id has no peer; the kernel reports 0.0.0.0:0 for it. */
 	if (!is_unset(&entry->peer))
 		holder->peer = entry->peer;
 	else

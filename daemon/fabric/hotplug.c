@@ -62,7 +62,7 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		return;
 	device = find_node(fabric, node);
 	if (device && strcmp(device->name, name) == 0) {
-		/* udev may have set the mode of the node, which also changes the mask of its ACL. */
+		/* Renew the entries: udev may have set the mode of the node, which also changes its ACL's mask. */
 		fabric_renew_entries(device);
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
@@ -138,7 +138,10 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		look_at(fabric, d);
 		return 0;
 	}
-	/* Do this first: the kernel's removal of the device blocks until the daemon has closed its descriptors. */
+	/*
+	 * First start the opener, which releases the daemon's descriptors of the device: the kernel's removal of
+	 * the device blocks until they are closed.
+	 */
 	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
 	if (device)

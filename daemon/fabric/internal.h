@@ -35,7 +35,8 @@ struct fabric {
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
 	/* changes the ACLs of nodes, see lease.c; has one thread and one lane */
 	struct offload *entries;
-	struct offload_job keep_entries; /* never submitted: it keeps the lane allocated */
+	/* prepared and never submitted: it keeps the lane allocated, so that preparing other jobs cannot fail */
+	struct offload_job keep_entries;
 	struct opener *opener;
 
 	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
@@ -46,7 +47,7 @@ struct fabric {
 
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* threads that look up the owners of QPs, see lookup.c */
-	/* kept for the next look-up; NULL: a look-up uses it, or there was no look-up yet */
+	/* a socket that is kept for the next look-up; NULL: a look-up uses it, or there was no look-up yet */
 	struct nldev *nldev;
 	struct qpscan *qpscan;
 	struct look *look; /* NULL until the first scan, see look.c */
@@ -64,7 +65,8 @@ struct fabric_device {
 	bool gone;
 	struct nldev_device nldev; /* its index and ports in netlink, see lookup.c */
 	struct list grants; /* grant.link, see lease.c */
-	struct offload_job clearing; /* removes ACL entries of an earlier process from its node */
+	/* removes the ACL entries that an earlier process of the daemon left on the node */
+	struct offload_job clearing;
 	int clear_r;
 	/* a scan is to be made, and its result to be written to the journal; see look.c */
 	bool look_wanted, look_untold;
@@ -82,8 +84,8 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 int fabric_start_hotplug(struct fabric *fabric);
 
 /*
- * lease.c: remove the ACL entries of all users, before there is a lease; restore the entries of the leases
- * after udev may have changed the node
+ * lease.c. The first removes the ACL entries of all users; call it before there is a lease. The second restores
+ * the entries of the leases; call it when udev may have changed the node.
  */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
@@ -106,7 +108,7 @@ void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
 enum stage {
-	/* no connection: destroying the id is enough. Datagram ids are always in this stage. */
+	/* there is no connection to end when the id is destroyed; datagram ids are always in this stage */
 	STAGE_NONE,
 	STAGE_ASKED, /* connect was called: the REQ is sent */
 	STAGE_ANSWERED, /* the peer has accepted (CONNECT_RESPONSE) */

@@ -16,8 +16,8 @@
  *   no entry ── a lease waits ──> the thread allows ── done ──> entry
  *   entry ── no lease is left ──> the thread denies ──> no entry
  *
- * The wanted state may change while the thread runs. So when the thread is done, grant_go_on() compares
- * again.
+ * Leases may come and go while the thread runs. So when the thread is done, grant_go_on() compares the entry
+ * with the leases again.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */
@@ -25,7 +25,7 @@ struct grant {
 	uid_t uid;
 	unsigned n_leases;
 	struct list waiting; /* fabric_lease.waiting: the leases whose DONE is still to be called */
-	bool has_entry; /* the ACL has, or may have, an entry that has to be removed */
+	bool has_entry; /* the ACL has, or may have, an entry, to be removed after the last lease */
 	/* the entry has to be set again, because others may have changed the node's ACL */
 	bool renew;
 
@@ -93,14 +93,17 @@ static bool start(struct grant *grant, bool allow)
 	return true;
 }
 
-/* May free GRANT. */
+/*
+ * Makes the thread set or remove the entry if that is necessary and the thread does not work for GRANT already.
+ * Frees GRANT if it has neither a lease nor an entry.
+ */
 static void grant_go_on(struct grant *grant)
 {
 	bool is_waited_for = !list_is_empty(&grant->waiting);
 
 	if (grant->runs)
 		return;
-	/* The node of a removed device is gone too, or belongs to another device by now. */
+	/* There is no entry to remove: the node of a removed device is gone, or belongs to another device by now. */
 	if (grant->device->gone)
 		grant->has_entry = false;
 	if (grant->n_leases == 0) {
@@ -133,7 +136,7 @@ static void on_done(struct offload_job *job)
 	grant->runs = false;
 	if (grant->allow) {
 		grant->has_entry = grant->has_entry || grant->r == 0;
-		/* This keeps the grant while the callbacks run. */
+		/* Count one lease more, so that GRANT is not freed while the callbacks run. */
 		grant->n_leases++;
 		tell(grant, grant->device->gone ? -ENODEV : grant->r);
 		grant->n_leases--;

@@ -127,7 +127,7 @@ static void tell(const struct fabric_device *device)
 	if (holders->n_more_ids > 0)
 		log_warning("Further processes hold %u connection manager ids on %s.",
 			    holders->n_more_ids, device->name);
-	/* This includes the ids of a daemon that was killed. */
+	/* Among these ids can be those of a daemon that was killed. */
 	if (holders->n_nameless_ids > 0)
 		log_info(
 			"%u connection manager ids on %s were created by threads that have ended. The "
@@ -173,7 +173,7 @@ static int begin(struct look *look, struct fabric_device *device)
 	return ask(look, device);
 }
 
-/* Ends the scan of a device. R: 0, or the errno with which the scan failed; then the previous result is kept. */
+/* Ends the scan of a device. R: 0, or the negative errno of a failure; then the previous result is kept. */
 static void end(struct look *look, int r)
 {
 	struct fabric_device *device = TAKE_PTR(look->device);
@@ -193,7 +193,7 @@ static void end(struct look *look, int r)
 			tell(device);
 		device->look_untold = false;
 	} else if (!device->gone) {
-		/* The device may be gone or have been replaced, without udev having reported it yet. */
+		/* These errors mean that the device is gone or was replaced, and udev has not reported it yet. */
 		bool stale = r == -EINVAL || r == -ENODEV;
 
 		device->nldev.n_ports = 0;

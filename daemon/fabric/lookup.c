@@ -9,8 +9,8 @@
 
 /*
  * Finds a QP's owner in a thread, because the kernel calls the driver's query_qp() for it, which on a real
- * adapter is a command to its firmware. A user's look-ups are made one after the other. Each look-up has a
- * netlink socket of its own. A QP without a port is found by a scan of all QPs, see qpscan.h.
+ * adapter is a command to its firmware. A user's look-ups are made one after the other. Each look-up that runs
+ * has a netlink socket of its own. A QP without a port is found by a scan of all QPs, see qpscan.h.
  */
 
 struct fabric_lookup {
@@ -122,8 +122,8 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 		return r;
 	}
 	/*
-	 * If another look-up uses the socket, the thread opens one, so that look-ups which wait for a thread
-	 * need none.
+	 * Use the socket that fabric->nldev keeps. If another look-up has it, the thread opens a socket when the
+	 * look-up runs. So look-ups that wait for a thread do not each occupy a descriptor.
 	 */
 	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);

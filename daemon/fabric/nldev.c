@@ -114,7 +114,7 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	r = take(nl, buf, (size_t)n, on_answer, data);
 	if (r == -ESRCH)
 		return 1;
-	/* This EAGAIN is an error that the kernel sent. It does not mean that the socket is empty. */
+	/* Here EAGAIN is an error that the kernel sent. -EAGAIN would tell the caller that the socket is empty. */
 	return r == -EAGAIN ? -EIO : r;
 }
 

@@ -7,8 +7,9 @@
 #include "util/log.h"
 
 /*
- * The kernel makes the nodes accessible to everybody, and rdmabroker's udev rule restricts them. If that did
- * not happen, the daemon warns and goes on. It warns once, until the node is right again or is created again.
+ * The kernel makes the nodes accessible to everybody, and rdmabroker's udev rule restricts them. If the rule was
+ * not applied to a node, the daemon warns and goes on. It warns again only if the node was right, or was removed,
+ * in between.
  */
 
 #define EVERYBODY (S_IROTH | S_IWOTH)

@@ -98,7 +98,10 @@ static int store(const char *node, acl_t *acl)
 	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
 	int r;
 
-	/* Without named entries a mask has no effect, but tools would still show the node as one with an ACL. */
+	/*
+	 * Delete a mask that is left without named entries: it has no effect, but tools would still show the node
+	 * as one with an ACL.
+	 */
 	if (extended)
 		r = acl_calc_mask(acl);
 	else

@@ -13,7 +13,7 @@
 struct opener {
 	struct offload *offload; /* with one thread */
 	struct offload_job job;
-	struct offload_job keep; /* never submitted: it keeps the lane allocated */
+	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
 	void (*done)(void *userdata);
 	void *userdata;
 	bool runs;
@@ -28,9 +28,9 @@ struct opener {
 };
 
 /*
- * Replaces the descriptors of devices whose node was unlinked: the kernel unlinks the node before it waits
- * for the descriptors to be closed. If the daemon's /dev is not the kernel's devtmpfs, nobody unlinks the
- * node there, and the removal is not detected.
+ * Replaces the descriptors of devices that are being removed. These are the devices whose node was unlinked: the
+ * kernel unlinks the node before it waits for the descriptors to be closed. If the daemon's /dev is not the
+ * kernel's devtmpfs, nobody unlinks the node there, and the removal is not detected.
  */
 static void release_gone(struct opener *opener)
 {
@@ -62,9 +62,9 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 }
 
 /*
- * True if an open device is missing in the new list DEVICES. The kernel removes a device from librdmacm's
- * list before it unlinks the node, and until then the device cannot be released. When the node is gone,
- * opener_look() is called again.
+ * True if the new list DEVICES lacks an open device that was not released. Then the old list must be kept for
+ * now: the kernel removes a device from librdmacm's list before it unlinks the node, and the device cannot be
+ * released before that. When the node is gone, opener_look() is called again.
  */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {
@@ -105,7 +105,7 @@ static void start(struct opener *opener)
 {
 	opener->may_open = opener->wants_open;
 	opener->runs = true;
-	/* This cannot fail: KEEP keeps the lane allocated as long as the opener exists. */
+	/* This cannot fail, because OPENER->keep is prepared too and keeps the lane of both jobs allocated. */
 	offload_prepare(opener->offload, &opener->job, 0);
 	offload_submit(opener->offload, &opener->job);
 }
@@ -176,7 +176,7 @@ struct opener *opener_free(struct opener *opener)
 	offload_release(&opener->keep);
 	offload_free(opener->offload);
 	/*
-	 * The thread is stuck with a device and still uses these objects. Leave them allocated until the
+	 * If the thread is stuck with a device, it still uses these objects. Then leave them allocated until the
 	 * process ends.
 	 */
 	if (opener->runs)

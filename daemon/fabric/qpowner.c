@@ -50,7 +50,10 @@ static int on_resource(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_resource_attr, data);
 }
 
-/* PORT 0: the resource belongs to the device as a whole. */
+/*
+ * Queries the kernel for one resource by its NUMBER, which is sent as attribute KEY. PORT 0: the resource belongs
+ * to the device as a whole.
+ */
 static int ask(struct nldev *nl, const struct nldev_device *device, int command, uint16_t key,
 	       uint32_t number, uint32_t port, struct qpowner_facts *ret)
 {
@@ -109,8 +112,8 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 }
 
 /*
- * These are no QPs of processes: 0 and 1 are the kernel's on each port, which it stores under other numbers, and the
- * last one stands for multicast.
+ * True if no process can have a QP of this number: 0 and 1 are the kernel's on each port, which it stores under
+ * other numbers, and 0xffffff stands for multicast.
  */
 static bool is_special(uint32_t qpn)
 {
@@ -127,7 +130,7 @@ static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qp
 		return is_special(qpn) ? FABRIC_QP_FOREIGN : FABRIC_QP_UNKNOWN;
 	if (r == 0)
 		r = find_maker(nl, device, &facts);
-	/* What it was made of has gone, and the QP with it: the number was somebody's a moment ago. */
+	/* The QP's protection domain or context was destroyed meanwhile, so the QP no longer exists either. */
 	if (r == -ENOENT)
 		return FABRIC_QP_FOREIGN;
 	if (r < 0)
@@ -144,8 +147,8 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 	r = is_known ? find(nl, device, qpn, pid) : -EINVAL;
 	if (r == -EINVAL) {
 		/*
-		 * There is no device with this index: the device was replaced, and udev has not reported that
-		 * yet.
+		 * The index is not known yet, or no device has it: the device was replaced, and udev has not
+		 * reported that yet.
 		 */
 		r = nldev_find_device(nl, name, device);
 		if (r == 0)
@@ -226,7 +229,10 @@ static int dump(struct nldev *nl, const struct nldev_device *device, struct scan
 		if (r > 0 && ++n == DATAGRAMS_MAX)
 			r = -EOVERFLOW;
 	} while (r > 0 || r == -EINTR);
-	/* EAGAIN cannot mean that the kernel is late: it makes the next datagram before the last one is read. */
+	/*
+	 * EAGAIN means that the socket is empty. That is a failure: when a datagram has been received, the kernel
+	 * has already made the next one.
+	 */
 	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
 }
 
@@ -262,12 +268,12 @@ int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device
 		struct qpowner_want *want = wants[i];
 
 		r = want->facts.qpn == want->qpn ? find_maker(nl, device, &want->facts) : 0;
-		/* Its protection domain or context is gone, and so is the QP. */
+		/* This is no failure: the QP's protection domain or context is gone, and so is the QP. */
 		if (r == -ENOENT)
 			r = 0;
 		/*
-		 * A QP that the dump does not have is not unknown: it was there at the look-up, and the dump may
-		 * have skipped it.
+		 * For a QP that is missing in the dump the answer is FABRIC_QP_FOREIGN, not FABRIC_QP_UNKNOWN: the
+		 * kernel reported the QP to qpowner_find(), and the dump may have skipped it.
 		 */
 		want->answer = is_thread_of(want->pid, want->facts.tid) ? FABRIC_QP_OWN :
 									  FABRIC_QP_FOREIGN;

@@ -34,7 +34,7 @@ struct qpowner_want {
 
 /*
  * Sets ANSWER of all N WANTS, which must be sorted by qpn, from a dump of the device's QPs, with a port or
- * without. Returns 0, or a negative errno: then no ANSWER is set.
+ * without. Returns 0, or a negative errno: then the ANSWERs are not valid.
  */
 int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device,
 		 struct qpowner_want **wants, size_t n);

@@ -3,9 +3,9 @@
 
 /*
  * Finds the owners of QPs that have no port. The kernel does not return such a QP when it is queried by its
- * number, but only in a dump of all QPs of the device, for which the kernel queries each of them. So there is
- * only one dump at a time, all look-ups that wait share the next one, and after a dump there is a rest of
- * nine times its duration. Thus dumps take at most a tenth of the time, whatever clients do.
+ * number, but only in a dump of all QPs of the device. A dump is expensive, because the kernel queries each QP
+ * for it. So there is only one dump at a time, all look-ups that wait share the next one, and after a dump there
+ * is a rest of nine times its duration. Thus dumps take at most a tenth of the time, whatever clients do.
  */
 
 #include <sys/types.h>
@@ -26,7 +26,10 @@ struct qpscan_wait {
 };
 
 int qpscan_new(struct qpscan **ret, sd_event *loop);
-/* Calls DONE of all look-ups that wait. Returns NULL, or SCAN if its thread is stuck, see offload_free(). */
+/*
+ * Calls DONE of all look-ups that wait, with -ESHUTDOWN, and returns NULL. If the thread is stuck, see
+ * offload_free(), it does not call DONE, and returns SCAN, which stays allocated.
+ */
 struct qpscan *qpscan_free(struct qpscan *scan);
 
 /* Starts the look-up WAIT. It is answered by a dump that begins after this call. */

@@ -71,7 +71,10 @@ static void forget_all(struct routes *routes)
 	}
 }
 
-/* The remembered neighbours may be wrong and could hide a change. Forgets them, and reports a change (true). */
+/*
+ * Called when the remembered neighbours may be wrong, so that they could hide a change. Forgets them, and returns
+ * true, because something may have changed.
+ */
 static bool lose_track(struct routes *routes)
 {
 	forget_all(routes);
@@ -93,7 +96,7 @@ static bool remember(struct routes *routes, const struct neighbour *what)
 		free(neighbour);
 		return lose_track(routes);
 	}
-	/* The neighbour may have had another address before, without a notification. */
+	/* This counts as a change: the neighbour may have had another address before, without a notification. */
 	return true;
 }
 
@@ -124,7 +127,7 @@ static bool read_neighbour(const struct nlmsghdr *header, const struct ndmsg *nd
 
 	*ret = (struct neighbour){ .key.ifindex = (uint32_t)nd->ndm_ifindex,
 				   .key.family = nd->ndm_family };
-	/* mnl_attr_parse() would read into the message's padding, which may be missing. */
+	/* Do not use mnl_attr_parse(): it would read into the message's padding, which may be missing. */
 	mnl_attr_parse_payload(nd + 1, mnl_nlmsg_get_payload_len(header) - sizeof(*nd), on_attr,
 			       &attrs);
 	if (!attrs.dst || mnl_attr_get_payload_len(attrs.dst) != len)
@@ -147,7 +150,7 @@ static bool take_neighbour(struct routes *routes, const struct nlmsghdr *header)
 
 	if (mnl_nlmsg_get_payload_len(header) < sizeof(*nd))
 		return lose_track(routes);
-	/* A bridge's forwarding entries are sent as neighbours too. */
+	/* Ignore a bridge's forwarding entries, which are sent as neighbours too. */
 	if (nd->ndm_family != AF_INET && nd->ndm_family != AF_INET6)
 		return false;
 	if (!read_neighbour(header, nd, &told))
@@ -229,7 +232,7 @@ static int receive(struct routes *routes, bool *changed)
 			return -errno;
 		}
 	}
-	/* Ignore it: the kernel did not send it. */
+	/* Ignore a datagram that the kernel did not send. */
 	if (from.nl_pid != 0)
 		return 1;
 	/* A datagram that was truncated to the buffer's size is treated as malformed. */
@@ -273,8 +276,8 @@ static int open_netlink(struct routes *routes)
 		RTNLGRP_IPV4_RULE,
 		RTNLGRP_IPV6_RULE,
 		/*
-		 * A next hop can change routes without a notification for them, if net.ipv4.nexthop_compat_mode is
-		 * 0.
+		 * If net.ipv4.nexthop_compat_mode is 0, a change of a next hop changes routes without a notification
+		 * for them.
 		 */
 		RTNLGRP_NEXTHOP,
 	};

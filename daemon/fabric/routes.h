@@ -15,7 +15,10 @@
 
 struct routes;
 
-/* CHANGED is called from LOOP, never from within a call. -errno: the kernel's notifications cannot be received. */
+/*
+ * CHANGED is called from LOOP, never from within a call. Returns 0, or a negative errno if the kernel's
+ * notifications cannot be received.
+ */
 int routes_new(struct routes **ret, sd_event *loop, void (*changed)(void *userdata),
 	       void *userdata);
 struct routes *routes_free(struct routes *routes);
