@@ -43,7 +43,10 @@ int closer_new(struct closer **ret, sd_event *loop, struct account *account);
  * until the process ends.
  */
 struct closer *closer_free(struct closer *closer);
-/* True if UID has more than CLOSER_MANY descriptors that wait to be closed: then accept no more from it. */
+/*
+ * True if UID has more than CLOSER_MANY descriptors that wait to be closed. Then the caller must not read requests
+ * of UID.
+ */
 bool closer_is_behind(const struct closer *closer, uid_t uid);
 /* CAUGHT_UP is called when closer_is_behind() has become false for some user. NULL: no callback. */
 void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdata), void *userdata);
@@ -63,7 +66,7 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class);
 bool closing_is_bound(const struct closing *closing);
 /* CLOSING takes ownership of FD, which is charged to the user as ACCOUNT_FDS until it is closed. */
 void closing_add(struct closing *closing, int fd);
-/* Closes the descriptors that were added, as soon as a thread is available. Returns NULL. */
+/* Closes the descriptors that were added, as soon as a thread is available, and frees CLOSING. Returns NULL. */
 struct closing *closing_go(struct closing *closing);
 /* Frees a closing to which no descriptor was added. Takes NULL; returns NULL. */
 struct closing *closing_free(struct closing *closing);

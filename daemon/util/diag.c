@@ -52,8 +52,8 @@ struct diag *diag_free(struct diag *diag)
 }
 
 /*
- * Replaces what is not printable. A complaint quotes the file, so it could contain control sequences for a
- * terminal or the journal.
+ * Replaces bytes that are not printable. A complaint quotes the file, so it could contain control sequences for
+ * a terminal or the journal.
  */
 static void make_printable(char *text)
 {

@@ -20,7 +20,7 @@ struct entry {
 	struct list link; /* journal.entries */
 	size_t size;
 	size_t n_fields;
-	struct iovec fields[]; /* they point into the text that is stored behind them */
+	struct iovec fields[]; /* they point into the text that is stored behind the last of them */
 };
 
 struct journal {
@@ -29,7 +29,7 @@ struct journal {
 	pthread_cond_t work;
 	pthread_cond_t ended;
 	struct list entries; /* entry.link */
-	size_t n_bytes; /* size of ENTRIES */
+	size_t n_bytes; /* size of ENTRIES and of the entry that is being written */
 	unsigned n_dropped; /* lines that were dropped and not reported yet */
 	bool ending, has_ended;
 };
@@ -134,7 +134,7 @@ struct journal *journal_free(struct journal *journal)
 		r = pthread_cond_timedwait(&journal->ended, &journal->lock, &deadline);
 	has_ended = journal->has_ended;
 	pthread_mutex_unlock(&journal->lock);
-	/* The thread is stuck while it writes to the journal: leave its memory allocated until the process ends. */
+	/* If the thread is stuck in a write to the journal, leave its memory allocated until the process ends. */
 	if (!has_ended)
 		return NULL;
 	pthread_join(journal->thread, NULL);
@@ -172,7 +172,10 @@ void journal_write(struct journal *journal, const struct iovec *fields, size_t n
 	struct entry *entry = entry_new(fields, n_fields);
 
 	pthread_mutex_lock(&journal->lock);
-	/* Keep the order: while dropped lines have not been reported, no entry is queued. */
+	/*
+	 * While dropped lines have not been reported, drop this entry too: in the queue it would be written before
+	 * the report about lines that are older.
+	 */
 	if (!entry || journal->n_dropped > 0 || journal->n_bytes + entry->size > WAITING_MAX) {
 		journal->n_dropped++;
 		free(entry);

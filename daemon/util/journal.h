@@ -9,7 +9,10 @@
 struct journal;
 
 struct journal *journal_new(void); /* NULL: no memory, or no thread could be started */
-/* Waits until the queue is written, for two seconds at most, and frees it. Takes NULL; returns NULL. */
+/*
+ * Waits until the queue is written, and frees JOURNAL. If the queue is not written after two seconds, JOURNAL stays
+ * allocated, because the thread still uses it. Takes NULL; returns NULL.
+ */
 struct journal *journal_free(struct journal *journal);
 /* FIELDS are "NAME=VALUE", as for sd_journal_sendv(). Never waits for the journal. */
 void journal_write(struct journal *journal, const struct iovec *fields, size_t n_fields);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Intrusive, circular, doubly linked lists. A member's comment names the list it is on. */
+/*
+ * Intrusive, circular, doubly linked lists. Where a struct has a struct list, a comment names the counterpart: the
+ * head of the list for an entry, the member that links the entries for a head.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #define HISTOGRAM_N_BOUNDS 14 /* bounds of buckets, from 100 us to 60 s */
 
 struct histogram {
-	/* one for each bound; the last one counts longer durations */
+	/* one for each bound, and a last one for longer durations */
 	uint64_t counts[HISTOGRAM_N_BOUNDS + 1];
 	uint64_t sum_ns;
 };

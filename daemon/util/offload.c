@@ -30,7 +30,7 @@ struct offload_lane {
 	uint64_t key;
 	/* jobs that are prepared or submitted, and not done; used only by the loop's thread */
 	unsigned n_jobs;
-	struct list link; /* offload.ready, while it has jobs and none of them runs */
+	struct list link; /* offload.ready, while the lane has jobs and none of them runs */
 	struct list jobs; /* offload_job.link: jobs that wait */
 	bool runs;
 	UT_hash_handle hh;

@@ -36,18 +36,19 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
  * Waits for running jobs, for two seconds at most, and then runs the remaining ones itself. Returns NULL. If
- * a thread is stuck, it returns OFFLOAD, which stays allocated with all objects that its jobs need: the
- * process is about to end.
+ * a thread is stuck, it returns OFFLOAD instead, which stays allocated with all objects that its jobs need, until
+ * the process ends.
  */
 struct offload *offload_free(struct offload *offload);
 
 /*
  * Assigns JOB to the lane of KEY. Returns 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be
- * submitted or released.
+ * submitted or released. A lane is allocated as long as it has a job, so while another job of KEY is prepared,
+ * -ENOMEM is not possible.
  */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
 void offload_release(struct offload_job *job); /* may be called on a job that is not prepared */
-/* JOB must be prepared. It is in use until its done() is called. This cannot fail. */
+/* Submits JOB, which must be prepared. JOB is in use until its done() is called. Submitting cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);
 
 /* The number of jobs that were submitted and whose done() was not called yet. */
