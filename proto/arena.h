@@ -4,7 +4,8 @@
 /*
  * Memory for one decoded packet, as an allocator for protobuf-c. The memory is taken from a block that the
  * caller provides and, if that is full, from further blocks of malloc(). These are limited, because a field
- * of two bytes can become a message of some hundred bytes. All memory can only be freed together.
+ * of two bytes can become a message of some hundred bytes. Single allocations cannot be freed, only all of them
+ * together.
  */
 
 #include <protobuf-c/protobuf-c.h>
@@ -17,7 +18,10 @@ struct arena_block {
 	_Alignas(max_align_t) uint8_t space[];
 };
 
-/* Needed only while a packet is decoded; the decoded message needs only the blocks. Must not be moved. */
+/*
+ * Needed only while a packet is decoded; the decoded message needs only the blocks. Must not be moved, because
+ * ALLOCATOR points to it.
+ */
 struct arena {
 	ProtobufCAllocator allocator;
 	struct arena_block *last;

@@ -1,6 +1,6 @@
-# What daemon and client share.
+# Sources of the daemon and of the client library.
 PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/names.c proto/packet.c proto/status.c proto/text.c
-# What their programs share; the library exports none of it.
+# Sources of the daemon and of rdmabrokerctl, which the library does not export.
 PROTO_TOOL_SRC := proto/json.c proto/names.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
 PROTO_GEN := $(O)/proto/rdmabroker.pb-c
 

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The names in messages of operations of the rule language, and of what notices report. They are also what rules and
- * rdmabrokerctl use. Each array ends with NULL. Entry I of the first three has the number I + 1 in rdmabroker-admin.h;
- * entry I of the last is event type I in rdma_cma.h.
+ * Names that the protocol's messages, rules and rdmabrokerctl have in common: those of the rule language's
+ * operations, and those of the kinds, outcomes and events that notices report. Each array ends with NULL. Entry I of
+ * the first three arrays has the number I + 1 in rdmabroker-admin.h; entry I of the last one is event type I in
+ * rdma_cma.h.
  */
 
 extern const char *const operation_names[];

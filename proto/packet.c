@@ -18,8 +18,8 @@ union control {
 
 /*
  * Copies the received descriptors to FDS. The kernel installs as many as fit into the control buffer and
- * discards the rest. CMSG_SPACE() rounds up, so the buffer has space for exactly an even number of
- * descriptors.
+ * discards the rest. CMSG_SPACE() rounds up to space for an even number of descriptors. So if FDS had space for an
+ * odd number, one descriptor more could arrive.
  */
 static size_t collect_fds(struct msghdr *msg, int *fds)
 {
@@ -74,7 +74,10 @@ void packet_end(int sock)
 	socklen_t len = sizeof(error);
 
 	shutdown(sock, SHUT_RDWR);
-	/* From now on each packet has its sender's credentials, which the end of the stream does not have. */
+	/*
+	 * From now on each packet has its sender's credentials. The end of the stream has none, by which
+	 * packet_discard() distinguishes it from an empty packet.
+	 */
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
 	/* Reading the pending socket error clears it; otherwise recvmsg() would return it before the packets. */
 	getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);

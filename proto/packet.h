@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #define PACKET_MAX 16384
-#define PACKET_MAX_FDS 4 /* limit of packet_send(); the protocol's messages carry 1 */
+#define PACKET_MAX_FDS 4 /* limit of packet_send(); the protocol's messages carry 1 at most */
 #define PACKET_ALL_FDS 254 /* more than the kernel's limit for one packet, which is 253 */
 
 /*
@@ -20,13 +20,13 @@
  *    -EMSGSIZE   the packet is too long
  *    -EBADMSG    there are more descriptors than MAX_FDS, or than this process may open
  *
- * or another errno of recvmsg(2). After -EMSGSIZE and -EBADMSG the sender cannot be trusted. On such a socket
- * an empty packet cannot be distinguished from the end of the stream: it is -ECONNRESET too.
+ * or another errno of recvmsg(2). After -EMSGSIZE and -EBADMSG the sender cannot be trusted. For an empty packet
+ * packet_recv() returns -ECONNRESET too, because it cannot be distinguished from the end of the stream.
  *
  * In every case FDS gets the *RET_N_FDS descriptors that were received, with CLOEXEC; the caller has to close
- * them. To close a descriptor can block for as long as its sender likes. The kernel closes descriptors that
- * do not fit within this call. So a caller that does not trust the sender needs a MAX_FDS of PACKET_ALL_FDS,
- * and as many unused descriptors. MAX_FDS must be even.
+ * them. If a packet has more than MAX_FDS descriptors, the kernel closes the others during this call, and closing a
+ * descriptor can block for as long as its sender likes. So a caller that does not trust the sender needs a MAX_FDS of
+ * PACKET_ALL_FDS, and as many unused descriptors. MAX_FDS must be even.
  */
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 
@@ -36,17 +36,20 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
  */
 void packet_end(int sock);
 /*
- * Removes a packet from SOCK, after packet_end(). Returns 1: removed, and FDS and *RET_N_FDS are set as by
- * packet_recv(); 0: no packet is left, not even an empty one; a negative errno: it is not known whether one
+ * Removes a packet from SOCK, after packet_end(). Sets FDS and *RET_N_FDS as packet_recv() does. Returns 1: a
+ * packet was removed; 0: no packet is left, not even an empty one; a negative errno: it is not known whether one
  * is left.
  */
 int packet_discard(int sock, int fds[PACKET_ALL_FDS], size_t *ret_n_fds);
 
-/* Sends LEN bytes with N_FDS descriptors, which stay the caller's. Never blocks, never raises SIGPIPE. */
+/*
+ * Sends LEN bytes with N_FDS descriptors, which stay the caller's. Never blocks, never raises SIGPIPE. Returns 0 or
+ * a negative errno; -EAGAIN: the socket has no room now; -ECONNRESET: the peer has closed its socket.
+ */
 int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_fds);
 
 /*
- * PASS false: descriptors cannot be sent to SOCK or, if SOCK listens, to the sockets accepted from it. No
- * effect before Linux 6.16: then they can always be sent.
+ * Sets whether descriptors can be sent to SOCK or, if SOCK listens, to the sockets accepted from it. Before Linux
+ * 6.16 this has no effect, and descriptors can always be sent.
  */
 void packet_pass_fds(int sock, bool pass);

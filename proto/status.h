@@ -29,7 +29,7 @@ enum status {
 /* The errno for STATUS if no more exact one is known. */
 int status_to_errno(enum status status);
 
-/* A broker's refusal in the private data of a reject: this header, then text without NUL. */
+/* A broker's refusal in the private data of a reject: a header (see status.c), then text without NUL. */
 #define REFUSAL_MAGIC "RDBK"
 #define REFUSAL_VERSION 1
 #define REFUSAL_HEADER_LEN 12

@@ -9,8 +9,8 @@
 #include "proto/unixsock.h"
 
 /*
- * Removes the socket of a process that has ended. A connect to a file that is no socket is refused too, but
- * such a file must not be removed.
+ * Removes a socket file on which nobody listens any more: a connect to it is refused. A connect to a file that is
+ * no socket is refused too, but such a file must not be removed. Then this returns -EEXIST.
  */
 static int remove_stale(int fd, const struct sockaddr_un *addr)
 {
@@ -32,8 +32,8 @@ static int listen_at(int fd, const struct sockaddr_un *addr, mode_t mode, int ba
 	if (r < 0)
 		return r;
 	/*
-	 * The socket file gets the mode of the descriptor, less the umask. So at no time can more users
-	 * connect than MODE allows.
+	 * Set the mode of the descriptor first: bind() gives it to the socket file, less the umask. So at no time
+	 * can more users connect than MODE allows.
 	 */
 	if (fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
 		return -errno;
