@@ -55,7 +55,7 @@ struct shape {
 static void print_port(FILE *f, size_t i, size_t n)
 {
 	(void)n;
-	/* The number of ports is limited. */
+	/* The ports repeat, because there can be more rules than ports. */
 	fprintf(f, "allow listen user 1000 port %zu\n", i % 64000 + 1);
 }
 
@@ -122,7 +122,7 @@ static void make_unit(struct facts *facts, size_t i, size_t n)
 	facts->unit = i;
 }
 
-/* Each set contains 16 hosts, and is defined before the first rule that uses it. */
+/* Prints a rule about a set. Each set contains 16 hosts, and is defined before the first rule that uses it. */
 static void print_set(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -145,7 +145,10 @@ static void make_set(struct facts *facts, size_t i, size_t n)
 	facts->port = 4000 + i % 16;
 }
 
-/* The rule cannot be found by a single fact: there are as many users as hosts, and a rule for each pair. */
+/*
+ * The shape "users x peers" has as many users as peers, and a rule for each pair of them. Therefore no single fact
+ * finds the rule. Returns the number of users: the square root of N, rounded up.
+ */
 static size_t root_of(size_t n)
 {
 	size_t root = 1;
@@ -169,7 +172,7 @@ static void make_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = host_of(i / root_of(n));
 }
 
-/* The same question before the peer is known. */
+/* Makes the question of make_pair() before the peer is known. */
 static void make_early_pair(struct facts *facts, size_t i, size_t n)
 {
 	make_pair(facts, i, n);
@@ -177,7 +180,7 @@ static void make_early_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = 0;
 }
 
-/* A list of hosts that are rejected. The question comes before the peer is known. */
+/* The rules reject hosts, and the last one allows all others. The question comes before the peer is known. */
 static void print_refused(FILE *f, size_t i, size_t n)
 {
 	if (i == n - 1) {
@@ -216,8 +219,8 @@ static void make_local(struct facts *facts, size_t i, size_t n)
 }
 
 /*
- * A cluster: each group has rules for sessions, ports and a network, and users have rules of their own. All have a
- * reason.
+ * A cluster: each group has rules for sessions, ports and a network, and users have rules of their own. The rules
+ * that reject have a reason.
  */
 static void print_cluster(FILE *f, size_t i, size_t n)
 {
@@ -302,7 +305,10 @@ static const struct shape shapes[] = {
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-/* The largest policy does not fit into one file. */
+/*
+ * Returns a policy of N rules. The caller has to release it. The rules are read from several files, because the
+ * largest policy does not fit into one.
+ */
 static struct policy *policy_of(const struct shape *shape, size_t n)
 {
 	char dir[] = "/tmp/bench.XXXXXX", paths[FILES_MAX][64];

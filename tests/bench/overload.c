@@ -255,7 +255,10 @@ static struct outcome press(unsigned flags)
 	static struct client clients[MAX_CLIENTS];
 	struct outcome ret = { 0 };
 	double begin = now();
-	/* With retries a client waits until it is admitted, so the load comes from the number of clients. */
+	/*
+	 * With retries a client connects without pauses, because each connect waits until it is admitted. The load
+	 * then comes from the number of clients.
+	 */
 	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
 
 	for (unsigned i = 0; i < n_clients; i++)
@@ -316,7 +319,7 @@ static struct pressers start_pressers(void)
 	return ret;
 }
 
-/* Runs the neighbour's client, and at the same time the clients of the service unless PRESSERS is NULL. */
+/* Runs the neighbour's client. Unless PRESSERS is NULL, the clients of the service run at the same time. */
 static struct outcome run(const struct pressers *pressers, unsigned flags)
 {
 	struct outcome ret = { 0 };

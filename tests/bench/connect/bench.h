@@ -57,7 +57,7 @@ static inline bool way_is_one_go(enum way way)
 	return way == WAY_ONE_GO || way == WAY_NO_SPARES;
 }
 
-/* The QPs are created and moved through their states by: */
+/* Who creates the QPs and moves them through their states. */
 enum qps {
 	QPS_PROGRAM, /* the program, as in cmtime, so that all phases are measured */
 	QPS_MANAGED, /* the library, as in most programs: they only call rdma_create_qp() */
@@ -136,7 +136,7 @@ struct report {
 	char error[256]; /* why the worker failed */
 };
 
-/* All ways use the same samples, so the next way overwrites those of the previous one. */
+/* All ways write to the same array of samples. Therefore each way overwrites the samples of the one before. */
 struct shared {
 	struct config config;
 	struct report server[N_WAYS];
@@ -191,7 +191,7 @@ struct event {
 };
 
 struct backend {
-	/* Opens an id that is bound to ADDR and keeps its device open. */
+	/* Creates an id, binds it to ADDR, and keeps the id's device open. */
 	int (*open)(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs);
 	int (*listen)(void *id);
 	int (*get_fd)(void);
@@ -234,7 +234,7 @@ const struct backend *relay_backend(void);
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
 struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
-/* The library creates a QP for the id and moves it. */
+/* Makes the library create a QP for the id. The library also moves the QP through its states. */
 void give_qp(void *id);
 /* QP: NULL if the library made the QP. */
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp);
@@ -268,7 +268,7 @@ struct data_end {
 const struct data_request *find_data_request(const void *data, size_t size);
 struct data_end *data_open(const struct data_request *request);
 void data_close(struct data_end *end);
-/* From now on until data_close() this process polls, so each end gets a CPU of its own. */
+/* Binds this process to a CPU of its own until data_close(), because both ends poll. */
 void data_begin(struct data_end *end);
 void data_post_receive(struct data_end *end);
 void data_echo(struct data_end *end);
@@ -311,7 +311,10 @@ void share_memory(const struct options *options, unsigned n_clients, unsigned n_
 void start_team(struct team *team, const struct options *options, enum way way, unsigned n_clients);
 void end_team(struct team *team, enum way way, unsigned n_clients);
 void ask_server(struct team *team, enum way way, enum order order);
-/* Returns the time at which the barrier was opened. */
+/*
+ * Makes each client execute ORDER N times, and waits until all are done. Returns the time at which the barrier was
+ * opened.
+ */
 uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum order order,
 		     unsigned n);
 

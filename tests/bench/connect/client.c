@@ -18,7 +18,7 @@ static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
 		r = worker.backend->get_event(event, true);
 		if (r < 0)
 			fail(r, "connection %u: wait for %s", current, rdma_event_str(type));
-		/* A TIMEWAIT_EXIT belongs to an earlier connection, whose id may be destroyed. */
+		/* TIMEWAIT_EXIT is skipped: it belongs to an earlier connection, whose id may be destroyed. */
 	} while (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	if (event->id != id || event->type != type)
 		fail(0, "connection %u: %s (status %d) came instead of %s", current,
@@ -62,7 +62,10 @@ static void *resolve(struct sample *sample)
 	return id;
 }
 
-/* The QP is in INIT. *RESPONSE is set to the peer's reply. */
+/*
+ * Connects with a QP that is in INIT, and moves it to RTS. *RESPONSE is set to the event that brings the peer's
+ * reply.
+ */
 static void finish_connect(void *id, struct ibv_qp *qp, const struct rdma_conn_param *param,
 			   struct sample *sample, struct event *response)
 {
@@ -159,8 +162,8 @@ static void connect_managed_qp(struct sample *sample)
 }
 
 /*
- * The first connection of a client is made step by step, so that the library learns what QP it needs. It belongs to
- * the first round, which does not count.
+ * In a client's first call, the library still connects step by step, because it has not yet learned the attributes of
+ * a QP on this device. This call belongs to the first round, whose results are not written.
  */
 static void connect_in_one_go(struct sample *sample)
 {

@@ -14,7 +14,7 @@ const struct data_request *find_data_request(const void *data, size_t size)
 {
 	const struct data_request *request = data;
 
-	/* If the client has sent no private data, it is all zeros. */
+	/* If the client has sent no private data, DATA contains only zeros. */
 	return size >= sizeof(*request) && memcmp(request->magic, "rbbench", 8) == 0 ? request :
 										       NULL;
 }
@@ -40,7 +40,10 @@ struct data_end *data_open(const struct data_request *request)
 	return end;
 }
 
-/* If both ends polled on one CPU, each would wait for the other's time slice, and that wait would be measured. */
+/*
+ * Each end gets a CPU of its own. If both ends polled on one CPU, each would wait for the end of the other's time
+ * slice, and that wait would be measured.
+ */
 void data_begin(struct data_end *end)
 {
 	int skip = worker.is_server ? 1 : 0;
@@ -110,7 +113,7 @@ static bool complete(struct data_end *end)
 	int n;
 
 	for (unsigned i = 1; (n = ibv_poll_cq(end->cq, 1, &wc)) == 0; i++) {
-		/* Reading the clock may be slow. */
+		/* The clock is read only now and then, because reading it may be slow. */
 		if (i % 65536 != 0)
 			continue;
 		if (deadline == 0)

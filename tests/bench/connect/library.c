@@ -90,8 +90,8 @@ static int library_bind_addr(void *id, struct sockaddr *addr)
 }
 
 /*
- * If the library manages the QP, one call resolves the address and the route. So there is no request for the route,
- * only a wait for its event.
+ * Returns whether one call resolves both the address and the route. This is the case if the library manages the QP.
+ * library_resolve_route() then sends no request, and the client only waits for the event.
  */
 static bool wants_both(void)
 {

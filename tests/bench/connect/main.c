@@ -182,7 +182,7 @@ static void parse_set(const char *option, char *text, const char *const *names, 
 		misused("%s: the list is empty", option);
 }
 
-/* Removes the ways that the other options make impossible. At least one has to be left. */
+/* Removes the ways that the other options make impossible. Ends the program if none is left. */
 static void check_ways(struct options *options)
 {
 	bool any = false;
@@ -207,7 +207,7 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 		misused("%s is no address", text);
 	memcpy(ret, info->ai_addr, info->ai_addrlen);
 	freeaddrinfo(info);
-	/* The port is at the same offset in both families. */
+	/* This also sets the port of an IPv6 address, because the port is at the same offset in both families. */
 	((struct sockaddr_in *)ret)->sin_port = htons((uint16_t)port);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Compares connection set-up through the broker with librdmacm. No time that is measured makes anything here fail.
+# Compares connection set-up through the broker with librdmacm. These targets do not fail because of the times that
+# they measure.
 
 BENCH := $(O)/tests/bench/rdmabroker-bench
 bench-report := tests/bench/report

@@ -3,15 +3,16 @@
 /*
  * A broker that does nothing. Connections are made with librdmacm, as in WAY_DIRECT. In addition, the workers
  * exchange with another process, the relay, as many messages as a connection in one go needs. There is one relay for
- * all workers. A connection costs more than in WAY_DIRECT by the cost of these messages alone. Each connection is
- * resolved: a broker with a spare id saves this step, and can be faster than the relay.
+ * all workers. The cost of a connection differs from that in WAY_DIRECT by the cost of these messages alone. The
+ * client resolves the route for each connection. A broker with a spare id saves this step, and can therefore be
+ * faster than the relay.
  *
  *   client:  connect, and the peer's response     server:  the request, and accept
  *            establish                                     (established)
  *            disconnect, and the end of it                 (disconnected)
  *            destroy                                       destroy
  *
- * No messages are sent for those in brackets, because librdmacm's own event comes at that time.
+ * No messages are sent for the steps in brackets, because librdmacm's own event comes at that time.
  */
 
 #include <errno.h>
@@ -106,7 +107,10 @@ static int start_relay(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		/* The leader notices the worker's end when the last copy of this socket is closed. */
+		/*
+		 * The relay closes its copy of the worker's socket, because the leader notices the worker's end only
+		 * when all copies of the socket are closed.
+		 */
 		close(CONTROL_FD);
 		run_relay(listener);
 	}
@@ -158,7 +162,10 @@ static int relay_connect(void *id, const struct rdma_conn_param *param)
 	return r < 0 ? r : direct_backend.connect(id, param);
 }
 
-/* By the event ESTABLISHED the client's librdmacm has established the connection. */
+/*
+ * librdmacm establishes the client's connection by itself before it returns ESTABLISHED. Therefore the message about
+ * it is sent here.
+ */
 static int relay_get_event(struct event *ret, bool wait)
 {
 	int r = direct_backend.get_event(ret, wait);
@@ -176,8 +183,8 @@ static int relay_accept_request(void *id, const struct rdma_conn_param *param)
 }
 
 /*
- * The server calls this in reply to the client's disconnect. A broker replies by itself, so the server sends no
- * message.
+ * The server calls this in reply to the client's disconnect. It sends no message, because a broker would disconnect
+ * the server's id by itself.
  */
 static int relay_disconnect(void *id)
 {

@@ -41,7 +41,7 @@ const char *const qps_names[N_QPS] = {
 
 static const struct options *opt;
 static FILE *out;
-static char *path_new; /* the output until it is complete, when it is renamed to options.output */
+static char *path_new; /* name of the output until it is complete; NULL: no such file */
 static bool any; /* a measurement was written */
 
 static void print_string(const char *text)
@@ -149,7 +149,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the sorted times of a round, which the caller has to free. */
+/* Returns the times of PHASE in this round, sorted. The caller has to free them. */
 static uint64_t *collect(unsigned n_clients, unsigned n_each, enum phase phase)
 {
 	uint64_t *times = calloc((size_t)n_clients * n_each, sizeof(*times));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The rounds. Each way has one turn in each round, and each round begins with another way, so that changes on the
- * host affect all ways.
+ * The rounds. In each round each way has one turn, and each round begins with a different way. Therefore changes on
+ * the host affect all ways alike.
  */
 
 #include <inttypes.h>
@@ -17,7 +17,10 @@
 
 static struct team teams[N_WAYS];
 
-/* Returns how many connections each client makes. In the first round, which warms up, it is only a quarter. */
+/*
+ * Returns how many connections each client makes in ROUND. Round 0 only warms up, and therefore has a quarter of the
+ * connections.
+ */
 static unsigned n_connects_each(const struct options *options, unsigned round, unsigned n_clients)
 {
 	unsigned n = (options->n_connects + n_clients - 1) / n_clients;
@@ -72,7 +75,11 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/* Connects in one go need QPs that the library manages. So does WAY_RELAY, because it imitates their messages. */
+/*
+ * Puts the ways that the options select into RET, and returns their number. If WITH_ONE_GO is false, it leaves out
+ * the ways that connect in one go, because they need QPs that the library manages, and WAY_RELAY, because it imitates
+ * their messages.
+ */
 static unsigned choose_ways(const struct options *options, bool with_one_go, enum way ret[N_WAYS])
 {
 	unsigned n = 0;
@@ -110,7 +117,7 @@ static void measure_connects(const struct options *options, struct result *resul
 	}
 }
 
-/* Also counts how many of the connections used a spare id. */
+/* Measures connections in one go, and counts how many of them used a spare id. */
 static void measure_one_go(const struct options *options, struct result *result)
 {
 	struct spare_uses before, after;
@@ -145,7 +152,7 @@ static void take_turn(const struct options *options, struct result *result)
 		result->n_clients * result->n_connects, (double)result->elapsed_ns / 1e9);
 }
 
-/* The first round warms up, and does not count. */
+/* Gives each way one turn. Round 0 warms up, and its results are not written. */
 static void run_round(const struct options *options, unsigned round, unsigned n_clients,
 		      enum qps qps)
 {
@@ -178,9 +185,9 @@ static void run_level(const struct options *options, unsigned n_clients)
 }
 
 /*
- * Measures what one client does alone: a request that makes the broker do nothing, and the data path. These turns are
- * short and many. All connections are the same once they are established, so the ways differ by less than the host
- * does from one second to the next.
+ * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with all ways, the data
+ * path. Once established, a connection is the same in all ways (enum way). Therefore the results of the ways differ
+ * by less than the host's speed changes from one second to the next, and the ways alternate in many short turns.
  */
 static void measure_alone(const struct options *options, const struct result *result)
 {

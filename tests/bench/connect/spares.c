@@ -28,7 +28,7 @@ void spares_switch(const struct options *options, bool on)
 {
 	const char *word = on ? "on" : "off";
 
-	/* This is set before the command runs, because a command that fails may have taken effect in part. */
+	/* are_off is set before the command runs, because a command that fails may have taken effect in part. */
 	are_off = on ? NULL : options;
 	if (run_command(options, word) != 0)
 		die("no-spares: `%s %s' failed", options->spares_command, word);

@@ -24,7 +24,7 @@ uint64_t cpu_ns(void)
 {
 	struct timespec ts;
 
-	/* The same time as from getrusage(), but more precise. */
+	/* This clock shows the same time as getrusage(), but is more precise. */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
@@ -193,7 +193,7 @@ int worker_main(int argc, char **argv)
 	else
 		worker.backend = way_is_library(worker.way) ? &library_backend : &direct_backend;
 	worker.server = worker.shared->config.server;
-	/* The port is at the same offset in both families. */
+	/* This also sets the port of an IPv6 address, because the port is at the same offset in both families. */
 	((struct sockaddr_in *)&worker.server)->sin_port = htons(
 		(uint16_t)(ntohs(((struct sockaddr_in *)&worker.server)->sin_port) + worker.way));
 	if (worker.is_server) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The leader's side of its workers. */
+/* The leader's functions that start and end the workers, send them orders, and wait for their answers. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,10 @@ int barrier_fd;
 static int shared_fd;
 static unsigned deadline_s;
 
-/* Moves the descriptor to a number above those that hand_over() uses. */
+/*
+ * Moves the descriptor to a number above those that hand_over() uses. Returns the new number, or FD if it is
+ * negative.
+ */
 static int move_up(int fd)
 {
 	int up = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, SHARED_FD + 1);
@@ -56,7 +59,7 @@ void share_memory(const struct options *options, unsigned n_clients, unsigned n_
 	shared->config.n_writes = options->n_writes;
 }
 
-/* Called in the child. It cannot return to the previous user. */
+/* Called in the child, which cannot change back to the previous user. */
 static void become(const char *user)
 {
 	const struct passwd *pw = getpwnam(user);
@@ -92,7 +95,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 	hand_over(shared_fd, SHARED_FD);
 	if (way_has_broker(way) && options->user)
 		become(options->user);
-	/* This comes after the change of user, which resets the signal. */
+	/* The signal is set after the change of user, because that change would reset it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execvp(command[0], (char *const *)command);
 	die("cannot run %s: %m", command[0]);

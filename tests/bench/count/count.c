@@ -31,7 +31,10 @@ static int loop_fd = -1;
 
 /* Time */
 
-/* All runs begin at the same time. It is later than that of any host, so that the kernel's timers never expire. */
+/*
+ * All runs begin at this time. It is later than the monotonic clock of any host. Therefore the kernel's timers, which
+ * the daemon sets by this time, never expire.
+ */
 static struct timespec stopped = { .tv_sec = 1000000000 };
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -52,7 +55,7 @@ static void step_time(long ms)
 
 static bool in_daemon, collects;
 static unsigned long n_allocations[2]; /* the index is IN_DAEMON */
-static unsigned long n_fake; /* those of the daemon's that the fake fabric made */
+static unsigned long n_fake; /* number of the daemon's allocations that the fake fabric made */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -135,8 +138,9 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		if (r != 0 || timeout == 0 || in_daemon)
 			return r;
 		/*
-		 * The first turn may have a timer that is due, which does not make the loop's descriptor ready. After
-		 * that, the daemon can only wait for one of its threads.
+		 * If the loop's descriptor is not ready, a timer may be due, because the steps of time do not make
+		 * the descriptor ready. Therefore the daemon runs one turn in any case. If the descriptor is not
+		 * ready after that turn either, one of the daemon's threads may still be working; it gets 5 seconds.
 		 */
 		if (!is_ready(idle ? 5 : 0)) {
 			if (idle)
@@ -182,7 +186,7 @@ static void end_part(const char *name)
 	       of_library ? n_allocations[false] : n_allocations[true] - n_fake);
 }
 
-/* Advances the time, so that the numbers of QPs that were used are free again. */
+/* Advances the time, so that the time wait of the QP numbers that were used ends. */
 static void pass_time(void)
 {
 	step_time(10);

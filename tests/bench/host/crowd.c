@@ -56,7 +56,7 @@ static double ask_together(const struct daemon *daemon, const int *fds, unsigned
 	return (double)(cpu_of(daemon) - begin) / 1000 / n;
 }
 
-/* The daemon has no sessions when it has as many descriptors as at its start. */
+/* Waits until the daemon has as many descriptors as at its start, because then it has no sessions. */
 static void await_no_sessions(const struct daemon *daemon, unsigned n_fds)
 {
 	uint64_t deadline = now_ns() + DEADLINE_MS * UINT64_C(1000000);

@@ -21,7 +21,10 @@ struct rdmabroker *open_session(const char *socket)
 	return session;
 }
 
-/* The listener is the daemon's first id, because the fake fabric finds that one at once. */
+/*
+ * The listener is the first id in the daemon. Therefore the fake fabric, which searches its list of ids for the port
+ * of a connect, finds it at once.
+ */
 void ends_open(struct ends *ends, const char *socket)
 {
 	*ends = (struct ends){ .server = open_session(socket), .last_qpn = 16 };

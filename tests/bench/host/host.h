@@ -64,9 +64,9 @@ struct daemon_work {
 
 void daemon_start(struct daemon *daemon);
 void daemon_stop(struct daemon *daemon);
-/* The daemon replies to this request, which costs it a turn of its loop. */
+/* This sends a request to the daemon, which costs the daemon one turn of its loop. */
 struct daemon_memory daemon_get_memory(const struct daemon *daemon);
-/* This and daemon_count_fds() cost the daemon no time. */
+/* daemon_get_work() and daemon_count_fds() only read /proc and clocks, which costs the daemon no time. */
 void daemon_get_work(const struct daemon *daemon, struct daemon_work *ret);
 unsigned daemon_count_fds(const struct daemon *daemon);
 
@@ -100,7 +100,7 @@ void wire_pack_get_option(struct message *ret, uint32_t serial, uint32_t id);
 void wire_send(int fd, const struct message *request);
 void wire_receive(int fd, struct message *ret);
 void wire_exchange(int fd, const struct message *request, struct message *ret);
-/* Checks that the reply is one to the request SERIAL, and no refusal. */
+/* Ends the program unless REPLY is the reply to the request SERIAL, and no refusal. */
 void wire_check_reply(const struct message *reply, uint32_t serial);
 /* Creates an id for the requests of the session. */
 void wire_create_id(int fd, uint32_t id);
@@ -120,7 +120,7 @@ struct spread {
 uint64_t now_ns(void);
 double median_of(double *values, size_t n); /* sorts VALUES */
 struct spread spread_of(const struct figure *figure);
-/* Returns the spread of the ratios of each round. */
+/* Returns the spread of FIGURE divided by BASE, round by round. */
 struct spread ratio_of(const struct figure *figure, const struct figure *base);
 
 void result_add(const char *name, const char *unit, double value);

@@ -11,8 +11,8 @@
 
 /*
  * Measures the daemon's memory: the growth of its heap as mallinfo2() reports it, without what the fake fabric holds.
- * The fake fabric takes the place of librdmacm and of the daemon's own fabric/. The size of fabric/'s struct is
- * added.
+ * The fake fabric takes the place of librdmacm and of the daemon's own fabric/. Therefore the size of the struct in
+ * fabric/ is added for each id. librdmacm's memory is not included.
  */
 
 #define MEMORY_TARGET 2048

@@ -63,7 +63,7 @@ static void write_file(const char *path, const char *fmt, ...)
 		die("%s: %m", path);
 }
 
-/* The places that exist. The process that made them removes them, however it ends. */
+/* The places that exist. The process that made them removes them when it exits, also after SIGINT or SIGTERM. */
 static struct place made[PLACES_MAX];
 static pid_t made_by;
 

@@ -7,8 +7,8 @@
 
 /*
  * Measures what one more connection costs, by the number of open connections. For each number there is a daemon and a
- * pair of programs that hold all the connections. They take turns on one CPU, so that other work on the host affects
- * all of them.
+ * pair of programs that hold all the connections. The numbers take turns on one CPU, so that other work on the host
+ * affects all of them.
  */
 
 #define LEVELS_MAX 4
