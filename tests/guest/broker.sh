@@ -71,9 +71,10 @@ count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
 }
 
-# The daemon also counts the socket and the pidfd of the client that requests the status, and the proof that this
-# client sent with its hello, until a thread has closed it. So the request is repeated until nothing else is being
-# closed.
+# counted_holdings: prints the daemon's counters and its number of open files. The counted descriptors include the
+# socket and the pidfd of the client that requests the status, and the proof that this client sent with its hello,
+# until a thread has closed it. Therefore the request is repeated until, after its end, exactly two descriptors fewer
+# are open than were counted.
 counted_holdings() {
 	local counted files
 	for _ in {1..50}; do

@@ -136,8 +136,8 @@ int connect_to_refused(char **argv)
 	nobody.in.sin_port = htons((uint16_t)(ntohs(address.in.sin_port) + 1));
 
 	/*
-	 * The library resolves step by step, because it knows nothing of the device yet. The QP is on the wrong
-	 * device.
+	 * The QP is on OTHER, but the route to ADDR uses DEVICE. The library resolves step by step, because it has
+	 * learned nothing about OTHER yet.
 	 */
 	link_init_on(&other, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must_fail("connect_to, other device", try_to_connect(&other, &address), -EXDEV);
@@ -147,7 +147,7 @@ int connect_to_refused(char **argv)
 	use(&first, argv[2], &address);
 	client_disconnect(&first);
 
-	/* There is no listener. The second attempt uses a spare id. */
+	/* There is no listener on this port. The second attempt uses a spare id. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	for (int i = 0; i < 2; i++) {
 		must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
@@ -162,7 +162,7 @@ int connect_to_refused(char **argv)
 		  -ETIMEDOUT);
 	check_spent(&link);
 
-	/* The same id connects to ADDR, where a server listens. */
+	/* After these failures the same id connects to ADDR, where a server listens. */
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
 	must_fail("connect_to, once more",
@@ -179,8 +179,8 @@ int connect_to_refused(char **argv)
 	client_disconnect(&link);
 
 	/*
-	 * From SOURCE the QP is on the right device. Without SOURCE it is on the wrong one again. This time the
-	 * library knows the device, and makes the QP before the route is resolved.
+	 * From SOURCE the route uses OTHER, as the QP does. Without SOURCE (`other`) the QP is on the wrong device
+	 * again. By then the library has learned about OTHER, and makes the QP before the route is resolved.
 	 */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must(session, "connect_to from SOURCE", try_from(&link, &source, &address));
@@ -193,7 +193,7 @@ int connect_to_refused(char **argv)
 	link_done(&other);
 	rdmabroker_destroy_id(other.id);
 
-	/* The id is bound already, to an address of another device than the QP's. */
+	/* The id is already bound to SOURCE, an address of OTHER, but the QP is on DEVICE. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
 	must_fail("connect_to, bound to another device", try_to_connect(&link, &address), -EXDEV);

@@ -176,7 +176,10 @@ static const char *rejecter_name(enum rdmabroker_rejecter rejecter)
 	return rejecter < sizeof(rejecters) / sizeof(rejecters[0]) ? rejecters[rejecter] : "other";
 }
 
-/* datagram-refused ADDR PORT BY [TEXT]: checks who rejects the look-up, by the event and by connect_wait. */
+/*
+ * datagram-refused ADDR PORT BY [TEXT]: checks that both the event and connect_wait name BY as the one that rejects
+ * the look-up.
+ */
 int datagram_refused(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

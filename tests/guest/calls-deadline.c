@@ -12,7 +12,8 @@
 #define GRACE_MS 1000
 
 /*
- * Checks that the call failed at its deadline. The kernel may report an error earlier, which is as good as ETIMEDOUT.
+ * Checks that the call has failed by its deadline. The error may be ETIMEDOUT, or one that the kernel reports
+ * earlier.
  */
 static void ended(const char *what, int64_t start, int r)
 {
@@ -77,7 +78,7 @@ int deadline_broker(char **argv)
 	start = now_ms();
 	timed_out("connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
-	/* The broker creates the id with the id's first request. */
+	/* new_id() succeeds, because the broker creates an id only with the id's first request. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	timed_out("bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();
@@ -90,7 +91,7 @@ int deadline_broker(char **argv)
 	destroyed(id);
 	start = now_ms();
 	timed_out("get_status", start, rdmabroker_get_status(session, &status));
-	/* Data does not go through the broker. */
+	/* Rounds of data succeed, because data does not go through the broker. */
 	client_round(&link);
 	start = now_ms();
 	timed_out("disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
@@ -197,7 +198,7 @@ int disconnect_stopped(char **argv)
 	start = now_ms();
 	must(session, "disconnect_wait", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	printf("disconnect_wait: after %lld ms\n", (long long)(now_ms() - start));
-	/* The disconnect is complete, so the call has nothing to wait for. */
+	/* This call has nothing to wait for, because the disconnect is complete. */
 	must(session, "disconnect_wait again", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	link_done(&link);
 	destroyed(link.id);

@@ -150,8 +150,8 @@ static void be_the_child(struct family *f)
 }
 
 /*
- * forking ADDR PORT HOW: makes rounds before the fork, while the child runs, and after it. HOW is "flag", "env" (the
- * suite has set a variable) or "none".
+ * forking ADDR PORT HOW: makes rounds before the fork, while the child runs, and after it. HOW says what causes
+ * ibv_fork_init() to be called: "flag" (RDMABROKER_FORK_SAFE), "env" (a variable that the suite has set) or "none".
  */
 int forking(char **argv)
 {
@@ -196,9 +196,9 @@ int forking(char **argv)
 }
 
 /*
- * fork-too-late ADDR PORT: rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory. It
- * fails with EINVAL, because ibv_fork_init() must come first. If the kernel makes ibv_fork_init() unnecessary, it
- * succeeds.
+ * fork-too-late ADDR PORT: calls rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory.
+ * The call fails with EINVAL, because ibv_fork_init() must come first. If the kernel makes ibv_fork_init()
+ * unnecessary, the call succeeds.
  */
 int fork_too_late(char **argv)
 {

@@ -247,7 +247,10 @@ static void wait_for_completions(struct link *link, int timeout_ms)
 	ibv_req_notify_cq(cq, 0);
 }
 
-/* The answer to a send may be received before the send completes. Returns such a receive. */
+/*
+ * Takes a receive that completed before link_try() awaited it, because the answer to a send may arrive before the
+ * send completes. Returns false if there is none.
+ */
 static bool take_early(struct link *link, struct ibv_wc *ret)
 {
 	if (link->n_early == 0)

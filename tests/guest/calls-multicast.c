@@ -38,8 +38,9 @@ static bool join(struct link *link, const union address *group, unsigned flags,
 }
 
 /*
- * libibverbs cannot derive an address from the completion of a multicast datagram, as its destination is none of the
- * port's own. So the sender's address is read from the received header, whose second half is the IPv4 header.
+ * The sender's address is read from the received header, whose second half is the IPv4 header. libibverbs cannot
+ * derive the address from the completion of a multicast datagram, because the datagram's destination is none of the
+ * port's own addresses.
  */
 static void answer_sender(struct link *link, const struct ibv_wc *wc, const struct link_dest *dest)
 {
@@ -111,7 +112,7 @@ static void post(struct link *link, const struct link_dest *dest, uint64_t round
 	link_await(link, IBV_WC_SEND, &wc);
 }
 
-/* A member also receives its own datagrams: those that are no answer are skipped. */
+/* Waits for the answer of ROUND. It skips datagrams that are no answer, because a member also receives its own. */
 static bool take_answer(struct link *link, uint64_t round)
 {
 	const struct message *m;
@@ -156,7 +157,7 @@ int multicast_send(char **argv)
 	return 0;
 }
 
-/* multicast-denied ADDR GROUP */
+/* multicast-denied ADDR GROUP: policy must reject the join. */
 int multicast_denied(char **argv)
 {
 	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");

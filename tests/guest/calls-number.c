@@ -17,7 +17,7 @@ static struct rdmabroker_conn_param number_param(const char *qpn)
 	};
 }
 
-/* Waits for an event, which is returned, or for the suite, and then returns NULL. */
+/* Returns the next event, or NULL if the suite sends a line first. */
 static struct rdmabroker_event *next_event(struct rdmabroker *session)
 {
 	struct pollfd p[2] = {
@@ -42,7 +42,10 @@ static void tell_failure(const char *what, int r)
 	printf("%s: %s: %s\n", what, error_name(r), rdmabroker_last_failure()->text);
 }
 
-/* number-server ADDR PORT QPN: accepts with this number, or rejects if it may not, until the suite ends it. */
+/*
+ * number-server ADDR PORT QPN: accepts each request with the QP number QPN, until the suite ends it. If the broker
+ * refuses that number, the server rejects the request.
+ */
 int number_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -71,8 +74,8 @@ int number_server(char **argv)
 }
 
 /*
- * number-client ADDR PORT QPN: connects with this number, and stays connected until the peer disconnects or the suite
- * ends it. Exit status 3: the broker refuses.
+ * number-client ADDR PORT QPN: connects with the QP number QPN, and stays connected until the peer disconnects or the
+ * suite ends it. Exit status 3: the broker refuses that number.
  */
 int number_client(char **argv)
 {

@@ -75,7 +75,8 @@ int binds(char **argv)
 			die("%s: the device should %sbe known", hosts[i], wildcard ? "not " : "");
 		bind_is_refused(session, hosts[i], port);
 		/*
-		 * A wildcard address takes the port on all addresses of its family, and :: on those of IPv4 as well.
+		 * A wildcard address takes the port on all addresses of its family. The address :: also takes it on
+		 * all IPv4 addresses.
 		 */
 		if (wildcard)
 			bind_is_refused(session, hosts[i + 1], port);
@@ -106,7 +107,9 @@ static void expect_option(struct rdmabroker_id *id, const char *when, enum rdmab
 		die("%d is expected", expected);
 }
 
-/* options ADDR PORT ASKED FORCED: the program sets the TOS ASKED, and policy changes it to FORCED; -1: none. */
+/*
+ * options ADDR PORT ASKED FORCED: the program sets the TOS ASKED (-1: it sets none), and policy changes it to FORCED.
+ */
 int options(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

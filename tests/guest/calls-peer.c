@@ -193,7 +193,7 @@ bool server_lost_device(const struct server *server)
 	return server->lost_device;
 }
 
-/* A client that gives up early is not counted as a failure of the server. */
+/* Ends the link of a client that gives up early. This is not a failure of the server. */
 static void lose_link(struct server *server, struct link *link, const char *why, const char *text)
 {
 	printf("a client is lost: %s: %s\n", why, text ? text : "-");
@@ -270,21 +270,27 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 	link_post_write(link, request);
 	link_post_send(link, NULL);
 	link->round++;
-	/* The client sends its next request only after this answer. */
+	/*
+	 * The receive can be posted after the answer, because the client sends its next request only after it has the
+	 * answer.
+	 */
 	link_post_receive(link, slot);
 	link->is_answering = true;
 }
 
 /*
- * The memory of an answer can be used again when its send has completed. The server does not wait for that: a client
- * may disconnect as soon as it has the answer, before its QP has acknowledged it. Then the id gets an event, but the
- * send never completes.
+ * The memory of an answer can be used again when its send has completed. The server does not block until then,
+ * because a client may disconnect as soon as it has the answer, before its QP has acknowledged it. The send then
+ * never completes, and the id gets an event.
  */
 static void serve_link(struct server *server, struct link *link)
 {
 	struct ibv_wc wc;
 
-	/* If the QP has failed, an event of the id reports the end. */
+	/*
+	 * link_try() also fails if the QP has failed. This is not reported here, because an event of the id reports
+	 * the end.
+	 */
 	for (;;) {
 		if (link->is_answering && !link_try(link, IBV_WC_SEND, 0, &wc))
 			return;
@@ -368,7 +374,10 @@ int client(char **argv)
 	return 0;
 }
 
-/* client-leaves ADDR PORT ROUNDS: disconnects immediately after the answer of one more round. */
+/*
+ * client-leaves ADDR PORT ROUNDS: makes ROUNDS rounds. When the suite lets it continue, it makes one more, and
+ * disconnects immediately after the answer.
+ */
 int client_leaves(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -387,8 +396,8 @@ int client_leaves(char **argv)
 }
 
 /*
- * client-reset ADDR PORT ROUNDS: with a QP that is in RESET until the connection is there, so that the kernel reports
- * it to the broker only in a dump of all QPs.
+ * client-reset ADDR PORT ROUNDS: connects with a QP that stays in RESET until the peer has accepted. The kernel
+ * reports a QP in RESET to the broker only in a dump of all QPs.
  */
 int client_reset(char **argv)
 {

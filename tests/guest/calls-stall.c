@@ -21,7 +21,7 @@ struct counter {
 	uint64_t value;
 };
 
-/* All links of this process, linked by link->next. No QP is destroyed while the lock is held. */
+/* All links of this process, linked by link->next. While links_lock is held, no QP of a link is destroyed. */
 static struct link *links;
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -87,7 +87,7 @@ static void tell_qp(FILE *f, const struct link *link)
 		link->n_failed, link->n_early);
 }
 
-/* The completions are consumed, because nothing needs them after this. */
+/* Prints the completions, and consumes them, because nothing needs them after this. */
 static void tell_completions(FILE *f, struct link *link)
 {
 	struct ibv_wc wc;
@@ -201,7 +201,7 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 	for (struct link *l = links; l; l = l->next)
 		tell_qp(f, l);
 	pthread_mutex_unlock(&links_lock);
-	/* Includes the peers' QPs, as far as netlink reports them. */
+	/* This list includes the QPs of the peers, as far as netlink reports them. */
 	tell_command(f, "rdma resource show qp 2>&1");
 	if (link)
 		tell_completions(f, link);
@@ -209,7 +209,10 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 		tell_events(f, session);
 }
 
-/* Written by one call, because other processes write to the same file. */
+/*
+ * Closes F, and writes its text to stderr by one call, because other processes write to the same file. Frees the
+ * text.
+ */
 static void write_text(FILE *f, char **text, const size_t *length)
 {
 	fclose(f);
@@ -229,7 +232,10 @@ void stall_tell(struct rdmabroker *session, struct link *link, const char *what)
 		die("out of memory");
 	n_before = read_counters(counters);
 	tell_state(f, session, link, what);
-	/* This is written before the counters are compared, because the suite may end when another program fails. */
+	/*
+	 * The state is written before the counters are compared, because the suite may end when another program
+	 * fails.
+	 */
 	write_text(f, &text, &length);
 
 	sleep(WATCH_SECONDS);

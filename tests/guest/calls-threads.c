@@ -15,7 +15,7 @@
 
 #define EVENTS_MAX 8
 
-/* Waits for the events of an id, whose context it is. */
+/* The context of an id, in which the id's events are collected. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t more;

@@ -164,7 +164,10 @@ int workers(char **argv)
 		case -1:
 			die("no process: %s", strerror(errno));
 		case 0:
-			/* Copies of the other workers' sockets would hide that these are closed. */
+			/*
+			 * The child closes its copies of the other workers' sockets, because they would hide from
+			 * these workers that the parent closes its own.
+			 */
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
 			close(pair[0]);
@@ -228,7 +231,7 @@ static bool is_disconnected(struct rdmabroker *session)
 	return is;
 }
 
-/* Makes rounds until the worker is lost, or until the suite ends them. */
+/* Makes rounds until the worker disconnects, or until the suite ends them. */
 static void hold(struct link *link, uint32_t who)
 {
 	struct rdmabroker *session = rdmabroker_get_session(link->id);

@@ -69,7 +69,7 @@ void step(const char *name)
 		die("the suite is gone");
 }
 
-/* Reads single bytes, because the next line is for the next step. */
+/* Reads single bytes, because what follows the end of the line belongs to the next step. */
 bool step_is_over(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };

@@ -86,7 +86,7 @@ void server_start(struct server *server)
 	CHECK(pthread_create(&server->thread, NULL, server_run, server) == 0);
 }
 
-/* Ends the thread as rping does, while it waits for an event. */
+/* Cancels the server's thread while it waits for an event, as rping does. */
 void server_stop(struct server *server)
 {
 	CHECK(pthread_cancel(server->thread) == 0);
@@ -229,8 +229,8 @@ static void *sync_server(void *arg)
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
 	/*
-	 * The client disconnects first. It waits for the completion of its send, which might not come if its QP were
-	 * in ERR.
+	 * The client disconnects first. If the server did, the client's QP would be in ERR, and the completion that
+	 * the client waits for, that of its send, might not come.
 	 */
 	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
@@ -303,7 +303,7 @@ static void case_sync(void)
 	rdma_destroy_ep(other);
 }
 
-/* An id with a QP, and a connected one. */
+/* Migrates an id that has a QP, and migrates it again when it is connected. */
 static void case_migrate(void)
 {
 	struct rdma_event_channel *one = rdma_create_event_channel();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Attacks in which a process pretends to be another one. A process connects, leaves its connections to this one, and
- * ends. Then the suite gives its pid to a victim, and lets the daemon continue.
+ * Attacks in which a process pretends to be another one. While the daemon is stopped, a process connects, leaves its
+ * connections to this one, and ends. Then the suite gives its pid to a victim, and lets the daemon continue.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ enum way {
 
 static const char *const way_names[N_WAYS] = { "without a proof", "with a proof of its own" };
 
-/* Connects in a process that has ended when this returns. Returns its pid. */
+/* Connects SOCKS in a child process. Returns the pid of the child, which has ended by then. */
 static pid_t connect_and_end(int socks[N_WAYS])
 {
 	uint8_t buf[PACKET_MAX];
@@ -162,8 +162,8 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 
 /*
  * ARGV[0] "unit": only a rule for the victim's unit would admit this user, so no connection may be admitted. "qp":
- * ARGV[1] is the port to which the victim's QP is to be connected. Its number is the second line that the suite
- * sends.
+ * ARGV[1] is the port to which the victim's QP is to be connected. The number of that QP is the second line that the
+ * suite sends.
  */
 void attack_pid(char **argv)
 {

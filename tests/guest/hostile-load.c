@@ -170,8 +170,8 @@ static bool crowd_add(unsigned i)
 }
 
 /*
- * crowd CONNECTS: prints "full" when no more connections are accepted, and "held" after these have been held for a
- * while.
+ * crowd CONNECTS: prints "full" when no more connections are accepted, and "held" after the accepted ones have been
+ * held for a while.
  */
 void attack_crowd(char **argv)
 {
@@ -268,7 +268,7 @@ void attack_slow(char **argv)
 			if (poll(silent, N_SLOW, (int)(next - now_ms())) > 0)
 				judge_silent(silent, start, &n_silent);
 	}
-	/* The daemon may be late on a busy machine. */
+	/* On a busy machine the daemon may be late, so the silent connections have more time to be dropped. */
 	while (n_silent < N_SLOW && now_ms() < start + DEADLINE_MS)
 		if (poll(silent, N_SLOW, (int)(start + DEADLINE_MS - now_ms())) > 0)
 			judge_silent(silent, start, &n_silent);

@@ -410,7 +410,7 @@ static void try_request(void *userdata, const uint8_t *buf, size_t len, const ch
 	}
 	if (end == END_REFUSED)
 		return; /* a refused request has changed nothing */
-	/* The request may have changed or destroyed the id. */
+	/* The id is created anew, because the request may have changed or destroyed it. */
 	prober_ask(p, OP(DESTROY_ID), what, ALLOW(END_DONE) | ALLOW(END_REFUSED));
 	prober_ask(p, OP(CREATE_ID), what, ALLOW(END_DONE));
 }
@@ -528,8 +528,8 @@ static void make_linger(int sock)
 }
 
 /*
- * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks, which could
- * be the sender. So another process sends them and exits, because an exit does not linger.
+ * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks. So that the
+ * sender cannot be that process, a child sends them and exits, because an exit does not linger.
  */
 static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
@@ -558,9 +558,9 @@ static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 }
 
 /*
- * Makes the daemon close descriptors that linger for a minute: with the first hello, in packets that the daemon will
- * not read, as many as fit into a packet, and with a request that takes one. ARGV[0] "stranger": this user may not
- * have a session. Ends when stdin ends.
+ * Makes the daemon close descriptors that linger for a minute. They are sent with a request that takes one, with the
+ * first hello (one, or as many as fit into a packet), and in packets that the daemon will not read. ARGV[0]
+ * "stranger": this user may not have a session, so there is no request. Ends when stdin ends.
  */
 void attack_linger(char **argv)
 {

@@ -34,7 +34,10 @@ static void open_session(void)
 		die("open: %s: %s", strerror(-r), rdmabroker_last_failure()->text);
 }
 
-/* The device stays open after ID is destroyed. */
+/*
+ * Opens the device of ID and makes the verbs objects, if there are none yet. The device stays open after ID is
+ * destroyed.
+ */
 static void open_verbs(struct rdmabroker_id *id)
 {
 	if (verbs)
@@ -222,7 +225,7 @@ static bool is_end(const struct rdmabroker_event *event)
 
 static unsigned n_serving; /* links that have not ended */
 static bool is_victim; /* the parent will kill this server */
-static struct child *falls; /* its entry, if it kills itself after an accept; NULL: it does not */
+static struct child *falls; /* this server, if it kills itself after an accept; NULL: it does not */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {

@@ -122,7 +122,9 @@ void ring(void)
 		die("eventfd: %s", strerror(errno));
 }
 
-/* The parent starts and kills the others, and adds up the results. It is the only process that runs as root. */
+/*
+ * The parent starts and kills the other processes, and adds up the results. It is the only process that runs as root.
+ */
 
 static void become(const char *user)
 {
@@ -173,7 +175,7 @@ static void kill_now(pid_t pid, unsigned number)
 		die("process %u has ended by itself, with status %d", number, WEXITSTATUS(status));
 }
 
-/* Waits for a process that has a deadline of its own. False: it failed, and has printed why. */
+/* Waits for a process that has a deadline of its own. Returns false if it failed. It has then printed why. */
 static bool await_end(pid_t pid)
 {
 	int status;
@@ -283,7 +285,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
-	bool with_session; /* the process has no session yet, and due_ns is set when it has one */
+	bool with_session; /* it must have a session first; then this is false, and due_ns is set */
 	int64_t due_ns;
 };
 

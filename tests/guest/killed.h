@@ -13,7 +13,10 @@
 #include <stdint.h>
 
 #define DEADLINE_MS 60000
-/* If a peer is notified later than this, it was not by the broker: the timeouts of the connection have ended it. */
+/*
+ * A peer that is notified later than this was not notified by the broker: the connection's own timeouts have ended
+ * it.
+ */
 #define TOLD_MAX_MS 60000
 #define CHILDREN_MAX 4096
 #define LINKS_MAX 65536

@@ -113,7 +113,7 @@ guest-debs: deb
 check-guest-packages: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) suites/packages.sh $(CASES)
 
-# Runs the suite of check-guest, with the product installed from its packages.
+# Runs the same suite as check-guest, but with the product installed from its packages.
 check-guest-deb: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
 

@@ -7,8 +7,9 @@
 
 reports=/run/sanitizers
 
-# The command that runs a program of librdmacm with the drop-in. If the drop-in has sanitizers, the program needs
-# them too, which Debian's programs do not have. Leaks of the programs themselves are ignored.
+# through: the command that runs a program of librdmacm with the drop-in. If the drop-in has AddressSanitizer, the
+# program needs it too, and Debian's programs do not have it. Therefore its library, asan, is preloaded. Leaks of the
+# programs themselves are ignored.
 asan=
 through=(rdmabrokerctl run --)
 
@@ -27,9 +28,9 @@ sanitizer_options() {
 # Prints a drop-in file that weakens a unit's sandbox only as far as the sanitizers need it: the folder for reports,
 # and ptrace(), by which LeakSanitizer stops the process at its end to find pointers in registers. disable_coredump=0:
 # otherwise the sanitizers would set RLIMIT_CORE, which the sandbox does not allow.
-# The suppression: if a device is removed while ids are bound to it, librdmacm cannot free the 16 bytes of its
-# protection domain (daemon/fabric/context.c). They are allocated in librxe, and the daemon itself does not use
-# librxe.
+# The suppression is for the 16 bytes of librdmacm's protection domain, which librdmacm cannot free if a device is
+# removed while ids are bound to it (daemon/fabric/context.c). They are allocated in librxe. The daemon itself does
+# not use librxe, so the suppression hides no leak of the daemon.
 sanitizer_dropin() {
 	echo leak:librxe- > $reports/suppressions
 	cat <<-END

@@ -38,7 +38,7 @@ static int look_up(const struct constant *constants, const char *name)
 	for (; constants->name; constants++)
 		if (strcmp(constants->name, name) == 0)
 			return constants->value;
-	/* The name is a number. So scripts can use values that do not exist. */
+	/* A name that is not in the table is a number. Scripts can therefore use values that do not exist. */
 	return atoi(name);
 }
 
@@ -281,7 +281,7 @@ static int do_option(const struct step *step, struct text *out)
 				   atoi(step->words[3]));
 }
 
-/* join ID GROUP [send-only]. The context must outlive the step. */
+/* join ID GROUP [send-only]. The context is a string literal, because it must outlive the step. */
 static int do_join(const struct step *step, struct text *out)
 {
 	bool send_only = step->n > 3 && strcmp(step->words[3], "send-only") == 0;

@@ -102,7 +102,8 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 /* Events */
 
 /*
- * The private data is followed by zeros, because the transport's messages have a fixed length. These are not printed.
+ * Adds the private data without the zeros after it, which are there because the transport's messages have a fixed
+ * length.
  */
 static void add_data(struct text *out, const struct event *event)
 {

@@ -42,7 +42,7 @@ struct backend {
 	int (*open)(enum side side);
 	void (*close)(enum side side);
 	int (*get_fd)(enum side side);
-	/* -EAGAIN: there is no event. */
+	/* Returns -EAGAIN if there is no event. */
 	int (*get_event)(enum side side, struct event *ret);
 
 	/* WAIT: calls on the id wait for their result. */
@@ -73,7 +73,7 @@ struct backend {
 	void (*destroy_qp)(void *id);
 	int (*init_qp_attr)(void *id, struct ibv_qp_attr *attr, int *mask);
 
-	/* NULL: there is no QP. */
+	/* Returns NULL if there is no QP. */
 	struct ibv_qp *(*get_qp)(void *id);
 	struct ibv_context *(*get_verbs)(void *id);
 	const struct sockaddr *(*get_local_addr)(void *id);
@@ -93,8 +93,8 @@ struct script {
 };
 
 /*
- * Intended differences between librdmacm and librdmabroker. Each must give exactly its result in this table. Then the
- * reason is printed instead.
+ * Intended differences between librdmacm and librdmabroker. In these steps each of the two must give exactly its
+ * result in this table. Then the reason is printed instead of the result.
  */
 struct exception {
 	const char *script;
@@ -138,10 +138,10 @@ extern const char *const side_names[N_SIDES];
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void add(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int64_t now_ms(void);
-/* Valid until the next call. */
+/* The returned name is valid until the next call. */
 const char *error_name(int r);
 
-/* NULL: no id has this name. */
+/* Returns NULL if no id has this name. */
 struct slot *find_slot(const char *name);
 struct slot *new_slot(const char *name);
 const struct slot *slot_by_id(const void *id);

@@ -29,7 +29,7 @@ users_policy() {
 	END
 }
 
-# Removed devices take their nodes with them, and get new ones later. So the nodes' ACLs are not compared here.
+# holdings: leaves out the ACLs of the nodes, because a device that is removed and added again gets a new node.
 holdings() {
 	counted_holdings
 }
@@ -117,8 +117,8 @@ case_connect_to() {
 	missed=$(spares missed)
 	start server alice serve $A 7471 own 30
 	await_line server listening
-	# The library learns the device from the first QP of the session. For the second connection there is no spare
-	# yet.
+	# The first of the 30 connections asks for no spare, because the library learns the device from the first QP
+	# of the session. For the second connection there is no spare yet.
 	run bob connect-to $A 7471 rxe1 30
 	finish server
 	taken=$(($(spares taken) - taken))
@@ -136,7 +136,7 @@ case_connect_to_without_spares() {
 	local taken
 	mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
 	printf '[Limits]\nSpareIds=0\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
-	# users_policy reloads, which reads this file as well.
+	# users_policy reloads the daemon, which then reads this file as well.
 	users_policy
 	remember_holdings
 	taken=$(spares taken)
@@ -426,7 +426,7 @@ case_deadlines_accept() {
 	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
 	lift
 	rounds_pass
-	# On a slow machine the client has given up by now.
+	# The kill may fail, because on a slow machine the client has given up by now.
 	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
 	holdings_are_back 60
@@ -524,8 +524,8 @@ case_qp_in_reset() {
 	await_line client "the QP is in RESET"
 	qp=$(sed -n 's/^QP number //p' client)
 	rdma resource show qp | grep "link rxe./- lqpn $qp " | show
-	# The QP belongs to another process, so a connect with its number is refused. So is one with a number that no
-	# QP has.
+	# A connect with this number is refused, because the QP belongs to another process. A connect with a number
+	# that no QP has is refused, too.
 	for user in bob dave; do
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn "$qp"
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn 0xfffffe
@@ -557,7 +557,7 @@ case_reserved_qp_numbers() {
 	number_refused bob $first "the kernel knows no such QP"
 	await "journal | grep -q 'QP $first of rxe., which the kernel does not know. .*qp reserved'"
 
-	# For connects only.
+	# The policy allows reserved numbers for connects only, so the accept is refused.
 	policy <<-END
 		allow connect user bob,dave qp reserved log
 		allow any user alice,bob,dave
@@ -604,7 +604,7 @@ case_reserved_qp_numbers() {
 	done
 	finish serving
 
-	# What a wrong number does: the peer rejects it as stale, and disconnects the one that has it.
+	# If two clients use one QP number, the peer rejects the second as stale, and disconnects the first.
 	start thief dave number-client $A 7471 $second
 	await_line thief "RDMABROKER_EVENT_REJECTED (10)"
 	await_line client RDMABROKER_EVENT_DISCONNECTED

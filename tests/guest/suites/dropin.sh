@@ -50,7 +50,8 @@ show() {
 	done
 }
 
-# A wildcard listener exists before it listens on each device, so this waits for rxe0.
+# listening: succeeds if there is a listener on rxe0. A listener without a device is not enough, because a wildcard
+# listener exists before it listens on each device.
 listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
@@ -102,7 +103,7 @@ served() {
 	}
 }
 
-# descendants PID: prints the pids of PID's descendants. This comes before PID is killed, because the children of a
+# descendants PID: prints the pids of PID's descendants. Call this before PID is killed, because the children of a
 # process that has ended get another parent.
 descendants() {
 	local child
@@ -266,7 +267,7 @@ done
 
 # ---- the rest ----
 
-# The program dropin passes with librdmacm, too, so its expectations are right.
+# The program dropin is run with librdmacm itself, which shows that its expectations are right.
 case_expectations_with_librdmacm() {
 	# librdmacm leaks an event if the thread for which it makes the event is cancelled.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
@@ -396,7 +397,7 @@ case_no_daemon() {
 	if sanitized; then
 		echo "without RDMABROKER_FALLBACK=direct: $no_direct" >> .show
 	else
-		# As with librdmacm, root can open rdma_cm and bob cannot.
+		# With the fallback, as with librdmacm, root can open rdma_cm and bob cannot.
 		RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
 		RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
 			dropin $A channel | tee said

@@ -60,7 +60,8 @@ rss_kb() {
 	awk '$1 == "VmRSS:" { print $2 }' "/proc/$(daemon_pid)/status"
 }
 
-# AddressSanitizer's allocator keeps freed memory.
+# has_asan: succeeds if the daemon has AddressSanitizer. Its allocator keeps freed memory, so the daemon's growth
+# cannot be judged.
 has_asan() {
 	ldd /usr/sbin/rdmabrokerd | grep -q libasan
 }
@@ -87,7 +88,8 @@ attack() {
 	ping_once bob $A -p 7471
 	await "[ \$(status_field \"['sessions']\") = 2 ]"
 	before=$(holdings)
-	# In a first run the daemon's memory grows to its final size. For slow attacks a part is enough.
+	# In a first run the daemon's memory grows to its final size. For the attack "limits", which is slow, a part
+	# is enough.
 	first=("$@")
 	[ "$1" != limits ] || first=(limits 20)
 	as dave hostile $SOCKET "${first[@]}"
@@ -178,7 +180,7 @@ case_descriptors_that_linger() {
 	end_witness
 	echo "meanwhile $(($(rounds) - n)) pings of another user, the slowest $(slowest) ms;" \
 		"$(status_field "['fds']") descriptors are open" | show
-	# The attack still has its effect. (Some descriptors were closed last by their sender.)
+	# The descriptors still linger, except for those whose last copy was closed by their sender.
 	[ "$(status_field "['fds']")" -gt $((idle_fds + 8)) ] || fail "nothing lingers: $(holdings)"
 	exec {held}>&-
 	finish carol
@@ -256,7 +258,8 @@ want_an_id() {
 	await "rdmabrokerctl list --sessions --user dave | grep -q dave"
 }
 
-# The client waits for a third of the time that opening takes here.
+# finish_wanting: the client of want_an_id must have failed, because it waits only for a third of the time that
+# opening the device takes here.
 finish_wanting() {
 	! wait "${pid[wanting]}" || fail "it has reached port 7499, where nobody listens"
 	assert_contains "$(cat wanting)" "the host's RDMA devices are being opened"
@@ -284,7 +287,7 @@ ping_self() {
 case_device_removal_with_many_ids() {
 	local begin n=500
 	users_policy
-	# The server is started first, because it would inherit the pipe.
+	# The server is started before the pipe is opened, because otherwise it would inherit the pipe.
 	serve server alice $B 7471 -P
 	mkfifo hold
 	as dave hostile $SOCKET keep $n < hold > dave &
@@ -358,8 +361,8 @@ start_victim() {
 	await "[ \$(cat /proc/$number/comm) = rdmabroker-ping ]"
 }
 
-# in_the_place_of_a_victim USER ARG...: a process of USER connects and exits, and a victim gets its pid before the
-# daemon looks.
+# in_the_place_of_a_victim USER ARG...: while the daemon is stopped, a process of USER connects and exits, and a
+# victim gets its pid.
 in_the_place_of_a_victim() {
 	local user=$1
 	shift
@@ -389,7 +392,7 @@ case_reused_pid() {
 	finish attack
 	await_line victim "established"
 	stop victim
-	# The attack on the victim's QP. With it, dave would connect to the server in place of bob.
+	# The attack on the victim's QP. With that QP, dave would connect to the server in place of bob.
 	in_the_place_of_a_victim dave qp 7471
 	await_line attack "greeted"
 	await_line victim "established"
@@ -508,7 +511,7 @@ kills() {
 	daemon=$(daemon_pid)
 	serve server alice $A 7471 -P
 	ping_once bob $A -p 7471
-	# librdmacm's objects for each device exist from its first connection on.
+	# This run makes librdmacm's objects for each device, which exist from the first connection on.
 	killed "$1" $A 7400 16 1500 "$RANDOM" alice dave
 	await "[ \$(status_field \"['sessions']\") = 2 ]"
 	before=$(holdings)
@@ -550,7 +553,7 @@ case_killed_while_the_wire_is_cut() {
 	local before
 	trap 'tc qdisc del dev d1 root 2> /dev/null || true' EXIT
 	users_policy
-	# librdmacm's objects for each device exist from its first connection on.
+	# This connection makes librdmacm's objects for both devices, which exist from the first connection on.
 	serve server alice $A 7471
 	ping_once bob $A -p 7471
 	finish server
@@ -563,7 +566,7 @@ case_killed_while_the_wire_is_cut() {
 	tc qdisc add dev d1 root netem loss 100%
 	kill -KILL "${pid[client]}"
 	(await "[ \$(status_field \"['sessions']\") = 2 ]") || fail "the session of a dead client goes on"
-	# This is the server's connection, which has not been notified yet.
+	# The connection that is left is the server's. The server has not been notified yet.
 	assert_eq "$(status_field "['connections']")" 1
 	tc qdisc del dev d1 root
 	await_line server "event: RDMABROKER_EVENT_DISCONNECTED"

@@ -73,7 +73,7 @@ case_no_rule_no_session() {
 	fails 3 ping_once carol $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as carol rdmabroker-ping -s -p 7471
-	# A user with a session, but without a rule for this operation.
+	# bob may have a session, but no rule allows him to listen.
 	fails 3 as bob rdmabroker-ping -s -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as alice rdmabroker-ping -s -p 7500
@@ -135,7 +135,7 @@ case_dscp_on_the_wire() {
 	capture d0
 	ping_once bob $A -p 7471 -C 20
 	finish server
-	# The last packet of the capture is the reply to the disconnect.
+	# Waits for the reply to the disconnect, which is the last packet of the capture.
 	await "[ \$(packets 'src host $A and $TO_CM') -ge 2 ]"
 	stop capture
 	for host in $A $B; do
@@ -158,7 +158,8 @@ case_dscp_of_the_accepting_side() {
 	ping_once bob $A -p 7471 -C 20
 	finish server
 	stop capture
-	# The connection manager's own messages have the class of the request.
+	# Only packets to QPs are checked, because the connection manager's own messages have the class of the connect
+	# request.
 	assert test "$(packets "src host $A and $TO_QP and $AF31")" -gt 20
 	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
 }
@@ -187,7 +188,7 @@ case_second_client_waits() {
 	ping_once dave $A -p 7471 -C 7 > second &
 	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
-	# The second request waits. A third client that gives up early does not affect it.
+	# The second request waits for an accept. A third client that gives up early does not affect the second one.
 	fails 1 ping_once dave $A -p 7471 -T 1
 	stop first
 	finish second
@@ -268,7 +269,8 @@ case_strangers_qp() {
 	qp=$(qp_number client)
 
 	mark_journal
-	# The QP of another user, that of another process of the same user, and a number that no QP has.
+	# The broker refuses the QP of another user, that of another process of the same user, and a number that no QP
+	# has.
 	fails 3 ping_once dave $A -p 7471 --qpn "$qp"
 	assert_contains "$(cat words)" "QP number $qp"
 	assert_contains "$(cat words)" EPERM
@@ -366,7 +368,7 @@ case_new_node_that_others_can_open() {
 	fabric_up
 	await "journal | grep -qF '/dev/infiniband/uverbs1 has owner 0 and mode 0666'"
 	journal | grep -F "has owner" | show
-	# The admin can choose open access.
+	# If the admin chooses open access, the mode of the node is not reported.
 	printf '[Devices]\nAccess = open\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 	mark_journal
 	systemctl restart rdmabrokerd
@@ -417,7 +419,7 @@ case_foreign_ids() {
 	stop client
 	stop server
 
-	# A daemon that starts later logs them.
+	# A daemon that starts later logs the foreign ids.
 	mark_journal
 	systemctl restart rdmabrokerd
 	await "journal | grep -qF 'Process $stranger (rping, uid 1002) holds'"
@@ -576,7 +578,8 @@ Result=exit-code"
 	# both units fail.
 	assert_fails_with 1 timeout 60 rdmabrokerctl status
 	rm $config
-	# The service requires its socket, so systemd refuses to restart the socket while the service is starting.
+	# The restart is retried, because the service requires its socket, and systemd refuses to restart the socket
+	# while the service is starting.
 	await "systemctl restart rdmabrokerd"
 	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
 	rdmabrokerctl status

@@ -85,8 +85,8 @@ disconnected() {
 	finish client 1
 }
 
-# program_works [LAUNCHER...]: runs a program of librdmacm. It is not rping, whose threads race with each other at its
-# end.
+# program_works [LAUNCHER...]: runs a program of librdmacm. The program is ucmatose, because the threads of rping race
+# with each other at its end.
 program_works() {
 	as alice "$@" ucmatose -b $A -p 7480 &
 	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7480'"
@@ -182,7 +182,7 @@ case_life() {
 	files > after
 	diff before after
 	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*')" ""
-	# The user remains after a purge, so that its uid is not given to another one.
+	# The users remain after a purge, so that their uids are not given to other users.
 	assert_eq "$(id -un rdmabroker)" rdmabroker
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
 }

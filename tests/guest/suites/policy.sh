@@ -22,8 +22,8 @@ for rule in json.load(sys.stdin)["rules"]:
 		print(rule[sys.argv[2]])' "$1" "$2"
 }
 
-# journal_fields CODE FIELD...: prints fields of the entries since mark_journal that have this code. journalctl,
-# given both, would skip the first match.
+# journal_fields CODE FIELD...: prints fields of the entries since mark_journal that have this code. The entries are
+# filtered here, because journalctl with both a cursor and a match would skip the first entry that matches.
 journal_fields() {
 	journalctl -u rdmabrokerd -o json --after-cursor="$journal_mark" | python3 -c '
 import json, sys
@@ -319,7 +319,7 @@ case_rules() {
 	sessions=$(rule_field "allow session" allowed)
 	rejects=$(rule_field "" rejected)
 	fails 3 as bob rdmabroker-ping -s -a $A -p 7471
-	# One more session is that of rdmabrokerctl.
+	# The three new sessions are those of bob's program and of two runs of rdmabrokerctl.
 	assert_eq "$(rule_field "allow session" allowed)" $((sessions + 3))
 	assert_eq "$(rule_field "" rejected)" $((rejects + 1))
 }
@@ -556,7 +556,7 @@ case_events() {
 	assert grep -q "  alice .*  connect-request " events
 	assert grep -q "  bob .*  connect-response .* rxe1 " events
 	assert grep -q "  alice .*  established " events
-	# rping's client may end before its own event is sent.
+	# bob's event is not checked, because rping's client may end before its own event is sent.
 	assert grep -q "  alice .*  disconnected " events
 	assert grep -q "  dave .*  connect  *rejected .* $RULES:5 .* not dave (reject connect user dave " events
 	# JSON output has one object on each line, and ends after the requested number.

@@ -78,8 +78,8 @@ case_first_policy() {
 	assert_contains "$(cat words)" "not a storage host"
 	stop storage
 
-	# A program of librdmacm needs the sanitizers that the drop-in has. They are known only now, because the product
-	# was not installed when the suite began.
+	# A program of librdmacm needs the sanitizers that the drop-in has. Only now can the suite find out which
+	# these are, because the product was not installed when the suite began.
 	! sanitized || sanitizers_begin
 	[ -z "$asan" ] || sanitizing=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0")
 	# Runs each of README's remaining commands. Those that do not end by themselves are killed.
