@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The public headers are C++ too, with the macros that initialize the structs.
+// The public headers, with the macros that initialize the structs, also compile as C++.
 #include <rdmabroker-admin.h>
 
 rdmabroker_options options = RDMABROKER_OPTIONS_INIT;

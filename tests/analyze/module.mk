@@ -10,8 +10,8 @@ analyze-packages:
 analyze: analyze-packages $(PROTO_GEN).h
 	$(Q)O=$(O) tests/analyze/run
 
-# Prints how much of the product, folder by folder, is executed by the unit tests, the story of tests/fault, and the
-# seeds of the fuzz targets.
+# coverage: prints for each folder of the product how many of its lines the unit tests, the story of tests/fault and
+# the seeds of the fuzz targets execute.
 coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-14-dev
 coverage-packages:
 	$(install-missing)
