@@ -35,7 +35,7 @@ DEVELOPER ?= 0
 SAN ?=
 ifneq ($(SAN),)
 san-flags := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
-# In a make that another make has started, CFLAGS may already contain them.
+# In a make that another make has started, CFLAGS may already contain these flags.
 ifeq ($(findstring $(san-flags),$(CFLAGS)),)
 override CFLAGS += $(san-flags)
 endif
@@ -272,7 +272,7 @@ install: install-ready
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
-# Installation compiles nothing. It often runs as root, and the next make could not overwrite files of root.
+# Installation compiles nothing, because it often runs as root, and the next make could not overwrite files of root.
 install-ready: export NOW_FLAGS = $(stamp-flags)
 install-ready: export NOW_DIRS = $(stamp-dirs)
 install-ready:

@@ -19,8 +19,8 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
-# librdmacm's calls over the library, by whose public headers alone it knows it. It bears librdmacm's name, so
-# that what is loaded before a program that wants librdmacm is what the program gets.
+# The drop-in has the calls of librdmacm, and uses only the public headers of the library. It also has the soname of
+# librdmacm. Therefore a program that needs librdmacm gets the drop-in if that is preloaded.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
 
@@ -30,7 +30,7 @@ $(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DR
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
-# The programs know the library by its public headers alone; what is of proto/ they link themselves.
+# The programs use only the public headers of the library. They link the files of proto/ that they need.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -40,7 +40,7 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) pro
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 
-# The exporter, which knows it likewise.
+# The exporter also uses only the public headers of the library.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
 $(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr.c proto/unixsock.c) \
