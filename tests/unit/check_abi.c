@@ -125,8 +125,8 @@ static const struct {
 #define N_STRUCTS (sizeof(structs) / sizeof(structs[0]))
 
 /*
- * Makes a struct of LEN bytes, which are 0 except the size, which is SAID, and the last byte but one, which is TAIL.
- * Sanitizers report if the library reads past the LEN bytes.
+ * Returns a new struct of LEN bytes. Its size member is SAID, its last byte but one is TAIL, and all other bytes are
+ * 0. Sanitizers report if the library reads past the LEN bytes.
  */
 static void *make(size_t len, size_t said, uint8_t tail)
 {
@@ -159,7 +159,7 @@ static void tear_down_session(void)
 	tear_down();
 }
 
-/* The first version, this version, and later versions, whose new members the program has not set. */
+/* The library accepts structs of version 2.0, of its own version, and of later versions whose new members are 0. */
 START_TEST(structs_of_other_versions)
 {
 	for (size_t i = 0; i < N_STRUCTS; i++) {
@@ -280,7 +280,7 @@ START_TEST(failures_outlive_cleanup)
 }
 END_TEST
 
-/* The output of tests/abi/program.c. Its reload fails, because there is no file of rules. */
+/* The expected output of tests/abi/program.c. The program's reload fails, because there is no file of rules. */
 static const char expected[] =
 	"calls: 85\n"
 	"open: ENOENT, failure 1, text 1, rule 0, retry 0\n"

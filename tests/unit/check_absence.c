@@ -12,7 +12,7 @@
 
 static char root[] = "/tmp/check_absence.XXXXXX";
 
-/* Creates the parent folders as well. */
+/* Creates the file or folder PATH below ROOT, and its parent folders. */
 static void make(const char *path, bool is_folder)
 {
 	char full[256], *slash;
@@ -80,7 +80,7 @@ START_TEST(each_missing_part_is_explained)
 	assert_says("no RDMA device", "load the driver");
 	make("/sys/class/infiniband/rxe0", /* is_folder= */ true);
 	assert_says("module ib_uverbs is not loaded", "modprobe ib_uverbs");
-	/* Other entries of that folder are not devices. */
+	/* Only entries of infiniband_verbs that are named uverbsN are devices. */
 	make("/sys/class/infiniband_verbs/abi_version", /* is_folder= */ false);
 	assert_says("module ib_uverbs is not loaded", "modprobe ib_uverbs");
 	make("/sys/class/infiniband_verbs/uverbs0", /* is_folder= */ true);
@@ -104,7 +104,10 @@ START_TEST(a_node_that_cannot_be_opened)
 	ck_assert_int_eq(chmod(root, 0755), 0);
 	snprintf(full, sizeof(full), "%s/dev/infiniband/uverbs0", root);
 	ck_assert_int_eq(chmod(full, 0400), 0);
-	/* Root can open every node. Check runs each test in a child process, so setuid() affects nothing else. */
+	/*
+	 * Root can open every node, so the test becomes another user. It may do that because Check runs each test in
+	 * a child process.
+	 */
 	if (geteuid() == 0) {
 		assert_says_nothing();
 		ck_assert_int_eq(setuid(65534), 0);

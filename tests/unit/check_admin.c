@@ -139,10 +139,7 @@ START_TEST(busy_at_the_clients_broker)
 
 	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 2/s burst 1\n");
 	start_acceptor(&acceptor, 7471);
-	/*
-	 * This route is resolved before the connection that uses the burst up, so that little time passes between
-	 * that connection and the next connect.
-	 */
+	/* Resolve now, so that little time passes between the connect that uses the burst up and the next one. */
 	id = resolve(c, 7471);
 	ck_assert_int_eq(connect_once(c, 7471, T), 0);
 	expect_failure(rdmabroker_connect_wait(id, new_param(), T), EBUSY, "rate 2/s is reached");
@@ -186,7 +183,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	second = resolve(t, 7472);
 	expect_failure(rdmabroker_connect(second, new_param()), EBUSY, "max 1 is reached");
 	rdmabroker_destroy_id(first);
-	/* This reply implies that the destruction was processed, because requests are processed in order. */
+	/* The reply to get_status implies that destroy_id was processed, because requests are processed in order. */
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
@@ -204,8 +201,8 @@ static void count_closing(void *arg)
 }
 
 /*
- * Waits until the broker has closed the descriptor by which a session proved its identity, because it is charged
- * until then. A session sends such a descriptor only if the kernel does not identify its process.
+ * Waits until the broker has closed the descriptor by which a session proved its identity, because the descriptor is
+ * charged until then. A session sends such a descriptor only if the kernel does not identify its process.
  */
 static void await_closed(void)
 {
@@ -228,7 +225,7 @@ START_TEST(quotas)
 
 	await_closed();
 	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
-	/* Enough for a session (2), two exports, and one descriptor that is being sent to the client. */
+	/* The limit suffices for a session (2), two exports, and one descriptor that is being sent to the client. */
 	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &ids[i]), 0);
@@ -276,7 +273,7 @@ START_TEST(caps_and_ack_timeout)
 	ck_assert_int_eq(value, 9);
 	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	/* The values that the peer gets. */
+	/* The connection request has the program's values, within the limits of the rule for connects. */
 	ck_assert_uint_eq(event->conn->responder_resources, 4);
 	ck_assert_uint_eq(event->conn->initiator_depth, 2);
 	ck_assert_uint_eq(event->conn->retry_count, 2);
@@ -341,7 +338,7 @@ START_TEST(many_rules_are_listed)
 	struct rdmabroker_rules *rules;
 	char text[100 * 600] = "", line[32];
 
-	/* The rules are longer than the text that is reported, and the policy needs more than one packet. */
+	/* Each rule is longer than its part that is reported, and the rules need more than one packet. */
 	for (int i = 0; i < 90; i++) {
 		snprintf(line, sizeof(line), "reject listen port %d", i + 1);
 		strcat(text, line);
@@ -475,7 +472,7 @@ static void do_enforce(void *arg)
 	enforce_start(harness.core);
 }
 
-/* Makes the newest session one of another user, who is no admin. */
+/* Gives the newest session to another user, who is no admin. */
 static void do_estrange_last(void *arg)
 {
 	(void)arg;
@@ -537,7 +534,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 	ck_assert_ptr_eq(event->id, resolved);
 	rdmabroker_free_event(event);
 
-	/* The user's session ends. The admin's session stays, although no rule allows it to be a client. */
+	/* Session C belongs to another user now, and ends. The admin's session S stays without a rule. */
 	in_server(do_estrange_last, NULL);
 	set_policy("reject any\n");
 	in_server(do_enforce, NULL);
@@ -551,7 +548,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 }
 END_TEST
 
-/* A listener that has joined a group, and a listener that was exported. */
+/* Enforcement revokes a listener that has joined a group, and a listener that was exported. */
 START_TEST(a_revoked_listener_with_groups_and_exports)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -579,7 +576,7 @@ START_TEST(a_revoked_listener_with_groups_and_exports)
 }
 END_TEST
 
-/* Rules match the private data of a connection request, also if it is shorter than the rule's. */
+/* A rule with data matches if the private data of the connection request begins with that data. */
 START_TEST(private_data_decides)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -629,7 +626,7 @@ static void *connect_for_ever(void *arg)
 	return NULL;
 }
 
-/* Replacing the policy by one that allows the same must neither lose connections nor leak memory. */
+/* A reload to a policy that allows the same must neither end connections nor leak memory. */
 START_TEST(a_thousand_reloads_under_load)
 {
 	struct rdmabroker *admin = open_session(0);
@@ -712,10 +709,7 @@ static void *press(void *arg)
 	return NULL;
 }
 
-/*
- * No more connects succeed than the rule admits, and all others fail as busy. How many fewer succeed depends on the
- * machine: a full token bucket does not fill further while no client connects.
- */
+/* At most as many connects succeed as the rule admits, and all others fail as busy. */
 START_TEST(a_rate_under_overload)
 {
 	struct press presses[PRESS_CLIENTS] = { 0 };

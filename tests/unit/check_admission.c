@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 
-/* The limits of rules without a core. The test passes times as numbers instead of reading a clock. */
+/* The limits of rules, tested without a core. The test passes times as numbers instead of reading a clock. */
 
 #define MS 1000000ULL
 #define START (1000 * 1000 * MS)
@@ -98,7 +98,10 @@ START_TEST(rate_and_burst)
 	admitted_done(&a);
 	ck_assert_uint_eq(tally(0)->n_busy, 3);
 
-	/* Requests at ten times the rate for ten seconds: the rate is admitted, plus one burst. */
+	/*
+	 * For ten seconds, requests come at ten times the rate. As many are admitted as the rate allows, plus one
+	 * burst.
+	 */
 	for (uint64_t t = 0; t < 10000; t++)
 		if (admit_at(START + 1000 * MS + t * MS, 1, 1, false, &a) == 0) {
 			admitted_done(&a);
@@ -145,7 +148,10 @@ START_TEST(users_and_peers_are_counted_separately)
 }
 END_TEST
 
-/* All peers come at once, so no entry can be removed while the table fills. A second later all can. */
+/*
+ * All peers come at once, so no entry can be removed while the table fills. A second later all entries can be
+ * removed.
+ */
 START_TEST(a_full_table_of_peers_empties)
 {
 	struct admitted a;
@@ -186,7 +192,7 @@ START_TEST(the_only_unused_entry_is_found)
 	admitted_done(&a);
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
 		admitted_done(&held[i]);
-	/* Now all entries are unused, and they are removed without a refusal. */
+	/* Now all entries are unused. They are removed while requests are admitted, and none is refused. */
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++) {
 		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
 		admitted_done(&a);
@@ -208,7 +214,7 @@ START_TEST(concurrent_objects_are_limited)
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &d), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "max 3");
 	admitted_done(&a);
-	/* This is user 2's third object, so user 1 has room for one more. */
+	/* The move makes D the second object of user 2, who is then at the limit, and user 1 has none left. */
 	admitted_move(&b, &d, 2);
 	ck_assert_ptr_null(b.tally);
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);

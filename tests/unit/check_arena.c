@@ -26,7 +26,7 @@ static void tear_down(void)
 	first = NULL;
 }
 
-/* Returns NULL, or memory after writing to all of it. */
+/* Allocates SIZE bytes and writes to all of them. Returns NULL if the arena refuses. */
 static void *allocate(size_t size)
 {
 	void *ret = arena.allocator.alloc(arena.allocator.allocator_data, size);
@@ -109,7 +109,9 @@ START_TEST(further_blocks_have_a_limit)
 }
 END_TEST
 
-/* The packet has 32 empty submessages. Decoded, each of them takes much more memory than its two bytes. */
+/*
+ * The packet has 32 empty submessages. Each takes two bytes in the packet, but much more memory when it is decoded.
+ */
 START_TEST(a_packet_that_needs_more_memory_cannot_be_decoded)
 {
 	Rdmabroker__ListedSession empty = RDMABROKER__LISTED_SESSION__INIT, *sessions[32];

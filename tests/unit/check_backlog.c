@@ -75,8 +75,8 @@ static void accept_one(struct id *request)
 }
 
 /*
- * A program that listens with backlog 1 means the kernel's queue, in which peers wait for an accept. The broker must
- * not reject requests because of that number.
+ * A program that listens with backlog 1 limits the kernel's queue, in which peers wait for an accept. The broker must
+ * not reject connection requests because of that number.
  */
 START_TEST(the_default_is_the_minimum)
 {
@@ -231,7 +231,7 @@ START_TEST(a_listener_that_is_destroyed)
 	id_free(listener);
 	listen_with(2);
 	fill(again, 2);
-	/* These requests belong to the old listener, so they make no room in the new one. */
+	/* These requests belong to the old listener, so answering them makes no room for requests to the new one. */
 	accept_one(requests[0]);
 	ck_assert_ptr_null(ask());
 	id_free(moved);
@@ -254,8 +254,8 @@ START_TEST(a_listener_that_is_handed_over)
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	for (unsigned i = 0; i < 3; i++) {
 		/*
-		 * The requests that were reported to the server are not answered yet. New ones are reported to the
-		 * client.
+		 * The server's unanswered requests still count towards the backlog. New requests are reported to the
+		 * client, which owns the listener now.
 		 */
 		run_loop();
 		active = pair_resolve(next_handle++, port);
@@ -270,7 +270,7 @@ START_TEST(a_listener_that_is_handed_over)
 }
 END_TEST
 
-/* All requests come at once: no more are reported than may wait. */
+/* All requests come at once. Only as many as the backlog allows are reported. */
 START_TEST(a_flood_of_requests)
 {
 	struct rdma_conn_param p = param("");

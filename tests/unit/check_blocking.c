@@ -17,8 +17,8 @@
 #include "util/offload.h"
 
 /*
- * Descriptors whose close() blocks must delay no client but the one that sent them. In these attacks they are sockets
- * with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
+ * A descriptor whose close() blocks must delay no client but the one that sent it. The descriptors in these attacks
+ * are sockets with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -53,7 +53,7 @@ static int lingering_socket(void)
 	return sock;
 }
 
-/* Closes the readers, so that closing the sockets no longer blocks. */
+/* Closes the peers of the lingering sockets, so that close() of these sockets no longer blocks. */
 static void let_go(void)
 {
 	while (n_readers > 0)
@@ -79,7 +79,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* Checks the order: all requests are answered while the attacker's descriptors are still being closed. */
+/* Checks that all requests of OTHER are answered while N_STUCK descriptors of the attacker are still being closed. */
 static void expect_others_served(unsigned n_stuck)
 {
 	wire.n_stuck = n_stuck;
@@ -120,8 +120,8 @@ START_TEST(a_descriptor_after_hello)
 END_TEST
 
 /*
- * The descriptor is in a packet that the daemon will not read. The kernel would close it together with the client's
- * socket.
+ * The descriptor is in a packet that the daemon will not read. Whoever closes the client's socket also closes the
+ * descriptor, and is blocked by it.
  */
 START_TEST(a_descriptor_in_an_unread_packet)
 {
@@ -154,7 +154,7 @@ static void send_full_packet(int sock, int fd, size_t len)
 	ck_assert_int_eq(sendmsg(sock, &msg, 0), (ssize_t)len);
 }
 
-/* A packet with as many descriptors as it can carry: all are closed in the end. */
+/* The packet has as many descriptors as it can carry. All of them are closed in the end. */
 START_TEST(a_packet_full_of_descriptors)
 {
 	int fd = lingering_socket();
@@ -167,7 +167,10 @@ END_TEST
 
 #define FULL_PACKETS 3 /* by default, the kernel lets a user have 1024 descriptors in flight */
 
-/* More than the daemon receives from one user: the rest stays in the socket, which a thread then closes. */
+/*
+ * The packets carry more descriptors than the daemon receives from one user. The surplus packets stay in the socket,
+ * which a thread then closes.
+ */
 START_TEST(many_packets_full_of_descriptors)
 {
 	unsigned n;
@@ -243,7 +246,7 @@ START_TEST(a_client_with_many_closings_waits)
 }
 END_TEST
 
-/* Sending to the broker's end of an export fails. */
+/* An export cannot carry a descriptor to the broker, because sending to the broker's end of it fails. */
 START_TEST(a_descriptor_in_an_export)
 {
 	int fd;
@@ -315,7 +318,7 @@ START_TEST(a_stuck_job_delays_its_lane_alone)
 		offload_submit(offload, &notes[i].job);
 	while (n_done < 3)
 		sd_event_run(wire.loop, UINT64_MAX);
-	/* The first job of lane 1 is stuck. It delays the others of lane 1, and no other lane. */
+	/* The first job of lane 1 is stuck. It delays the other jobs of lane 1, and no other lane. */
 	ck_assert_uint_eq(offload_n_jobs(offload), 3);
 	ck_assert_uint_lt(notes[2].order, notes[3].order);
 	close(pipes[1]);
@@ -330,8 +333,8 @@ START_TEST(a_stuck_job_delays_its_lane_alone)
 END_TEST
 
 /*
- * Blocked closes of users without a session occupy only the threads for such users, never those for users with a
- * session.
+ * Descriptors of users without a session are closed by threads of their own. If these closes block, they do not
+ * occupy the threads for users with a session.
  */
 START_TEST(users_without_session_delay_each_other_alone)
 {
@@ -353,7 +356,7 @@ START_TEST(users_without_session_delay_each_other_alone)
 }
 END_TEST
 
-/* Each user blocks one thread, until there is none left: clients that send no descriptors are not delayed. */
+/* The users together block all threads. Even then clients that send no descriptors are not delayed. */
 START_TEST(stuck_users_delay_no_empty_socket)
 {
 	struct wire_client client, *const clients[] = { &client };
@@ -434,7 +437,7 @@ START_TEST(users_without_session_delay_no_proof)
 }
 END_TEST
 
-/* The daemon ends while a client waits that has proven its identity. */
+/* A client has proven its identity, and its unit is being looked up. Then the daemon ends. */
 START_TEST(the_daemon_ends_during_a_proof)
 {
 	struct wire_client client;
@@ -465,7 +468,7 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 	ck_assert_ptr_eq(lobby_surplus(&lobby), &places[0]);
 	lobby_leave(&places[0]);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
-	/* Many users with one place each, until all are taken. */
+	/* Many users take one place each, until all places are taken. */
 	for (unsigned i = LOBBY_PER_USER + 1; i <= LOBBY_MAX; i++)
 		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 2000 + i), 0);
 	ck_assert_uint_eq(lobby.n, LOBBY_MAX);
@@ -482,7 +485,10 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 }
 END_TEST
 
-/* Silent connections replace only each other: a client that sends a hello is let in, however many there are. */
+/*
+ * Silent connections replace only each other: a client that sends a hello is let in, however many silent ones there
+ * are.
+ */
 START_TEST(silent_connections)
 {
 	struct wire_client silent[3 * LOBBY_PER_USER];
@@ -562,7 +568,7 @@ START_TEST(too_many_descriptors_in_flight)
 	for (uint32_t id = 1; id <= 2; id++)
 		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
 	wire_run(clients, 1);
-	/* The last reply is that to the second request. */
+	/* The last reply belongs to the second request. */
 	ck_assert_int_eq(attacker.error, EDQUOT);
 	ck_assert(!attacker.dropped);
 	/* Both replies were received, so another descriptor may be sent. */

@@ -75,7 +75,7 @@ static void assert_loads(void)
 	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
 }
 
-/* EXPECTED does not include the path of the directory. */
+/* Checks that complaint I is the path of the directory and EXPECTED. */
 static void assert_complaint(size_t i, const char *expected)
 {
 	const char *found = diag_at(diag, i);
@@ -263,7 +263,7 @@ START_TEST(bad_bytes_are_named)
 		       "c:1:9: carriage return (lines must end with a newline alone)");
 	assert_refused("# \xff\n", "c:1:3: this is not printable UTF-8");
 
-	/* inih splits lines that are longer than its buffer: such a line must not be read as two. */
+	/* inih splits lines that are longer than its buffer. Such a line must not be read as two lines. */
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "[Daemon]\nSocket=/", 17);
 	memcpy(text + sizeof(text) - 2, "\n", 2);
@@ -296,7 +296,7 @@ static void assert_line_limit(const char *begin, unsigned max)
 	ck_assert_int_eq(diag_new(&diag), 0);
 }
 
-/* In a comment, the blanks count towards the length. */
+/* The limits of rdmabrokerd.conf(5) do not count the blanks around a line, except in a comment line. */
 START_TEST(long_lines)
 {
 	const char *tree = getenv("SRCDIR");
@@ -354,9 +354,7 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
-/*
- * The key is from an earlier version. The daemon starts with it, whatever its value, and has a warning for the admin.
- */
+/* MetricsListen= is a key of earlier versions. The daemon starts with it, whatever its value, and warns the admin. */
 START_TEST(a_key_that_has_moved)
 {
 	static const char *const values[] = { "127.0.0.1:9471", "/run/m.sock", "", "rubbish" };

@@ -29,7 +29,7 @@ START_TEST(a_connection_from_end_to_end)
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
-	/* Both ends have called rdma_disconnect() in reply to the event, whichever end began. */
+	/* The client has called rdma_disconnect() once. Then both ends have called it in reply to DISCONNECTED. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
@@ -49,8 +49,8 @@ START_TEST(the_end_of_a_session_disconnects_the_peer)
 END_TEST
 
 /*
- * Every verb in every state: allowed where the diagram in id.h allows it. Otherwise it returns EINVAL and changes
- * nothing.
+ * Calls every verb in every state. If the diagram in id.h does not allow the verb in that state, it returns EINVAL
+ * and changes nothing.
  */
 START_TEST(verbs_and_states)
 {
@@ -177,14 +177,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"allow connect device other*\n"
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
-	/* Rejected at once, before the address is resolved: */
+	/* The connect is rejected at once, before the address is resolved: */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
 			 STATUS_DENIED);
 	ck_assert_int_eq(why.error, EACCES);
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
-	/* Rejected only when the device is known: */
+	/* The connect is rejected only when the device is known: */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL, &why),
 			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
@@ -251,7 +251,9 @@ START_TEST(reuseaddr_by_policy)
 }
 END_TEST
 
-/* When an id is bound the peer is not known yet, so the rule that matches in the end decides. */
+/*
+ * When an id is bound the peer is not known yet. Therefore the rule that matches later decides about REUSEADDR again.
+ */
 START_TEST(reuseaddr_is_decided_again)
 {
 	struct id *id;
@@ -273,8 +275,8 @@ START_TEST(reuseaddr_is_decided_again)
 END_TEST
 
 /*
- * The kernel can miss a reply and would then wait for its whole timeout. So the core resolves in slices of the
- * timeout.
+ * The kernel can miss a reply and would then wait for its whole timeout. So the core divides the timeout among
+ * several attempts to resolve.
  */
 START_TEST(resolving_goes_on_until_the_deadline)
 {
@@ -359,7 +361,7 @@ START_TEST(a_qp_of_another_process)
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
-	/* If the owner of the QP cannot be found out, the request is refused: */
+	/* If the owner of the QP cannot be found out, the connect is refused: */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_FABRIC);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
@@ -532,7 +534,7 @@ START_TEST(events_that_do_not_fit_the_state)
 	ck_assert_int_eq(id->state, ID_BOUND);
 	ck_assert_uint_eq(core->n_connections, 0);
 
-	/* For a listener, such an event must not be decided as a connect. */
+	/* An ADDR_RESOLVED for a listener must not cause a decision about a connect. */
 	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 	pair_set_policy("allow session\nallow listen\n");
 	fake_send_event(core->fabric, 5000, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -554,7 +556,7 @@ START_TEST(a_listener_is_destroyed_with_requests_pending)
 }
 END_TEST
 
-/* The client gets the admin's reason, even if the disconnect fails, too. */
+/* The client gets the admin's reason even if the disconnect fails. */
 START_TEST(an_admins_reason_reaches_the_client)
 {
 	struct id *active, *passive;

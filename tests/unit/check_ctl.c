@@ -168,7 +168,7 @@ START_TEST(status_without_a_policy)
 	ck_assert_int_eq(ctl("metrics"), 0);
 	assert_has(got.out, "rdmabroker_policy_loaded 0\n");
 	assert_has(got.out, "rdmabroker_rules 0\n");
-	/* A user who is no admin gets this reason, too. */
+	/* A user who is no admin also learns that the policy has an error. */
 	if (!run_as_nobody())
 		return;
 	ck_assert_int_eq(ctl("status"), 1);
@@ -233,7 +233,7 @@ START_TEST(no_daemon_is_running)
 	}
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "explain", "connect"), 1);
 	assert_has(got.err, "the daemon is not running");
-	/* These verbs do not contact the daemon. */
+	/* The verbs version and help do not contact the daemon. */
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "version"), 0);
 	ck_assert_int_eq(ctl("--socket", "/nonexistent", "help"), 0);
 
@@ -263,7 +263,10 @@ START_TEST(not_permitted)
 	ck_assert_int_eq(ctl("rules"), 1);
 	assert_has(got.err, "closed on sundays");
 
-	/* A user whom a rule allows to administer need not be root. The rules of explain are those for the caller. */
+	/*
+	 * A user whom a rule allows to administer need not be root. Without --user, explain decides for the user who
+	 * runs it.
+	 */
 	set_policy("allow admin user 65534\nallow session\nreject connect user 65534\n");
 	ck_assert_int_eq(ctl("rules"), 0);
 	ck_assert_int_eq(ctl("drain", "--cancel"), 0);
@@ -356,7 +359,7 @@ START_TEST(rules)
 }
 END_TEST
 
-/* The line of the output that has WORD, up to its CR. */
+/* Returns the line of the output that contains WORD, without its CR. */
 static char *line_with(const char *word)
 {
 	static char line[4096];
@@ -401,7 +404,7 @@ START_TEST(rules_on_a_terminal)
 	/* A column that does not fit at all is cut to a minimum, not to nothing. */
 	ck_assert_int_eq(ctl_on_terminal(20, "rules"), 0);
 	assert_has(line_with("test.rules:2"), "allow listen ...");
-	/* A terminal that does not report its width. */
+	/* If a terminal does not report its width, nothing is cut. */
 	ck_assert_int_eq(ctl_on_terminal(0, "rules"), 0);
 	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
 	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--full"), 0);
@@ -505,7 +508,7 @@ START_TEST(explain_names_the_missing_facts)
 	ck_assert_int_eq(ctl("explain", "accept", "--data", "RDM"), 3);
 	assert_lacks(got.out, "depends");
 
-	/* A wildcard address is not known yet. */
+	/* If the local address is a wildcard, the address that a rule would match is not known yet. */
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "0.0.0.0"), 3);
 	assert_has(got.out, "to find out, give --local, --ps\n");
 	ck_assert_int_eq(ctl("explain", "listen", "--local", "::", "--ps", "udp"), 3);
@@ -542,12 +545,12 @@ START_TEST(explain_knows_users)
 	assert_json("0 in d[\"gids\"] and 77 in d[\"gids\"] and 78 in d[\"gids\"]");
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "0", "--group", "77,78", "--json"), 0);
 	assert_json("d[\"gids\"] == [77, 78]");
-	/* A user without an entry in the user database. */
+	/* A user need not have an entry in the user database. */
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999", "--json"), 3);
 	assert_json("d[\"uid\"] == 3999999999 and d[\"gids\"] == []");
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "3999999999"), 3);
 	assert_has(got.out, "who: uid 3999999999, no groups\n");
-	/* The caller is the default. */
+	/* Without --user, explain decides for the user who runs it. */
 	ck_assert_int_eq(ctl("explain", "connect", "--json") == 0, geteuid() == 0);
 	assert_json("len(d[\"gids\"]) >= 1");
 

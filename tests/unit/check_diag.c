@@ -90,7 +90,10 @@ END_TEST
 
 START_TEST(the_caret_follows_tabs_and_wide_bytes)
 {
-	/* The second character has two bytes but one column on the screen. A tab is as wide as the tab above it. */
+	/*
+	 * The second character has two bytes but one column on the screen. The line of the caret repeats the tabs of
+	 * the text, so that both lines have the same width.
+	 */
 	const char *text = "\t\xc3\xa4\tx";
 
 	diag_add(diag, "f", 1, 5, text, strlen(text), "m");

@@ -64,7 +64,7 @@ START_TEST(a_broker_that_was_restarted)
 		assert_served_on(service.metrics);
 		ck_assert_uint_eq(value_of("rdmabroker_sessions"), 1);
 	}
-	/* The same holds for a broker that was killed. */
+	/* After a broker was killed and started again, the first request gets the metrics, too. */
 	kill(service.broker, SIGKILL);
 	waitpid(service.broker, NULL, 0);
 	start_broker();

@@ -71,8 +71,8 @@ START_TEST(what_is_no_request_ends)
 		assert_served_on(service.metrics);
 	}
 	/*
-	 * libmicrohttpd does not notice every end of a connection that arrives with the last byte. The deadline
-	 * closes these.
+	 * If the end of a connection arrives together with the last byte, libmicrohttpd may miss it. The deadline
+	 * closes such connections.
 	 */
 	for (size_t i = 0; i < N; i++) {
 		read_answer(flooding[i], 10000 + T);
@@ -136,14 +136,14 @@ START_TEST(the_slow_have_ten_seconds)
 		send_text(slow.fd, "a");
 	}
 	ck_assert_uint_ge(elapsed_ms(&begin), 9000);
-	/* The exporter does not poll in a loop because of them either. */
+	/* The slow connections do not make the exporter poll in a loop. */
 	ck_assert_uint_lt(cpu_ms() - cpu, 1000);
 	read_answer(slow.fd, T);
 	ck_assert_uint_eq(answer.len, 0);
 	read_answer(silent.fd, T);
 	ck_assert_uint_eq(answer.len, 0);
 	await_sockets(n_sockets);
-	/* This is the part of the reply that fitted into the socket's buffer. */
+	/* The client that did not read gets the part of its reply that fitted into the socket's buffer. */
 	read_answer(deaf, T);
 	ck_assert_uint_eq(answer.status, 200);
 	assert_lacks(answer.body, "# EOF");
@@ -227,7 +227,7 @@ END_TEST
 
 /*
  * Each of these readers keeps a different version of the text in memory until its connection times out after ten
- * seconds. The total is limited.
+ * seconds. The exporter limits the total size of these texts.
  */
 START_TEST(slow_readers_have_a_limit)
 {
@@ -271,7 +271,10 @@ START_TEST(slow_readers_have_a_limit)
 }
 END_TEST
 
-/* Clients that close their connection while their request waits for the broker. */
+/*
+ * If clients close their connections while their requests wait for the broker, the exporter keeps no sockets of
+ * theirs.
+ */
 START_TEST(the_impatient_leave_nothing)
 {
 	unsigned n_sockets;
@@ -296,8 +299,8 @@ START_TEST(the_impatient_leave_nothing)
 END_TEST
 
 /*
- * One host cannot take all connections from the others. Clients on loopback have no such limit, because all programs
- * of this host have the same address there.
+ * One host has at most four connections, so that it cannot take all connections from other hosts. Clients on loopback
+ * have no such limit, because all programs of this host have the same address there.
  */
 START_TEST(a_host_has_four_connections)
 {

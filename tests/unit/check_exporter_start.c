@@ -189,7 +189,7 @@ START_TEST(what_is_at_the_path)
 	ck_assert_int_eq(st.st_size, 9);
 	ck_assert_int_eq(unlink(service.metrics), 0);
 
-	/* Nor does it remove a socket on which another process listens. */
+	/* The exporter does not remove a socket on which another process listens either. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, service.metrics);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -211,7 +211,7 @@ START_TEST(what_is_at_the_path)
 }
 END_TEST
 
-/* rdmabroker-exporter(8) recommends such a directory: its set-group-ID bit gives the socket another group. */
+/* A directory with the set-group-ID bit gives the socket another group, as rdmabroker-exporter(8) recommends. */
 START_TEST(a_directory_can_give_the_group)
 {
 	char dir[96], path[128];
@@ -235,7 +235,7 @@ START_TEST(a_directory_can_give_the_group)
 }
 END_TEST
 
-/* As with systemd, the socket exists before the exporter starts, and the exporter does not remove it. */
+/* The socket exists before the exporter starts, as with socket activation, and the exporter does not remove it. */
 START_TEST(a_socket_from_systemd)
 {
 	char command[1024];

@@ -152,7 +152,7 @@ static int ask(int op)
 	return reply.status;
 }
 
-/* Waits for an event of the id, after the reply to its request was read. */
+/* Waits for an event of the id. The reply to the request that causes the event must have been read before. */
 static void await_event(void)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -198,9 +198,7 @@ static int make_proof(const char *name)
 	return listen(fd, 0) == 0 ? fd : -1;
 }
 
-/*
- * The attack. All of it happens in the server's thread, so the server cannot examine the process in the middle of it.
- */
+/* The whole attack runs in the server's thread, so the server cannot examine the process in the middle of it. */
 
 static struct attack {
 	int fds[FDS_MAX]; /* what the connecting process has passed on, beginning with its socket */
@@ -269,7 +267,7 @@ static void run_attack(void *arg)
 	attack.possible = victim > 0;
 }
 
-/* False: this user cannot choose a pid. */
+/* Runs the attack, with PREPARE in the connecting process. Returns false if this user cannot choose a pid. */
 static bool attack_by(void (*prepare)(struct attack *attack))
 {
 	attack = (struct attack){ .prepare = prepare };
@@ -287,12 +285,15 @@ static void give_qp(void *arg)
 	fake_give_qp(harness.core->fabric, QPN, *(pid_t *)arg);
 }
 
-/* After the attacker's hello: it can use neither the victim's QP nor the victim's unit. */
+/* Checks that the client whose hello was just accepted has no permit to use RDMA, and ends the victim. */
 static void expect_nothing_gained(void)
 {
 	ck_assert_int_eq(reply.status, STATUS_OK);
 	ck_assert_str_eq(reply.question, "");
-	/* The test's user is an admin, so it is let in even without the permit to use RDMA. */
+	/*
+	 * The hello was accepted because the test's user is an admin. Its session has no permit to use RDMA, and gets
+	 * none from a later policy.
+	 */
 	set_policy("allow any\n");
 	ck_assert_int_eq(ask(OP(CREATE_ID)), STATUS_NOT_PERMITTED);
 	close(sock);
@@ -320,7 +321,10 @@ static const int kernels[] = { 0, ENOPROTOOPT, ESRCH };
 	for (size_t k_ = 0; k_ < 3; k_++) \
 		if ((no_peerpidfd = kernels[k_]), true)
 
-/* With a kernel that reports the process, one that does not, and one that reports that the process is gone. */
+/*
+ * Each round simulates another kernel: one that reports the process, one that does not, and one that reports that the
+ * process is gone.
+ */
 START_TEST(the_attacker_does_not_get_the_victims_unit)
 {
 	EACH_KERNEL
@@ -386,7 +390,7 @@ START_TEST(two_hellos_before_the_question)
 }
 END_TEST
 
-/* Descriptors sent in place of a proof. FROM is what the connecting process has left behind. */
+/* Descriptors that are sent in place of a proof. FROM is the listener that the connecting process has left behind. */
 
 static int nothing(int from)
 {
@@ -426,7 +430,7 @@ static int other_name(int from)
 	return dup(from);
 }
 
-/* This socket has the expected pid and name, but it does not listen. */
+/* This socket has the right name, and its peer has the right pid, but it does not listen. */
 static int connected_to_the_past(int from)
 {
 	int fd = named_socket(reply.question);
@@ -489,7 +493,7 @@ START_TEST(a_proof_of_another_user)
 	set_policy("allow session unit client.service\n");
 	sock = raw_connect();
 	ck_assert_int_eq(say_hello(/* announce= */ true, -1), STATUS_OK);
-	/* The system call affects only this thread. */
+	/* The raw system call affects only this thread, unlike the function setresuid(). */
 	ck_assert_int_eq(syscall(SYS_setresuid, -1, 65534, -1), 0);
 	proof = make_proof(reply.question);
 	ck_assert_int_eq(syscall(SYS_setresuid, -1, 0, -1), 0);
@@ -533,7 +537,10 @@ START_TEST(a_right_proof_is_accepted)
 }
 END_TEST
 
-/* The client gets an error that explains why its identity is unknown. Otherwise it is served. */
+/*
+ * A client that sends no proof is served. Only its QP is refused, with an error that explains why its identity is
+ * unknown.
+ */
 START_TEST(a_client_without_a_proof_is_served)
 {
 	pid_t self = getpid();
@@ -628,7 +635,10 @@ START_TEST(a_proof_counts_for_one_process)
 	for (size_t i = 0; i < 2; i++) {
 		no_peerpidfd = two_kernels[i];
 		attack = (struct attack){ .prepare = prove_it };
-		/* This does not run in the server's thread, because the server has to reply to the hello. */
+		/*
+		 * run_attack() is not called in the server's thread here, because the server has to reply to the
+		 * hello.
+		 */
 		run_attack(NULL);
 		serial = 2;
 		if (!attack.possible) {

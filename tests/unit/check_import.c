@@ -30,7 +30,9 @@ static void become(struct session *session, uid_t uid, pid_t pid, const char *un
 	session->identity.unit = strdup(unit);
 }
 
-/* The ids of these tests belong to the server's session, including those that connect to its own listener. */
+/*
+ * The ids of these tests belong to the server's session, including ids that connect to that session's own listener.
+ */
 static void set_up(void)
 {
 	pair_set_up();
@@ -300,8 +302,8 @@ START_TEST(imports_by_the_same_user_and_unit)
 	to->identity.gids[0]--;
 
 	/*
-	 * After a reload the old decision does not count any more, but within one process the import is still not
-	 * decided.
+	 * After a reload the earlier decision does not count, so the import is decided. It is not decided if both
+	 * sessions are of one process.
 	 */
 	id = reach(ID_LISTENING, false);
 	pair_set_policy("allow session\n");
@@ -340,8 +342,8 @@ START_TEST(the_importers_rule_counts_the_id)
 END_TEST
 
 /*
- * If one rule covers both users, an import does not count the object twice. The limit for a user applies to each of
- * them.
+ * If one rule covers both users, an import does not count the object twice. The rule's max-per-user applies to each
+ * user by itself.
  */
 START_TEST(a_rule_for_both_users)
 {
@@ -360,7 +362,7 @@ START_TEST(a_rule_for_both_users)
 	ck_assert_int_eq(hand_over(ids[1], &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "max-per-user 2"));
 	ck_assert_uint_eq(tally_of(0)->n_now, 3);
-	/* The exporter has room for another listener. */
+	/* The importer destroys an id, so the rule admits another listener of the exporter. */
 	ck_assert_int_eq(table_find(to, SESSION_FIRST_REQUEST, &moved, &why), 0);
 	id_free(moved);
 	reach(ID_LISTENING, false);
@@ -458,7 +460,7 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), 0);
 
-	/* An import of an id that shares its source port needs a rule that allows this, too. */
+	/* Importing an id that shares its source port needs a rule that allows REUSEADDR, too. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
 	ck_assert_int_eq(
 		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
@@ -469,7 +471,10 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 }
 END_TEST
 
-/* The peer is not known yet. When it is, the new owner's rules decide. */
+/*
+ * While the address is being resolved the device is not known, so no rule is in force for the imported id. When the
+ * address is resolved, the rules for the new owner decide.
+ */
 START_TEST(while_the_address_is_resolved)
 {
 	struct id *id = reach(ID_ADDR_QUERY, false), *moved;

@@ -15,7 +15,7 @@
 
 /*
  * The log while journald does not read. A socket of this test takes the place of journald's, in a private /run. A
- * direct write to it blocks as soon as it is full.
+ * direct write to this socket would block as soon as the socket is full.
  */
 
 #define LINES 20000 /* more than the socket and the queue hold */
@@ -23,7 +23,7 @@
 
 static int journal = -1;
 
-/* False: this machine does not allow a private /run. The reason was printed. */
+/* Returns false if this machine does not allow a private /run. The reason is printed. */
 static bool take_place_of_journald(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX,

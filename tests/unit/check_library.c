@@ -96,7 +96,7 @@ START_TEST(a_session_that_does_not_block)
 	unsigned n_asked;
 	int mask;
 
-	/* Several requests at once, before any reply has come: */
+	/* Several requests are sent before any reply has come: */
 	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
 	ck_assert_int_eq(rdmabroker_listen(id, 1), 0);
@@ -272,7 +272,9 @@ START_TEST(attributes_that_no_event_carries)
 	struct rdmabroker_id *id = resolve(s, 7471);
 	int mask;
 
-	/* No event had these attributes: the broker queries the connection manager, and returns them in its reply. */
+	/*
+	 * No event had these attributes, so the broker queries the connection manager, and returns them in its reply.
+	 */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
@@ -282,7 +284,7 @@ START_TEST(attributes_that_no_event_carries)
 }
 END_TEST
 
-/* As with librdmacm, listen binds such an id to the wildcard address and to a free port. */
+/* As with librdmacm, listen binds an id that is not bound yet to the wildcard address and to a free port. */
 START_TEST(an_id_that_listens_unbound)
 {
 	struct rdmabroker *s = open_session(0);
@@ -310,8 +312,8 @@ static void do_add_device(void *arg)
 }
 
 /*
- * The broker creates an id with the first request about it, which fails here. In a session that does not block
- * create_id sends a request at once, and an event reports the failure.
+ * The broker creates an id with the first request about it. In this test that request fails. In a session that does
+ * not block, create_id sends the request at once, and an event reports the failure.
  */
 START_TEST(an_id_without_a_device)
 {
@@ -517,7 +519,10 @@ START_TEST(options_are_read_back)
 }
 END_TEST
 
-/* A connection request is exported, and accepted by the session that imported it. It cannot be imported twice. */
+/*
+ * A connection request is exported, and accepted by the session that imported it. The export cannot be imported
+ * twice.
+ */
 START_TEST(an_id_is_handed_over)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *worker = open_session(0);
@@ -548,7 +553,10 @@ START_TEST(an_id_is_handed_over)
 	rdmabroker_free_event(expect(worker, RDMABROKER_EVENT_ESTABLISHED));
 	close(fd);
 
-	/* Closing the descriptor leaves the id with its session. Closing that session destroys the exported id. */
+	/*
+	 * If the descriptor is closed, the id stays in its session. If the session is closed, the exported id is
+	 * destroyed.
+	 */
 	rdmabroker_destroy_id(moved);
 	ck_assert_int_eq(rdmabroker_export_id(listener, &fd), 0);
 	close(fd);
@@ -611,10 +619,10 @@ START_TEST(a_wait_for_the_end_of_a_connection)
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, T), 0);
 	pthread_join(thread, &r);
 	ck_assert_ptr_null(r);
-	/* A second wait returns the same. Events from before the disconnect can still be taken. */
+	/* A second wait returns the same result at once. Events from before the disconnect can still be taken. */
 	ck_assert_int_eq(rdmabroker_wait_disconnected(passive, 0), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
-	/* The wait returns at once too if the program has taken DISCONNECTED as an event. */
+	/* The wait also returns at once if the program has taken DISCONNECTED as an event. */
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_DISCONNECTED));
 	ck_assert_int_eq(rdmabroker_wait_disconnected(active, 0), 0);
 	rdmabroker_destroy_id(passive);
@@ -657,8 +665,8 @@ static void do_reject_stale(void *arg)
 }
 
 /*
- * After a reject the kernel's id cannot be used again, so the broker's is replaced. The program's id keeps its
- * settings.
+ * After a reject the kernel's id cannot be used again, so the library has the broker create a new one. The program's
+ * id keeps its settings.
  */
 START_TEST(stale_rejects_are_retried)
 {

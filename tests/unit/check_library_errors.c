@@ -17,8 +17,8 @@
 #include "tests/unit/harness.h"
 
 /*
- * One function for each row of ERRORS in librdmabroker(3): it causes the error, and checks its text. The last test
- * compares the rows of the page with those of this file.
+ * Each row of ERRORS in librdmabroker(3) has a function here, which causes the error and checks its text. The last
+ * test compares the rows of the page with those of this file.
  */
 
 #define STRANGER 4711
@@ -208,7 +208,7 @@ static void eaddrinuse(void)
 }
 
 /*
- * The kernel returns this errno if the port is in use on a wildcard address, or if the program binds to a wildcard
+ * The kernel returns EADDRNOTAVAIL if the port is in use on a wildcard address, or if the program binds to a wildcard
  * address and the port is in use on any address.
  */
 static void eaddrnotavail(void)
@@ -273,7 +273,7 @@ static void ebadf(void)
 	struct rdmabroker_id *id;
 	int pair[2];
 
-	/* A reply proves that the broker can receive descriptors. */
+	/* start_listening() gets replies, so the broker certainly accepts descriptors from this client now. */
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	expect_failure(rdmabroker_import_id(s, pair[0], &id), EBADF,

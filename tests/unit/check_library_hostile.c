@@ -39,7 +39,7 @@ START_TEST(a_handle_past_the_maximum)
 
 	liar_open(0, LIAR_TIMEOUT);
 	liar_make_id();
-	/* The last valid handle, and the first invalid one. */
+	/* The first event has the last valid handle, and the second event has the first invalid one. */
 	send_request_event(1, FIRST_REQUEST + IDS_MAX - 1);
 	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -49,7 +49,10 @@ START_TEST(a_handle_past_the_maximum)
 }
 END_TEST
 
-/* For such an event, a packet of 12 bytes, earlier versions of the library allocated a table of 256 MiB. */
+/*
+ * A packet of 12 bytes suffices for this event, but earlier versions of the library allocated a table of 256 MiB for
+ * it.
+ */
 START_TEST(a_handle_far_past_the_maximum)
 {
 	liar_open(0, LIAR_TIMEOUT);
@@ -119,7 +122,10 @@ START_TEST(an_import_that_is_wrong)
 }
 END_TEST
 
-/* The broker replies to another call with an import. Events about that id are dropped: the program has no such id. */
+/*
+ * The broker replies with an imported id to a call that imports nothing. The library drops events about that id,
+ * because the program does not have it.
+ */
 START_TEST(an_import_that_nobody_asked_for)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -270,7 +276,10 @@ static void flood_with_answers(void)
 	liar_say_yes(&request);
 }
 
-/* The reply comes while the library still sends the request: it must not free the call. */
+/*
+ * The reply comes while the library still sends the request. The library must not free the call before the request is
+ * sent.
+ */
 START_TEST(an_answer_before_the_request)
 {
 	struct rdmabroker_id *id;
@@ -371,7 +380,8 @@ static void send_resolved(void)
 }
 
 /*
- * Sends a reject with private data as the peer's broker would send. Any program at the peer can send the same data.
+ * Answers a connect with a reject whose private data is in the form of the peer's broker. Any program at the peer can
+ * send such data.
  */
 static void answer_come_again(const Rdmabroker__Request *request)
 {
@@ -392,7 +402,7 @@ static void answer_come_again(const Rdmabroker__Request *request)
 	liar_send_event(&event);
 }
 
-/* A retry time that does not fit an int after the random delay is added: the QP must be moved to ERR nevertheless. */
+/* With the random delay added, the retry time does not fit an int. The QP must be moved to ERR nevertheless. */
 START_TEST(a_retry_time_past_the_maximum)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };

@@ -5,7 +5,7 @@
 #include "tests/hooks/hooks.h"
 #include "tests/unit/liar.h"
 
-/* Answers in pages from a broker that breaks the protocol: the calls end, with bounded memory and time. */
+/* A broker that breaks the protocol answers in pages. The calls must end, with bounded memory and time. */
 
 #define PAGES_TIRED 200000 /* after this many pages the broker announces no further page */
 #define PAGE_FULL 512 /* number of sessions on a full page */

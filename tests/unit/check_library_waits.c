@@ -11,7 +11,7 @@
 #include "tests/unit/liar.h"
 
 /*
- * Which calls wait in a session with RDMABROKER_NONBLOCK: those that librdmabroker(3) lists, and no others. The
+ * Checks that in a session with RDMABROKER_NONBLOCK the calls that librdmabroker(3) lists wait, and no others. The
  * broker of this test receives requests and does not reply, so a call that waits ends at its deadline. The test
  * counts these deadlines.
  */
@@ -141,7 +141,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), EAGAIN);
 	DOES_NOT_WAIT(rdmabroker_get_notice(session, 0, &notice), EINVAL);
 
-	/* With an open device, the calls that need one do not wait either. */
+	/* With an open device, the calls that need a device do not wait either. */
 	open_device();
 	DOES_NOT_WAIT(rdmabroker_init_qp_attr(id, &qp_attr, &value), 0);
 	DOES_NOT_WAIT(rdmabroker_get_verbs(id, &context), 0);
@@ -253,7 +253,7 @@ START_TEST(attributes_that_no_event_has_carried)
 }
 END_TEST
 
-/* Calls that return no error, and so cannot return -EAGAIN, wait for room in the socket until one deadline. */
+/* Calls that return no error, and so cannot return -EAGAIN, wait until their deadline for room in the socket. */
 START_TEST(a_full_socket)
 {
 	struct rdmabroker_id *other = liar_make_id(), *more[8];
@@ -272,7 +272,8 @@ START_TEST(a_full_socket)
 END_TEST
 
 /*
- * If all handles are in use, create_id sends a request, whose reply frees those of destroyed ids. The socket is full.
+ * If all handles are in use, create_id sends a request, whose reply would free the handles of destroyed ids. Here the
+ * socket is full, so create_id fails.
  */
 START_TEST(a_full_socket_and_no_free_handle)
 {

@@ -6,8 +6,8 @@
 #include "tests/unit/wire.h"
 
 /*
- * Every message cut at every length, and every field of every request with values at its limits, past them, and of
- * another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues, and
+ * Sends every message cut at every length, and every field of every request with values at its limits, past them, and
+ * of another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues, and
  * another client, the witness, is not affected.
  */
 
@@ -70,7 +70,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 	n_answered += client.n_answers;
 	n_refused += client.n_answers > 0 && client.status > 0;
 	n_dropped += client.dropped;
-	/* This user is an admin, so these requests affect other clients. */
+	/* This user is an admin, so a request may have begun to drain the broker, or ended the witness's session. */
 	wire.core->draining = false;
 	if (strncmp(what, "kick", 4) == 0 && witness.dropped) {
 		wire_close(&witness);

@@ -104,7 +104,7 @@ START_TEST(list_shows_all_fields)
 }
 END_TEST
 
-/* More ids than fit on a page, in several sessions, and with gaps in their handles. */
+/* There are more ids than fit on a page, in several sessions, and with gaps in their handles. */
 START_TEST(list_has_pages)
 {
 	struct rdmabroker *sessions[3];
@@ -294,7 +294,10 @@ START_TEST(kick_ends_ids)
 	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
 
-	/* Both ends of a connection are notified. The program's own ids are numbered from 1, requests from 2^31. */
+	/*
+	 * Both ends of a connection are notified. The ids that a program makes are numbered from 1, and the ids of
+	 * connection requests from 2^31.
+	 */
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 1), 0);
 	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
 	ck_assert_ptr_eq(event->id, active);
@@ -406,7 +409,7 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &bound), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7472)), 0);
 	resolved = resolve(c, 7471);
-	/* One request that was accepted, and one that the program is about to accept. */
+	/* The request of LATE is accepted before the drain, and the request of PENDING is not. */
 	late = resolve(c, 7471);
 	ck_assert_int_eq(rdmabroker_connect(late, new_param()), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -443,7 +446,7 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
 	ck_assert_int_eq(status->draining, 1);
 	ck_assert_uint_eq(status->n_connections, 2);
-	/* The connection in setup counts twice, as both of its ends are here. */
+	/* The connection in setup counts twice, because both of its ends are clients of this broker. */
 	ck_assert_uint_eq(status->n_handshakes, 2);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_establish(late), 0);
@@ -451,7 +454,7 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_disconnect_wait(active, T), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
 
-	/* The drained ids still work afterwards. */
+	/* After the drain, the ids that were refused during it can be used again. */
 	ck_assert_int_eq(rdmabroker_undrain(admin), 0);
 	ck_assert_int_eq(rdmabroker_listen(bound, 0), 0);
 	ck_assert_int_eq(rdmabroker_connect(resolved, new_param()), 0);
@@ -621,7 +624,7 @@ START_TEST(metrics_name_every_status)
 }
 END_TEST
 
-/* More rules than fit on a page. */
+/* There are more rules than fit on a page. */
 START_TEST(metrics_have_pages)
 {
 	char text[150 * 32] = "", line[32];

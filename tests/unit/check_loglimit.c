@@ -59,7 +59,7 @@ START_TEST(rules_are_limited_separately)
 {
 	pair_set_policy("reject listen\nreject connect\n");
 	exhaust(core_log_limit(core, 1000, NULL), 0);
-	/* The last of the three stands for "no rule". */
+	/* The policy has two rules. tally(2) stands for "no rule". */
 	for (size_t i = 0; i < 3; i++)
 		exhaust(core_log_limit(core, 1000, tally(i)), 0);
 	ck_assert(!pass(core_log_limit(core, 1000, NULL)));

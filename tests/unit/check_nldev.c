@@ -247,7 +247,7 @@ static void *own_thread(void *arg)
 	sd_event *own = NULL;
 
 	(void)arg;
-	/* The id of another, running thread of this process also counts as the process's own. */
+	/* An id that another, running thread of this process has made also counts as the process's own. */
 	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL });
 	run();
 	return own;
@@ -317,7 +317,7 @@ START_TEST(control_characters_of_names_are_replaced)
 }
 END_TEST
 
-/* A process that the kernel reports but /proc does not show. */
+/* The kernel reports a process that /proc does not show. */
 START_TEST(a_process_without_an_entry_in_proc)
 {
 	struct fabric_device *device = add_device("rxe0");
@@ -377,7 +377,7 @@ START_TEST(one_piece_in_a_turn_with_low_priority)
 	kernel.n_pieces = 50;
 	ck_assert_int_ge(sd_event_add_defer(loop, &busy, on_busy, &left), 0);
 	ck_assert_int_ge(sd_event_source_set_enabled(busy, SD_EVENT_OFF), 0);
-	/* The scan has a lower priority than the requests of clients. */
+	/* BUSY stands for the requests of clients, which have a higher priority than the scan. */
 	ck_assert_int_ge(sd_event_source_set_priority(busy, SD_EVENT_PRIORITY_IDLE - 1), 0);
 	appear(device);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
@@ -436,7 +436,7 @@ START_TEST(a_requested_scan)
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	let_rest_be_over();
-	/* A short dump is read at once. It is not logged, because only scans of new devices are. */
+	/* A short dump is read at once. Only scans of new devices are logged, so this one is not. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(kernel.n_device_dumps, 1);
@@ -533,7 +533,10 @@ START_TEST(the_fabric_is_freed_during_the_scan)
 }
 END_TEST
 
-/* If a QP is on another port, the kernel returns the errno of a non-blocking socket that has no data. */
+/*
+ * If a QP is on another port, the kernel returns EAGAIN, which is also the errno of a non-blocking socket without
+ * data.
+ */
 START_TEST(a_qp_of_another_port)
 {
 	struct nldev_device device = { 0 };

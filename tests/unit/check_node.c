@@ -95,7 +95,7 @@ END_TEST
 START_TEST(as_it_should_be)
 {
 	ck_assert_str_eq(check(0600, FABRIC_ACCESS_ACL), "");
-	/* The group's mode bits are the mask of the ACL. */
+	/* Mode 0660 does not open the node to the group: the mode bits of the group are the mask of the ACL. */
 	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
 	/* The admin has chosen open access. */
 	ck_assert_str_eq(check(0666, FABRIC_ACCESS_OPEN), "");

@@ -34,7 +34,7 @@ static void tear_down(void)
 	close(pair[1]);
 }
 
-/* Sends more than packet_send() allows. */
+/* Sends a packet that can be larger, and have more descriptors, than packet_send() allows. */
 static void send_raw(const void *data, size_t len, unsigned n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)data, .iov_len = len };
@@ -128,7 +128,7 @@ START_TEST(surplus_descriptors)
 }
 END_TEST
 
-/* With room for the maximum that can be sent, the kernel closes none. */
+/* A caller with room for the maximum that can be sent gets all descriptors. */
 START_TEST(all_descriptors)
 {
 	uint8_t buf[PACKET_MAX];

@@ -44,7 +44,7 @@ static inline void load(const char *text)
 	ck_assert_uint_eq(diag_count(diag), 0);
 }
 
-/* Loading TEXT gives exactly this one error. */
+/* Checks that loading TEXT gives EXPECTED as the only error. */
 static inline void assert_refused(const char *text, const char *expected)
 {
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);

@@ -68,7 +68,7 @@ static const struct sockaddr *address(const char *text)
 	return (struct sockaddr *)ss;
 }
 
-/* LINE: the line of the rule that decides; 0: none. */
+/* Checks the decision about QUESTION. LINE: the line of the rule that decides; 0: none. */
 static void assert_answer(enum policy_answer answer, unsigned line)
 {
 	memset(&verdict, 0xff, sizeof(verdict));
@@ -273,7 +273,7 @@ START_TEST(units)
 	/* the client is in no unit: not even '*' matches */
 	question.unit = "";
 	assert_answer(POLICY_REJECT, 0);
-	/* the unit is not known: a reject rule that may match does */
+	/* the unit is not known: a reject rule that may match decides as if it matched */
 	question.unit = NULL;
 	assert_answer(POLICY_REJECT, 4);
 	question.early = true;
@@ -403,8 +403,8 @@ START_TEST(final_answers)
 END_TEST
 
 /*
- * The remaining tests compare the decisions with those of a scan of all rules that is implemented here, as policy.h
- * describes it, with other data structures and other code.
+ * The remaining tests compare the decisions with those of a simple scan of all rules. The scan is implemented here,
+ * after the description in policy.h, with other data structures and other code.
  */
 
 enum { NO, MAYBE, YES };
@@ -420,7 +420,7 @@ struct naive_rule {
 
 static const struct {
 	const char *text;
-	const char *start; /* the addresses below that this prefix contains begin with this text */
+	const char *start; /* the addresses[] in this prefix begin with this text */
 } prefixes[] = {
 	{ "10.1.0.0/16", "10.1." }, { "10.0.0.0/8", "10." },
 	{ "10.1.2.3", "10.1.2.3" }, { "::ffff:10.2.0.0/112", "10.2." },

@@ -131,7 +131,7 @@ static FILE *open_file(const char *name)
 	return f;
 }
 
-/* UNCOMMENT: remove the '#' before lines that would be rules. */
+/* Loads the rules in the file NAME. UNCOMMENT: remove the '#' before lines that would be rules. */
 static void load_file(const char *name, bool uncomment)
 {
 	char line[1024], *text;
@@ -347,7 +347,7 @@ static void put_shown(FILE *f, const char *line)
 	}
 }
 
-/* Returns the Nth literal display in that section of the page, or NULL. */
+/* Returns the Nth literal display in SECTION of the page, which the caller frees, or NULL if there is none. */
 static char *display_of(const char *section, unsigned n)
 {
 	char line[1024], heading[64], *text = NULL;
@@ -446,7 +446,10 @@ static unsigned operations_of(const char *line)
 	return operations;
 }
 
-/* END: the character after the word: ' ' before a value, '\n' if the word has none. */
+/*
+ * Reads the line of the page that lists WORD into RET. Returns false if there is none. END is the character after the
+ * word: ' ' before a value, '\n' if the word has none.
+ */
 static bool find_item(const char *word, char end, char *ret, size_t size)
 {
 	char start[64];
@@ -466,7 +469,7 @@ START_TEST(the_page_documents_every_word)
 	char line[1024];
 
 	for (size_t i = 0; (word = policy_word_at(i)); i++) {
-		/* documented together with the rates */
+		/* the page documents burst together with the rates */
 		if (!strcmp(word->name, "burst"))
 			continue;
 		ck_assert_msg(find_item(word->name, strcmp(word->name, "log") ? ' ' : '\n', line,

@@ -75,7 +75,7 @@ START_TEST(rules_have_a_limit)
 	FILE *f;
 	char full[256];
 
-	/* More rules than 1 MiB can hold, so two files are needed. */
+	/* A file has at most 1 MiB, which is too small for so many rules. Therefore there are two files. */
 	for (int i = 0; i < 2; i++) {
 		snprintf(full, sizeof(full), "%s/%s", dir, names[i]);
 		f = fopen(full, "w");

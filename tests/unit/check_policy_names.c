@@ -149,11 +149,11 @@ START_TEST(an_allow_rule_matches_nobody)
 	ck_assert(!allows(-1));
 	load_at_start("allow session group ghost\n");
 	ck_assert(!allows(1000));
-	/* Nor does it match the known users in the same list. */
+	/* The rule does not match the known users in its list either. */
 	load_at_start("allow session user a0,ghost,7\n");
 	ck_assert(!allows(1000));
 	ck_assert(!allows(7));
-	/* An early decision is deferred, to be repeated. */
+	/* An early decision is deferred, so it is repeated later. */
 	ck_assert_int_eq(decide(POLICY_SESSION, 7, /* early= */ true).answer, POLICY_DEFER);
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(a_reject_rule_matches_everybody)
 	load_at_start("reject session user ghost reason \"no ghosts\"\nallow session\n");
 	ck_assert(!allows(1000));
 	ck_assert_str_eq(decide(POLICY_SESSION, 0, false).reason, "no ghosts");
-	/* The rule matches everybody whom its other matches cover. */
+	/* Because ghost is unknown, the rule matches all users in its group a1. */
 	load_at_start("reject session user ghost group a1\nallow session\n");
 	ck_assert(allows(1000));
 	ck_assert(!allows(1001));

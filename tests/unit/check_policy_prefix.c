@@ -95,7 +95,7 @@ START_TEST(host_bits_are_reported_and_cleared)
 		{ "0.0.0.1/0", "0.0.0.0/0" },
 		{ "fd00::1/64", "fd00::/64" },
 		{ "::ffff:10.0.0.1/104", "10.0.0.0/8" },
-		/* shorter than the mapped range: bits after the prefix are those of IPv6 */
+		/* shorter than ::ffff:0:0/96, and therefore cleared as IPv6 */
 		{ "::ffff:10.0.0.0/95", "::fffe:0:0/95" },
 	};
 	char buffer[PREFIX_STRING_MAX];

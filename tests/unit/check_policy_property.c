@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The index must decide as a scan of all rules does: random policies, random questions. The same seed gives the same
- * run: SEED=N repeats one, and ROUNDS=N sets its length.
+ * Checks with random policies and random questions that the index decides as a scan of all rules does. The same seed
+ * gives the same run: SEED=N repeats a run, and ROUNDS=N sets its length.
  */
 
 #include <arpa/inet.h>
@@ -499,8 +499,8 @@ static void print_group(FILE *f, int i)
 }
 
 /*
- * The user is in so many groups that their lists of rules cannot all be merged, and finally that they are not looked
- * up.
+ * The user is in more and more groups. First not all of the groups' lists of rules can be merged, and finally the
+ * groups are not looked up at all.
  */
 START_TEST(many_groups)
 {

@@ -19,7 +19,7 @@ static void set_up(void)
 	pool_set_limits(core->pool, 64, KEEP_MS);
 }
 
-/* Runs the loop until so many spares are ready, which happens after a timer of the loop. */
+/* Runs the loop until N_READY spares are ready, which takes a timer of the loop. */
 static void run_until(unsigned n_ready)
 {
 	struct pool_counts counts;
@@ -54,7 +54,10 @@ static struct plan plan(const char *device)
 	return ret;
 }
 
-/* Creates an id and connects it in one request, as rpc does. If that fails the id is destroyed. */
+/*
+ * Creates an id and connects it in one request, as rpc does. If that fails the id is destroyed. *RET is the id, or
+ * NULL if it was destroyed.
+ */
 static int connect_with(const struct plan *plan, uint32_t handle, const struct sockaddr *src,
 			const struct sockaddr *dst, struct id **ret)
 {
@@ -110,7 +113,7 @@ START_TEST(the_second_connect_uses_a_spare)
 	ck_assert_uint_eq(counts().n_missed, 1);
 	ck_assert_uint_eq(counts().n_ready, 0);
 	accept_last();
-	/* The only event: it also carries the results of the resolving. */
+	/* CONNECT_RESPONSE is the only event, so it also carries the results of resolving. */
 	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert(client.events[0].with_info);
@@ -215,7 +218,7 @@ START_TEST(a_route_to_another_device)
 		ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 		ck_assert_ptr_null(id->plan);
 	}
-	/* Nor is a spare used whose route leads to another device or port. */
+	/* A spare whose route leads to another device or port is not used either. */
 	connect_n(4, 1, 7471);
 	ck_assert_uint_eq(counts().n_ready, 1);
 	ck_assert_int_eq(connect_with(&wrong_port, 5, NULL, pair_addr("10.9.0.1", 7471), &id), 0);
@@ -351,7 +354,10 @@ START_TEST(no_spares_without_route_notifications)
 }
 END_TEST
 
-/* An id with a source port cannot use a spare. A source address without a port must be the same as the spare's. */
+/*
+ * A connect with a source port cannot use a spare. Any other connect can use a spare that was made with its source
+ * address, or without one if the connect has none.
+ */
 START_TEST(the_source_of_a_spare_must_match)
 {
 	struct plan p = plan("fake0");
@@ -383,9 +389,7 @@ START_TEST(failed_spares_are_freed)
 	for (unsigned i = 0; i < 5; i++) {
 		uint16_t port = (uint16_t)(7471 + i);
 
-		/*
-		 * The client's own calls come first. The next call of the same kind is the one that makes the spare.
-		 */
+		/* The client's own calls succeed. The next call of the same kind makes the spare, and fails. */
 		fake_hold_events(core->fabric, true);
 		ck_assert_int_eq(connect_to(10 + i, port, &id), 0);
 		fake_hold_events(core->fabric, false);
@@ -402,7 +406,10 @@ START_TEST(failed_spares_are_freed)
 }
 END_TEST
 
-/* Another session imports the id before it is resolved. The QP belongs to another process, so the plan is dropped. */
+/*
+ * Another session imports the id before it is resolved. The plan names a QP of the exporting program, so the plan is
+ * dropped.
+ */
 START_TEST(a_plan_is_dropped_when_its_id_is_imported)
 {
 	struct id *id, *moved;
@@ -427,7 +434,7 @@ START_TEST(a_plan_is_dropped_when_its_id_is_imported)
 }
 END_TEST
 
-/* The ACK timeout is part of the route, as the traffic class is. */
+/* The ACK timeout is part of a resolved route, like the traffic class. So a spare with another one is not used. */
 START_TEST(a_spare_of_another_ack_timeout_is_not_used)
 {
 	struct id *id;
@@ -444,8 +451,7 @@ START_TEST(a_spare_of_another_ack_timeout_is_not_used)
 }
 END_TEST
 
-/* A peer that does not reply delays spares, but does not prevent them. */
-/* A number that is no QP takes a spare only if the rule accepts it. */
+/* A connect that offers a number without a QP takes a spare only if the rule has "qp reserved". */
 START_TEST(a_spare_for_a_reserved_number)
 {
 	struct plan p = plan("fake0");
@@ -465,6 +471,7 @@ START_TEST(a_spare_for_a_reserved_number)
 }
 END_TEST
 
+/* A peer that does not reply delays spares, but does not prevent them. */
 START_TEST(a_silent_peer_delays_spares)
 {
 	pair_start_listening(7471);

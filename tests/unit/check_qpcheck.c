@@ -47,7 +47,7 @@ static int accept_with(struct id *id, uint32_t qpn)
 	return r;
 }
 
-/* The request of the client's id HANDLE, which offers QPN. */
+/* Connects the client's id HANDLE, which offers QPN. Returns the server's id of the request. */
 static struct id *request_from(uint32_t handle, uint32_t qpn)
 {
 	struct id *request;
@@ -119,7 +119,7 @@ START_TEST(an_accept)
 }
 END_TEST
 
-/* The setting does not affect the QPs of other processes, nor numbers whose owner could not be found out. */
+/* "qp reserved" does not affect the QPs of other processes, nor numbers whose owner could not be found out. */
 START_TEST(a_qp_of_another_process_with_the_setting)
 {
 	struct id *id, *request;
@@ -138,7 +138,7 @@ START_TEST(a_qp_of_another_process_with_the_setting)
 	request = request_from(2, NOBODYS);
 	expect_refused(accept_with(request, STRANGER), "does not belong to process");
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
-	/* The last number decides, not the one before. */
+	/* Each accept is decided by the number that it offers, and not by that of an earlier attempt. */
 	pair_set_policy(OWN);
 	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
 	expect_refused(accept_with(request, STRANGER), "does not belong to process");
@@ -159,14 +159,14 @@ START_TEST(a_reload_takes_the_setting_away)
 	ck_assert_int_eq(request->state, ID_REQUEST);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
-	/* And another one brings it back. */
+	/* Another reload allows reserved numbers again. */
 	pair_set_policy(RESERVED);
 	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
 	ck_assert_int_eq(accept_with(request, NOBODYS), 0);
 }
 END_TEST
 
-/* Returns the index of the only event of that type since event FIRST. */
+/* Returns the index of the only event of TYPE since event FIRST. */
 static unsigned find_event(struct record *record, unsigned first, enum rdma_cm_event_type type)
 {
 	unsigned found = record->n;
@@ -180,7 +180,10 @@ static unsigned find_event(struct record *record, unsigned first, enum rdma_cm_e
 	return found;
 }
 
-/* Puts the number in time wait: requests that offer it are held back until end_rest(). Returns the old connection. */
+/*
+ * Puts NOBODYS into time wait: connects and accepts that offer it are held back until end_rest(). Returns the
+ * client's id of the connection that has ended.
+ */
 static struct id *rest(void)
 {
 	struct id *request = request_from(1, NOBODYS), *active;
@@ -215,7 +218,7 @@ START_TEST(a_reload_while_a_connect_is_held_back)
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
 	ck_assert_ptr_nonnull(id->held);
-	/* A program that takes over another one's held connect is bound to the rule as well. */
+	/* The rule also decides about a connect that was held back before another session imported its id. */
 	imported = pair_resolve(3, 7471);
 	ck_assert_int_eq(connect_with(imported, NOBODYS), 0);
 	ck_assert_int_eq(handover_export(imported, &fd, &why), 0);
@@ -256,7 +259,10 @@ START_TEST(a_held_connect_is_sent_if_the_rule_still_accepts_it)
 }
 END_TEST
 
-/* The peer of an accept that is refused after it was held back must not wait for an answer. */
+/*
+ * If an accept is refused after it was held back, the peer must get a reject, because it would wait for an answer
+ * otherwise.
+ */
 START_TEST(a_reload_while_an_accept_is_held_back)
 {
 	struct id *active, *request;
@@ -285,7 +291,7 @@ START_TEST(a_reload_while_an_accept_is_held_back)
 }
 END_TEST
 
-/* Resolving and connecting in one request, from a route that was resolved in advance or not. */
+/* If one request resolves and connects, its QP number is checked when the route is resolved. */
 START_TEST(a_connect_in_one_go)
 {
 	struct plan plan = { .param = { .qp_num = NOBODYS }, .device = "fake0", .port_num = 1 };
@@ -305,7 +311,7 @@ START_TEST(a_connect_in_one_go)
 }
 END_TEST
 
-/* What is logged goes to the returned file from now on. */
+/* Diverts the log to a temporary file, and returns the file. */
 static FILE *divert_log(void)
 {
 	FILE *file = tmpfile();
@@ -337,7 +343,7 @@ START_TEST(the_log)
 	ck_assert_ptr_nonnull(strstr(read_log(file),
 				     "offered QP 6000 of fake0, which the kernel does not know. "
 				     "test.rules:3 would accept it with \"qp reserved\".\n"));
-	/* What the rule accepts is an entry only if it has "log". */
+	/* A number that the rule accepts is logged only if the rule has "log". */
 	pair_set_policy("allow session\nallow listen\nallow connect qp reserved log\n"
 			"allow accept qp reserved\n");
 	file = divert_log();
@@ -353,7 +359,7 @@ START_TEST(the_log)
 	ck_assert_ptr_nonnull(strstr(read_log(file),
 				     " allowed by test.rules:4: qp reserved: the kernel knows no "
 				     "QP 6000 of fake0"));
-	/* A QP of the client's is an entry of the decision alone. */
+	/* For a QP of the client's own, only the decision is logged. */
 	file = divert_log();
 	ck_assert_int_eq(accept_with(request_from(4, QPN + 1), QPN + 2), 0);
 	ck_assert_ptr_nonnull(strstr(read_log(file), " allowed by test.rules:4."));

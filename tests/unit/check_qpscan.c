@@ -133,7 +133,7 @@ START_TEST(with_a_port_there_is_no_dump)
 }
 END_TEST
 
-/* The look-up by number says so, whether the QP would have a port or not: it needs no dump. */
+/* The look-up by number shows that no QP has this number, with or without a port. So no dump is needed. */
 START_TEST(a_number_without_a_qp_is_unknown)
 {
 	ck_assert_int_eq(ask_now(17, getpid()), FABRIC_QP_UNKNOWN);
@@ -144,7 +144,10 @@ START_TEST(a_number_without_a_qp_is_unknown)
 }
 END_TEST
 
-/* The kernel does not find QPs 0 and 1 by these numbers, though each port has them. */
+/*
+ * Each port has QPs 0 and 1, but the kernel does not find them by these numbers. So these numbers must not be
+ * reported as unknown.
+ */
 START_TEST(special_numbers_are_not_unknown)
 {
 	ck_assert_int_eq(ask_now(0, getpid()), FABRIC_QP_FOREIGN);
@@ -155,7 +158,7 @@ START_TEST(special_numbers_are_not_unknown)
 }
 END_TEST
 
-/* A device of which nothing is known has no unknown numbers. */
+/* If the kernel reports no ports for the device, the look-up fails. It does not report the number as unknown. */
 START_TEST(a_device_without_ports)
 {
 	kernel.n_ports = 0;
@@ -180,7 +183,7 @@ START_TEST(the_owner_of_the_protection_domain)
 	add_qp(17, 0, 0, 4);
 	ck_assert_int_eq(ask_now(17, PD_TID), 1);
 	ck_assert_int_eq(ask_now(17, getpid()), 0);
-	/* The kernel reports neither the QP's thread nor its protection domain. */
+	/* If the kernel reports neither the QP's thread nor its protection domain, the QP belongs to nobody. */
 	add_qp(18, 0, 0, 0);
 	ck_assert_int_eq(ask_now(18, getpid()), 0);
 }
@@ -229,7 +232,9 @@ START_TEST(a_dump_that_fails)
 }
 END_TEST
 
-/* The device was replaced by another one of the same name, which has another index. */
+/*
+ * The device was replaced by another one of the same name, which has another index. So the index is looked up again.
+ */
 START_TEST(a_device_that_was_replaced)
 {
 	add_qp(17, 0, (uint32_t)getpid(), 0);
@@ -278,7 +283,7 @@ static void run_for_what_is_due(void)
 		;
 }
 
-/* Dumps take at most a tenth of the time, whichever clients cause them: a pause of 90 s follows one of 10 s. */
+/* Dumps take at most a tenth of the time, whichever clients cause them: a pause of 90 s follows a dump of 10 s. */
 START_TEST(there_is_a_rest)
 {
 	static struct question question;

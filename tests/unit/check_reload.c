@@ -38,7 +38,7 @@ static struct id *request_of(struct id *active)
 	return request;
 }
 
-/* The refusal in the client's last event, as the peer's broker has sent it. */
+/* Returns the refusal in the client's last event, as the peer's broker has sent it. */
 static struct refusal last_refusal(void)
 {
 	struct refusal refusal;
@@ -67,7 +67,7 @@ START_TEST(connect_is_decided_by_the_policy_in_force)
 	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_REJECTED), n_rejected + 1);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
 
-	/* A rule of the new policy allows it: its limits and counts apply. */
+	/* A rule of the new policy allows the connect, so the limits and counts of that rule apply. */
 	pair_set_policy("allow session\nallow connect max 1\n");
 	n_allowed = n_decided(POLICY_CONNECT, DECISION_ALLOWED);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
@@ -147,7 +147,7 @@ START_TEST(the_traffic_class_of_a_route)
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 
-	/* A cap works as a forced class does. A class below the cap stays. */
+	/* If the route's class is above a cap, the connect is refused, too. A class below the cap stays. */
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
@@ -302,7 +302,10 @@ START_TEST(a_kept_rule_counts_an_object_once)
 }
 END_TEST
 
-/* The program has set up its QP with the attributes that came with the request, and no event can change them. */
+/*
+ * An accept is refused if the new rule has other settings than those with which the request was reported. The program
+ * has already set up its QP with the old settings, and no event can change that.
+ */
 START_TEST(a_request_reported_with_other_settings)
 {
 	static const char *const rules[] = {
@@ -373,8 +376,8 @@ START_TEST(a_connect_that_was_held_back)
 	ck_assert_ptr_null(denied->held);
 
 	/*
-	 * The same applies to a route that the new rule would not have allowed to be resolved with these settings. A
-	 * connect that is still allowed is sent.
+	 * A connect that was held back is also refused if the new rule requires other settings than those with which
+	 * its route was resolved. A connect that is still allowed is sent.
 	 */
 	pair_set_policy("allow any\n");
 	timewait_enter(active);
@@ -395,7 +398,10 @@ START_TEST(a_connect_that_was_held_back)
 }
 END_TEST
 
-/* The private data of a request that is held back is kept until the reply is sent. */
+/*
+ * While an accept is held back, the private data of its connection request is kept, because the accept is decided
+ * again before it is sent.
+ */
 START_TEST(an_accept_that_was_held_back)
 {
 	static const struct {
@@ -414,7 +420,7 @@ START_TEST(an_accept_that_was_held_back)
 		pair_set_policy("allow any\n");
 		timewait_enter(active);
 		active->qp_timeout = 31;
-		p.qp_num = QPN + 1; /* the other side's QP number is not in time wait */
+		p.qp_num = QPN + 1; /* unlike QPN, this number is not in time wait */
 		asking = pair_resolve(2 + i, 7471);
 		p.private_data = "hello";
 		p.private_data_len = 5;
@@ -447,7 +453,7 @@ START_TEST(an_accept_that_was_held_back)
 }
 END_TEST
 
-/* Resolving and connecting in one request: the policy in force at the last step decides. */
+/* If one request resolves and connects, the policy in force at the last step decides. */
 START_TEST(a_plan_is_decided_after_a_reload)
 {
 	struct plan plan = { .param = { .qp_num = QPN }, .device = "fake0", .port_num = 1 };

@@ -21,11 +21,9 @@
 
 /*
  * Which changes in the kernel are reported as a change of the host's routes. Each test has a network namespace of its
- * own. The kernel sends its notifications before the reply to the request that causes them. To show that an event is
- * not reported, the test causes one that is reported afterwards. Single notifications are tested in
- * check_routes_messages.c.
- *
- * The fabric here is the real one.
+ * own. The kernel sends its notifications before the reply to the request that causes them. To show that one event is
+ * not reported, the test then causes another event that is. Single notifications are tested in
+ * check_routes_messages.c. The fabric here is the real one.
  */
 
 static sd_event *loop;
@@ -154,7 +152,9 @@ static int set_lo(bool up)
 	return send_request(&buf);
 }
 
-/* Called before the test's own start(), so that the late notifications about lo do not reach the test. */
+/*
+ * Brings lo up. Called before the test's own start(), so that the late notifications about lo do not reach the test.
+ */
 static void bring_up_lo(void)
 {
 	struct routes *routes = start();
@@ -242,7 +242,7 @@ static int delete_neighbour(int family, const char *text)
 	return send_request(&buf);
 }
 
-/* On lo the kernel accepts only one IPv4 neighbour, with this address. */
+/* On lo the kernel accepts only one IPv4 neighbour, 0.0.0.0. */
 static const struct {
 	int family;
 	const char *addr, *neighbour;
@@ -310,7 +310,10 @@ START_TEST(links_addresses_routes_rules)
 }
 END_TEST
 
-/* Checks each group by itself, because an IPv4 address is also reported in the group of its routes. */
+/*
+ * An IPv4 address is also reported in the group of its routes, so a group that was not joined could go unnoticed.
+ * Therefore each group is checked by itself.
+ */
 START_TEST(all_groups_are_received)
 {
 	static const int groups[] = { RTNLGRP_LINK,        RTNLGRP_NEIGH,      RTNLGRP_IPV4_IFADDR,
@@ -394,7 +397,7 @@ START_TEST(one_report_a_turn)
 }
 END_TEST
 
-/* If the neighbour is already known, none of these changes is reported. */
+/* Changes the state of a neighbour N times. If the neighbour is already known, none of these changes is reported. */
 static void use_neighbour(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -403,7 +406,7 @@ static void use_neighbour(unsigned n)
 	}
 }
 
-/* More notifications than the socket can hold. */
+/* The kernel sends more notifications than the socket can hold, so some are lost. */
 START_TEST(lost_notices)
 {
 	struct routes *routes;
@@ -430,7 +433,7 @@ START_TEST(lost_notices)
 		n_turns++;
 	ck_assert_uint_gt(n_turns, 2);
 	ck_assert_uint_eq(n_told, 1 + n_turns);
-	/* The neighbours in these notifications are not remembered either. */
+	/* The neighbours in the notifications that the loop has just read are not remembered. */
 	use_neighbour(1);
 	ck_assert_uint_eq(told(), 1);
 	use_neighbour(10);
@@ -441,7 +444,8 @@ START_TEST(lost_notices)
 END_TEST
 
 /*
- * A process that may change routes may also send to the group, but its messages are no notifications of the kernel.
+ * A process that may change routes may also send to the group. Its messages are ignored, because they do not come
+ * from the kernel.
  */
 START_TEST(other_senders)
 {
@@ -467,7 +471,7 @@ START_TEST(other_senders)
 }
 END_TEST
 
-/* Another descriptor replaces the socket before its notification is read. */
+/* Another descriptor replaces the socket while it has an unread notification. */
 START_TEST(the_socket_fails)
 {
 	struct routes *routes;
@@ -569,7 +573,7 @@ START_TEST(changes_reported_by_the_fabric)
 
 	if (!enter_namespace())
 		return;
-	/* The loop keeps the descriptor of its first timer, so it is created before descriptors are counted. */
+	/* The loop keeps the descriptor of its first timer, so a timer is created before descriptors are counted. */
 	ck_assert_int_ge(
 		sd_event_add_time_relative(loop, &timer, CLOCK_MONOTONIC, 0, 0, NULL, NULL), 0);
 	sd_event_source_unref(timer);

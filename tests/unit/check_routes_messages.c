@@ -38,7 +38,7 @@ static struct routes *start(void)
 	return routes;
 }
 
-/* Passes a copy that ends where LEN ends, so that sanitizers find reads past it. */
+/* Passes a copy of LEN bytes to routes_take(), so that sanitizers find reads past its end. */
 static bool take(struct routes *routes, const void *datagram, size_t len)
 {
 	void *copy = malloc(len ?: 1);
@@ -114,7 +114,7 @@ START_TEST(which_neighbour)
 	nd->ndm_state = NUD_REACHABLE;
 	mnl_attr_put(&buf.header, NDA_LLADDR, 6, "\2\0\0\0\0\1");
 	ck_assert(!take_message(routes, &buf));
-	/* A request of the kernel to resolve a neighbour. */
+	/* RTM_GETNEIGH is a request of the kernel to resolve a neighbour, so it is no change. */
 	ck_assert(!take_neighbour(routes, RTM_GETNEIGH, "10.0.0.3", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.3", NUD_STALE, 1));
 	routes_free(routes);
@@ -192,7 +192,10 @@ START_TEST(malformed)
 	/* Messages cut at each length: the header claims more than there is. */
 	for (size_t i = 1; i < len; i++)
 		assert_malformed(routes, &buf, i);
-	/* The header's length is right. Only the last attribute, the link-layer address, may be missing. */
+	/*
+	 * Now the header has the length of the cut message. Such a message may be valid only if nothing but the last
+	 * attribute, the link-layer address, is cut.
+	 */
 	for (uint32_t i = 0; i < len; i++) {
 		header->nlmsg_len = i;
 		if (i < NLMSG_LENGTH(sizeof(*nd)) + MNL_ATTR_HDRLEN + 16)
@@ -225,7 +228,7 @@ START_TEST(malformed)
 }
 END_TEST
 
-/* Several messages in one datagram: all are read, and one that counts is enough. */
+/* All messages in a datagram are read. If one of them is a change, the datagram counts as a change. */
 START_TEST(several_at_once)
 {
 	union message first, second;

@@ -103,7 +103,7 @@ START_TEST(hello_comes_first)
 }
 END_TEST
 
-/* A quiet request gets a reply only if it fails. Later requests are answered after it. */
+/* A quiet request gets a reply only if it fails. This reply comes before the replies to later requests. */
 START_TEST(quiet_requests)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -122,7 +122,7 @@ START_TEST(quiet_requests)
 	request.create_id = &create;
 	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
 	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
-	/* This reply is that to the second request. */
+	/* The first request succeeds without a reply, so this is the reply to the second. */
 	ck_assert_int_eq(get_failure(fd), STATUS_BAD_REQUEST);
 	request.op_case = RDMABROKER__REQUEST__OP_DESTROY_ID;
 	request.destroy_id = &destroy;
@@ -214,7 +214,7 @@ START_TEST(garbage_and_descriptors)
 }
 END_TEST
 
-/* The client sends requests and reads no replies. It is dropped, and its queue stays bounded. */
+/* The client sends requests and reads no replies. The server stops reading its requests, and serves other clients. */
 START_TEST(a_client_that_does_not_read)
 {
 	struct rdmabroker *s = open_session(0);

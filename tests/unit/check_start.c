@@ -243,7 +243,7 @@ static void assert_rejects(struct rdmabroker *session)
 	rdmabroker_free_explanation(answer);
 }
 
-/* The user who runs the test is an admin, as root is. */
+/* The user who runs the test is an admin, as root is, and is therefore let in without a policy. */
 START_TEST(a_policy_with_an_error)
 {
 	struct rdmabroker *session;
@@ -314,7 +314,7 @@ static bool is_allowed(struct rdmabroker *session)
 	return allow;
 }
 
-/* This happens if a directory service starts after the daemon. */
+/* A user of the policy appears later if, for example, a directory service starts after the daemon. */
 START_TEST(a_user_that_appears)
 {
 	struct rdmabroker *session;
@@ -438,7 +438,7 @@ START_TEST(a_key_that_has_moved)
 	assert_logged(warning);
 	rdmabroker_close(open_session());
 
-	/* A reload warns, too, and is no error. */
+	/* A reload also prints the warning, and succeeds. */
 	ck_assert_int_eq(truncate(log_path, 0), 0);
 	kill(daemon_pid, SIGHUP);
 	await("RELOADING=1");

@@ -10,9 +10,9 @@
 #include "tests/unit/wire.h"
 
 /*
- * Every request of the protocol, over the wire: about an id in each state, about ids that do not exist or belong to
- * another session, and before hello. Each request gets one reply. The table below lists in which states it is carried
- * out. A refusal changes no state.
+ * Sends every request of the protocol over the wire: about an id in each state, about ids that do not exist or belong
+ * to another session, and before hello. Each request gets one reply. The table below lists in which states it is
+ * carried out. A refusal changes no state.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -27,7 +27,7 @@ enum {
 
 #define ALL_IDS (IN(_ID_STATE_MAX) - 1)
 #define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED))
-/* Requests that are about no id, so they do not depend on one. */
+/* For requests that are about no id: they are carried out in every case, except before hello. */
 #define GREETED (ALL_IDS | IN(NO_ID) | IN(OTHERS_ID))
 #define HAS_DEVICE (ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_REMOVED)))
 #define MAY_END                                                               \
@@ -37,7 +37,7 @@ enum {
 /* The states in which each request is carried out. */
 static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(HELLO)] = IN(NO_HELLO),
-	/* The handle must be free. The handles of requests are chosen by the daemon. */
+	/* The handle must be free in the client's session. The daemon chooses the handles of connection requests. */
 	[OP(CREATE_ID)] = IN(NO_ID) | IN(OTHERS_ID),
 	[OP(DESTROY_ID)] = ALL_IDS,
 	[OP(SET_OPTION)] = ALL_IDS & ~EMPTY,
@@ -95,7 +95,9 @@ static void do_(struct wire_client *c, int op, uint32_t id)
 
 static void bind_to(struct wire_client *c, uint32_t id, uint16_t port)
 {
-	/* A second address with another port: the last field counts. */
+	/*
+	 * EXTRA is a second address, with PORT. It replaces the first one, because the last field of a number counts.
+	 */
 	const uint8_t extra[] = {
 		2 << 3 | 2,           4, 2 << 3, (uint8_t)(port | 128), (uint8_t)(port >> 7 | 128),
 		(uint8_t)(port >> 14)

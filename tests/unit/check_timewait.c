@@ -8,8 +8,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * A QP number that the peer may still have in time wait is not used until the kernel reports that it is free, even if
- * its id is destroyed.
+ * A QP number that the peer may still have in time wait is not used until time wait ends. The kernel reports the end,
+ * unless the number's id was destroyed.
  */
 
 /*
@@ -35,7 +35,10 @@ START_TEST(a_connect_waits_for_the_end_of_time_wait)
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	run_loop();
-	/* Both ends are in this process and use the same number. The passive end is still in time wait. */
+	/*
+	 * Both ends are in this process and use the same number. The passive end is still in time wait, so the
+	 * connect is still held back.
+	 */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	run_loop();
@@ -44,7 +47,10 @@ START_TEST(a_connect_waits_for_the_end_of_time_wait)
 }
 END_TEST
 
-/* The id is destroyed first, so the broker waits for as long as the kernel would have. */
+/*
+ * The ids are destroyed during time wait, so the kernel cannot report its end. The broker waits for as long as the
+ * kernel would have.
+ */
 START_TEST(time_wait_of_a_destroyed_id)
 {
 	struct rdma_conn_param p = param("again");
@@ -64,7 +70,7 @@ START_TEST(time_wait_of_a_destroyed_id)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	run_loop();
-	/* The connect was held back and then given up, so nothing is sent. */
+	/* A connect that was sent and is not answered yet can be ended as well. */
 	ck_assert_int_eq(conn_disconnect(next, &why), 0);
 }
 END_TEST

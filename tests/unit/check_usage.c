@@ -28,7 +28,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* The output has at most two lines, so that the user sees the first one. */
+/* Checks the error of a wrong command line. It has at most two lines, so that the user sees the first one. */
 static void assert_usage(const char *part, const char *see)
 {
 	ck_assert_int_eq(got.status, 2);
@@ -55,7 +55,7 @@ START_TEST(ping_usage)
 }
 END_TEST
 
-/* As with rping, both ends are started with the same options except for one. */
+/* As with rping, both ends may be started with the same options except -s and -c, so the server accepts a count. */
 START_TEST(ping_takes_a_count_on_both_sides)
 {
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");

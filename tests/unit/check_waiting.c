@@ -146,8 +146,8 @@ START_TEST(a_request_that_waits_to_be_accepted)
 END_TEST
 
 /*
- * The look-up finds another owner, so the connect is refused. Its result is used for this request only, not for the
- * next.
+ * The look-up finds another owner, so the connect is refused. The result of the look-up is used for this request
+ * only, not for the next.
  */
 START_TEST(a_result_is_used_once)
 {
@@ -175,7 +175,7 @@ START_TEST(policy_changes_during_the_wait)
 }
 END_TEST
 
-/* Likewise whether the rule accepts a number that is no QP. */
+/* Whether the rule accepts a number that is no QP is also decided only when the request continues. */
 START_TEST(the_rule_for_reserved_numbers_changes_during_the_wait)
 {
 	fake_hide_qp(wire.core->fabric, 17);
@@ -231,7 +231,7 @@ START_TEST(the_id_is_imported_during_the_wait)
 }
 END_TEST
 
-/* The end of the client is noticed although it is not being read. The result of the look-up is dropped. */
+/* The end of the client is noticed although its socket is not being read. The result of the look-up is dropped. */
 START_TEST(the_client_ends_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
@@ -273,7 +273,7 @@ START_TEST(a_port_that_is_being_freed)
 	run();
 	ck_assert_uint_eq(client.n_answers, 0);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_BIND), n);
-	/* Only one of two ids with this port is destroyed. */
+	/* Two ids have this port. Only one of them is destroyed, so the bind still waits. */
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
 	fake_destroy_id(wire.core->fabric, 7500);
 	run();
@@ -303,7 +303,7 @@ START_TEST(a_port_that_is_never_freed)
 }
 END_TEST
 
-/* While librdmacm opens a device it holds its mutex, so calls that need the mutex are not made until then. */
+/* While librdmacm opens a device it holds its mutex. Calls that need the mutex are made only after that. */
 START_TEST(devices_that_take_long_to_open)
 {
 	static const int ops[] = { OP(BIND_ADDR), OP(LISTEN), OP(RESOLVE_ADDR) };
@@ -389,7 +389,7 @@ START_TEST(units_that_take_long)
 }
 END_TEST
 
-/* A thread changes the ACL of the node that the user may open. */
+/* A thread changes the ACL of the device node, which can take long. */
 START_TEST(a_lease_that_takes_long)
 {
 	struct fabric_device *device = fabric_next_device(wire.core->fabric, NULL);
@@ -513,7 +513,7 @@ START_TEST(a_reload_that_takes_long)
 }
 END_TEST
 
-/* A failure of the daemon's own is logged with the line where it began. */
+/* A failure of the daemon itself is logged with the source line where it began. */
 START_TEST(where_a_failure_began)
 {
 	FILE *log = tmpfile();
@@ -546,7 +546,7 @@ START_TEST(requests_that_are_not_read)
 	fake_hold_lookups(wire.core->fabric, false);
 	wire.core->settings.max_ids_per_session = 2 * N;
 	wire.core->settings.backlog = N;
-	/* A new listener, so that it gets the new backlog. */
+	/* Only a new listener gets the new backlog. */
 	ask(&server, OP(DESTROY_ID), 1);
 	listen_on_7471();
 	for (uint32_t i = 2; i <= N + 1; i++) {
@@ -558,7 +558,7 @@ START_TEST(requests_that_are_not_read)
 		wire_run(clients + 1, 1);
 		ck_assert_int_eq(client.status, 0);
 	}
-	/* More events are pending than its socket holds, and more than the limit on unread bytes. */
+	/* More events are pending than the server's socket holds, and more than the limit on unread bytes. */
 	ck_assert_uint_eq(server.session->requests.n_used, N);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
 	ck_assert_uint_lt(wire.core->account.used[ACCOUNT_BYTES], 65536);
@@ -591,7 +591,9 @@ START_TEST(the_end_of_a_large_session)
 	wire_close(&client);
 	while (wire.core->n_ids == n_left)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
-	/* This request is sent after the end has begun, and is answered before it is complete. */
+	/*
+	 * This request is sent after the end of the session has begun, and is answered before that end is complete.
+	 */
 	wire_send(&other, buf, wire_make(&other, OP(LIST_DEVICES), 0, buf), NULL);
 	while (other.n_answers == 0) {
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);

@@ -45,7 +45,7 @@ static const char *what_of(const struct rdmabroker_notice *notice)
 	return notice->operation_name ?: notice->event_name;
 }
 
-/* WHAT is the notice's operation or event: "listen", "established". */
+/* Takes the next notice, and checks that its operation or event is WHAT: "listen", "established". */
 static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const char *what)
 {
 	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
@@ -65,7 +65,10 @@ static void expect_notices(struct rdmabroker *session, const char *const *whats)
 
 #define EXPECT(session, ...) expect_notices(session, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* The reply implies that all earlier requests were processed, and that their notices have arrived. */
+/*
+ * Checks that there is no notice. The reply to get_status implies that all earlier requests were processed, and that
+ * their notices have arrived.
+ */
 static void expect_no_notice(struct rdmabroker *session)
 {
 	struct rdmabroker_notice *notice;
@@ -220,7 +223,7 @@ static void do_hide(void *arg)
 	fake_hide_qp(harness.core->fabric, *(uint32_t *)arg);
 }
 
-/* The number comes after the decision, so that it gets a notice of its own. */
+/* The QP number is offered after the connect was decided, so it gets a notice of its own. */
 START_TEST(reserved_numbers_are_reported)
 {
 	struct rdmabroker_conn_param p = *new_param();
@@ -319,7 +322,7 @@ START_TEST(enforcement_is_reported)
 }
 END_TEST
 
-/* The notices of a session that listens, gets a reject, and connects. */
+/* For each filter, the notices about a session that listens, gets a reject, and connects. */
 static const struct {
 	struct rdmabroker_filter filter;
 	const char *const expected[8];
@@ -370,7 +373,7 @@ START_TEST(filters_select_notices)
 		expect_notices(w[i], filters[i].expected);
 	for (size_t i = 0; i < N_FILTERS; i++)
 		expect_no_notice(w[i]);
-	/* These are closed last, because the end of a watcher is reported to the others. */
+	/* The watchers are closed last, because the end of a watcher is reported to the others. */
 	for (size_t i = 0; i < N_FILTERS; i++)
 		rdmabroker_close(w[i]);
 }
@@ -390,7 +393,7 @@ static void apply(struct rdmabroker *w, const uint32_t *uid, uint64_t session,
 	ck_assert_int_eq(rdmabroker_watch(w, &filter), 0);
 }
 
-/* One watcher that changes its filter. */
+/* One watcher changes its filter several times. */
 START_TEST(filters_are_changed)
 {
 	struct rdmabroker *w = open_watcher(NULL), *s = open_session(0);
@@ -483,7 +486,7 @@ START_TEST(watches_end_with_their_sessions)
 	await_watches(1);
 	s = open_session(0);
 	EXPECT(v, "closed", "session", "opened");
-	/* The watch ends with the session, even if another session ends it. */
+	/* A watch ends with its session, even if another session ends that session. */
 	ck_assert_int_eq(rdmabroker_kick(s, number_of(s, 0), 0), 0);
 	await_watches(0);
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
@@ -555,7 +558,7 @@ START_TEST(slow_watchers_leave_room_for_other_clients)
 }
 END_TEST
 
-/* The library's queue is bounded, also if it reads while it waits for something else. */
+/* The library's queue is bounded, also if the library reads while it waits for something else. */
 START_TEST(the_librarys_queue_is_bounded)
 {
 	struct rdmabroker_filter filter = { .size = sizeof(filter),

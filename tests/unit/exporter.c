@@ -129,7 +129,7 @@ static void await_word(int which, const char *word)
 	} while (!strstr(text, word));
 }
 
-/* _exit() skips the sanitizer's check for leaks, so it is made here. */
+/* _exit() skips the sanitizer's check for leaks, so this function makes it. Returns whether there are leaks. */
 static bool leaks(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -341,7 +341,8 @@ unsigned idle_sockets(void)
 	const unsigned n = 2; /* the listening socket, and the session's */
 
 	/*
-	 * This request opens the session. The test notices the end of its connection earlier than the exporter does.
+	 * This request opens the exporter's session. The exporter notices the end of the request's connection later
+	 * than the test does, so the test waits for it.
 	 */
 	assert_served_on(service.metrics);
 	await_sockets(n);

@@ -44,7 +44,7 @@ void write_many_rules(const char *name); /* writes MANY_RULES rules */
 void start_broker(void);
 void reload_broker(void);
 void stop_broker(void);
-/* ARGUMENTS follow --socket and --config. */
+/* Starts the exporter with --socket, --config and then ARGUMENTS. */
 void start_exporter_with(const char *const *arguments);
 void start_exporter(const char *listen);
 void stop_exporter(void);
@@ -88,5 +88,5 @@ void assert_refused_on(const char *address);
 unsigned long value_of(const char *name);
 /* Waits until no answer is shared any more, so that the next request contacts the broker. */
 void await_stale(void);
-/* Repeats the request until rdmabroker_up has this value, which takes at least as long as an answer is shared. */
+/* Repeats a request until rdmabroker_up has the value UP, which takes at least as long as an answer is shared. */
 void await_up(unsigned up);

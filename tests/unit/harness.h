@@ -38,7 +38,8 @@ void in_server(void (*run)(void *arg), void *arg);
 void stop_server(void); /* ends it without notice, as if it had crashed */
 void set_policy(const char *rules);
 /*
- * Waits until the server has so many sessions and ids. It notices the end of a client a little later. Fails after T.
+ * Waits until the server has so many sessions and ids, because it notices the end of a client a little later. Fails
+ * the test after T.
  */
 void await_counts(unsigned sessions, unsigned ids);
 

@@ -42,7 +42,7 @@ void liar_open(unsigned flags, int timeout_ms);
 void liar_send_event(Rdmabroker__Event *event);
 void liar_send_notice(Rdmabroker__Notice *notice);
 void liar_send_reply(const Rdmabroker__Request *request, Rdmabroker__Reply *reply);
-/* The initial answer to every request: success. */
+/* Replies to REQUEST with success. This is the initial liar.answer. */
 void liar_say_yes(const Rdmabroker__Request *request);
 /* The flood begins, and ends after LIAR_TIRED_MS. */
 void liar_start_flood(void (*flood)(void));

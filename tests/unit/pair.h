@@ -34,7 +34,7 @@ struct record {
 extern sd_event *loop;
 extern struct core *core;
 extern struct record server, client;
-extern struct failure why; /* the last verb of a test returned a status */
+extern struct failure why; /* the failure of the last verb of a test that returned a status */
 extern int sockets[2];
 
 struct policy *load(const char *rules);
@@ -44,14 +44,14 @@ void run_loop(void);
 void pair_set_up(void);
 /* Frees everything. So every test runs account_done() and fabric_free(), which assert that nothing is left. */
 void pair_tear_down(void);
-/* Returns one of eight buffers, in turn. */
+/* Returns the address, in one of eight static buffers that are used in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);
 struct id *make(struct record *record, uint32_t handle);
 /* Checks event I of RECORD. */
 void pair_expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status);
-/* The server listens with its id 1. */
+/* Creates the server's id 1, which listens on PORT, and returns it. */
 struct id *pair_start_listening(uint16_t port);
-/* The client resolves the address and the route. */
+/* Creates the client's id HANDLE, resolves the address and the route for it, and returns it. */
 struct id *pair_resolve(uint32_t handle, uint16_t port);
 struct rdma_conn_param param(const char *data);
 /* Connects both ends: the server's listener is its id 1, the client's id is 1. */

@@ -22,8 +22,9 @@ void set_up_ctl(void);
 
 int run(const char *const *argv); /* returns the exit status */
 /*
- * Runs programs as another user, from copies that others can read, because the build directory may be closed to them.
- * False: only root can do that. PROGRAM must not be used afterwards.
+ * Makes run() use another user from now on. PROGRAM becomes a copy that this user can read, because the build
+ * directory may be closed to others. Returns false if the test does not run as root, who alone can do that. After
+ * end_nobody(), PROGRAM must not be used any more.
  */
 bool run_as_nobody(void);
 void end_nobody(void);

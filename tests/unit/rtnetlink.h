@@ -18,7 +18,7 @@ union message {
 
 /* Begins a message. Returns its extra header, of SIZE bytes. */
 void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size);
-/* Returns the length of the address. */
+/* Parses the address TEXT into RET. Returns the length of the address. */
 size_t read_addr(int family, const char *text, uint8_t ret[16]);
 void put_addr(union message *buf, uint16_t attr, int family, const char *text);
 /* Adds a neighbour on lo. LLADDR 0: without a link-layer address. */
