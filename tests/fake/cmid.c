@@ -81,7 +81,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	return NULL;
 }
 
-/* In the fake fabric the peer is notified at once, so the id need not be kept until then. */
+/* In the fake fabric the peer is notified at once, so nothing is pending for which the id would have to be kept. */
 void fabric_id_abandon(struct fabric_id *id)
 {
 	fabric_id_free(id);

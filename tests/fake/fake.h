@@ -4,8 +4,8 @@
 /*
  * The fake fabric: fabric.h without RDMA. Its ids find each other by address and port in memory, and its events come
  * from the event loop like the real ones, in a fixed order. Tests can script what real hardware does not do on
- * demand: failures of single calls, devices that are added and removed, QPs of other processes, unexpected events. It
- * proves nothing about RDMA.
+ * demand: failures of single calls, devices that are added and removed, QPs of other processes, unexpected events. A
+ * test on the fake fabric proves nothing about RDMA.
  */
 
 #include "fabric/fabric.h"
@@ -66,21 +66,29 @@ void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
 
-/* The loop calls routes_changed before it sends pending events, even if these are held. */
+/*
+ * Reports a change of routes: in its next turn the loop calls routes_changed, before it sends pending events and even
+ * if these are held.
+ */
 void fake_change_routes(struct fabric *fabric);
 /* The result of fabric_knows_routes(), initially true. */
 void fake_set_knows_routes(struct fabric *fabric, bool knows);
 
 /*
  * After a call with true, look-ups of QP owners are pending until a call with false. Otherwise they complete at once.
- * The result is determined when the look-up begins.
+ * The result of a look-up is determined when it begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
-/* Does the same for the begin of leases. */
+/* After a call with true, leases that begin are pending until a call with false. Otherwise they begin at once. */
 void fake_hold_leases(struct fabric *fabric, bool hold);
-/* Does the same for opening devices, see fabric_is_opening(). Events are held as well. */
+/*
+ * After a call with true, devices are being opened until a call with false, see fabric_is_opening(). Meanwhile events
+ * are held.
+ */
 void fake_hold_devices(struct fabric *fabric, bool hold);
-/* Reports that an id with PORT was destroyed. A bind that was made to fail with -EINPROGRESS waits for that. */
+/*
+ * Reports that an id with PORT was destroyed. A bind that was made to fail with -EINPROGRESS waits for this report.
+ */
 void fake_destroy_id(struct fabric *fabric, uint16_t port);
 
 /* After a call with true, events are held until a call with false. */
