@@ -21,7 +21,7 @@
  *   fault SIDE KIND ERRNO N     one run; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 aborts at the fault
  */
 
-/* A story takes less time, even under a sanitizer and with both cores busy. */
+/* Each story takes less than this, even under a sanitizer and with both cores busy. */
 #define STORY_SECONDS 20
 
 #define FAST_EVERY 8
@@ -120,7 +120,7 @@ static unsigned count_fds(void)
 	return n;
 }
 
-/* Returns whether the fault occurred. */
+/* Runs the story once, with call N of the plan's kind failing. Returns whether the fault occurred. */
 static bool run(const struct plan *plan, unsigned n)
 {
 	struct story story = { .dir = dir };

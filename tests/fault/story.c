@@ -17,7 +17,10 @@
 
 #define T 5000
 
-/* Calls return 0 or a negative errno. -4095 is the lowest errno. */
+/*
+ * Counts and checks R, the result of the call WHAT: 0 or a negative errno, of which -4095 is the lowest. Returns
+ * whether the call succeeded.
+ */
 static bool did(struct story *story, int r, const char *what)
 {
 	if (r > 0 || r < -4095) {
@@ -82,7 +85,7 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 	struct rdmabroker *session = NULL;
 
 	snprintf(path, sizeof(path), "%s/socket", story->dir);
-	/* If the first attempt fails, the second one succeeds. */
+	/* Only one call fails in a story. So if the first attempt fails, the second one succeeds. */
 	if (!DID(rdmabroker_open(&options, &session)))
 		DID(rdmabroker_open(&options, &session));
 	return session;
@@ -90,7 +93,7 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 
 /*
  * Takes events until one of TYPES (one bit for a type) or an event that ends a connection arrives, within TIMEOUT_MS.
- * If there was no memory for an event, the next call returns it.
+ * Returns whether one of TYPES has arrived. If there was no memory for an event, the next call returns it.
  */
 static bool await(struct story *story, struct rdmabroker *session, uint64_t types, int timeout_ms)
 {
@@ -172,7 +175,10 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 	return request;
 }
 
-/* Connects two ids whose QPs the library moves through their states. *RET is the passive side. */
+/*
+ * Connects two ids whose QPs the library moves through their states. Returns the active side, and the passive side in
+ * *RET. If that fails, both ids are destroyed, and NULL is returned.
+ */
 static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker *c,
 					 struct rdmabroker *s, struct rdmabroker_id *listener,
 					 struct rdmabroker_id **ret)
@@ -247,9 +253,9 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 }
 
 /*
- * Resolves and connects in one call, three times and to a port without a listener. The first call resolves step by
- * step, because there is no QP yet. The second is resolved by the broker, and the third uses a spare. After a failure
- * the id can be used again.
+ * Resolves and connects in one call, three times, to a port without a listener. The first call resolves step by step,
+ * because there is no QP yet. In the second the broker resolves, and the third uses a spare. After each failure the
+ * id can be used again.
  */
 static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 {

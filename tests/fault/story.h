@@ -3,7 +3,7 @@
 
 /*
  * Everything that two programs and their daemon do with each other, from the daemon's start to its end. A step that
- * fails must fail with an errno. Steps that depend on it are then left out, and the story goes on.
+ * fails must fail with an errno. Steps that depend on a failed step are left out, and the story goes on.
  */
 
 #include <stdbool.h>
