@@ -148,7 +148,10 @@ struct ibv_context *client_ibv_open_device(struct ibv_device *of)
 	if (!context)
 		return NULL;
 	context->context.device = of;
-	/* The library takes a device whose node has no name any more for a removed one. /dev/null has a name. */
+	/*
+	 * If the node of an open device has no name any more, the library regards the device as removed. /dev/null
+	 * has a name.
+	 */
 	context->context.cmd_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return &context->context;
 }

@@ -40,7 +40,7 @@ FILE *daemon_open_memstream(char **ret, size_t *ret_size)
 	return hook_fails(HOOK_DAEMON, HOOK_MEMORY) ? NULL : open_memstream(ret, ret_size);
 }
 
-/* Suppresses the daemon's log, unless HOOKS_LOG is set. Other streams than stderr are written. */
+/* Suppresses the daemon's log, unless HOOKS_LOG is set. Output to other streams than stderr is always written. */
 int daemon_fprintf(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int daemon_fprintf(FILE *f, const char *fmt, ...)

@@ -66,8 +66,8 @@ sd_event *hooks_get_loop(void);
 unsigned hooks_run(sd_event *loop);
 
 /*
- * TURN lets the daemon run while the library waits: if no descriptor is ready, poll() calls it as long as it returns
- * true.
+ * TURN lets the daemon run while the library waits: if no descriptor is ready, poll() calls TURN as long as TURN
+ * returns true.
  */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
 /* Advances the library's clock by MS. */
