@@ -260,7 +260,7 @@ static void try_bytes(const struct way *way, const char *name)
 		}
 }
 
-/* All eight values of the wire type: 0, 1, 2 and 5 are in use, 3 and 4 are groups, 6 and 7 are not defined. */
+/* Tries all eight values of the wire type: 0, 1, 2 and 5 are in use, 3 and 4 are groups, 6 and 7 are not defined. */
 static void try_wire_types(const struct way *way, const char *name)
 {
 	for (unsigned type = 0; type < 8; type++) {

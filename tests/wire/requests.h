@@ -22,14 +22,14 @@ const char *request_name(int op);
 size_t request_make(uint32_t serial, int op, uint32_t id, const uint8_t *extra, size_t extra_len,
 		    uint8_t buf[PACKET_MAX]);
 
-/* Called with each of many requests, all about id 1. */
+/* TRY is called with each of many requests, which are all about id 1. */
 struct request_trial {
 	uint32_t *serial; /* the last serial that was used */
 	void (*try)(void *userdata, const uint8_t *buf, size_t len, const char *what);
 	void *userdata;
 };
 
-/* Every request, cut at every length below its own. */
+/* Tries every request, cut at every length below its own. */
 void request_each_cut(const struct request_trial *trial);
-/* Every field of every request with values at its limits, past them, and of each wire type. */
+/* Tries every field of every request with values at its limits, past them, and of each wire type. */
 void request_each_field(const struct request_trial *trial);
