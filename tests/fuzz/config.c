@@ -12,7 +12,9 @@
 #include "tests/fuzz/fuzz.h"
 #include "util/diag.h"
 
-/* A configuration file. If it is accepted, its values are within the limits of rdmabrokerd.conf(5). */
+/*
+ * The input is a configuration file. If it is accepted, its values must be within the limits of rdmabrokerd.conf(5).
+ */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

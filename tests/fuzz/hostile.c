@@ -114,7 +114,10 @@ static size_t put_length(uint8_t *buf, uint8_t tag, size_t n)
 	return 3;
 }
 
-/* Sends a frame with any message as its field BODY. A reply gets SERIAL, that of a pending request. */
+/*
+ * Sends a frame with any message as its field BODY. SERIAL: the serial of the pending request that the message
+ * replies to; 0: it is no reply.
+ */
 static void send_any(struct hostile *hostile, unsigned body,
 		     const ProtobufCMessageDescriptor *descriptor, uint32_t serial)
 {

@@ -72,7 +72,10 @@ static void use_request(const Rdmabroker__Request *request)
 	}
 }
 
-/* protobuf-c keeps unknown fields, but may encode them in a form that it cannot decode. */
+/*
+ * Returns whether the message may have unknown fields. protobuf-c keeps these, but may encode them in a form that it
+ * cannot decode.
+ */
 static bool has_unknown(const ProtobufCMessage *message)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {

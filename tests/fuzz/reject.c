@@ -7,8 +7,8 @@
 #include "util/diag.h"
 
 /*
- * The private data of a reject, which comes from an untrusted peer. The decoded text is printable, and what the
- * broker encodes, the library decodes.
+ * The input is the private data of a reject, which comes from an untrusted peer. The decoded text must be printable,
+ * and the library must decode what the broker encodes.
  */
 
 static struct {

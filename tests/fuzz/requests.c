@@ -215,7 +215,10 @@ static void choose_client(struct input *input)
 	server_add_client(w.server, pair[1]);
 }
 
-/* A letter is one of the client's own ids, which are numbered from 1. A digit is the id of a connection request. */
+/*
+ * Takes a handle from the input. A letter is one of the client's own ids, which are numbered from 1. A digit is the
+ * id of a connection request.
+ */
 static uint32_t take_id(struct input *input)
 {
 	uint8_t c = take(input) & 31;
@@ -281,7 +284,7 @@ static void send_request(Rdmabroker__Request *request, const int *fds, size_t n_
 	w.first.id = 0;
 }
 
-/* Any request of the protocol, valid or not. */
+/* Sends any request of the protocol, valid or not. */
 static void send_any(struct input *input)
 {
 	uint8_t message[2048], buf[PACKET_MAX];
@@ -302,7 +305,7 @@ static void send_raw(struct input *input)
 	send_bytes(data, n, w.fds, w.fds[0] >= 0 && n % 16 == 8);
 }
 
-/* The connection manager sends an unexpected event. */
+/* Makes the connection manager send an unexpected event. */
 static void make_event(struct input *input)
 {
 	uint32_t handle = take_id(input);

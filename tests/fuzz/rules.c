@@ -13,8 +13,8 @@
 #include "util/diag.h"
 
 /*
- * A file of rules. Its policy decides as a scan of all rules does, and the text that is reported for a rule parses to
- * the same rule.
+ * The input is a file of rules. Its policy must decide as a scan of all rules does, and the text that is reported for
+ * a rule must parse to the same rule.
  */
 
 #define QUESTIONS 24
@@ -43,7 +43,10 @@ static struct policy *load(const char *text, size_t len)
 	return policy;
 }
 
-/* Picks a value from one of the policy's matches, so that questions match rules. */
+/*
+ * Returns one of the policy's matches of type WORD, so that a question with its value matches a rule. NULL: there is
+ * none.
+ */
 static const struct policy_match *pick_match(const struct policy *policy, const char *word,
 					     unsigned nth)
 {
@@ -210,7 +213,10 @@ static void compare_rules(const struct policy *a, size_t i, const struct policy 
 	}
 }
 
-/* Parses the texts of rules after the text that defines their sets. */
+/*
+ * Checks that the texts that are reported for rules parse to the same rules. They are appended to TEXT, which defines
+ * their sets.
+ */
 static void read_again(const struct policy *policy, const char *text, size_t len)
 {
 	size_t n = policy->n_rules < TEXTS ? policy->n_rules : TEXTS, size = len + 1;
@@ -236,7 +242,7 @@ static void read_again(const struct policy *policy, const char *text, size_t len
 	policy_unref(again);
 }
 
-/* Loads the same rules after so many others that the policy has an index. */
+/* Loads TEXT after so many other rules that the policy has an index. */
 static struct policy *load_indexed(const char *text, size_t len)
 {
 	static const char filler[] = "reject session user 4294967000\n";
