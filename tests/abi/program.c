@@ -221,7 +221,7 @@ static void connect_to_self(const struct sockaddr *addr, struct rdmabroker_id *l
 	must(rdmabroker_destroy_id_wait(server, TIMEOUT_MS), "destroy_id_wait");
 }
 
-/* ADDR has port 0. */
+/* Joins GROUP with an id that is bound to ADDR, whose port is 0. */
 static void join_group(const struct sockaddr *addr, const struct sockaddr *group)
 {
 	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
