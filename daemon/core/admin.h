@@ -29,11 +29,12 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 		struct id **ret_id);
 
 /*
- * The admin BY ends session NUMBER, or its id HANDLE, as enforce.c does for a policy; the journal reports the
- * admin. Returns 0, or a status that FAILURE explains: STATUS_NO_SUCH_ID, STATUS_BAD_STATE (the id has ended
- * already) or STATUS_BAD_REQUEST (NUMBER is the admin's own session).
+ * The admin BY ends session NUMBER (admin_kick_session()), or only the session's id HANDLE (admin_kick_id()). The
+ * journal names the admin. Both return 0, or a status that FAILURE explains: STATUS_NO_SUCH_ID (there is no such
+ * session or id), STATUS_BAD_STATE (the id has ended already) or STATUS_BAD_REQUEST (NUMBER is the admin's own
+ * session).
  */
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure);
 int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure);
-/* Begins or ends draining, during which nothing new may begin; the journal reports that BY did it. */
+/* Begins or ends draining: while the broker drains, clients may begin nothing new. The journal names the admin BY. */
 void admin_set_draining(struct session *by, bool draining);

@@ -16,12 +16,15 @@
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-/* Each admission checks this many keys of each table, in turn, and frees the dead ones. */
+/* Each admission checks this many keys of each table, and frees those that are no longer needed. */
 #define SWEEP_STEP 2
 /* This many keys are checked before a new key is refused because the table is full. */
 #define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
-/* Estimates: it is not known when an object will be freed or a request answered. */
+/*
+ * The times to retry when a limit of objects, or of pending requests, is reached. They are estimates, because it is
+ * not known when an object will be freed or a request answered.
+ */
 #define RETRY_OBJECT_MS 500
 #define RETRY_PENDING_MS 100
 
@@ -92,8 +95,8 @@ struct tally *tally_unref(struct tally *tally)
 }
 
 /*
- * A tally of the earlier policy in a hash table by key, which is used while the tallies of a new policy are
- * collected.
+ * A tally of the earlier policy, as an element of a hash table by the tally's key. Only admissions_new() uses the
+ * table, to find the tallies that the rules of the new policy take over.
  */
 struct known {
 	struct tally *tally;
@@ -110,7 +113,7 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	for (size_t i = 0; i < old->n; i++) {
 		struct tally *tally = old->tallies[i];
 
-		/* Of two identical rules only the first can ever match, so the second one's tally is empty. */
+		/* Of two identical rules only the first can ever match, so the second one's tally is not needed. */
 		HASH_FIND_STR(table, tally->key, found);
 		if (found)
 			continue;
@@ -206,7 +209,7 @@ static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
 
 /*
  * Refused requests get different times to retry, one after the other, at the rate of the limit. If all got
- * the same time, they would retry together, and most would be refused again.
+ * the same time, they would retry together, and most would be refused again. Returns the time in ms from now.
  */
 static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
 {
@@ -220,9 +223,9 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 }
 
 /*
- * Keys. A key is dead when its bucket is full and no object is counted for it: freeing it loses nothing. Each
- * admission checks a few keys, in turn, and frees the dead ones. So a table holds few dead keys, and no
- * admission has to walk the whole table.
+ * Keys: the users and the peers that have a bucket. A key is dead when its bucket is full, no object is counted for
+ * it, and each time to retry that it gave has passed: freeing it loses nothing. Each admission checks a few keys, in
+ * turn, and frees the dead ones. So a table holds few dead keys, and no admission has to walk the whole table.
  */
 
 #define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * The tally of each rule: its counters, the number of objects that it has admitted and that exist now, and
- * the token buckets of its rate limits (struct policy_settings). When the policy is replaced, a tally passes
- * to the new rule with the same file and text. A tally lives at least as long as the objects that it has
- * admitted.
+ * Each rule has a tally: the counters of its decisions, the number of objects that the rule has admitted and that
+ * exist now, and the token buckets of its rate limits (struct policy_settings). When the policy is replaced, a tally
+ * passes to the new rule with the same file and text. A tally exists at least as long as its objects.
  *
  * Admission is all or nothing: an object is admitted, and counted, by all limits of a rule or by none.
  */
@@ -30,15 +29,15 @@ struct tally {
 	char *key; /* file and text of its rule */
 	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the daemon started */
 	unsigned n_now; /* objects that exist now */
-	/* those of n_now that are connection requests which wait for the client's accept */
+	/* how many of n_now are connection requests that wait for the client's accept */
 	unsigned n_pending;
 
 	/* All times are CLOCK_MONOTONIC in ns. */
 	uint64_t bucket; /* when the bucket is full again, see has_token() */
-	uint64_t queue; /* the latest time to retry that a refused request was given */
+	uint64_t queue; /* the latest of the times to retry that refused requests got */
 	struct tally_user *users; /* a uthash table, by uid */
 	struct tally_peer *peers; /* a uthash table, by address */
-	/* Where the sweep for dead keys continues; NULL: at the beginning. */
+	/* The next elements of USERS and PEERS to check, and to free if they are not needed; NULL: the first. */
 	struct tally_user *sweep_user;
 	struct tally_peer *sweep_peer;
 };
@@ -57,8 +56,8 @@ struct overflow {
 };
 
 /*
- * Creates the tallies for the rules of POLICY, and takes over those of OLD that still fit. OLD may be NULL;
- * it stays the caller's.
+ * Creates the tallies for the rules of POLICY. A rule gets its tally from OLD if OLD has one for a rule with the
+ * same file and text. OLD may be NULL; it stays the caller's. Returns 0 or -ENOMEM.
  */
 int admissions_new(struct admissions **ret, const struct policy *policy,
 		   const struct admissions *old);
@@ -71,13 +70,13 @@ struct tally *admissions_find(const struct admissions *admissions, const struct 
 
 struct tally *tally_ref(struct tally *tally);
 struct tally *tally_unref(struct tally *tally); /* takes NULL; returns NULL */
-/* The number of keys, of users and of peers, that TALLY keeps buckets for; some of the keys may be dead. */
+/* The number of users plus the number of peers for which TALLY keeps buckets, including full buckets. */
 unsigned tally_count_keys(const struct tally *tally);
 
 /*
  * Admits an object of user UID, if all limits in SETTINGS allow it. PEER may be NULL: then limits per peer do
- * not apply. PENDING: the object is a connection request that waits for the client's accept. Returns 0,
- * -ENOMEM, or -EBUSY with RET_OVERFLOW set. RET is released by admitted_done().
+ * not apply. PENDING: the object is a connection request that waits for the client's accept. Returns 0: RET is set,
+ * and admitted_done() releases it; -ENOMEM; or -EBUSY: RET_OVERFLOW is set.
  */
 int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
 		uid_t uid, const struct sockaddr *peer, bool pending, struct admitted *ret,

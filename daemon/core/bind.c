@@ -10,8 +10,8 @@
 #include "proto/addr.h"
 
 /*
- * When a program binds, it is not known yet whether it will listen or connect. So binding is refused only if
- * policy allows neither. Policy decides again about the listen (listen.c) or the connect (decide_connect()).
+ * When a program binds, it is not known yet whether it will listen or connect. So a bind is refused only if
+ * policy rejects both. Policy decides again about the listen (listen.c) or the connect (decide_connect()).
  */
 struct purposes {
 	struct policy_verdict listen;
@@ -96,9 +96,9 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 }
 
 /*
- * Which rule will decide about the connection may depend on facts that are not known yet. So this uses the
- * REUSEADDR setting of the first rule that may match, and settings_admit() later applies the setting of the
- * final rule.
+ * Decides whether REUSEADDR is set for a bind to ADDR (*RET). The rule that will decide about the connection may
+ * depend on facts that are not known yet. So this function uses the REUSEADDR setting of the first rule that may
+ * match, and settings_admit() later applies the setting of the rule that decides.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
@@ -110,8 +110,8 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	if (rule && rule->allow)
 		mode = rule->settings.reuseaddr;
 	/*
-	 * If the rule forces REUSEADDR, it is set, except on a port that the program may listen on: the
-	 * broker refuses to listen with REUSEADDR.
+	 * If the rule forces REUSEADDR, it is set, except on a port that the program may listen on, because
+	 * the broker refuses to listen with REUSEADDR.
 	 */
 	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
 		*ret = true;

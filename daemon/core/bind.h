@@ -11,17 +11,20 @@ struct id;
 struct session;
 
 /*
- * Results of the verbs of ids, in this header and in those that refer to it: 0, a status that FAILURE
- * explains, or a negative errno. The verbs that bind, listen, resolve an address or offer a QP may also
+ * The verbs of ids, in this header and in those that refer to it, return 0, a status that FAILURE explains,
+ * or a negative errno. The verbs that bind, listen, resolve an address or offer a QP may also
  * return -EINPROGRESS: then the client's request waits, and the caller has to repeat it when
  * session_ops.resume is called.
  */
 int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure);
 /* Binds to the IPv4 wildcard address and a free port. */
 int bind_any(struct id *id, struct failure *failure);
-/* Changes REUSEADDR of an id that is bound already. */
+/* Sets REUSEADDR of an id that is bound already. Returns STATUS_BAD_STATE if the argument REUSEADDR is false. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure);
-/* Checks that SESSION may use the port of ADDR, see policy_check_port(). VERB is for messages ("bind"). */
+/*
+ * Checks that SESSION may use the port of ADDR: a port below 1024 needs a rule that names it. Returns 0 or
+ * STATUS_DENIED. VERB is for messages ("bind").
+ */
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb, struct failure *failure);
 /* Checks that SESSION may take over ID, which is in state BOUND. WHAT is for messages ("take over"). */

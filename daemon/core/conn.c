@@ -17,7 +17,10 @@
 #include "proto/addr.h"
 #include "util/clock.h"
 
-/* Connections: the active side from policy's decision on, the passive side from the connection request on. */
+/*
+ * Connections: on the active side from the connect on, on the passive side after the connection request has
+ * arrived.
+ */
 
 static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
 {
@@ -42,7 +45,7 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failur
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
-	/* The broker itself connects an id that has a plan. */
+	/* Refuse an id that has a plan, because the broker itself will connect it. */
 	return id->plan ? id_refuse_state(id, "connect", failure) :
 			  conn_connect_planned(id, param, local_ece, failure);
 }
@@ -57,7 +60,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect", failure);
 	r = decide_may_begin(id->session, "connect", failure);
-	/* For a datagram id this is a service look-up, which offers no QP to the peer. */
+	/* The connect of a datagram id is a service look-up, which offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
 		r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
@@ -82,7 +85,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "connect");
 	} else if (r > 0) {
-		r = 0; /* timewait.c sends it later, through conn_resume() */
+		r = 0; /* timewait.c sends the connect later, through conn_resume() */
 	}
 	if (r != 0) {
 		admitted_done(&id->admitted);
@@ -148,7 +151,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	struct failure failure;
 	int r;
 
-	/* The QP number may be in time wait more than once, after several connections. */
+	/* Check again, because a QP number that had several connections may have several time waits. */
 	r = timewait_hold(id, param, accept);
 	if (r > 0)
 		return;
@@ -204,10 +207,10 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 {
 	int r;
 
-	/* The active side can reject the peer's response. */
+	/* In state RESPONDED, the active side can reject the peer's response. */
 	if (id->state != ID_REQUEST && id->state != ID_RESPONDED)
 		return id_refuse_state(id, "reject", failure);
-	/* A program must not be able to imitate a rejection by its broker. */
+	/* A program must not be able to send a rejection that looks like the broker's. */
 	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
 		return failure_set(failure, STATUS_BAD_REQUEST,
 				   "reject: private data must not begin with \"" REFUSAL_MAGIC
@@ -238,7 +241,7 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	default:
 		break; /* without a connection the kernel does nothing and returns success */
 	}
-	/* The connect or accept is held back (timewait.h): the peer has not received it yet. */
+	/* A connect or accept that is held back (timewait.h) is dropped, because the peer has not received it yet. */
 	if (id->held) {
 		timewait_forget(id);
 		id_set_state(id, ID_FAILED);

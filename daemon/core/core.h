@@ -68,7 +68,7 @@ struct core {
 
 	struct metrics metrics;
 
-	/* by uid and rule, so that a client cannot escape them by reconnecting */
+	/* rate limits of log lines, by uid and rule, so that a client cannot escape them by reconnecting */
 	struct log_limits log_limits;
 };
 

@@ -15,21 +15,21 @@
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
  * Decides as decide_ask() does. Besides, the decision is counted for its rule and reported to the sessions
- * that watch. It is written to the journal if it rejects, or if its rule has "log". A deferred decision, and
- * an early one that allows, is neither counted nor reported.
+ * that watch. It is written to the journal if it rejects, or if its rule has "log". A deferred decision, and an
+ * early decision (policy_question.early) that allows, is neither counted nor reported.
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
- * Reports a decision as decide() does, but does not count it. VERDICT is of the policy in force. If it allows,
- * its reason says what the rule accepts besides; NULL: nothing. OVERFLOW, if not NULL, is the limit by which the
- * request was refused although VERDICT allows it.
+ * Reports a decision as decide() does, but does not count it. VERDICT is of the policy in force. VERDICT.reason is
+ * reported too; NULL: none. OVERFLOW, if not NULL, is the limit by which the request was refused although VERDICT
+ * allows it.
  */
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*
- * Checks the limits of RULE, which allows the policy request, and counts the request. PENDING as in
- * tally_admit(). Returns 0, a negative errno, or STATUS_BUSY: then FAILURE has the reason and the time to
- * retry.
+ * Checks the limits of RULE, which allows the policy request WISH. TALLY is RULE's. PENDING as in tally_admit().
+ * Returns 0: WISH is counted, and RET is set; a negative errno; or STATUS_BUSY: FAILURE has the reason and the time
+ * to retry.
  */
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
 		 struct tally *tally, bool pending, struct admitted *ret, struct failure *failure);
@@ -49,9 +49,9 @@ int decide_admit_within(struct session *session, const struct wish *wish,
 			struct tally *tally, bool pending, struct admitted *ret,
 			struct failure *failure);
 /*
- * Decides whether the id may connect. EARLY: the address is not resolved yet, so the known facts may not
- * suffice for a decision. SRC and DST, if not NULL, replace the id's addresses, which it does not have yet.
- * Returns 0 or STATUS_DENIED.
+ * Decides whether the id may connect. EARLY: the address is not resolved yet, so the known facts may not suffice, and
+ * the decision may be deferred. SRC and DST are the addresses to decide about; NULL: the id's own address. Returns 0
+ * or, if the decision rejects, STATUS_DENIED.
  */
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure);

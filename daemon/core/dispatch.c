@@ -110,8 +110,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	}
 
 	/*
-	 * The broker's part of the step has failed: send the client the event that the kernel would have sent
-	 * for such a failure.
+	 * The broker's part of the step has failed: send the client the event by which the kernel reports that
+	 * the step has failed.
 	 */
 	if (r != 0) {
 		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
@@ -123,8 +123,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	}
 	notify_event(id, &out);
 	/*
-	 * If the client requested its disconnect before the connection existed, the kernel ignored it. Then
-	 * this event is the peer's disconnect, which needs a reply.
+	 * If the client requested the disconnect before the connection existed, the kernel has ignored the
+	 * request. Then this event is not the peer's reply, but the peer's disconnect, which needs a reply.
 	 */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);

@@ -84,9 +84,10 @@ static void enforce_id(struct id *id)
 }
 
 /*
- * Admins and observers keep their session even if they may not be clients any more: without it they could not
- * see what the policy does. Their leases and ids are treated like those of other clients. Returns true if the
- * session's ids have to be checked; false if the session ends, was no client, or has not sent its Hello yet.
+ * Decides about the session and its leases. Admins and observers keep their session even if they may not be clients
+ * any more, because without the session they could not see what the policy does. Their leases and ids are treated
+ * like those of other clients. Returns true if the session's ids have to be checked; false if the session ends, was
+ * no client, or has no permits because its Hello has not succeeded.
  */
 static bool enforce_session(struct session *session)
 {
@@ -95,7 +96,7 @@ static bool enforce_session(struct session *session)
 	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
 	struct policy_verdict verdict;
 
-	/* The client has not sent its Hello yet; policy will decide about that. */
+	/* The session's Hello has not succeeded yet; the new policy decides when the Hello is processed. */
 	if (!session->permits)
 		return false;
 	if (is_client) {
@@ -117,7 +118,7 @@ static bool enforce_session(struct session *session)
 	return was_client;
 }
 
-/* Checks at most MAX ids. Returns MAX less the number of ids that it has checked. */
+/* Checks the session first, then at most MAX of its ids. Returns MAX less the number of ids that it has checked. */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
 	struct id *id;
@@ -138,7 +139,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 	return max;
 }
 
-/* Checks one slice. The next slice follows after the clients whose requests are ready by then. */
+/* Checks SLICE ids and sessions. Clients whose requests are ready by then are served before the next slice. */
 static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct core *core = userdata;
@@ -146,7 +147,7 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	(void)usec;
-	/* A session counts as one too, because checking its leases takes time even if it has no ids. */
+	/* A session counts like an id, because checking its leases takes time even if it has no ids. */
 	while (left > 0 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
 	if (!list_is_empty(&core->enforcing)) {

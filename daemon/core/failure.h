@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Why a request was refused, for the reply to the client. A verb fills it in when it refuses; rpc/request.c
+ * A failure describes why a request was refused. The verb that refuses the request fills it in; rpc/request.c
  * puts it into the reply.
  */
 
@@ -20,16 +20,16 @@ struct failure {
 	char text[256];
 	char rule[256]; /* "file:line" of the rule that decided, or empty */
 	uint32_t retry_after_ms; /* STATUS_BUSY only, else 0 */
-	struct origin origin; /* where a negative errno began, if the verb returned one */
+	struct origin origin; /* the line of code that first returned the verb's negative errno */
 };
 
-/* Records in FAILURE, for the journal, that the negative errno R began in this line. Returns R. */
+/* If R is a negative errno, records this line of code in FAILURE, for the journal. Returns R. */
 #define failure_errno(failure, r) origin_note(&(failure)->origin, (r))
 
-/* All return STATUS, so that a verb can end with `return failure_set(...)`. */
+/* These functions return the status that they set, so that a verb can end with `return failure_set(...)`. */
 int failure_set(struct failure *failure, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The connection manager has refused a call with the negative errno R. FMT describes the call. */
+/* STATUS_FABRIC: the connection manager has refused a call with the negative errno R. FMT describes the call. */
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*

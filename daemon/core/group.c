@@ -65,7 +65,7 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 			    ret, failure);
 }
 
-/* The client sends flags as a bit mask; in rdma_cma.h they are an enumeration. */
+/* JOIN_FLAGS is the client's bit mask (1: full member, 2: send only). The kernel gets a value of rdma_cma.h. */
 static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_t join_flags)
 {
 	uint32_t flag = join_flags & 1 ? RDMA_MC_JOIN_FLAG_FULLMEMBER :

@@ -32,10 +32,10 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 }
 
 /*
- * True: policy has to decide about the take-over, as if SESSION had created ID itself. False: the earlier
- * decision holds. Rules look at the user, the groups and the unit. If all of them are the same, a decision by
- * the policy in force holds. If the user and the groups are the same, and both sessions are of one process,
- * any earlier decision holds, because the owner stays the same.
+ * True: policy has to decide about the take-over, as if SESSION had created ID itself. False: the decision that
+ * allowed ID holds. Rules depend on the client's user, groups and unit. If both clients have the same user, groups
+ * and unit, the decision holds if the policy in force has made it. If both sessions belong to one process, with the
+ * same user and groups, the decision holds even if an earlier policy has made it.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -52,9 +52,10 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 
 /* Policy's decision about a take-over. */
 struct take_over {
-	/* its rule becomes the id's; rule NULL: there was no decision */
+	/* the verdict's rule becomes the id's; rule NULL: there was no decision */
 	struct policy_verdict verdict;
-	struct admitted admitted; /* by that rule; tally NULL: the id keeps its old admission */
+	/* the admission by the verdict's rule; tally NULL: the id keeps its old admission */
+	struct admitted admitted;
 };
 
 /* Fills in the policy request for taking over ID. False: in the id's state there is nothing to decide. */
@@ -88,12 +89,12 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 		return false;
 	}
 	ret->wish.question.early = id->state == ID_ADDR_QUERY;
-	/* Reports must not name the id: its handle belongs to the other session. */
+	/* Reports must not name the id, because its handle belongs to the other session. */
 	ret->wish.id = NULL;
 	return true;
 }
 
-/* The new owner will use the address that the id is bound to. */
+/* Checks that policy allows SESSION the REUSEADDR and the port that ID is bound with, because it will use both. */
 static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
 			 const struct policy_verdict *verdict, struct failure *failure)
 {
@@ -114,7 +115,7 @@ static int check_binding(struct session *session, const struct id *id, const str
 			       "take over", failure);
 }
 
-/* Rate limits do not apply, because a take-over sends nothing to the network. */
+/* Admits ID by the verdict's rule. Rate limits do not apply, because a take-over sends nothing to the network. */
 static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
 			   struct take_over *take_over, struct failure *failure)
 {
@@ -182,8 +183,8 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 	case ID_REQUEST:
 		settings_set_rule(id, take_over->verdict.rule);
 		/*
-		 * The new owner gets the request's attributes again, without the TOS that the old owner's
-		 * rule set.
+		 * The new owner gets the QP attributes for the connection request again. They must not contain
+		 * the TOS that the old owner's rule set.
 		 */
 		id->tos = -1;
 		r = settings_apply(id, failure);
@@ -194,8 +195,8 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
 	/*
-	 * The take-over cannot be undone here. Without a rule, policy decides again at the id's next step,
-	 * which then reports the failure.
+	 * The take-over cannot be undone here. So the id loses its rule: policy decides again at the id's next
+	 * step, which then reports the failure.
 	 */
 	if (r != 0)
 		settings_forget_rule(id);
@@ -227,7 +228,7 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
 	id->route_timeout_ms = from->route_timeout_ms;
-	/* The plan is not moved: its QP belongs to the old owner's process. */
+	/* The plan is not moved, because its QP belongs to the old owner's process. */
 	id->info_pending = from->info_pending;
 	timewait_move(from, id);
 	id->tos_asked = from->tos_asked;
@@ -250,7 +251,7 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
-	/* For a connect or accept that is held back; no other request may use the result. */
+	/* conn_resume() needs the result for a connect or accept that is held back. No request may use the result. */
 	id->qp_check = from->qp_check;
 	id->qp_check.request = 0;
 	free(from->plan);

@@ -7,7 +7,7 @@ struct failure;
 struct id;
 struct session;
 
-/* Exports ID. *RET_FD is a descriptor that represents the id; the caller owns it. */
+/* Exports ID. *RET_FD is a descriptor that represents the id; the caller owns the descriptor. */
 int handover_export(struct id *id, int *ret_fd, struct failure *failure);
 /*
  * SESSION takes over the id that FD represents, if policy allows it. STATUS_NO_SUCH_ID: FD represents no id.

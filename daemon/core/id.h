@@ -22,9 +22,8 @@
 
 struct backlog;
 /*
- * This many events of an id may wait to be sent without a charge of their own as queued bytes; the charge for
- * the id covers them. It is the number of events that the peer and the network can cause without the client
- * doing anything.
+ * This many of an id's events may wait to be sent without a charge for queued bytes, because the charge for the id
+ * covers them. The peer and the network cannot cause more events while the client does nothing.
  */
 #define ID_EVENTS_MAX 8
 
@@ -69,7 +68,8 @@ struct id {
 	uint8_t qp_timeout; /* ACK timeout of the QP in RTS: 4.096 us * 2^n */
 	struct entry *timewait; /* time wait of its QP number, see timewait.h; NULL: none */
 	struct held *held; /* the connect or accept that is held back, see timewait.h; NULL: none */
-	struct listener *listener; /* its backlog and charge; NULL: the id does not listen */
+	/* the backlog and the charge of an id that listens; NULL: the id does not listen */
+	struct listener *listener;
 	struct list groups; /* group.link: the groups that the id has joined */
 	/* the events that wait to be sent to the client, covered by the id's charge; kept by rpc/ */
 	struct list events;
@@ -79,7 +79,7 @@ struct id {
 	struct backlog *backlog;
 };
 
-/* True: only the handle is left, there is no fabric id. */
+/* True: only the handle is left, because the id was taken over or revoked. */
 static inline bool id_is_empty(const struct id *id)
 {
 	return id->state == ID_MOVED || id->state == ID_REVOKED;
@@ -92,11 +92,11 @@ static inline bool id_is_datagram(const struct id *id)
 
 /*
  * HANDLE is chosen by the client, from 1 up. BARE: no fabric id is created yet. The only verb for a bare id
- * is resolve_addr(), which creates the fabric id; if it refuses, the caller must free the id.
+ * is resolve_addr(), which creates the fabric id; if resolve_addr() fails, the caller must free the id.
  */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 	   bool bare, struct failure *failure);
-/* The connection request in EVENT becomes an id of SESSION; on failure it stays the caller's. */
+/* The connection request in EVENT becomes an id of SESSION. On failure the caller keeps EVENT.request. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps, struct failure *failure);
 /* Creates an id that is charged and has a handle (HANDLE 0: the broker chooses one), but no fabric id yet. */
@@ -159,7 +159,7 @@ static inline const struct fabric_event *id_get_request(const struct id *id)
 	return id->request;
 }
 
-/* False: only the handle is left, there is no fabric id. */
+/* False: the id has no fabric id, and RET is not set. */
 static inline bool id_get_info(const struct id *id, struct fabric_id_info *ret)
 {
 	if (!id->fabric)

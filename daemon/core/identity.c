@@ -32,7 +32,7 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 		gids = p;
 		if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &len) == 0)
 			break;
-		if (errno != ERANGE) /* it sets LEN to the size that is needed */
+		if (errno != ERANGE) /* the kernel sets LEN to the size that is needed */
 			return -errno;
 	}
 	gids[0] = primary;
@@ -90,10 +90,10 @@ int identity_init(struct identity *identity, int sock)
 }
 
 /*
- * How a client proves that it is the process of PIDFD. It sends a listening socket that is bound to a name
- * which nobody could know before PIDFD was opened. So listen() was called after that, and SO_PEERCRED of a
- * listening socket names the process that called listen(). If this process has our pid, and the process of
- * PIDFD is still alive, then both are the same process: no other process could have the pid in between.
+ * To prove that it is the process of PIDFD, a client sends a listening socket that is bound to a name which nobody
+ * could know before PIDFD was opened. So listen() was called after PIDFD was opened, and SO_PEERCRED of a listening
+ * socket names the process that called listen(). If that process has the pid of the process of PIDFD, and the process
+ * of PIDFD is still alive, then both are the same process: no other process could have the pid in between.
  *
  * SCM_CREDENTIALS would not be a proof, however late the packet came. Root of a pid namespace, which any user
  * can become, may name another process of the namespace as the sender, and the kernel looks that process up

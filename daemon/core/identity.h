@@ -8,11 +8,11 @@
  * another process. The pid is recorded too, but may belong to another process by now, because the process
  * that connected can pass the socket on and exit. From Linux 6.5 on, SO_PEERPIDFD identifies the process that
  * connected. On an older kernel the client has to prove that the process which has the pid now is the client.
- * Without this proof its unit is unknown, and nothing that is found by the pid (such as a QP) counts as the
+ * Without this proof the client's unit is unknown, and nothing that is found by the pid (such as a QP) counts as the
  * client's.
  *
- * A process that has given the proof can pass the socket on too. What other processes then do with the socket
- * is done in its name, as with any descriptor that it passes on, but only while it lives.
+ * A process that has given the proof can pass the socket on too. Then requests of other processes count as its own,
+ * as with any descriptor that a process passes on, but only while the process that gave the proof lives.
  */
 
 #include <stdbool.h>
@@ -34,16 +34,22 @@ struct identity {
 int identity_init(struct identity *identity, int sock);
 void identity_done(struct identity *identity);
 /*
- * Begins the proof: returns an abstract name. As the proof, the client has to send a descriptor of a
- * listening Unix socket that is bound to this name. NULL: the identity is proven already, or cannot be
- * proven, or the proof was requested before.
+ * Begins the proof: returns a name in the abstract namespace of Unix sockets. As the proof, the client has to send a
+ * descriptor of a listening Unix socket that is bound to this name. NULL: the identity is proven already, or
+ * cannot be proven, or the proof was requested before.
  */
 const char *identity_ask(struct identity *identity);
-/* Checks the proof. FD comes from the client and can be anything; -1: the client sent none. Never blocks. */
+/*
+ * Checks the proof, and sets PROVEN if the proof is valid. FD comes from the client and can be anything; -1: the
+ * client sent none. The caller keeps FD. Never blocks.
+ */
 void identity_prove(struct identity *identity, int fd);
-/* Sets the unit, from the result of sd_pid_get_unit() for PID: R and UNIT. IDENTITY owns UNIT. */
+/*
+ * Sets the unit if the process still lives. R and UNIT are the results of sd_pid_get_unit() for PID; -ENODATA: the
+ * process is in no unit. Takes over UNIT.
+ */
 void identity_set_unit(struct identity *identity, int r, char *unit);
 /* The reason, as text for users, why it is not known whether PID is the client's; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
-/* False once the process is gone: its pid may belong to another one by now. */
+/* False once the process is gone. Then its pid may belong to another process. */
 bool identity_is_alive(const struct identity *identity);

@@ -10,8 +10,8 @@
 
 /*
  * The lease of a session for one device. The request that opens the device waits until the client's user can
- * open the device node; until then the lease has no opens. Then the request is repeated, and policy decides
- * again.
+ * open the device node; until then the lease has no opens. After the wait the request is repeated, and policy
+ * decides again.
  */
 struct lease {
 	struct list link; /* session.leases */
@@ -154,7 +154,10 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	return 0;
 }
 
-/* Goes on with the request that created LEASE and waited until the user had access. Policy decides again. */
+/*
+ * Repeats the request that created LEASE, which still waits or has a result now. If the user has access, policy
+ * decides again.
+ */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
 		      struct failure *failure)
 {
@@ -197,7 +200,7 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	r = find_device(session, name, ret, failure);
 	if (r == 0)
 		lease = find_lease(session, fabric_device_name(*ret));
-	/* The lease that the request waited for is of another device: the first device has changed. */
+	/* If another device has become the first one, the lease that the request waited for is not needed. */
 	if (waited && waited != lease)
 		lease_free(waited);
 	if (r != 0)

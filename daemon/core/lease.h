@@ -10,7 +10,10 @@ struct fabric_device;
 struct failure;
 struct session;
 
-/* NAME empty: the first device. Returns -EINPROGRESS until the client's user can open the device node. */
+/*
+ * NAME empty: the first device. Returns 0: the client's user can open the device node; -EINPROGRESS: not yet, repeat
+ * the request when session_ops.resume is called; a status that FAILURE explains; or another negative errno.
+ */
 int lease_open(struct session *session, const char *name, struct fabric_device **ret,
 	       struct failure *failure);
 int lease_close(struct session *session, const char *name);

@@ -15,7 +15,7 @@
 
 /* The passive side: listening, and the connection requests that arrive at a listener. */
 
-/* An estimate, because it is not known when the program will answer. */
+/* The time to retry when a backlog is full. It is an estimate: it is not known when the program will answer. */
 #define RETRY_BACKLOG_MS 100
 
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
@@ -57,7 +57,7 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		r = wait_for_devices(id->session, "listen", failure);
 	if (r != 0)
 		return r;
-	/* The kernel, too, binds an id that is not bound yet. */
+	/* Bind an id that is not bound yet, as the kernel does. */
 	if (id->state == ID_IDLE) {
 		r = bind_any(id, failure);
 		if (r != 0)
@@ -119,8 +119,8 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
 }
 
 /*
- * A datagram QP has no single peer: each send names its destination. So only the attributes for INIT are
- * needed.
+ * For a datagram id only the attributes for INIT are needed, because its QP has no single peer: each send names its
+ * destination.
  */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure)
 {
@@ -136,8 +136,8 @@ int listen_fill_request(struct id *request, struct session_event *event, struct 
 }
 
 /*
- * RULE allows the connection request. If the listener's backlog is full, the request is refused as if a limit
- * of RULE were reached.
+ * Returns 0 if the listener's backlog has room. Otherwise refuses the connection request, which RULE allows, as if a
+ * limit of RULE were reached, and returns STATUS_BUSY.
  */
 static int check_backlog(const struct listener *listener, struct session *session,
 			 const struct wish *wish, const struct policy_rule *rule,

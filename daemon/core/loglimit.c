@@ -37,7 +37,7 @@ void log_limits_init(struct log_limits *limits)
 	list_init(&limits->pending);
 }
 
-/* Frees a user who has no pairs. */
+/* Frees USER if it has no pairs. */
 static void put_user(struct log_limits *limits, struct log_user *user)
 {
 	if (user->n > 0)

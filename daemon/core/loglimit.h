@@ -3,16 +3,17 @@
 
 /*
  * Rate limits for log lines about users. Each pair of a user and a rule has its own exact limit, so that one
- * pair's lines never suppress those of another. A pair's first line always passes.
+ * pair's lines never suppress those of another. A pair's first line always passes. Then the pair is:
  *
  *   limiting  its window of 10 s is running
  *   pending   its window is over; its next line will report how many were left out
  *   dropped   its window is over and no line was left out, so the pair need not be kept
  *
- * A user may have a range of 65536 uids, and a policy thousands of rules, so there are at most LOG_LIMITS_MAX
- * pairs. A new pair then replaces the oldest pending pair, or else the oldest pair of the user with most
- * pairs. The replaced pair's count of left-out lines is logged at once, and its next line counts as a first
- * line again. So there may be too many of its lines in the log, but its first line is never missing.
+ * Because a user may have a range of 65536 uids, and a policy thousands of rules, at most LOG_LIMITS_MAX pairs
+ * are kept. Beyond that, a new pair replaces the oldest pending pair or, if no pair is pending, the oldest pair of
+ * the user with most pairs. The replaced pair's count of left-out lines is logged at once, and its next line counts
+ * as a first line again. So the log may contain more lines of the pair than its limit allows, but always its first
+ * line.
  */
 
 #include <stdint.h>

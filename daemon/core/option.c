@@ -76,7 +76,7 @@ int option_set(struct id *id, int number, int value, struct failure *failure)
 	case RDMA_OPTION_ID_AFONLY:
 		return set_in_kernel(id, option, value, &id->afonly, failure);
 	default:
-		/* A value that policy sets stays in force; the client's is ignored. */
+		/* If the id's rule sets the ACK timeout, the client's value is ignored. */
 		if (id->rule && !id->listener && id->rule->settings.ack_timeout >= 0)
 			return 0;
 		return set_in_kernel(id, option, value, &id->ack_timeout, failure);

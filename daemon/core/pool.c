@@ -53,8 +53,8 @@ static bool is_same(const struct pool_key *a, const struct pool_key *b)
 }
 
 /*
- * A destination can have only one slot, by the hash of its key. If another destination needs the same slot,
- * it gets the slot once the first has not been used for a tick.
+ * The hash of a destination's key gives the only slot that the destination can have. If another destination has the
+ * slot, the new one gets it once the other has not been used for a tick.
  */
 static struct dest *place_of(struct pool *pool, const struct pool_key *key)
 {
@@ -175,7 +175,7 @@ static int make_spare(struct pool *pool, struct dest *dest)
 
 /*
  * Makes one spare in each call, so that a client whose request arrives meanwhile waits for one spare at most.
- * No spare is made during a handshake, because that would be delayed too.
+ * During a handshake no spare is made unless LATE, because making the spare would delay the handshake.
  */
 static int on_idle(sd_event_source *source, void *userdata)
 {
@@ -213,8 +213,8 @@ static void start_clock(struct pool *pool)
 }
 
 /*
- * Drops the spares that have got too old, and reduces the number of wanted spares by one for each. Drops the
- * destinations that are no longer used.
+ * Drops the spares that have got too old, and reduces the destination's number of wanted spares by one for each of
+ * them. Drops the destinations that are no longer used.
  */
 static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 {

@@ -9,12 +9,11 @@
  *             └── spare, ...   an id of the connection manager that has a route, and no owner yet
  *
  * A spare holds only the kernel's resolution, and no decision of policy: each connect is decided when it is
- * requested. All spares are dropped when an address, a route, a neighbour or a device changes. A single spare
- * is dropped when it gets old, so that its route is never much older than one resolved for the client would
- * be. Spares are made when the loop is idle and no connection is being made. If that does not happen, they
- * are made after the next tick of the pool's clock. A destination gets one spare for each connect that
- * recently found none. The settings limit the number of spares, so the worst that a client can do is to
- * displace spares of others.
+ * requested. All spares are dropped when an address, a route, a neighbour or a device changes. Besides, each spare
+ * is dropped when it gets old, so that no client gets a route that was resolved long ago. Spares are made when the
+ * loop is idle and no connection is being made. If that does not happen, they are made after the next tick of the
+ * pool's clock. A destination gets one spare for each connect that recently found no spare. The settings limit the
+ * number of spares, so the worst that a client can do is to displace the spares of other clients.
  */
 
 #include <stdbool.h>
@@ -63,15 +62,15 @@ const struct ibv_qp_attr *spare_get_init(const struct spare *spare); /* QP attri
 /* Removes SPARE from the pool: the caller owns the returned id. The pool will make another spare. */
 struct fabric_id *pool_take(struct pool *pool, struct spare *spare);
 /*
- * Reports that there was no spare for a connect to KEY, whose route was resolved with TOS. The pool makes a
+ * To be called when there was no spare for a connect to KEY, whose route was resolved with TOS. The pool makes a
  * spare for the next connect.
  */
 void pool_miss(struct pool *pool, const struct pool_key *key, int tos);
 
-/* Reports that no connection is being made now, so spares can be made. */
+/* To be called when no connection is being made any more: the pool may make spares now. */
 void pool_on_quiet(struct pool *pool);
 
-/* Reports that addresses, routes or devices have changed: drops all spares. */
+/* To be called when addresses, routes or devices have changed: drops all spares. */
 void pool_on_change(struct pool *pool);
 void pool_flush(struct pool *pool);
 

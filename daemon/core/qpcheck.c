@@ -15,7 +15,7 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->qp_check.lookup = NULL;
 	id->qp_check.answer = answer;
-	/* Only this request may use the result: later the QP number may belong to another QP. */
+	/* Only the present request may use the result, because later the number may belong to another QP. */
 	id->qp_check.request = session->last_request;
 	if (id->plan)
 		id->plan->go_on(id);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Checks that the QP which a client offers for an id belongs to the client, or that a rule accepts its number
- * although the kernel reports no such QP: the kernel would connect any process's QP. The owner is looked up in
- * another thread, so the result comes in a later turn of the loop.
+ * Checks the QP number that a client offers for an id, because the kernel would connect the QP of any process. The QP
+ * must belong to the client. If the kernel reports no QP of the number, a rule can accept the number ("qp reserved").
+ * The owner is looked up in another thread, so the result comes in a later turn of the loop.
  */
 
 #include <stdbool.h>
@@ -22,22 +22,25 @@ struct qpcheck {
 	uint32_t qpn;
 	int answer; /* the result, as fabric_qp_belongs() returns it */
 	uint64_t request; /* the session.last_request that may use the result; 0: none */
-	/* The kernel reports no QP of the number for which qpcheck_run() last returned 0. */
+	/* qpcheck_run() last returned 0 although the kernel reports no QP of the number. */
 	bool is_unknown;
 };
 
 /*
  * Returns 0: the client may offer QPN of DEVICE, if qpcheck_by_rule() returns 0 too; STATUS_NOT_OWNER or another
- * status: it may not; -EINPROGRESS: the result is not known yet. When it is known, the plan of an id that has one
- * is repeated, else the client's request.
+ * status: the client may not offer it; -EINPROGRESS: the result is not known yet. When the result is known, the id's
+ * plan is carried out again or, if the id has no plan, the client's request is repeated.
  */
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);
 
 /*
- * Whether RULE, which allows the connect or accept, accepts the number that was checked: 0 or STATUS_NOT_OWNER.
- * It depends on the rule only if the kernel reports no QP of that number. To be called after each decision,
- * because the policy can have been replaced since the check.
+ * Checks that RULE, which allows the connect or accept, also accepts the QP number that qpcheck_run() has checked.
+ * Returns 0 or STATUS_NOT_OWNER; always 0 if the kernel reports a QP of that number. To be called after each
+ * decision, because the policy can have been replaced since qpcheck_run().
  */
 int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure);
-/* Reports that the id's rule accepts such a number; no effect with any other number. */
+/*
+ * If the kernel reports no QP of the number that was checked, reports by decide_audit() that the id's rule accepts
+ * the number. Otherwise does nothing.
+ */
 void qpcheck_report(struct id *id, const struct wish *wish);

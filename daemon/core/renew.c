@@ -10,9 +10,9 @@
 
 /*
  * OnReload=keep keeps existing connections. But an id has no connection yet if only its address was resolved,
- * or its connection request arrived, before the policy was replaced. So policy decides about it again when it
- * resolves its route, connects or accepts. The id gets the rule of that decision, with its limits and
- * settings. If a setting can no longer be changed and the rule does not allow its value, the connect or
+ * or its connection request arrived, before the policy was replaced. So policy decides about such an id again when
+ * its route is resolved, or when it connects or accepts. The id gets the rule of the new decision, with the rule's
+ * limits and settings. If a setting can no longer be changed and the rule does not allow its value, the connect or
  * accept is refused.
  */
 
@@ -24,7 +24,7 @@ static bool is_decided(const struct id *id)
 	return id->policy == id->session->core->policy;
 }
 
-/* Admits by RULE a connect that is held back or a connection request, which another rule has admitted. */
+/* Admits by RULE an id that another rule has admitted: a connect that is held back, or a connection request. */
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
 		       struct failure *failure)
 {

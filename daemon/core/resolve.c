@@ -26,7 +26,7 @@
 
 /*
  * The kernel can miss a neighbour's reply that comes after it has checked the neighbour entry and before it
- * sleeps. Then it sleeps until its timeout. So each attempt gets this timeout at most.
+ * sleeps. Then it sleeps until its timeout. Therefore the broker makes several attempts with this timeout at most.
  */
 #define RESOLVE_SLICE_MS 1000
 
@@ -101,8 +101,8 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 }
 
 /*
- * A rule's TOS and ACK timeout become part of the route. A spare was resolved with TOS and without an ACK
- * timeout.
+ * True: an id with RULE can use the route of a spare that was resolved with TOS. A rule's TOS and ACK timeout become
+ * part of the route, and spares are resolved without an ACK timeout.
  */
 static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
 {
@@ -144,7 +144,10 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	*ret_suits = leads_to(plan, &info, spare_get_init(spare)) &&
 		     (ret_verdict->answer != POLICY_ALLOW ||
 		      suits_rule(id, ret_verdict->rule, spare_get_tos(spare)));
-	/* The QP check comes first, because it may take more than this turn; then this function is called again. */
+	/*
+	 * Check the QP before decide_connect() counts the decision, because this function is called again if the
+	 * result of the check comes later.
+	 */
 	if (*ret_suits)
 		r = qpcheck_run(id, plan->device, plan->param.qp_num, failure);
 	if (*ret_suits && r == 0 && ret_verdict->answer == POLICY_ALLOW)
@@ -155,7 +158,7 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	return r;
 }
 
-/* *RET true: a spare suits, and the returned value is the result of the request. */
+/* *RET true: a spare suits, and the returned value is the result of the request. *RET false: no spare suits. */
 static int connect_spare(struct id *id, const struct pool_key *key, const struct plan *plan,
 			 bool *ret, struct failure *failure)
 {

@@ -38,11 +38,14 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 
 /*
- * Called when address resolution has failed with STATUS. True: it was started again, because its deadline has
- * not passed.
+ * Called when address resolution has failed with STATUS. True: the resolution was started again, because STATUS is
+ * -ETIMEDOUT and the deadline has not passed.
  */
 bool resolve_again(struct id *id, int status);
-/* Starts the next step that the client has requested, if the id's state is the one for it. */
+/*
+ * Starts the next step that the client requested with resolve_addr(): the route resolution, or the connect (the
+ * plan). No effect while a resolution is pending. If the id's state allows neither step, drops the plan.
+ */
 void resolve_go_on(struct id *id);
 /*
  * True: the route uses the device, port and P_Key (from INIT, the QP attributes) that the plan expects.

@@ -43,7 +43,7 @@ void revoke_connection(struct id *id, const struct failure *why, const char *tex
 	case ID_RESPONDED:
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
-		/* The client and the peer get the events of an ordinary disconnect. */
+		/* If the disconnect has begun, the client and the peer get its events, and no other event. */
 		if (id_is_datagram(id) || conn_disconnect(id, &ignored) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Ends ids and connections that policy does not allow any more, or that an admin has ended. The owner is
- * notified of WHY.
+ * Ends ids and connections that policy does not allow any more, or that an admin has ended. The owner gets an
+ * event with the reason WHY. If a connection is disconnected, its owner gets the events of the disconnect instead.
  */
 
 struct failure;

@@ -120,12 +120,12 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
-	/* A session without permits was never reported as opened. */
+	/* A session without permits was never reported as opened, so it is not reported as closed. */
 	if (session->permits && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
 	session_end(session, UINT32_MAX);
-	/* Free the ids that were added while it was ending. */
+	/* Free the ids that were added while the session was ending. */
 	session->walk = (struct table_walk){ 0 };
 	session_end(session, UINT32_MAX);
 	handles_done(&session->requests);
@@ -184,7 +184,7 @@ static int greet(struct session *session, struct failure *failure)
 	session->permits |= session_permits_over_others(session, /* counts= */ true);
 
 	decide_ask(session, &wish, &verdict);
-	/* An admin or observer needs no session rule. A missing one is neither counted nor reported. */
+	/* An admin or observer needs no session rule, so a rejection is neither counted nor reported. */
 	if (verdict.answer != POLICY_ALLOW && session->permits)
 		return 0;
 	decide(session, &wish, &verdict);
@@ -203,7 +203,7 @@ static int greet(struct session *session, struct failure *failure)
 	return session->permits ? 0 : r;
 }
 
-/* The line explains why rules for units do not match and why QPs are refused. */
+/* If it is not known which process is the client, logs why rules for units do not match and QPs are refused. */
 static void tell_doubt(struct session *session)
 {
 	const struct identity *identity = &session->identity;

@@ -23,7 +23,7 @@ struct session;
 struct unit_lookup;
 struct watch;
 
-/* The kinds of requests that a session may make. Set by session_greet(). */
+/* The kinds of requests that a session may make. session_greet() sets them; enforce.c may change them. */
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: policy operation "session" */
 	/* To change other sessions: policy operation "admin"; root and the daemon's own user always have it. */
@@ -52,7 +52,7 @@ struct session_event {
 };
 
 struct session_ops {
-	/* Sends EVENT to the client. Must not free the session. */
+	/* Sends EVENT to the client. The callee must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
 	/*
 	 * ID is being freed while some of its events wait to be sent (id.events). May be called while the
@@ -62,13 +62,13 @@ struct session_ops {
 	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
-	 * The request that ended in -EINPROGRESS can be repeated; policy decides about it again. Must not be
-	 * repeated from within this call.
+	 * The request that ended in -EINPROGRESS can be repeated; policy decides about it again. The callee must
+	 * not repeat it from within this call.
 	 */
 	void (*resume)(void *userdata);
 	/*
-	 * NOTICE is for this session, which watches. Must not free the session, nor end it because its client
-	 * does not read.
+	 * Sends NOTICE to the client, whose session watches. The callee must not free the session, nor end it
+	 * because its client does not read.
 	 */
 	void (*notice)(void *userdata, const struct notice *notice);
 };
@@ -96,7 +96,7 @@ struct session {
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the session began */
 	struct policy *policy; /* the policy of RULE; NULL: no rule has admitted the session */
 	const struct policy_rule *rule;
-	/* the descriptor of identity.pidfd; the caller of session_new() charges the socket */
+	/* the charge for the descriptor identity.pidfd; the caller of session_new() charges the socket */
 	struct charge fds;
 	struct admitted admitted;
 	/* number of the request that is being carried out, from 1; 0: there was none yet */
@@ -111,32 +111,32 @@ struct session {
 
 /* To be called when a new request of the session begins. */
 void session_begin_request(struct session *session);
-/* Makes the session's request wait: it is resumed with all others on the list WAITING. */
+/* Makes the session's request wait, until session_resume_all() resumes all requests on the list WAITING. */
 void session_wait(struct session *session, struct list *waiting);
 void session_count_refusal(struct session *session, enum status status);
 /* Resumes the requests of all sessions on the list WAITING, which links session.waiting. */
 void session_resume_all(struct list *waiting);
 
 /*
- * Creates the session of the client that has connected to SOCK. It may do nothing before session_greet().
- * Returns 0 or a negative errno.
+ * Creates the session of the client at the other end of SOCK, which stays the caller's. The session has no permits
+ * until session_greet() has returned 0. Returns 0 or a negative errno.
  */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);
 /* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
-/* Ends the session, and frees at most MAX of its ids now. True: no id is left. */
+/* Ends the session, and frees at most MAX of its ids now. True: no id is left; false: has to be called again. */
 bool session_end(struct session *session, unsigned max);
 
 /*
  * Looks up the client's systemd unit, which rules can name, if it is known which process is the client.
- * Returns 0; -EINPROGRESS: the result comes later, and the session has been charged to its user;
- * STATUS_QUOTA; or another negative errno.
+ * Returns 0: the look-up is done, or not possible; -EINPROGRESS: session_ops.resume is called when it is done, and
+ * the session has been charged to its user; STATUS_QUOTA; or another negative errno.
  */
 int session_find_unit(struct session *session, struct failure *failure);
 /*
- * Decides what the session may do, and charges it to its user. Returns 0; STATUS_DENIED, STATUS_BUSY or
- * STATUS_QUOTA: it may do nothing; or a negative errno.
+ * Decides what the session may do, and charges the session to its user. Returns 0; STATUS_DENIED, STATUS_BUSY or
+ * STATUS_QUOTA: the session may do nothing; or a negative errno.
  */
 int session_greet(struct session *session, struct failure *failure);
 /*
@@ -146,8 +146,8 @@ int session_greet(struct session *session, struct failure *failure);
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
 /*
- * Sets the reason that the sessions which watch will be given when this one is freed. Not called if the
- * client has just disconnected.
+ * Sets the reason in the notice that the session was closed, which sessions that watch get when SESSION is freed. If
+ * the client has just disconnected, this function is not called, and the notice has no reason.
  */
 void session_set_end_reason(struct session *session, const char *why);
 

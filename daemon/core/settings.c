@@ -50,7 +50,7 @@ static int apply_tos(struct id *id, struct failure *failure)
 {
 	int tos = settings_choose_tos(id, id->rule), r;
 
-	/* TOS is in force already if the id has a spare, whose route was resolved with it. */
+	/* An id that took a spare may have this TOS already, because the spare's route was resolved with it. */
 	if (tos < 0 || tos == id->tos)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
@@ -109,8 +109,8 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict, struct f
 }
 
 /*
- * The value 255, which stands for as many as the device can, is reduced to the rule's limit too. A client
- * library that knows the limits has sent an exact number instead.
+ * The value 255, which stands for the device's maximum, is reduced to the rule's limit too. A client library that
+ * knows the rule's limits has sent a number within them instead.
  */
 void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 {
@@ -130,7 +130,7 @@ void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 #undef CAP
 }
 
-/* On the passive side the kernel fills in the retry counts that the peer requested. */
+/* QP may have too high retry counts: on the passive side the kernel fills in those that the peer requested. */
 void settings_cap_retries(const struct id *id, struct qp_attr *qp)
 {
 	const struct policy_settings *caps = settings_get_caps(id);

@@ -15,7 +15,7 @@ void settings_set_rule(struct id *id, const struct policy_rule *rule);
 void settings_forget_rule(struct id *id); /* after this, policy decides again */
 /*
  * VERDICT allows the id: sets the id's rule and applies the rule's settings, as far as they can still be
- * changed.
+ * changed. Returns STATUS_DENIED if the id is bound with REUSEADDR and the rule does not allow that.
  */
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
 /* Applies the settings of the id's rule. No effect if no rule has decided yet. */
@@ -25,6 +25,6 @@ int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 
 /* The settings that limit the client's connection parameters; NULL: there is no limit. */
 const struct policy_settings *settings_get_caps(const struct id *id);
-/* Reduce what the client or the peer has requested to the limits of settings_get_caps(). */
+/* Reduce the values that the client or the peer has requested to the limits of settings_get_caps(). */
 void settings_cap_param(const struct id *id, struct rdma_conn_param *param);
 void settings_cap_retries(const struct id *id, struct qp_attr *qp);

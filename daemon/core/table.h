@@ -13,7 +13,7 @@ struct session;
 
 /* The position of a walk over a session's ids that can be interrupted. All zero: the beginning. */
 struct table_walk {
-	uint32_t request, id; /* the handles that were visited last */
+	uint32_t request, id; /* the last visited places in session.requests and session.ids */
 };
 
 /* The next id; NULL: there are no more. Ids may be added and removed between two calls. */

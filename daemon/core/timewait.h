@@ -6,8 +6,8 @@
  * new connection of the same QP number as stale. A connect or accept that offers the QP number during that
  * time is held back, and sent when the time is over. To the client the peer just seems slow to answer.
  *
- * An entry ends with the kernel's TIMEWAIT_EXIT event. If the id is destroyed earlier, there is no such
- * event; then the entry ends after the time that the kernel would have waited.
+ * Each time wait has an entry (struct entry). The entry ends with the kernel's TIMEWAIT_EXIT event. If the id is
+ * destroyed earlier, there is no TIMEWAIT_EXIT; then the entry ends after the time that the kernel would have waited.
  */
 
 #include <rdma/rdma_cma.h>
@@ -41,8 +41,8 @@ void timewait_enter(struct id *id);
 /* The kernel reports that the time wait of the id is over. */
 void timewait_exit(struct id *id);
 /*
- * The id is being freed: its entry remains without the id, and a connect or accept of the id that is held
- * back is dropped.
+ * Drops a connect or accept of the id that is held back. If the id has an entry, the entry remains, without the id.
+ * To be called when the id is freed, or is disconnected while its connect or accept is held back.
  */
 void timewait_forget(struct id *id);
 /* Moves FROM's entry, and its connect or accept that is held back, to TO. */

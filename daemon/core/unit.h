@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Looks up the systemd unit of a process in a thread, because the kernel takes the lock of all control groups
- * for that, which others can hold for a long time.
+ * Looks up the systemd unit of a process. A thread does this, because for a look-up the kernel takes the lock of all
+ * control groups, which other processes can hold for a long time.
  */
 
 #include <sys/types.h>

@@ -84,7 +84,7 @@ static inline bool core_is_watched(const struct core *core)
 int watch_start(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);
 
-/* To be called only if core_is_watched(). OVERFLOW may be NULL. */
+/* These three functions may be called only if core_is_watched(). OVERFLOW may be NULL. */
 void watch_decision(const struct session *session, const struct wish *wish,
 		    const struct policy_verdict *verdict, const struct overflow *overflow);
 void watch_cm(const struct session_event *event);

@@ -18,11 +18,11 @@ struct wish {
 	const char *object; /* NULL: made from the addresses */
 	/* OBJECT is made from these: "A", or "A to B"; NULL: none */
 	const struct sockaddr *addrs[2];
-	/* the id that it is about: for a new connection request the listener; NULL: none */
+	/* the id that the policy request is about; of a new connection request, the listener; NULL: none */
 	const struct id *id;
 };
 
-/* The object as text; may be stored in BUF. Made only when needed, because most decisions are not reported. */
+/* Returns WISH's object as text, which may be in BUF. It is made on demand, because few decisions are reported. */
 #define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
 const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
