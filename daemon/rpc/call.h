@@ -154,7 +154,7 @@ int do_init_qp_attr(struct call *call);
 int do_open_device(struct call *call);
 int do_close_device(struct call *call);
 int do_list_devices(struct call *call);
-/* M may be the field FIRST of another request. BARE as in id_new(). */
+/* Creates an id. M is the create_id request, or the field FIRST of another request. BARE as in id_new(). */
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare);
 /* do_status.c */
 int do_get_status(struct call *call);

@@ -19,7 +19,7 @@ const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE NULL
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
 
-/* Space for a message and everything that it points to; absent parts stay NULL. */
+/* Each of these structs has space for a message and for all that it points to. Absent parts stay NULL. */
 struct out_id_info {
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
@@ -28,7 +28,7 @@ struct out_id_info {
 
 struct out_ah_attr {
 	Rdmabroker__AhAttr ah;
-	/* a copy that the message points to, because the attributes may be gone when it is sent */
+	/* a copy that the message points to, because the attributes may be gone when the message is sent */
 	union ibv_gid dgid;
 };
 

@@ -47,7 +47,7 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
-	/* Require the proof before any decision, because rules can depend on the unit, which needs it. */
+	/* Require the proof before any decision, because rules can depend on the unit, which needs the proof. */
 	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
 		question = identity_ask(identity);
 	if (question) {
@@ -208,14 +208,14 @@ int do_resolve_route(struct call *call)
 			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
 }
 
-/* What connect and accept have in common. */
+/* The contents that a connect and an accept have in common. */
 struct handshake {
 	struct id *id;
 	struct rdma_conn_param param;
 	struct ibv_ece ece;
 };
 
-/* DATA_MAX: of the private data in bytes; LOOKUP_DATA_MAX: the same, for an id for datagrams. */
+/* DATA_MAX: the maximum of private data in bytes; LOOKUP_DATA_MAX: the maximum if the id is a datagram id. */
 static int in_handshake(struct handshake *ret, struct call *call, uint32_t handle,
 			const Rdmabroker__ConnParam *param, const Rdmabroker__Ece *ece,
 			size_t data_max, size_t lookup_data_max)

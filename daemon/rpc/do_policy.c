@@ -129,7 +129,7 @@ static void add_max(struct call *call, const char *name, unsigned max)
 		add_effect(call, "%s %u", name, max);
 }
 
-/* Adds the settings that apply to OPERATION. The rule may be for any operation and have others too. */
+/* Adds to the reply the settings in S that apply to OPERATION. S has others too if its rule is for any operation. */
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_settings *s)
 {

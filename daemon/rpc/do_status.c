@@ -27,7 +27,10 @@ static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 	return out;
 }
 
-/* FOUND NULL: there was no scan yet. For holders that do not fit into the reply, only their ids are counted. */
+/*
+ * FOUND: the holders that the last scan found; NULL: there was no scan yet. Holders that do not fit into the reply
+ * are left out, but their ids are counted in more_ids.
+ */
 static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 						       Rdmabroker__Status__ForeignIds *out,
 						       const struct fabric_holders *found)

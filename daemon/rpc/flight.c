@@ -18,7 +18,7 @@ struct flight {
 	int sock;
 	struct charge charge; /* for the descriptors in flight */
 	bool held;
-	struct closing *closing; /* NULL: its session still exists */
+	struct closing *closing; /* closes SOCK when it is time; NULL: the session still exists */
 };
 
 static bool has_arrived(const struct flight *flight)

@@ -24,7 +24,8 @@ struct flights {
 };
 
 int flights_init(struct flights *flights, sd_event *loop);
-void flights_done(struct flights *flights); /* no longer waits for descriptors in flight */
+/* Stops waiting for the descriptors in flight: ends their charges, and closes the sockets of ended sessions. */
+void flights_done(struct flights *flights);
 
 /*
  * Charges one more descriptor to SESSION's user, before it is sent over SOCK. Creates *FLIGHT if it is NULL.
@@ -33,12 +34,12 @@ void flights_done(struct flights *flights); /* no longer waits for descriptors i
 int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock,
 	       struct failure *failure);
 /*
- * HOLD: descriptors wait to be sent. They count as in flight although they are not in the socket's send queue
- * yet.
+ * HOLD true: the daemon has queued descriptors, which count as in flight although they are not in the socket's send
+ * queue yet; false: it has queued none. FLIGHT may be NULL.
  */
 void flight_hold(struct flight *flight, bool hold);
 /*
- * To be called when the session ends. CLOSING has the socket, and closes it once all descriptors have been
- * received: at once if FLIGHT is NULL. Returns NULL.
+ * To be called when the session ends. Takes over FLIGHT and CLOSING, which has the socket. CLOSING closes the socket
+ * once all descriptors have been received; if FLIGHT is NULL, at once. Returns NULL.
  */
 struct flight *flight_land(struct flight *flight, struct closing *closing);

@@ -3,9 +3,9 @@
 
 /*
  * The lobby holds the clients that are connected and not admitted yet. It has few places, for each user and
- * for all together. A new client always gets a place. If the places do not suffice then, a client has to
- * leave: the oldest one of the user who has most clients in the lobby. So a user with many silent connections
- * only displaces its own, and not clients that send Hello.
+ * for all together. A new client always gets a place. If a user then has too many clients in the lobby, the oldest
+ * of them has to leave. If there are too many clients of all users, the oldest client of the user with most clients
+ * has to leave. So a user with many silent connections displaces only its own clients.
  */
 
 #include <stdbool.h>

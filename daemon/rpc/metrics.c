@@ -137,7 +137,7 @@ static void print_phase(const struct core *core, struct metrics_text *text, size
 	metrics_histogram(text, "rdmabroker_phase_seconds", labels, &core->metrics.phases[i]);
 }
 
-/* Writes the labels of rule I: `file="...",line="..."`. Where no rule matches, the file is "" and the line 0. */
+/* Writes the labels of rule I: `file="...",line="..."`. For requests that no rule matches, they are "" and 0. */
 static void rule_labels(const struct core *core, size_t i, char *ret, size_t size)
 {
 	const struct policy_rule *rule = policy_rule_at(core->policy, i);

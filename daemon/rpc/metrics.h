@@ -22,7 +22,7 @@ struct metrics_place {
 
 /*
  * Fills TEXT, of more than METRICS_ITEM_MAX bytes, with the page that begins at *PLACE, and moves *PLACE to
- * the next page. Returns true if there is a next page. Pages belong together only while the core has the same
- * policy.
+ * the next page. Returns true if there is a next page. If the policy was replaced between two pages, the pages do not
+ * fit together.
  */
 bool metrics_page(const struct core *core, struct metrics_text *text, struct metrics_place *place);

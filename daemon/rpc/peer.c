@@ -22,7 +22,7 @@
 #include "util/log.h"
 #include "util/util.h"
 
-/* Packets that are read from the socket of an ended session. By default the kernel queues some 280 small ones. */
+/* At most this many packets are read when a session has ended. By default the kernel queues some 280 small ones. */
 #define UNREAD_MAX 512
 
 #define HELLO_USEC (10 * 1000000ULL)
@@ -33,7 +33,7 @@ struct packet {
 	uint64_t serial; /* serial of the request that this packet answers; 0: it is no reply */
 	int fd; /* descriptor that goes with the packet; -1: none */
 	struct charge charge;
-	/* the id whose event this is, and whose charge covers the packet; NULL: charged as bytes */
+	/* the id of the packet's event, whose charge covers the packet; NULL: the packet is charged as bytes */
 	struct id *id;
 	struct list of_id; /* id.events */
 	enum rdma_cm_event_type type; /* type of the event */
@@ -72,7 +72,7 @@ static uint32_t events_wanted(const struct peer *peer)
 {
 	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
 		return EPOLLOUT;
-	/* While nothing is read, a hang-up is still noticed. */
+	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
 	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
 }
 
@@ -129,8 +129,8 @@ static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Queues a packet. The packet of an event is covered by the charge of its id, for up to ID_EVENTS_MAX
- * packets. All others are charged to the session's user as queued bytes.
+ * Queues a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id. All other packets
+ * are charged to the session's user as queued bytes. EVENT NULL: the packet has no event.
  */
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
 		   const struct session_event *event)
@@ -183,7 +183,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 	free(packet);
 }
 
-/* Sends the client an error as the reply, because the kernel accepts no descriptor now. */
+/* Sends the client an error instead of the reply in PACKET, because the kernel accepts no descriptor now. */
 static int refuse_packet(struct peer *peer, const struct packet *packet)
 {
 	uint8_t buf[1024];
@@ -259,22 +259,25 @@ static void leave_lobby(struct peer *peer)
 	lobby_leave(&peer->place);
 }
 
-/* Called when Hello has succeeded: the peer leaves CLOSER_STRANGER. A client may now send descriptors (ImportId). */
+/*
+ * Called when Hello has succeeded: the peer's class becomes CLOSER_ADMITTED. From now on only a session with the
+ * permit CLIENT may send descriptors (ImportId).
+ */
 static void let_in(struct peer *peer)
 {
 	const struct session *session = peer->session;
 
 	peer->is_in = true;
 	leave_lobby(peer);
-	/* If memory runs out, the socket is closed as CLOSER_STRANGER. */
+	/* If memory runs out, the class stays CLOSER_STRANGER. */
 	if (closing_bind(peer->closing, session_get_uid(session), CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
 
 /*
- * If the reply's descriptor cannot be sent, returns the error, which becomes the reply. Other errors end the
- * session.
+ * Sends FRAME, a reply, with the descriptor FD; -1: none. If FD cannot be sent, returns the reason, which the caller
+ * then sends as the reply. Otherwise returns 0; other errors end the session.
  */
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 		      struct failure *failure)
@@ -366,7 +369,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 		out.caps = out_caps(&caps, event->caps);
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
-	/* The size needs no check: all parts are bounded, together by an eighth of a packet. */
+	/* The size needs no check, because all parts together need at most an eighth of a packet. */
 	drop_on_failure(peer,
 			send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
 				    /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
@@ -405,7 +408,7 @@ static void on_session_notice(void *userdata, const struct notice *notice)
 		return;
 	}
 	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
-	/* Select EPOLLOUT, so that dropped notices are reported as soon as there is room. */
+	/* If notices were dropped, this selects EPOLLOUT; peer_on_io() reports their number when there is room. */
 	update_io(peer);
 }
 
@@ -444,10 +447,10 @@ static void on_session_end(void *userdata, const char *why)
 /* Receiving */
 
 /*
- * Closes the descriptors that came with the last packet, unless its request waits. A thread closes them,
- * whatever the result of the request. This is done after the request was processed, because the request can
- * change the peer's class: Hello may admit the client by the proof that came with it. closing_bind() cannot
- * fail, because the peer's own closing is bound to the same user and class.
+ * Makes a thread close the descriptors that came with the last packet, unless the packet's request waits. To be
+ * called after the request was processed, because the request can change the peer's class: Hello may admit the client
+ * by the proof that came with it. closing_bind() cannot fail, because the peer's own closing is bound to the same
+ * user and class.
  */
 static void close_received(struct peer *peer)
 {
@@ -575,10 +578,10 @@ static void receive(struct peer *peer, struct closing *room)
 }
 
 /*
- * Receives the descriptors in the packets that nobody has read. No more packets can come, because the socket
- * was shut down. Returns true if the socket is empty. As for any other packet, enough descriptors must be
- * free, and nothing is received from a user with too many descriptors waiting to be closed. The kernel closes
- * the descriptors that are left, together with the socket.
+ * Receives the packets that nobody has read, and makes a thread close their descriptors. No more packets can come,
+ * because the socket was shut down. Returns true if the socket is empty. It is not emptied if the daemon has too few
+ * free descriptors or memory, if too many descriptors of the user wait to be closed, or beyond UNREAD_MAX packets.
+ * Then, when the socket is closed, the kernel closes the descriptors that are left.
  */
 static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
 {
@@ -726,7 +729,7 @@ struct peer *peer_free(struct peer *peer)
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
-		/* If memory runs out, the socket keeps its class, and waits with others of that class. */
+		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
 		if (make_empty(peer, core, uid))
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);

@@ -13,8 +13,9 @@
  * request is kept, and is processed again from its beginning when it can go on.
  *
  * No client may use more than its share of the loop: one request of it is read in a turn, and none while
- * there are replies that the client does not read. A client whose queue would exceed its limit is dropped.
- * Notices, for sessions that watch, are dropped instead of the client: they use at most half of each limit.
+ * there are replies that the client does not read. A client is dropped if replies or events would make its queue
+ * exceed a limit. Notices, for sessions that watch, may use at most half of each limit; a notice that would exceed
+ * this half is dropped, and the client stays.
  */
 
 #include <stdbool.h>
@@ -38,7 +39,7 @@ struct peer {
 	struct flight *flight; /* descriptors in flight; NULL: none was sent yet */
 	struct lobby_place place; /* its place in the lobby, until the session is charged */
 	uint32_t events; /* the epoll events that are selected; 0: none */
-	/* true: nothing is read until the closer has caught up with the client's user */
+	/* true: nothing is read, because the closer is behind with the client's user, or memory has run out */
 	bool paused;
 	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the lobby */
 	struct list reaping; /* peers.reaping, once the peer ends */
@@ -62,8 +63,9 @@ struct peer {
 };
 
 /*
- * Takes over SOCK, also on failure: CLOSING, which is not bound yet, closes it. The peer is freed by the loop
- * when its client hangs up.
+ * Creates the peer of the client at the other end of SOCK. Takes over SOCK and CLOSING, also on failure. CLOSING must
+ * not be bound to a user yet. CLOSING closes SOCK when the peer is freed (see flight_land()); on failure it closes
+ * SOCK at once. The loop frees the peer after its client has hung up or was dropped.
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);

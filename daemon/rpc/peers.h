@@ -77,5 +77,5 @@ int peers_make_closings(struct peers *peers);
 struct closing *peers_get_room(struct peers *peers);
 /* returns a closing that was not used */
 void peers_put_room(struct peers *peers, struct closing *room);
-/* Makes CLOSING close SOCK, which was accepted and will not be served. It is not charged to a user. */
+/* Makes CLOSING, which is not bound yet, close SOCK, whose client will not be served. SOCK is charged to no user. */
 void peers_refuse(struct closing *closing, int sock);

@@ -69,9 +69,9 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 }
 
 /*
- * Creates the id of Request.first, and then carries the operation out: either both or neither. For
- * resolve_addr the id is created bare, because the operation may find a spare for it. If it finds none, it
- * creates the fabric id.
+ * Creates the id of Request.first, and then carries out the operation. If the operation fails, the id is freed again.
+ * For resolve_addr the id is created bare, because resolve_addr may find a spare for the id. If there is no spare,
+ * resolve_addr creates the fabric id.
  */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
@@ -121,7 +121,11 @@ static int carry_out(struct call *call)
 		if (call->progress->greeted)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: already sent", op->name);
 		r = op->handler(call);
-		/* A session without permits now gets a reply that requires a proof. */
+		/*
+		 * Hello has succeeded only if the session has permits. Without permits, Hello was refused or still
+		 * waits, or its reply requires a proof. After a reply that requires a proof, the client sends
+		 * Hello again.
+		 */
 		call->progress->greeted = session_get_permits(call->session) != 0;
 		return r;
 	}
@@ -212,7 +216,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	Rdmabroker__Failure failure;
-	/* Not cleared as a whole: its SPACE is large, and each handler clears the part that it uses. */
+	/* CALL is not cleared as a whole, because SPACE is large, and each handler clears the part that it uses. */
 	struct call call;
 	enum request_outcome outcome;
 	int r;
@@ -234,7 +238,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	r = carry_out(&call);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
-	/* A refused Hello ends the client's connection; a reply that requires a proof does not. */
+	/* A refusal before Hello has succeeded ends the connection. A reply that requires a proof is no refusal. */
 	outcome = r == 0 || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(&call, r, &failure);

@@ -41,7 +41,8 @@ enum request_outcome {
  *
  * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
  * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,
- * or a negative errno. Then SEND is called again, with a refusal as the reply.
+ * or a negative errno. Then SEND is called again, with a refusal as the reply. SEND is not called if the request
+ * waits, or if a quiet request has succeeded, unless its reply has a descriptor or requires a proof.
  */
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,

@@ -54,8 +54,8 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /*
- * Accepts a client. The objects that will close its socket are created first, so that no client is accepted
- * that could not be closed.
+ * Accepts a client. Returns its socket or a negative errno. The objects that will close the socket are created first,
+ * so that each accepted socket can be closed.
  */
 static int accept_client(struct server *server)
 {
