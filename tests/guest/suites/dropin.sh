@@ -12,7 +12,8 @@
 case_seconds=300
 # In the fast share it is enough that each program works with the broker at both ends.
 # shellcheck disable=SC2034
-long_cases=('*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
+long_cases=('*_direct_direct' '*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*'
+	'ucx-ud_*' 'fi-*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
@@ -50,8 +51,7 @@ show() {
 	done
 }
 
-# listening: succeeds if there is a listener on rxe0. A listener without a device is not enough, because a wildcard
-# listener exists before it listens on each device.
+# A wildcard listener exists before it listens on each device, so this waits for rxe0.
 listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
@@ -67,7 +67,7 @@ serve() {
 	shift
 	# A listener that has just ended may still be visible.
 	await "! anyone_listens"
-	side "$way" alice timeout --foreground -k 1 200 "$@" > server 2>&1 &
+	side "$way" alice timeout --foreground -k 1 "${program_seconds:-200}" "$@" > server 2>&1 &
 	server=$!
 }
 
@@ -76,7 +76,7 @@ connect() {
 	local way=$1
 	shift
 	(await listening) || (show && exit 1)
-	side "$way" bob timeout --foreground -k 1 200 "$@" > client 2>&1 || {
+	side "$way" bob timeout --foreground -k 1 "${program_seconds:-200}" "$@" > client 2>&1 || {
 		echo "the client ended with $?"
 		show
 		exit 1
@@ -103,7 +103,7 @@ served() {
 	}
 }
 
-# descendants PID: prints the pids of PID's descendants. Call this before PID is killed, because the children of a
+# descendants PID: prints the pids of PID's descendants. This comes before PID is killed, because the children of a
 # process that has ended get another parent.
 descendants() {
 	local child
@@ -211,7 +211,7 @@ program_udaddy() {
 program_mckey() {
 	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
 	(await "grep -q joined server") || (show && exit 1)
-	side "$2" bob timeout --foreground -k 1 200 mckey -m 239.1.2.3 -b $B -s > client 2>&1 || (show && exit 1)
+	side "$2" bob timeout --foreground -k 1 "${program_seconds:-200}" mckey -m 239.1.2.3 -b $B -s > client 2>&1 || (show && exit 1)
 	served
 	assert_contains "$(cat server)" "data transfers complete"
 }
@@ -256,18 +256,81 @@ program_ucx-rc-ud() {
 	program_ucx "$1" "$2" rc_verbs,ud_verbs,self
 }
 
+program_ucx-ud() {
+	program_ucx "$1" "$2" ud_verbs,self
+}
+
+# program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after the
+# client has connected to it by TCP.
+program_fi-msg() {
+	local command=(fi_pingpong -p "${3:-verbs}" -e "${4:-msg}" -I 20)
+	ulimit -l unlimited
+	serve "$1" "${command[@]}"
+	(await "ss -Hltn 'sport = :47592' | grep -q .") || (show && exit 1)
+	side "$2" bob timeout --foreground -k 1 "${program_seconds:-200}" "${command[@]}" $A > client 2>&1 || (show && exit 1)
+	served
+	assert_contains "$(cat client)" "MB/sec"
+}
+
+program_fi-rxm() {
+	program_fi-msg "$1" "$2" "verbs;ofi_rxm" rdm
+}
+
 programs=$(compgen -A function program_ | cut -d_ -f2-)
-ways="broker_broker broker_direct direct_broker"
+ways="broker_broker broker_direct direct_broker direct_direct"
+
+# admitted: prints how many ids the broker has allowed to listen, connect, accept or join since it started.
+admitted() {
+	rdmabrokerctl metrics | awk -F '[{}=," ]+' '
+		$1 == "rdmabroker_decisions_total" && $3 ~ /^(listen|connect|accept|join)$/ && $5 == "allowed" { n += $6 }
+		END { print n + 0 }'
+}
+
+# Programs that fail with librdmacm itself too, and how.
+declare -A fails_directly=(
+	[ucx-ud]="the peer's UCX resets the connection"
+	[fi-rxm]="fi_enable: Invalid argument"
+)
+
+# fail_directly PROGRAM: checks that it still does.
+fail_directly() {
+	local program_seconds=20
+	! (trap stop_server EXIT && "program_$1" direct direct) > attempt 2>&1 ||
+		fail "$1 works directly: remove it from fails_directly"
+	echo "fails with librdmacm itself: ${fails_directly[$1]}"
+	echo 0 > "/tmp/ids-$1_direct_direct"
+}
+
+# run_program PROGRAM SERVER CLIENT: runs it, and counts the ids that the broker saw. If it saw none, the case proves
+# nothing.
+run_program() {
+	local before n
+	if [ -n "${fails_directly[$1]-}" ]; then
+		[ "$2$3" = directdirect ] || skip "it fails with librdmacm itself, too: ${fails_directly[$1]}"
+		fail_directly "$1"
+		return
+	fi
+	before=$(admitted)
+	"program_$1" "$2" "$3"
+	n=$(($(admitted) - before))
+	echo "$n ids by the broker"
+	echo $n > "/tmp/ids-$1_$2_$3"
+	if [ "$2$3" = directdirect ]; then
+		assert_eq $n 0
+	else
+		assert test $n -gt 0
+	fi
+}
 
 for program in $programs; do
 	for way in $ways; do
-		eval "case_${program}_$way() { program_$program ${way/_/ }; }"
+		eval "case_${program}_$way() { run_program $program ${way/_/ }; }"
 	done
 done
 
 # ---- the rest ----
 
-# The program dropin is run with librdmacm itself, which shows that its expectations are right.
+# The program dropin passes with librdmacm, too, so its expectations are right.
 case_expectations_with_librdmacm() {
 	# librdmacm leaks an event if the thread for which it makes the event is cancelled.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
@@ -397,7 +460,7 @@ case_no_daemon() {
 	if sanitized; then
 		echo "without RDMABROKER_FALLBACK=direct: $no_direct" >> .show
 	else
-		# With the fallback, as with librdmacm, root can open rdma_cm and bob cannot.
+		# As with librdmacm, root can open rdma_cm and bob cannot.
 		RDMABROKER_FALLBACK=direct rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
 		RDMABROKER_FALLBACK=direct RDMABROKER_DEBUG=1 told as bob rdmabrokerctl run -- \
 			dropin $A channel | tee said
@@ -415,21 +478,33 @@ case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'leases: 0$'"
 }
 
+# cell PROGRAM WAY RESULT: prints a cell of the table.
+cell() {
+	case $3 in
+	*SKIP*) echo skipped ;;
+	not*) echo FAIL ;;
+	ok*) if [ "$2" != direct_direct ]; then
+			echo "pass ($(cat "/tmp/ids-$1_$2"))"
+		elif [ -n "${fails_directly[$1]-}" ]; then
+			echo fails
+		else
+			echo pass
+		fi ;;
+	*) echo - ;;
+	esac
+}
+
 table() {
-	local program way row
+	local program way row result
 	grep -qE "^(not )?ok .*_(broker|direct)_(broker|direct) " "$1" || return 0
-	printf '\n%-16s' "server-client"
+	printf '\nIn brackets: the ids that the broker allowed to listen, connect, accept or join.\n%-16s' "server-client"
 	printf '%-16s' ${ways//_/-}
 	echo
 	for program in $programs; do
 		row=
 		for way in $ways; do
-			case $(grep -oE "^(not )?ok [0-9]+ - ${program}_$way .*" "$1") in
-			*SKIP*) row+=$(printf '%-16s' skipped) ;;
-			not*) row+=$(printf '%-16s' FAIL) ;;
-			ok*) row+=$(printf '%-16s' pass) ;;
-			*) row+=$(printf '%-16s' -) ;;
-			esac
+			result=$(grep -oE "^(not )?ok [0-9]+ - ${program}_$way .*" "$1")
+			row+=$(printf '%-16s' "$(cell "$program" "$way" "$result")")
 		done
 		printf '%-16s%s\n' "$program" "$row"
 	done
