@@ -159,7 +159,10 @@ void notices_done(struct notices *notices)
 	}
 }
 
-/* Sets *RET to the name for NUMBER, which the filter's MEMBER has. 0 matches any notice: *RET is not changed. */
+/*
+ * Sets *RET to the name of NUMBER, the value of the filter's MEMBER. NUMBER 0 matches any notice, and leaves *RET
+ * unchanged. Returns 0 or -EINVAL.
+ */
 static int out_name(char **ret, const char *const *names, int number, const char *member)
 {
 	if (number == 0)
@@ -195,7 +198,8 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 }
 
 /*
- * Called before the request is sent, because the packets right after the reply can be notices. Returns the old value.
+ * Sets whether notices are queued, and returns the old value. rdmabroker_watch() calls this before it sends its
+ * request, because notices can follow directly after the reply.
  */
 static bool set_watching(struct rdmabroker *session, bool watching)
 {
@@ -223,7 +227,7 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 		return r;
 	was = set_watching(session, true);
 	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
-	/* After a timeout the daemon may have accepted the request nevertheless. */
+	/* Keep watching after a timeout, because the daemon may have accepted the request nevertheless. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		set_watching(session, false);
 	return r;

@@ -24,7 +24,7 @@ struct notices {
 
 void notices_init(struct notices *notices);
 void notices_done(struct notices *notices);
-/* Append the notice FRAME to the list, or drop it if the list is full. Takes ownership of FRAME. */
+/* Append the notice FRAME to the list, or drop it if the list is full or nobody watches. Takes ownership of FRAME. */
 void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
 /* Whether get_notice() would return one. */
 bool notices_has_any(const struct notices *notices);

@@ -11,6 +11,8 @@
  */
 int await_outcome(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 		  int64_t deadline);
-/* The same. *RET is the event, which the caller has to free, also if its type is in BAD; NULL: none came. */
+/*
+ * Like await_outcome(). *RET is the event, which the caller has to free, also if its type is in BAD; NULL: none came.
+ */
 int await_event(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 		int64_t deadline, struct rdmabroker_event **ret);

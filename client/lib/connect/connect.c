@@ -84,7 +84,8 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 }
 
 /*
- * The route has another device, port or P_Key than expected. The QP's port and P_Key can be changed, its device not.
+ * Called if the route has another device, port or P_Key than expected. The QP's port and P_Key can be changed, but
+ * not its device: another device is an error.
  */
 static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			     int64_t deadline)
@@ -111,7 +112,10 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 	int max_resources, max_depth, r;
 
 	r = connparam_connect_message(id, param, &connect);
-	/* The rule's caps are not known yet. With the device's maximum instead of 0xff the broker can apply them. */
+	/*
+	 * The broker applies the rule's caps, which are not known here yet. Replace 0xff by the device's maximum, so
+	 * that the broker can compare it with the caps.
+	 */
 	if (r == 0)
 		r = qpstate_get_limits(id, &max_resources, &max_depth);
 	if (r == 0 && connect.param.responder_resources == 0xff)
@@ -139,9 +143,9 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 }
 
 /*
- * A reject after which this function retries does not change the QP, see id->retries. WAY NULL: the id's route is
- * resolved already. After a failed connect_over() the route is resolved as well, unless the broker does not have the
- * id (is_new).
+ * Connects, and retries after stale and busy rejects. A reject that is followed by a retry leaves the QP as it is,
+ * see id->retries. WAY NULL: the id's route is resolved already. After a failed connect_over() the route is resolved
+ * too, so that a retry only connects; but if the broker does not have the id (is_new), connect_over() is repeated.
  */
 static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 			      const struct rdmabroker_conn_param *param, int64_t deadline)
@@ -180,7 +184,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return connect_repeatedly(id, NULL, param, deadline_after(timeout_ms));
 }
 
-/* Used if the INIT attributes of the device are not known yet: the route has to be resolved before create_qp then. */
+/* Used if the INIT attributes of the device are not known yet: create_qp needs them, and resolving brings them. */
 static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct rdmabroker_conn_param *param, int64_t deadline)

@@ -23,8 +23,9 @@ static uint8_t at_most(int wanted, int max)
 }
 
 /*
- * On accept 0xff stands for what the connection request offers, at most the device's maximum. The library queries the
- * device itself, because the QP is in this process.
+ * In an accept, 0xff in responder_resources or initiator_depth means the value that the connection request offers,
+ * but no more than the device's maximum. The library queries the maxima without the broker, because the QP's device
+ * is open in this process.
  */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
@@ -43,7 +44,10 @@ int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_pa
 	return 0;
 }
 
-/* Called before the QP is changed, so that a call that fails leaves the QP as it was. */
+/*
+ * Checks PARAM against the device's limits. The caller does this before it changes the QP, so that a call that fails
+ * leaves the QP as it was.
+ */
 static int check_limits(struct rdmabroker_id *id, const char *name,
 			const struct rdmabroker_conn_param *param)
 {
@@ -69,7 +73,10 @@ static uint8_t capped(uint8_t wanted, int cap)
 	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
 }
 
-/* The broker applies these caps too, but the library moves the QP, for which it needs the same values. */
+/*
+ * Applies the policy's caps to PARAM. The broker applies them too, but the library needs the same values to move the
+ * QP.
+ */
 static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int max_resources = 0xff, max_depth = 0xff, r;
@@ -99,7 +106,7 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 {
 	int r = wire_check_process(&id->session->wire);
 
-	/* Checked before the QP is changed: in a child the QP belongs to the parent. */
+	/* In a child the QP belongs to the parent: fail before the QP is changed. */
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))

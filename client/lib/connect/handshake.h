@@ -10,8 +10,9 @@ struct rdmabroker_conn_param;
 struct rdmabroker_id;
 
 /*
- * CALL not NULL: begin CALL by idcall_begin(), for a caller that waits for the outcome event. Accepting a look-up has
- * no outcome event: in that case this function waits for the reply instead.
+ * CALL NULL: send the request as idcall_do() does. CALL not NULL: begin CALL by idcall_begin(), for a caller that
+ * waits for the outcome event. Accepting a look-up has no outcome event: if CALL is not NULL, this function then
+ * waits for the reply instead.
  */
 int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms);

@@ -13,7 +13,10 @@ struct rdmabroker_id;
 
 /* The rejects after which a retry is allowed now: bits of enum retry. */
 unsigned retry_get_allowed(const struct rdmabroker_id *id, unsigned stale_tries);
-/* The delay before a retry, after a connect that failed with R; -1: do not retry. Counts stale rejects. */
+/*
+ * The delay before a retry, after a connect that failed with R; -1: do not retry. After a stale reject, *STALE_TRIES
+ * is incremented.
+ */
 int retry_get_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries);
 /* Replace the broker's id by a new one, set its options, and resolve the address and the route again. */
 int retry_renew_id(struct rdmabroker_id *id, int64_t deadline);

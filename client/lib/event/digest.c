@@ -69,7 +69,9 @@ static int agree_on_ece(struct rdmabroker_id *id)
 	return qpstate_set_ece(id, &ece);
 }
 
-/* Does not wait; a failure is reported as CONNECT_ERROR. */
+/*
+ * Sends the request without waiting for the reply. If the broker reports a failure, the program gets CONNECT_ERROR.
+ */
 static int establish(struct rdmabroker_id *id)
 {
 	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;

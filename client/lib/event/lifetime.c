@@ -32,8 +32,9 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 }
 
 /*
- * The number of a destroyed id stays in use until the broker has answered. If all numbers are in use, some of them by
- * destroyed ids, this waits for that answer. With RDMABROKER_NONBLOCK it only receives what has come already.
+ * Gives ID a free number. The number of a destroyed id is not free until the broker has replied to destroy_id. If no
+ * number is free, but some belong to destroyed ids, this function waits for the replies; with RDMABROKER_NONBLOCK it
+ * only receives packets that have arrived already.
  */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
@@ -63,8 +64,8 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 }
 
 /*
- * Drop the events of ID that were not taken, and destroy the ids of the connection requests among them. Called with
- * the lock held, which it releases meanwhile.
+ * Drop the events of ID that were not taken, and destroy the ids of the connection requests among them. The lock has
+ * to be held; it is released while an id is destroyed.
  */
 static void forget_events(struct rdmabroker_id *id)
 {
@@ -202,7 +203,10 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	if (id->handle == 0)
 		return 0;
 	wire_lock(&session->wire);
-	/* Reject connection requests that are still in the socket now, not when a thread reads them later. */
+	/*
+	 * Receive the connection requests that are still in the socket, so that they are rejected now, and not when a
+	 * thread receives them later.
+	 */
 	if (id->listening)
 		pump_drain(&session->wire);
 	forget_events(id);
@@ -219,7 +223,10 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	}
 	m.id = like.handle = id->handle;
 	id->handle = 0;
-	/* Wait for the answer: otherwise connection requests that come before it would not be rejected. */
+	/*
+	 * For a listener, wait for the broker's reply even if TIMEOUT_MS is 0: connection requests can come before
+	 * the reply, and are rejected below.
+	 */
 	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
 		timeout_ms = session->wire.call_timeout_ms;
 	if (timeout_ms == 0) {

@@ -20,7 +20,7 @@ struct raw_event {
 	struct rdmabroker_id *id; /* NULL: the listener was destroyed, REQUEST is an orphan */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
-	/* Of an event that the library made as the outcome of a call. */
+	/* The members below are set only in an event that the library made as the outcome of a call. */
 	const char *call; /* the call's name */
 	int status; /* negative errno; 0: success */
 	char *text; /* of the failure; NULL: none */

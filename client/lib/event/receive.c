@@ -24,7 +24,7 @@ static bool is_sound(const Rdmabroker__Event *event)
 
 /*
  * A connection request whose listener was destroyed here is queued without a listener, as an orphan. Its id is
- * created all the same, because lifetime_end_orphans() destroys it, which makes the broker reject the request.
+ * created all the same, because the broker rejects the request when lifetime_end_orphans() destroys the id.
  */
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
@@ -96,7 +96,10 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		return 0;
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		idstate_set_info(id, reply->id_info);
-	/* A listener has no QP. With RDMABROKER_NONBLOCK this reply to bind_addr may come after listen was called. */
+	/*
+	 * Do not store INIT attributes for a listener, which has no QP: with RDMABROKER_NONBLOCK the reply to
+	 * bind_addr may come after listen was called.
+	 */
 	if (id && reply->init && !id->listening)
 		message_get_qp_attr(&id->init, reply->init);
 	if (id && (call->answer == ANSWER_AS_EVENT ||

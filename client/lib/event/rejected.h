@@ -9,7 +9,7 @@
 
 /* Set rejected_by and the reason in EVENT, which is REJECTED, from its status and private data. */
 void rejected_explain(struct eventbuf *event);
-/* The same for UNREACHABLE, the event of a look-up (an id for datagrams) that failed. */
+/* Set the same members in EVENT, which is the UNREACHABLE event of a failed look-up (an id for datagrams). */
 void rejected_explain_lookup(struct eventbuf *event);
 
 enum retry {

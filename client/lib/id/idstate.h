@@ -61,7 +61,7 @@ static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 
 /*
  * Make the struct of an id that the broker has created with the number HANDLE: a connection request or an imported
- * id. -ENOMEM, or -EPROTO if the number is not valid. Lock held.
+ * id. Returns 0, -ENOMEM, or -EPROTO: the number is not valid. The lock has to be held.
  */
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret);

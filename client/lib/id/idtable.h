@@ -17,8 +17,8 @@ struct rdmabroker_id;
 
 struct idslots {
 	/*
-	 * The index is the number less the first one (1, or FIRST_REQUEST). NULL: free. DYING: destroyed here, the
-	 * broker has not answered yet.
+	 * Indexed by the id's number minus the first number (OWN: 1, REQUESTS: FIRST_REQUEST). NULL: free. DYING: the
+	 * id was destroyed here, but the broker has not answered yet.
 	 */
 	struct rdmabroker_id **ids;
 	uint32_t n;

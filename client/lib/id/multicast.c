@@ -70,7 +70,10 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 	struct join *join;
 
 	address_unpack(&addr, address);
-	/* The struct may be of an earlier join that failed. Only the broker knows whether the group is joined. */
+	/*
+	 * There may be a struct for the group, of an earlier join that failed: use it again. Only the broker knows
+	 * whether the group is joined.
+	 */
 	join = find_join(id, &addr);
 	if (join && join->attached)
 		return fail(EEXIST, "join_multicast: the id has already joined the group");

@@ -159,7 +159,10 @@ static void device_close(struct device *device)
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
-	/* The lease of a removed device has ended. A release by name could end a new device's lease. */
+	/*
+	 * Do not release a removed device: its lease has ended, and a release by name could end the lease of a new
+	 * device.
+	 */
 	if (!gone && device->session)
 		release(device->session, device->name);
 	device_free(device);

@@ -33,8 +33,8 @@ struct opendevices {
 /* Remember the INIT attributes of a QP of DEVICE, for later QPs. */
 void opendevice_learn_init(struct device *device, const struct qp_attr *init);
 /*
- * The device of CONTEXT, opened once more, and in *RET the INIT attributes that were remembered for it. NULL: none
- * are known.
+ * Open the device of CONTEXT once more, and store in *RET the INIT attributes that were remembered for it. NULL: no
+ * attributes are known, and nothing was opened.
  */
 struct device *opendevice_get_learned(struct rdmabroker *session, const struct ibv_context *context,
 				      struct qp_attr *ret);

@@ -32,7 +32,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's reply has no attributes");
 }
 
-/* Attributes that came with an event or a reply are used, which saves a round trip. */
+/* Uses the attributes that came with an event or a reply, if there are any, which saves a round trip. */
 static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :

@@ -13,13 +13,13 @@ struct wire;
 /* Send REQUEST, and wait for the reply, at most TIMEOUT_MS. */
 int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request, int timeout_ms,
 	      Rdmabroker__Frame **ret);
-/* The same with the session's timeout. -EPROTO: the reply is not of kind RESULT. */
+/* Like call_wait(), with the session's timeout. -EPROTO: the reply is not of kind RESULT. */
 int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
-/* The same as call_wait_for(), within TIMEOUT_MS. */
+/* Like call_wait_for(), but waits at most TIMEOUT_MS. */
 int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret);
-/* The same as call_wait(); LIKE is the call, in which the caller has set name and other members. */
+/* Like call_wait(), but LIKE is the call, in which the caller has set the name and other members. */
 int call_wait_like(struct wire *wire, struct call *like, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret);
 /*

@@ -3,7 +3,10 @@
 
 /* Stores the last failure of each thread, for rdmabroker_last_failure(). */
 
-/* A copy of the thread's failure. A call that returns no error restores it, because functions inside it may fail. */
+/*
+ * A copy of the thread's last failure. A call that returns no error saves it at its begin and restores it at its end,
+ * because functions inside the call may fail.
+ */
 struct failure_copy {
 	int error;
 	unsigned retry_after_ms;

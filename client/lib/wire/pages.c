@@ -53,7 +53,9 @@ bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)
 	return a > from_a || (a == from_a && b > from_b);
 }
 
-/* The array is full if N is 0 or a power of two, and is doubled then: N appends take time linear in N. */
+/*
+ * The array is doubled when it is full, which is so when N is 0 or a power of two: N appends take time linear in N.
+ */
 Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame)
 {
 	if ((n & (n - 1)) == 0)

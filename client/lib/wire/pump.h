@@ -14,8 +14,8 @@ struct wire;
 /* Receive a packet, or wait for one until DEADLINE. -ETIMEDOUT: none came; -ECONNRESET: the session is lost. */
 int pump_packet(struct wire *wire, int64_t deadline);
 /*
- * The same, without a check whether the session is lost. EVENTS: POLLIN, and POLLOUT to wait for room in the socket
- * as well.
+ * Like pump_packet(), but does not check whether the session is lost. EVENTS: POLLIN, and POLLOUT to wait for room in
+ * the socket as well.
  */
 int pump_poll(struct wire *wire, short events, int64_t deadline);
 /* Receive the packets that are in the socket already. */

@@ -81,7 +81,7 @@ void wire_count_waiting(struct wire *wire, int n);
 
 /* Give the session up because of R, a negative errno. Lock held. */
 void wire_die(struct wire *wire, int r);
-/* The same as wire_die(), and wake all threads that wait. Takes the lock. */
+/* Like wire_die(), but also wakes all threads that wait, and takes the lock itself. */
 void wire_lose(struct wire *wire, int r);
 /* -ECONNRESET: the broker is gone; else 0. Lock held. */
 int wire_check(struct wire *wire);
