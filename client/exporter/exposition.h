@@ -20,9 +20,9 @@ enum exposition_format exposition_choose(const char *accept);
 const char *exposition_content_type(enum exposition_format format);
 
 /*
- * The text in FORMAT: the exporter's own metrics, then BROKER, the broker's, which is complete OpenMetrics text;
- * NULL: the broker did not answer. N_FETCHES is how often the exporter has requested it. Returns malloc()ed text;
- * NULL: out of memory.
+ * Returns malloc()ed text in FORMAT: the exporter's own metrics, followed by those in BROKER. BROKER is complete
+ * OpenMetrics text; NULL: the broker did not answer. N_FETCHES is how often the exporter has requested it. Returns
+ * NULL if memory is out.
  */
 char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches);
 /* Whether TEXT is complete: it ends with the line "# EOF". */

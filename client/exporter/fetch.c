@@ -101,10 +101,16 @@ static void ask_broker(struct fetch *fetch, struct fetched *ret)
 		if (!fetch->session && open_session(fetch, ret) < 0)
 			return;
 		r = get_text(fetch, ret);
-		/* A later fetch opens a new session, because the broker decides at open what the user may do. */
+		/*
+		 * Close the session after a failure, because the broker decides at open what the user may do: the
+		 * next fetch opens a new session.
+		 */
 		if (r < 0)
 			fetch->session = rdmabroker_close(fetch->session);
-		/* Retry once if the session is an old one: the broker was restarted since the last fetch. */
+		/*
+		 * -ECONNRESET in an old session: the broker was restarted since the last fetch. Retry once in a new
+		 * session.
+		 */
 	} while (r == -ECONNRESET && is_old && !(is_old = false));
 }
 

@@ -3,8 +3,8 @@
 
 /*
  * Fetches the broker's metrics in a separate thread, because the library's calls wait for the broker. The thread
- * keeps one session, and opens a new one when the broker was restarted. Each fetch ends at the latest after the
- * library's deadlines.
+ * keeps one session, and opens a new one after a failure. Each fetch ends at the latest after the library's
+ * deadlines.
  */
 
 #include <stdbool.h>

@@ -28,7 +28,8 @@
 #define LOG_USEC (60 * 1000000ULL) /* warnings are limited to one in this time */
 
 /*
- * The broker's last answer, or that it did not answer, and the responses in the formats that were requested so far.
+ * The outcome of the last fetch from the broker, and the responses made from it, in the formats that were requested
+ * so far.
  */
 struct answer {
 	char *text; /* the broker's metrics; NULL: the broker is away */
@@ -286,7 +287,10 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* If memory is out the connection gets no context, and on_request() closes it. */
+/*
+ * NULL: out of memory. The connection then has no context: on_connection_change() shuts it down, and on_request()
+ * refuses its requests.
+ */
 static struct connection *connection_new(struct http *http, struct MHD_Connection *mhd)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
@@ -330,7 +334,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 		connection_free(*state);
 		*state = NULL;
 		http->n_connections--;
-		/* The descriptor of the closed connection can be used for another one. */
+		/* Do not pause any longer: the descriptor of the closed connection can be used for another one. */
 		http->is_paused = false;
 	} else {
 		http->n_connections++;
@@ -434,7 +438,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 		close(sock);
 		return 0;
 	}
-	/* libmicrohttpd owns the socket from here on, even if this fails. */
+	/* libmicrohttpd owns the socket from here on, even if MHD_add_connection() fails. */
 	if (MHD_add_connection(http->mhd, sock, (struct sockaddr *)&peer, len) != MHD_YES)
 		warn_limited(http, "Cannot serve a connection", errno);
 	update_timer(http);
@@ -519,7 +523,7 @@ static int start_mhd(struct http *http)
 	const unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
 	int fd;
 
-	/* SIGPIPE is ignored, by main.c. */
+	/* main.c ignores SIGPIPE, as MHD_OPTION_SIGPIPE_HANDLED_BY_APP requires. */
 	http->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection_change, http,
 				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,

@@ -66,7 +66,7 @@ static bool set_listen(struct settings *settings, const char *where, const char 
 	return settings->n_listen > 0;
 }
 
-/* Called by libinih for each key. Returns 1, because failures are recorded in READING. */
+/* Called by libinih for each key. Always returns 1, which is success to libinih: failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = userdata;
@@ -93,8 +93,8 @@ static int handle(void *userdata, const char *section, const char *name, const c
 }
 
 /*
- * Called by libinih instead of fgets(). libinih would treat a line that begins with a blank as the continuation of a
- * value, and the rest of a long line as another line.
+ * Called by libinih instead of fgets(). Removes blanks at the beginning of a line, because libinih would treat it as
+ * the continuation of a value. Refuses a long line, because libinih would treat the rest as another line.
  */
 static char *read_line(char *buffer, int size, void *userdata)
 {

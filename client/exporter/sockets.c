@@ -16,8 +16,8 @@
 
 #define BACKLOG 64
 /*
- * The mode of a Unix socket: only its owner and group have access, a restriction that a TCP port cannot have. To give
- * access to others, use systemd's socket unit.
+ * The mode of a Unix socket: unlike a TCP port, it can be restricted to its owner and group. To give access to
+ * others, use systemd's socket unit.
  */
 #define MODE 0660
 
@@ -26,7 +26,7 @@ static bool parse_port(const char *text, in_port_t *ret)
 	unsigned long port;
 	char *end;
 
-	/* strtoul() accepts blanks and signs too. */
+	/* Refuse blanks and signs at the beginning, which strtoul() would accept. */
 	if (*text < '0' || *text > '9')
 		return false;
 	errno = 0;
@@ -111,7 +111,7 @@ static int listen_inet(const struct sockets_address *address)
 	return r;
 }
 
-/* Listens on all addresses of the host: on those of IPv6 and IPv4, or without IPv6 on those of IPv4. */
+/* Listens on all IPv6 and IPv4 addresses of the host; without IPv6 in the kernel, on all IPv4 addresses. */
 static int listen_everywhere(const struct sockets_address *address)
 {
 	struct sockets_address v4;
