@@ -121,7 +121,10 @@ static void json_number_or_null(struct json *json, const char *key, uint32_t n)
 		json_null(json, key);
 }
 
-/* A string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
+/*
+ * Prints the time as a string, because many JSON parsers read numbers as floating point, which cannot hold all
+ * digits.
+ */
 static void json_time(struct json *json, uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -374,8 +377,8 @@ static void on_interrupt(int signo)
 }
 
 /*
- * Without SA_RESTART, because a signal has to end a write to a full pipe too. SIGPIPE is ignored, because it is no
- * failure if the reader of the output ends.
+ * The handlers have no SA_RESTART, because a signal has to end a write to a full pipe too. SIGPIPE is ignored,
+ * because it is no failure if the reader of the output ends.
  */
 static void catch_signals(void)
 {
@@ -388,8 +391,8 @@ static void catch_signals(void)
 }
 
 /*
- * False: the program has to end, because the reader is gone, a signal came, or a write failed. main() reports the
- * last.
+ * False: the program has to end, because the reader is gone, a signal came, or a write failed. main() reports a write
+ * that failed.
  */
 static bool flush(void)
 {

@@ -52,7 +52,7 @@ static const char *const states[] = {
 	NULL,
 };
 
-/* The states in which there is a peer. */
+/* The states that --connections selects: the connection is being set up, is established, or is being ended. */
 static const char *const connection_states[] = {
 	"connecting", "responded", "request", "accepted", "established", "disconnecting", NULL,
 };

@@ -90,7 +90,10 @@ static bool take_own(struct ctl *ctl, int which)
 	return true;
 }
 
-/* Skips the first entry of ARGV, like a program's name. On return ARGV has the arguments that are left. */
+/*
+ * Skips the first entry of ARGV, which is the name of the program or of the verb. On return ARGV has the arguments
+ * that are left.
+ */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
 	struct option rows[N_COMMON + MAX_OPTIONS + 1] = { 0 }, *row = rows;

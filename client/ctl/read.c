@@ -77,8 +77,8 @@ static void complain_address(const char *text)
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
 	/*
-	 * getaddrinfo() is used only for IPv6, whose scopes it parses: it would accept "10.1" as the IPv4 address
-	 * 10.0.0.1.
+	 * getaddrinfo() parses the IPv6 addresses, because it knows their scopes. It is not used for IPv4, because it
+	 * would accept "10.1" as 10.0.0.1.
 	 */
 	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;

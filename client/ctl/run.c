@@ -62,7 +62,10 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		complain("%s is not installed", DROPIN);
 		return EXIT_FAILURE;
 	}
-	/* Programs that open devices by libibverbs need the leases before: the drop-in gets them at its start. */
+	/*
+	 * A program that opens devices by libibverbs needs the leases before: with RDMABROKER_DEVICES=all the drop-in
+	 * gets them at the program's start.
+	 */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
 	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {
 		complain("cannot set the environment: %m");
