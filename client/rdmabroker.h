@@ -21,7 +21,7 @@
  *
  *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer comes
  *   as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for the others.
- *   -EAGAIN: the socket is full, nothing was sent; take events, then retry. librdmabroker(3) lists the calls
+ *   -EAGAIN: nothing was sent, because the socket is full; take events, then retry. librdmabroker(3) lists the calls
  *   that wait nevertheless: those with a timeout, and those that need data which the broker has not sent yet. A
  *   program that must not wait therefore opens its session and its devices (get_devices) before its loop begins,
  *   and keeps them open: then no call from resolve to destroy_id waits for the broker.
@@ -83,7 +83,7 @@ struct rdmabroker_id;
 #define RDMABROKER_CONNECT_DATA_MAX 56
 #define RDMABROKER_ACCEPT_DATA_MAX 196
 #define RDMABROKER_REJECT_DATA_MAX 148
-/* The same for datagram look-ups (SIDR). */
+/* The maximum size of the private data of datagram look-ups (SIDR) and of their answers, in bytes. */
 #define RDMABROKER_LOOKUP_DATA_MAX 180
 #define RDMABROKER_LOOKUP_ANSWER_DATA_MAX 136
 
@@ -177,8 +177,8 @@ struct rdmabroker_conn_param {
 	const void *private_data;
 	size_t private_data_len; /* at most 255 */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
-	uint8_t responder_resources; /* 0xff: the device's maximum */
-	uint8_t initiator_depth; /* 0xff: the device's maximum */
+	uint8_t responder_resources; /* 0xff: the device's maximum; in an accept at most what the request offers */
+	uint8_t initiator_depth; /* 0xff: as for responder_resources */
 	uint8_t retry_count; /* 0..7; higher values count as 7 */
 	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
 	bool flow_control;
@@ -186,7 +186,7 @@ struct rdmabroker_conn_param {
 	uint8_t unused[6]; /* must be 0 */
 };
 
-/* The device's maxima, and 7 as both retry counts. A call that gets NULL uses the same values. */
+/* The device's maxima, and 7 as both retry counts. A call that gets NULL instead of a struct uses these values. */
 #define RDMABROKER_CONN_PARAM_INIT                                                                \
 	{                                                                                         \
 		sizeof(struct rdmabroker_conn_param), NULL, 0, 0, 0xff, 0xff, 7, 7, false, false, \
@@ -266,9 +266,9 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
  * rdmabroker_close - Close a session.
  * @session: The session; NULL is allowed.
  * Description:
- *   All ids of the session are destroyed, in the broker and here; connections are disconnected, leases of
- *   devices end. QPs that the library created are destroyed, and device contexts that it opened are closed:
- *   destroy your own CQs, PDs and memory regions on them first.
+ *   All ids of the session are destroyed, in the broker and here; connections are disconnected, and leases of
+ *   devices (see rdmabroker_open_device()) end. QPs that the library created are destroyed, and device contexts that
+ *   it opened are closed: destroy your own CQs, PDs and memory regions on them first.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_event_channel
@@ -316,9 +316,9 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  * @ps: The port space.
  * @context: The program's own pointer, see rdmabroker_get_context().
  * Description:
- *   The broker creates its part of the id with the first request about the id, which saves a round trip. If that
- *   fails, the call that sent the request returns the error: -EDQUOT: a limit of the broker is reached; -ENODEV:
- *   the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries. With
+ *   The broker creates its part of the id with the first request about the id, which saves a round trip. If this
+ *   creation fails, the call that sent the request returns the error: -EDQUOT: a limit of the broker is reached;
+ *   -ENODEV: the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries. With
  *   RDMABROKER_NONBLOCK create_id itself sends the request, and an event DONE reports the outcome.
  * Returns:
  *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
@@ -331,8 +331,8 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
  * Description:
  *   Ends whatever is pending on the id: a connection is disconnected, a connection request that was not
  *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library created
- *   is destroyed. The call does not wait for the broker, except for a listening id: there it waits at most
- *   call_timeout_ms, so that every connection request to the id is answered.
+ *   is destroyed. The call does not wait for the broker, except for a listening id: then it waits at most
+ *   call_timeout_ms for the broker's reply, and rejects the connection requests that come before the reply.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_id
@@ -444,7 +444,8 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * @name: e.g. "rxe0"; NULL: the broker's first device.
  * @ret: The context. If the session has the device open already it is the same context.
  * Description:
- *   Policy operation "device". The context is this process's own: the data path does not involve the broker.
+ *   Policy operation "device" decides whether the session gets a lease, which gives access to the device's node.
+ *   The context is this process's own: the data path does not involve the broker.
  * Ownership:
  *   The session's. The session closes it after one rdmabroker_close_device() for each open, or in
  *   rdmabroker_close().
@@ -508,7 +509,7 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program moves its
  *   QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait form retries after
  *   a stale reject, up to five times, 10 ms apart, within the deadline. If the last connection of the QP number
- *   is still in timewait, the request is held back until that ends.
+ *   is still in timewait, the request is held back until the timewait ends.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE: policy
  *   has changed, and the route was resolved with a traffic class that it does not allow: resolve again with a
@@ -530,8 +531,8 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   The call sends one request to the broker, where resolve, create_qp and connect send three or four, and get
- *   four events. librdmabroker(3) describes when it does the steps one by one instead. Policy decides as for
+ *   The call sends one request to the broker; resolve, create_qp and connect would send three or four requests, and
+ *   get four events. librdmabroker(3) describes when it does the steps one by one instead. Policy decides as for
  *   rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To
  *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or
  *   from rdmabroker_get_verbs() of an id that has resolved an address.
@@ -587,7 +588,7 @@ const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabr
 
 /**
  * rdmabroker_accept - Accept a connection request.
- * @param: As for rdmabroker_connect().
+ * @param: As for rdmabroker_connect(); for 0xff see struct rdmabroker_conn_param.
  * Description:
  *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
  * Returns:
@@ -678,7 +679,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
  * rdmabroker_migrate_id - Move an id to another session of this process.
  * Description:
  *   @id stays valid and keeps its QP. From now on its events come to @session, including those that were not
- *   taken yet. Connection requests to a listening id that the program has not taken are rejected.
+ *   taken yet. If @id listens, connection requests that were not taken are rejected.
  * Returns:
  *   0; otherwise as rdmabroker_export_id() and rdmabroker_import_id(): then nothing has changed.
  * See also: rdma_migrate_id
