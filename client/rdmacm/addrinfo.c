@@ -66,7 +66,10 @@ static int copy_addr(struct sockaddr **ret, socklen_t *ret_len, const struct soc
 	return 0;
 }
 
-/* QP type and port space that the hints leave open follow from the socket type and protocol. */
+/*
+ * The hints determine the QP type and the port space. If the hints leave them open, they follow from the socket type
+ * and the protocol.
+ */
 static int from_addrinfo(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 			 const struct addrinfo *ai)
 {

@@ -48,7 +48,7 @@ static int open_session(struct rdmabroker **ret)
 {
 	static atomic_bool has_devices;
 
-	/* Like librdmacm, which fails at its first call if the host has no device. */
+	/* Fail without a device, as librdmacm does at its first call. */
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);

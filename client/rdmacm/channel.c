@@ -145,7 +145,7 @@ int channel_wait(struct channel *channel)
 	int r;
 
 	pthread_mutex_unlock(&channel->lock);
-	/* A cancellation point, like librdmacm's wait. */
+	/* poll() is a cancellation point, like librdmacm's wait. */
 	pthread_cleanup_push(leave_cancelled, channel);
 	do
 		r = poll(&p, 1, -1);

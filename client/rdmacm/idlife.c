@@ -207,7 +207,7 @@ int id_migrate(struct id *id, struct channel *to)
 		channel_free(from);
 	}
 	id->sync = sync;
-	/* When this returns no thread may still use an event of the old channel. */
+	/* When this function returns, no thread may still use an event of the old channel. */
 	await_acks(id, n);
 	return 0;
 }

@@ -179,8 +179,8 @@ int broker_open(struct rdmabroker **ret);
  */
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
 /*
- * The same session. NULL: it cannot be opened. Unlike broker_get_session() this prints no error, and does not choose
- * librdmacm instead.
+ * The process's own session, like broker_get_session(), but this prints no error, and does not choose librdmacm
+ * instead. NULL: the session cannot be opened.
  */
 struct rdmabroker *broker_try(void);
 
