@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 
-	/* The broker has the same time for a reply as the peer. */
+	/* The timeout of -T applies to replies of the broker too. */
 	session_options.call_timeout_ms = options.timeout_ms;
 	r = rdmabroker_open(&session_options, &ping.session);
 	if (r < 0) {

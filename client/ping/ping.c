@@ -354,7 +354,10 @@ int ping_pump(struct ping *ping, int64_t deadline)
 		return 0;
 	}
 	if (ping->conn && ping->conn->has_data) {
-		/* Taken after the events: work that ended before a disconnect event has its completion by now. */
+		/*
+		 * Completions are taken after the events: work that ended before a disconnect event has its
+		 * completion by now.
+		 */
 		if (take_completions(ping->conn) > 0)
 			return 0;
 		fds[2].fd = data_get_fd(&ping->conn->data);
