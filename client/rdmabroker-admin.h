@@ -154,7 +154,7 @@ enum rdmabroker_outcome {
 	RDMABROKER_OUTCOME_NONE = 0, /* none, or one that this library does not know */
 	RDMABROKER_OUTCOME_ALLOWED = 1,
 	RDMABROKER_OUTCOME_REJECTED = 2,
-	RDMABROKER_OUTCOME_BUSY = 3, /* follows an ALLOWED: a limit of the rule is reached */
+	RDMABROKER_OUTCOME_BUSY = 3, /* by a limit of the rule, after an ALLOWED notice */
 };
 
 /* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_GUEST_CALLS_H
 #define TESTS_GUEST_CALLS_H
 
-/* The programs of the suite calls: each is a subcommand, and ends with status 1 at its first failure. */
+/* The programs of the test suite "calls": each is a subcommand of the binary calls, and fails with status 1. */
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>

@@ -48,7 +48,8 @@ struct child {
 /* A connection to a process that is killed, as its peer sees it. */
 struct link {
 	unsigned child; /* the other end; NOBODY: a process that is not killed */
-	atomic_llong seen_ns, told_ns; /* times of the link's begin and end; 0: not yet */
+	/* Times: the request has come, or is about to be sent; the peer is told of the end. 0: not yet. */
+	atomic_llong seen_ns, told_ns;
 	atomic_bool established;
 	atomic_int event; /* the event that ended it */
 };

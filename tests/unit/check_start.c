@@ -328,7 +328,7 @@ START_TEST(a_user_that_appears)
 	session = open_session();
 	ck_assert_uint_eq(n_missing(session), 2);
 	ck_assert(!is_allowed(session));
-	/* The new contents of the files have no effect until a reload. */
+	/* Names are looked up again for the rules in force. The new 1.rules has no effect until a reload. */
 	write_to("policy.d/1.rules", "reject any\n");
 	write_to("users/ghost", "");
 	await("; 2 rules; names that cannot be looked up: 1");

@@ -5,7 +5,8 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-#define LOOKUPS_MAX 256 /* look-ups for one way (index.h) with two dimensions */
+/* Of look-ups by both dimensions (index.h). If a question needs more, only one dimension is used. */
+#define LOOKUPS_MAX 256
 #define SETS_MAX 256 /* sets that contain one address; each needs a look-up */
 
 /* A question's keys, by dimension. */
