@@ -136,8 +136,9 @@ static bool has_name(int fd, const char *name)
 
 /*
  * FD comes from the client and can be anything. So do not make a call that takes a lock which the sender
- * could hold, as reading the address of an IP socket does. The socket must be a listening one, because
- * SO_PEERCRED of a connected socket gives credentials of the time when it was connected.
+ * could hold, as reading the address of an IP socket does. The socket must be a listening one: SO_PEERCRED
+ * then gives the credentials at listen(), which is possible only after the socket was bound to the name in
+ * question. A connected socket can be bound to that name long after its credentials were recorded.
  */
 static bool is_proof(const struct identity *identity, int fd)
 {

@@ -94,8 +94,8 @@ struct fabric *fabric_free(struct fabric *fabric)
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
 	/*
-	 * A thread that is stuck still uses these objects. Then leave all of them allocated until the process
-	 * ends.
+	 * If a thread is stuck, it still uses FABRIC and its parts. In this case leave the rest allocated until the
+	 * process ends.
 	 */
 	fabric->undertaker = offload_free(fabric->undertaker);
 	/* Free the scan before LOOKUPS, because the look-ups that wait for it have jobs prepared in LOOKUPS. */

@@ -196,7 +196,7 @@ static bool hear_until(int64_t due_ns)
 	return true;
 }
 
-/* Waits until the condition holds. The process that makes it true rings. */
+/* Waits until the condition holds. Whichever process makes it true has to call ring(). */
 #define AWAIT(condition, what)                                                  \
 	do {                                                                    \
 		int64_t deadline_ = in_ms(DEADLINE_MS);                         \

@@ -530,7 +530,7 @@ START_TEST(descriptors_in_flight_are_charged)
 		/* The attacker is not in the list, so its replies are not read. */
 		wire_run(NULL, 0);
 	}
-	/* Each request charges an export, and a descriptor in flight to the client. */
+	/* Two descriptors are charged for each request: one for the export, and one for the descriptor in flight. */
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2 + 2);
 	/* The ids end, and their exports with them. The descriptors in flight remain charged. */
 	for (uint32_t id = 1; id <= 2; id++) {

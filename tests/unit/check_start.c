@@ -314,7 +314,10 @@ static bool is_allowed(struct rdmabroker *session)
 	return allow;
 }
 
-/* A user of the policy appears later if, for example, a directory service starts after the daemon. */
+/*
+ * A user whom a rule names may become known only later, for example because a directory service starts after the
+ * daemon. From then on the rule applies, without a reload.
+ */
 START_TEST(a_user_that_appears)
 {
 	struct rdmabroker *session;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The whole daemon, over the fake fabric and in a process of its own, the real rdmabroker-exporter, and a client that
- * sends HTTP as text.
+ * Tests of the real rdmabroker-exporter. The whole daemon runs over the fake fabric, in a process of its own. The
+ * exporter's client sends HTTP as text.
  */
 
 #include <stdbool.h>

@@ -7,7 +7,8 @@
 
 /* Of look-ups by both dimensions (index.h). If a question needs more, only one dimension is used. */
 #define LOOKUPS_MAX 256
-#define SETS_MAX 256 /* sets that contain one address; each needs a look-up */
+/* Of sets that contain the same address of a question. If there are more, its dimension is not used. */
+#define SETS_MAX 256
 
 /* A question's keys, by dimension. */
 struct question_keys {

@@ -138,8 +138,9 @@ static uint64_t hash_char(uint64_t hash, char c)
 }
 
 /*
- * Makes the key of a pattern. Length 0 is the key of a whole name; other lengths are the number of bytes
- * before the first wildcard.
+ * Makes the key of a pattern, and returns how many keys there are: 0 if the pattern begins with a wildcard, else
+ * 1. The key's length is 0 if the pattern has no wildcard, because it is then the key of the whole name. Otherwise it
+ * is the number of bytes before the first wildcard, at most HEAD_MAX.
  */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {

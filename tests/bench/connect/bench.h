@@ -8,7 +8,8 @@
  * main.c parses the options, run.c runs the rounds, workers.c starts the workers and sends them orders, spares.c sets
  * which spare ids the broker keeps, and result.c writes the results. In a worker, worker.c receives the orders,
  * client.c and server.c are the two ends, and data.c transfers data over an established connection. The ends use one
- * of two interfaces, direct.c or library.c. relay.c is direct.c with the messages of a broker in addition.
+ * of three backends: direct.c (librdmacm), library.c (librdmabroker), or relay.c, which does what direct.c does, and
+ * in addition exchanges a broker's messages with a process that does nothing else.
  *
  * Leader and workers share memory, struct shared, which contains the samples.
  */
@@ -180,7 +181,7 @@ int worker_main(int argc, char **argv);
 void client_order(const struct command *command);
 void server_loop(void) __attribute__((noreturn));
 
-/* The functions that both interfaces have. They return 0 or a negative errno. */
+/* The functions that all backends have. They return 0 or a negative errno. */
 
 struct event {
 	enum rdma_cm_event_type type;
