@@ -25,26 +25,28 @@ static void set_up(void)
 	fake_estrange_qp(core->fabric, STRANGER);
 }
 
-static int connect_with(struct id *id, uint32_t qpn)
+/* A connect or an accept, which offers QPN. */
+static int offer(int (*verb)(struct id *id, const struct rdma_conn_param *param,
+			     const struct ibv_ece *local_ece, struct failure *failure),
+		 struct id *id, uint32_t qpn)
 {
 	struct rdma_conn_param p = param("hello");
 	int r;
 
 	p.qp_num = qpn;
-	r = conn_connect(id, &p, NULL, &why);
+	r = verb(id, &p, NULL, &why);
 	run_loop();
 	return r;
 }
 
+static int connect_with(struct id *id, uint32_t qpn)
+{
+	return offer(conn_connect, id, qpn);
+}
+
 static int accept_with(struct id *id, uint32_t qpn)
 {
-	struct rdma_conn_param p = param("");
-	int r;
-
-	p.qp_num = qpn;
-	r = conn_accept(id, &p, NULL, &why);
-	run_loop();
-	return r;
+	return offer(conn_accept, id, qpn);
 }
 
 /* Connects the client's id HANDLE, which offers QPN. Returns the server's id of the request. */

@@ -31,31 +31,16 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 /* The public rules point into PAGES, the replies, which are freed together with them. */
 struct rules {
 	struct rdmabroker_rules public;
-	Rdmabroker__Frame **pages;
-	size_t n_pages, n_rules;
+	struct page_list pages;
+	size_t n_rules;
 	struct rdmabroker_rule **rules;
 };
 
 static void rules_free(struct rules *rules)
 {
-	for (size_t i = 0; i < rules->n_pages; i++)
-		frame_free(rules->pages[i]);
-	free(rules->pages);
+	page_list_free(&rules->pages);
 	free(rules->rules);
 	free(rules);
-}
-
-/* Takes ownership of PAGE, also on failure. */
-static int rules_add(struct rules *rules, Rdmabroker__Frame *page)
-{
-	Rdmabroker__Frame **pages = pages_keep(rules->pages, rules->n_pages, page);
-
-	if (!pages)
-		return fail(ENOMEM, "get_rules: out of memory");
-	rules->pages = pages;
-	rules->n_pages++;
-	rules->n_rules += page->reply->list_rules->n_rules;
-	return 0;
 }
 
 static int rules_fill(struct rules *rules)
@@ -65,8 +50,8 @@ static int rules_fill(struct rules *rules)
 	rules->rules = sized_new_array(rules->n_rules, sizeof(**rules->rules));
 	if (!rules->rules)
 		return fail(ENOMEM, "get_rules: out of memory");
-	for (size_t i = 0; i < rules->n_pages; i++) {
-		const Rdmabroker__ListRulesResult *in = rules->pages[i]->reply->list_rules;
+	for (size_t i = 0; i < rules->pages.n; i++) {
+		const Rdmabroker__ListRulesResult *in = rules->pages.pages[i]->reply->list_rules;
 
 		for (size_t k = 0; k < in->n_rules; k++)
 			in_rule(rules->rules[n++], in->rules[k]);
@@ -97,7 +82,8 @@ static int get_pages(struct rdmabroker *session, struct rules *rules)
 			break;
 		n = page->reply->list_rules->n_rules;
 		total = page->reply->list_rules->total;
-		r = rules_add(rules, page);
+		rules->n_rules += n;
+		r = page_list_add(&rules->pages, page, pages.name);
 		if (r == 0 && n == 0 && rules->n_rules < total)
 			r = pages_fail(&pages);
 	} while (r == 0 && rules->n_rules < total);

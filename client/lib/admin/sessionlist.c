@@ -17,35 +17,18 @@
 /* The public list points into PAGES, the replies, which are freed together with it. */
 struct list {
 	struct rdmabroker_list public;
-	Rdmabroker__Frame **pages;
-	size_t n_pages, n_sessions, n_ids;
+	struct page_list pages;
+	size_t n_sessions, n_ids;
 	struct rdmabroker_listed_session **sessions;
 	struct rdmabroker_listed_id **ids;
 };
 
 static void list_free(struct list *list)
 {
-	for (size_t i = 0; i < list->n_pages; i++)
-		frame_free(list->pages[i]);
-	free(list->pages);
+	page_list_free(&list->pages);
 	free(list->sessions);
 	free(list->ids);
 	free(list);
-}
-
-/* Takes ownership of PAGE, also on failure. */
-static int list_add(struct list *list, Rdmabroker__Frame *page)
-{
-	const Rdmabroker__ListResult *in = page->reply->list;
-	Rdmabroker__Frame **pages = pages_keep(list->pages, list->n_pages, page);
-
-	if (!pages)
-		return fail(ENOMEM, "get_list: out of memory");
-	list->pages = pages;
-	list->n_pages++;
-	list->n_sessions += in->n_sessions;
-	list->n_ids += in->n_ids;
-	return 0;
 }
 
 static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__ListedSession *in)
@@ -89,15 +72,15 @@ static bool list_fill(struct list *list)
 	struct rdmabroker_listed_session **session = list->sessions;
 	struct rdmabroker_listed_id **id = list->ids;
 
-	for (size_t i = 0; i < list->n_pages; i++) {
-		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+	for (size_t i = 0; i < list->pages.n; i++) {
+		const Rdmabroker__ListResult *in = list->pages.pages[i]->reply->list;
 
 		for (size_t k = 0; k < in->n_sessions; k++)
 			in_session(*session++, in->sessions[k]);
 	}
 	session = list->sessions;
-	for (size_t i = 0; i < list->n_pages; i++) {
-		const Rdmabroker__ListResult *in = list->pages[i]->reply->list;
+	for (size_t i = 0; i < list->pages.n; i++) {
+		const Rdmabroker__ListResult *in = list->pages.pages[i]->reply->list;
 
 		for (size_t k = 0; k < in->n_ids; k++) {
 			while (session < list->sessions + list->n_sessions &&
@@ -134,7 +117,9 @@ static int get_pages(struct rdmabroker *session, struct list *list)
 			  pages_is_further(in->next_session, in->next_id, m.session, m.id);
 		m.session = in->next_session;
 		m.id = in->next_id;
-		r = list_add(list, page);
+		list->n_sessions += in->n_sessions;
+		list->n_ids += in->n_ids;
+		r = page_list_add(&list->pages, page, pages.name);
 		if (r == 0 && more && !goes_on)
 			r = pages_fail(&pages);
 	} while (r == 0 && more);

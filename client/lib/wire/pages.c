@@ -53,16 +53,25 @@ bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b)
 	return a > from_a || (a == from_a && b > from_b);
 }
 
-/*
- * The array is doubled when it is full, which is so when N is 0 or a power of two: N appends take time linear in N.
- */
-Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame)
+/* The array is full if N is 0 or a power of two, and is doubled then: N appends take time linear in N. */
+int page_list_add(struct page_list *list, Rdmabroker__Frame *page, const char *name)
 {
-	if ((n & (n - 1)) == 0)
-		frames = reallocarray(frames, n > 0 ? 2 * n : 1, sizeof(Rdmabroker__Frame *));
-	if (frames)
-		frames[n] = frame;
-	else
-		frame_free(frame);
-	return frames;
+	Rdmabroker__Frame **pages = list->pages;
+
+	if ((list->n & (list->n - 1)) == 0)
+		pages = reallocarray(pages, list->n > 0 ? 2 * list->n : 1, sizeof(*pages));
+	if (!pages) {
+		frame_free(page);
+		return fail(ENOMEM, "%s: out of memory", name);
+	}
+	list->pages = pages;
+	pages[list->n++] = page;
+	return 0;
+}
+
+void page_list_free(struct page_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		frame_free(list->pages[i]);
+	free(list->pages);
 }

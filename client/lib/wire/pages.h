@@ -26,8 +26,13 @@ int pages_get(struct pages *pages, Rdmabroker__Request *request,
 int pages_fail(const struct pages *pages);
 /* Whether a page that begins at A, B comes after the one that began at FROM_A, FROM_B. */
 bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b);
-/*
- * Append FRAME to FRAMES, which has N frames. Returns the array, which may have been moved. NULL: out of memory;
- * FRAME is freed then, and FRAMES is unchanged.
- */
-Rdmabroker__Frame **pages_keep(Rdmabroker__Frame **frames, size_t n, Rdmabroker__Frame *frame);
+
+/* The pages of an answer, which its public structs point into. */
+struct page_list {
+	Rdmabroker__Frame **pages;
+	size_t n;
+};
+
+/* Takes ownership of PAGE, also on failure, which is -ENOMEM. NAME is that of the call. */
+int page_list_add(struct page_list *list, Rdmabroker__Frame *page, const char *name);
+void page_list_free(struct page_list *list);

@@ -67,9 +67,7 @@ void *sized_new_array(size_t n, size_t size)
 	if (!ret)
 		return NULL;
 	structs = (uint8_t *)(void *)ret + table;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		ret[i] = structs + i * size;
-		*(size_t *)ret[i] = size;
-	}
 	return ret;
 }

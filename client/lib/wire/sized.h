@@ -38,8 +38,7 @@ int sized_check(const void *ret, size_t first, const char *call, const char *typ
 void sized_give(void *ret, const void *src);
 
 /*
- * Allocates N pointers to N structs of SIZE bytes each in one block of memory, which free() frees. The size member of
- * each struct is set, the other members are 0. NULL: out of memory. Pointers are needed because structs that are
- * elements of an array could not grow.
+ * Allocates N pointers to N structs of SIZE bytes each in one block of memory, which free() frees. All bytes of the
+ * structs are 0. NULL: out of memory. Pointers are needed because structs that are elements of an array could not grow.
  */
 void *sized_new_array(size_t n, size_t size);
