@@ -17,7 +17,7 @@ HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan routes routes_messages)
 
 # These programs test the library with its calls replaced by hooks. Their rule is in tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,library_hostile library_pages library_waits)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin library_hostile library_pages library_waits)
 
 $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so

@@ -19,6 +19,8 @@ struct block {
 static struct {
 	unsigned calls[_HOOK_SIDE_MAX][_HOOK_KIND_MAX];
 	unsigned deadlines;
+	struct hooks_traffic traffic;
+	bool in_wait; /* the library has received a packet since its last one was sent */
 
 	enum hook_side side;
 	enum hook_kind kind;
@@ -92,6 +94,37 @@ unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind)
 unsigned hooks_count_deadlines(void)
 {
 	return hooks.deadlines;
+}
+
+/* Traffic */
+
+void hooks_start_counting(void)
+{
+	hooks.traffic = (struct hooks_traffic){ 0 };
+	hooks.in_wait = false;
+}
+
+void hooks_begin_call(void)
+{
+	hooks.in_wait = false;
+}
+
+struct hooks_traffic hooks_get_traffic(void)
+{
+	return hooks.traffic;
+}
+
+void hook_sent(void)
+{
+	hooks.traffic.packets++;
+	hooks.in_wait = false;
+}
+
+void hook_received(void)
+{
+	hooks.traffic.packets++;
+	hooks.traffic.waits += !hooks.in_wait;
+	hooks.in_wait = true;
 }
 
 /* Memory */

@@ -49,6 +49,20 @@ unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);
 /* Returns the number of the library's waits that ended only by their deadline. */
 unsigned hooks_count_deadlines(void);
 
+/* The library's traffic since hooks_start_counting(). */
+struct hooks_traffic {
+	unsigned packets; /* sent and received */
+	/*
+	 * A wait: the library receives packets without having sent any in between. So the counts do not depend on
+	 * whether a packet had arrived already.
+	 */
+	unsigned waits;
+};
+void hooks_start_counting(void);
+/* The next packet that the library receives begins a wait, because another call of the program begins. */
+void hooks_begin_call(void);
+struct hooks_traffic hooks_get_traffic(void);
+
 /* From now on the allocations of both sides are recorded. */
 void hooks_track_memory(void);
 /* Prints each block that SIDE holds to stderr, and returns the number of blocks. */

@@ -16,6 +16,9 @@ bool hook_fails(enum hook_side side, enum hook_kind kind);
 /* Records a block that SIDE has allocated, and returns it. */
 void *hook_took(enum hook_side side, void *pointer, size_t size, void *caller);
 void hook_gave(void *pointer);
+/* Count a packet. */
+void hook_sent(void);
+void hook_received(void);
 void hook_set_loop(sd_event *loop);
 int hook_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int hook_poll(struct pollfd *fds, nfds_t n, int timeout);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The daemon and the library are linked into one object each, in which their calls of the system are renamed, see
 # hooks.h. The functions that the library does not export are local to its object, because both sides have an
-# id_free().
+# id_free(). For the same reasons the drop-in is one object.
 HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld
@@ -20,6 +20,14 @@ $(O)/tests/hooks/client.o: $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
 	$(Q)$(LD) -r -o $@ $(filter %.o,$^)
 	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/client.symbols --wildcard \
 		--keep-global-symbol='rdmabroker_[a-z]*' $@
+
+$(O)/tests/hooks/dropin.o: $(call objs,$(wildcard client/rdmacm/*.c)) tests/hooks/client.symbols
+	$(call say,HOOK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LD) -r -o $@ $(filter %.o,$^)
+	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/client.symbols --wildcard --keep-global-symbol='rdma_*' $@
+
+$(O)/tests/unit/check_dropin: $(O)/tests/hooks/dropin.o
 
 HOOKED := $(O)/tests/hooks/daemon.o $(O)/tests/hooks/client.o $(call objs,$(HOOKS_SRC) $(FAKE_SRC))
 
