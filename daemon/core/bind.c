@@ -196,6 +196,9 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 		if (r < 0)
 			return r;
 		r = -EADDRINUSE;
+	} else if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
+		   wait_for_others(id->session) < 0) {
+		return -EINPROGRESS;
 	}
 	if (r < 0)
 		return failure_set_bind(failure, r, "bind", addr);

@@ -81,6 +81,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (r == 0)
 		r = waits_init(&core->waits, loop);
 	if (r == 0)
+		r = aheads_init(&core->aheads, loop);
+	if (r == 0)
 		r = units_new(&core->units, loop);
 	if (r == 0)
 		r = closer_new(&core->closer, loop, &core->account);
@@ -112,6 +114,7 @@ struct core *core_free(struct core *core)
 	pool_free(core->pool);
 	fabric_free(core->fabric);
 	waits_done(&core->waits);
+	aheads_done(&core->aheads);
 	units_free(core->units);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);

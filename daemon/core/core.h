@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "core/ahead.h"
 #include "core/admission.h"
 #include "core/loglimit.h"
 #include "core/metrics.h"
@@ -49,6 +50,7 @@ struct core {
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* timer for ENFORCING, enabled while that list has entries */
+	struct aheads aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
 	struct waits waits; /* requests of clients that wait for the fabric */
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */

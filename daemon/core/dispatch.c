@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/ahead.h"
 #include "core/decide.h"
 #include "core/dispatch.h"
 #include "core/group.h"
@@ -94,13 +95,19 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
 			r = settings_admit(id, &verdict, &failure);
+		if (r == 0 && ahead_on_address(id))
+			return;
 		if (r == 0)
 			r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		out.caps = settings_get_caps(id);
 		out.with_info = true;
 		out.quiet = id->info_pending = r == 0 && resolve_keeps_plan(id, &out.init.attr);
 	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-		out.quiet = id->plan != NULL;
+		out.quiet = ahead_on_route(id) || id->plan;
+	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_ERROR) {
+		out.quiet = ahead_on_route(id);
+	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && ahead_fails_route(id)) {
+		out.type = RDMA_CM_EVENT_ROUTE_ERROR;
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		if (r == 0)
@@ -117,7 +124,9 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
 
 		id_set_state(id, resolving ? ID_BOUND : ID_FAILED);
-		out.type = resolving ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_CONNECT_ERROR;
+		out.type = !resolving            ? RDMA_CM_EVENT_CONNECT_ERROR :
+			   ahead_fails_route(id) ? RDMA_CM_EVENT_ROUTE_ERROR :
+						   RDMA_CM_EVENT_ADDR_ERROR;
 		out.status = r < 0 ? r : -failure.error;
 		out.failure = r < 0 ? NULL : &failure;
 	}

@@ -231,9 +231,11 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	/* The plan is not moved, because its QP belongs to the old owner's process. */
 	id->info_pending = from->info_pending;
 	timewait_move(from, id);
+	ahead_move(from, id);
 	id->tos_asked = from->tos_asked;
 	id->tos = from->tos;
 	id->route_tos = from->route_tos;
+	id->route_ack_timeout = from->route_ack_timeout;
 	id->reuseaddr_asked = from->reuseaddr_asked;
 	id->reuseaddr = from->reuseaddr;
 	id->afonly = from->afonly;

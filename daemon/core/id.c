@@ -32,6 +32,8 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 	id->state_since_ns = clock_ns();
 	id->since_ms = id->state_since_ns / 1000000;
 	id->tos_asked = id->tos = id->route_tos = id->afonly = id->ack_timeout = -1;
+	id->route_ack_timeout = -1;
+	list_init(&id->ahead.link);
 	list_init(&id->groups);
 	list_init(&id->events);
 	r = quota_charge_id(session, &id->charge, failure);
@@ -130,6 +132,7 @@ struct id *id_free(struct id *id)
 	group_leave_all(id);
 	listener_free(id->listener);
 	timewait_forget(id);
+	ahead_forget(&id->ahead);
 	if (id->session->ending)
 		fabric_id_abandon(id->fabric);
 	else

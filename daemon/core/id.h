@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/admission.h"
+#include "core/ahead.h"
 #include "core/id_state.h"
 #include "core/qpcheck.h"
 #include "core/session.h"
@@ -54,6 +55,7 @@ struct id {
 	int tos_asked; /* requested by the client; -1: none */
 	int tos; /* the TOS in force; -1: the kernel's default */
 	int route_tos; /* the TOS that the route was resolved with; -1: the kernel's default */
+	int route_ack_timeout; /* the ACK timeout that the route was resolved with; -1: none was set */
 	bool reuseaddr_asked;
 	bool reuseaddr; /* REUSEADDR is set */
 	int afonly; /* AFONLY in force; -1: not set */
@@ -61,6 +63,7 @@ struct id {
 	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC: deadline of the address resolution */
 	/* timeout of the route resolution that follows; 0: none follows */
 	unsigned route_timeout_ms;
+	struct ahead ahead; /* the route that is resolved before the client requests it */
 	struct plan *plan; /* the connect that follows the route resolution; NULL: none */
 	bool info_pending; /* the next event has to carry the id's addresses, device and port */
 	struct qpcheck qp_check;

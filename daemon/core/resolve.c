@@ -45,6 +45,25 @@ static int resolve_slice(struct id *id, const struct sockaddr *src, const struct
 				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
 }
 
+int resolve_start(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		  unsigned timeout_ms)
+{
+	int r;
+
+	id->resolve_until_ms = clock_ms() + cap_timeout(id, timeout_ms);
+	r = resolve_slice(id, src, dst);
+	if (r == 0)
+		id_set_state(id, ID_ADDR_QUERY);
+	return r;
+}
+
+unsigned resolve_get_left_ms(const struct id *id)
+{
+	uint64_t now = clock_ms();
+
+	return id->resolve_until_ms > now ? (unsigned)(id->resolve_until_ms - now) : 1;
+}
+
 bool resolve_again(struct id *id, int status)
 {
 	struct fabric_id_info info;
@@ -231,15 +250,20 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 		if (r < 0)
 			return r;
 	}
-	id->resolve_until_ms = clock_ms() + cap_timeout(id, timeout_ms);
-	r = resolve_slice(id, src, dst);
+	r = resolve_start(id, src, dst, timeout_ms);
 	if (r < 0) {
 		id->plan = free_plan(id->plan);
 		return failure_set_fabric(failure, r, "resolve %s", addr_to_string(dst, text));
 	}
 	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
-	id_set_state(id, ID_ADDR_QUERY);
 	return 0;
+}
+
+void resolve_on_route_begun(struct id *id)
+{
+	id->route_tos = id->tos;
+	id->route_ack_timeout = id->ack_timeout;
+	id_set_state(id, ID_ROUTE_QUERY);
 }
 
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
@@ -254,8 +278,7 @@ int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
 	if (r < 0)
 		return failure_set_fabric(failure, r, "resolve the route");
-	id->route_tos = id->tos;
-	id_set_state(id, ID_ROUTE_QUERY);
+	resolve_on_route_begun(id);
 	return 0;
 }
 

@@ -38,6 +38,16 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 
 /*
+ * Starts to resolve the address, without a decision. SRC NULL: the id's own address. Returns 0 or a negative errno.
+ */
+int resolve_start(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		  unsigned timeout_ms);
+/* The route resolution has begun with the id's present options. */
+void resolve_on_route_begun(struct id *id);
+/* The time that is left of the address's timeout for the route, in ms: at least 1. */
+unsigned resolve_get_left_ms(const struct id *id);
+
+/*
  * Called when address resolution has failed with STATUS. True: the resolution was started again, because STATUS is
  * -ETIMEDOUT and the deadline has not passed.
  */

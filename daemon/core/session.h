@@ -49,6 +49,7 @@ struct session_event {
 	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
 	bool quiet; /* not sent to the client, because the broker takes the next step itself */
 	bool with_info; /* the event carries the id's addresses, device and port */
+	bool routed; /* of an ADDR_RESOLVED: the route is resolved too, see ahead.h */
 };
 
 struct session_ops {

@@ -7,6 +7,7 @@
 #include "util/util.h"
 
 #define WAIT_MS 5000 /* shorter than a client waits for a reply */
+#define WAIT_FOR_OTHERS_MS 100 /* a busy loop is never idle */
 
 static struct session *session_of(struct list *l)
 {
@@ -37,7 +38,13 @@ static bool is_over(const struct session *session, in_port_t port)
 
 static bool may_go_on(const struct session *session, in_port_t port)
 {
-	return port == 0 || session->wait.port == port;
+	return port == 0 || (session->wait.port == port && !session->wait.for_others);
+}
+
+static bool is_for_others(const struct session *session, in_port_t port)
+{
+	(void)port;
+	return session->wait.for_others;
 }
 
 static void resume_if(struct waits *waits, bool (*filter)(const struct session *session, in_port_t),
@@ -66,6 +73,13 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static int on_idle(sd_event_source *source, void *userdata)
+{
+	(void)source;
+	resume_if(userdata, is_for_others, 0);
+	return 0;
+}
+
 int waits_init(struct waits *waits, sd_event *loop)
 {
 	int r;
@@ -75,12 +89,19 @@ int waits_init(struct waits *waits, sd_event *loop)
 	r = sd_event_add_time_relative(loop, &waits->timer, CLOCK_MONOTONIC, 0, 0, on_timer, waits);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(waits->timer, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_defer(loop, &waits->idle, on_idle, waits);
+	if (r >= 0)
+		r = sd_event_source_set_priority(waits->idle, SD_EVENT_PRIORITY_IDLE);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(waits->idle, SD_EVENT_OFF);
 	return r < 0 ? r : 0;
 }
 
 void waits_done(struct waits *waits)
 {
 	waits->timer = sd_event_source_disable_unref(waits->timer);
+	waits->idle = sd_event_source_disable_unref(waits->idle);
 }
 
 int wait_for_fabric(struct session *session, in_port_t port)
@@ -88,15 +109,34 @@ int wait_for_fabric(struct session *session, in_port_t port)
 	struct waits *waits = &session->core->waits;
 	struct wait *wait = &session->wait;
 
-	if (wait->request != session->last_request) {
+	if (wait->request != session->last_request || wait->for_others) {
 		wait->request = session->last_request;
 		wait->until_ms = clock_ms() + waits->max_ms;
 	} else if (is_over(session, port)) {
 		return 0;
 	}
 	wait->port = port;
+	wait->for_others = false;
 	list_remove(&session->waiting);
 	list_insert(&waits->sessions, &session->waiting);
+	rearm(waits);
+	return -EINPROGRESS;
+}
+
+int wait_for_others(struct session *session)
+{
+	struct waits *waits = &session->core->waits;
+	struct wait *wait = &session->wait;
+
+	if (wait->waited_for_others == session->last_request)
+		return 0;
+	wait->waited_for_others = session->last_request;
+	/* WAIT->request stays: if the request waits for the fabric afterwards, that has a deadline of its own. */
+	wait->until_ms = clock_ms() + WAIT_FOR_OTHERS_MS;
+	wait->for_others = true;
+	list_remove(&session->waiting);
+	list_insert(&waits->sessions, &session->waiting);
+	sd_event_source_set_enabled(waits->idle, SD_EVENT_ONESHOT);
 	rearm(waits);
 	return -EINPROGRESS;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/ahead.h"
 #include "core/bind.h"
 #include "core/conn.h"
 #include "core/group.h"
@@ -18,6 +19,8 @@
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
+
+#define N_OPTIONS 4
 
 /* Requests of clients: hello, ids and devices. */
 
@@ -66,9 +69,29 @@ int do_hello(struct call *call)
 	return 0;
 }
 
+/* These options can be set only if the id has a fabric id. */
+static bool needs_fabric(const Rdmabroker__CreateId *m)
+{
+	for (size_t i = 0; i < m->n_options; i++)
+		if (m->options[i]->option != RDMA_OPTION_ID_TOS &&
+		    m->options[i]->option != RDMA_OPTION_ID_REUSEADDR)
+			return true;
+	return false;
+}
+
+static int set_options(struct id *id, const Rdmabroker__CreateId *m, struct failure *failure)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->n_options && r == 0; i++)
+		r = option_set(id, (int)m->options[i]->option, m->options[i]->value, failure);
+	return r;
+}
+
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare)
 {
 	struct id *id;
+	int r;
 
 	switch (m->port_space) {
 	case RDMA_PS_TCP:
@@ -82,8 +105,16 @@ int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool b
 	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
-	return id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, bare,
-		      &call->failure);
+	if (m->n_options > N_OPTIONS)
+		return bad_request(call, "more options than there are");
+	r = id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space,
+		   bare && !needs_fabric(m), &call->failure);
+	if (r != 0)
+		return r;
+	r = set_options(id, m, &call->failure);
+	if (r != 0)
+		id_free(id);
+	return r;
 }
 
 int do_create_id(struct call *call)
@@ -196,6 +227,8 @@ int do_resolve_addr(struct call *call)
 		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
 				 (struct sockaddr *)&dst, m->timeout_ms, m->route,
 				 m->connect ? &plan : NULL, &call->failure);
+	if (r == 0 && m->ahead)
+		ahead_want(id);
 	return r;
 }
 
@@ -205,7 +238,8 @@ int do_resolve_route(struct call *call)
 	int r = get_id(call, call->request->resolve_route->id, &id);
 
 	return r != 0 ? r :
-			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
+			ahead_resolve_route(id, call->request->resolve_route->timeout_ms,
+					    &call->failure);
 }
 
 /* The contents that a connect and an accept have in common. */

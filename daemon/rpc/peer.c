@@ -334,6 +334,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	out.id = id_get_handle(event->id);
 	out.type = event->type;
 	out.status = event->status;
+	out.routed = event->routed;
 	out.request_id = event->request ? id_get_handle(event->request) : 0;
 	out_conn_param(&conn, &fabric->conn);
 	out.conn = &conn;

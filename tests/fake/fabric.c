@@ -11,9 +11,12 @@
 
 int fake_outcome(struct fabric *fabric, enum fake_call which)
 {
-	int r = fabric->fail[which];
+	int r = 0;
 
-	fabric->fail[which] = 0;
+	if (fabric->n_fail[which] > 0) {
+		fabric->n_fail[which]--;
+		r = fabric->fail[which];
+	}
 	fabric->count[which]++;
 	return r;
 }
@@ -365,9 +368,15 @@ struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool lis
 
 /* Scripting */
 
-void fake_fail_next(struct fabric *fabric, enum fake_call which, int r)
+void fake_fail_times(struct fabric *fabric, enum fake_call which, unsigned n, int r)
 {
 	fabric->fail[which] = r;
+	fabric->n_fail[which] = n;
+}
+
+void fake_fail_next(struct fabric *fabric, enum fake_call which, int r)
+{
+	fake_fail_times(fabric, which, 1, r);
 }
 
 unsigned fake_count(const struct fabric *fabric, enum fake_call which)

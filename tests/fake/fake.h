@@ -35,6 +35,8 @@ enum fake_call {
 
 /* The next call of this kind fails with R, a negative errno. */
 void fake_fail_next(struct fabric *fabric, enum fake_call call, int r);
+void fake_fail_times(struct fabric *fabric, enum fake_call call, unsigned n,
+		     int r); /* the next N */
 /* Number of calls, including those that failed. */
 unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 

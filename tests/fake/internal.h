@@ -61,6 +61,7 @@ struct fabric {
 	int addr_error;
 	uint16_t last_port;
 	int fail[_FAKE_CALL_MAX];
+	unsigned n_fail[_FAKE_CALL_MAX]; /* number of calls that fail with FAIL */
 	unsigned count[_FAKE_CALL_MAX];
 };
 

@@ -209,7 +209,8 @@ static void eaddrinuse(void)
 
 /*
  * The kernel returns EADDRNOTAVAIL if the port is in use on a wildcard address, or if the program binds to a wildcard
- * address and the port is in use on any address.
+ * address and the port is in use on any address. The broker binds to a port that is in use once more, after it has read
+ * the requests that came before.
  */
 static void eaddrnotavail(void)
 {
@@ -217,10 +218,10 @@ static void eaddrnotavail(void)
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = new_id(s);
 
-	fake_fail_next(harness.core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
+	fake_fail_times(harness.core->fabric, FAKE_BIND, 2, -EADDRNOTAVAIL);
 	expect_failure(rdmabroker_bind_addr(id, (struct sockaddr *)&any), EADDRNOTAVAIL,
 		       "bind 0.0.0.0:7471: the port is in use");
-	fake_fail_next(harness.core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
+	fake_fail_times(harness.core->fabric, FAKE_BIND, 2, -EADDRNOTAVAIL);
 	expect_failure(rdmabroker_bind_addr(id, addr(7471)), EADDRNOTAVAIL,
 		       "bind 10.9.0.1:7471: this host does not have the address, or the port is in "
 		       "use on a wildcard address");

@@ -28,6 +28,8 @@ static void on_event(void *userdata, const struct session_event *event)
 		.id = event->id->handle,
 		.request = event->request ? event->request->handle : 0,
 		.with_info = event->with_info,
+		.routed = event->routed,
+		.with_init = event->init.mask != 0,
 		.traffic_class = event->rtr.mask & IBV_QP_AV ?
 					 event->rtr.attr.ah_attr.grh.traffic_class :
 					 -1,

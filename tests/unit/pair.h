@@ -27,6 +27,8 @@ struct record {
 		uint8_t data[256];
 		int traffic_class; /* in the RTR attributes; -1: there were none */
 		bool with_info; /* the event came with the id's addresses and device */
+		bool routed;
+		bool with_init; /* the event came with the attributes for INIT */
 		char text[256];
 	} events[64];
 };

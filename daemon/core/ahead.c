@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ahead.h"
+#include "core/id.h"
+#include "core/notify.h"
+#include "core/renew.h"
+#include "core/resolve.h"
+#include "core/settings.h"
+#include "core/wait.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+/* On Ethernet a route is resolved within the kernel, and on InfiniBand usually within a millisecond. */
+#define HOLD_MS 20
+
+/* What the new fabric id gets from the old one. */
+struct again {
+	struct sockaddr_storage local, peer;
+	char device[64];
+};
+
+static struct id *id_of(struct list *l)
+{
+	return container_of(l, struct id, ahead.link);
+}
+
+static struct aheads *aheads_of(const struct id *id)
+{
+	return &id->session->core->aheads;
+}
+
+static void rearm(struct aheads *aheads)
+{
+	struct list *first = list_first(&aheads->ids);
+	uint64_t now = clock_ms(), until;
+
+	if (!first) {
+		sd_event_source_set_enabled(aheads->timer, SD_EVENT_OFF);
+		return;
+	}
+	until = id_of(first)->ahead.until_ms;
+	sd_event_source_set_time_relative(aheads->timer, until > now ? (until - now) * 1000 : 0);
+	sd_event_source_set_enabled(aheads->timer, SD_EVENT_ONESHOT);
+}
+
+/* Ids in DUE have the earliest deadlines: the present. */
+static void enlist(struct id *id, enum ahead_state state)
+{
+	struct aheads *aheads = aheads_of(id);
+	bool is_first = state == AHEAD_DUE || list_is_empty(&aheads->ids);
+
+	id->ahead.state = state;
+	id->ahead.until_ms = clock_ms() + (state == AHEAD_HELD ? HOLD_MS : 0);
+	list_insert(state == AHEAD_DUE ? aheads->ids.next : &aheads->ids, &id->ahead.link);
+	if (is_first)
+		rearm(aheads);
+}
+
+static void leave(struct id *id, enum ahead_state state)
+{
+	ahead_forget(&id->ahead);
+	id->ahead.again = NULL;
+	id->ahead.state = state;
+}
+
+/* Sends ADDR_RESOLVED, which was held back. If its attributes cannot be read, the client requests them later. */
+static void send_address(struct id *id, bool routed)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ADDR_RESOLVED, .routed = routed };
+	struct failure ignored;
+
+	if (id_qp_attr(id, IBV_QPS_INIT, &out.init, &ignored) != 0)
+		out.init.mask = 0;
+	if (routed)
+		id->session->core->metrics.events[RDMA_CM_EVENT_ROUTE_RESOLVED]++;
+	notify_event(id, &out);
+}
+
+static void send_route(struct id *id)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_RESOLVED };
+
+	notify_event(id, &out);
+}
+
+/*
+ * If the client has requested the route with the address (ResolveAddr.route), the event of the route follows as usual.
+ */
+static enum ahead_state after_address(struct id *id)
+{
+	bool is_requested = id->route_timeout_ms > 0;
+
+	id->route_timeout_ms = 0;
+	return is_requested ? AHEAD_NONE : AHEAD_UNASKED;
+}
+
+static void on_deadline(struct id *id)
+{
+	bool is_due = id->ahead.state == AHEAD_DUE;
+
+	leave(id, AHEAD_NONE);
+	if (is_due && id->state == ID_ROUTE_RESOLVED) {
+		send_route(id);
+	} else if (!is_due && id->state == ID_ROUTE_QUERY) {
+		id->ahead.state = after_address(id);
+		send_address(id, /* routed= */ false);
+	}
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct aheads *aheads = userdata;
+	uint64_t now = clock_ms();
+	struct list *l;
+
+	(void)source;
+	(void)usec;
+	while ((l = list_first(&aheads->ids)) && id_of(l)->ahead.until_ms <= now)
+		on_deadline(id_of(l));
+	rearm(aheads);
+	return 0;
+}
+
+int aheads_init(struct aheads *aheads, sd_event *loop)
+{
+	int r;
+
+	list_init(&aheads->ids);
+	r = sd_event_add_time_relative(loop, &aheads->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
+				       aheads);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(aheads->timer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+void aheads_done(struct aheads *aheads)
+{
+	aheads->timer = sd_event_source_disable_unref(aheads->timer);
+}
+
+/* A datagram id whose route is resolved cannot join groups any more, and a plan has its own events. */
+void ahead_want(struct id *id)
+{
+	if (!id_is_datagram(id) && !id->plan && id->state == ID_ADDR_QUERY)
+		id->ahead.state = AHEAD_WANTED;
+}
+
+void ahead_move(struct id *from, struct id *to)
+{
+	enum ahead_state state = from->ahead.state;
+
+	to->ahead.again = TAKE_PTR(from->ahead.again);
+	if (state == AHEAD_HELD || state == AHEAD_DUE)
+		enlist(to, state);
+	else
+		to->ahead.state = state;
+	leave(from, AHEAD_NONE);
+}
+
+/* The address leads to another device than before. The client may have created its QP already. */
+static bool is_elsewhere(const struct id *id)
+{
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	return !info.device || strcmp(info.device, id->ahead.again->device) != 0;
+}
+
+static int start_route(struct id *id)
+{
+	int r = fabric_id_resolve_route(id->fabric, (int)resolve_get_left_ms(id));
+
+	if (r < 0)
+		return r;
+	resolve_on_route_begun(id);
+	return 0;
+}
+
+static void route_again(struct id *id)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
+
+	out.status = is_elsewhere(id) ? -ENODEV : start_route(id);
+	leave(id, AHEAD_NONE);
+	if (out.status < 0)
+		notify_event(id, &out);
+}
+
+bool ahead_on_address(struct id *id)
+{
+	if (id->ahead.state == AHEAD_AGAIN) {
+		route_again(id);
+		return true;
+	}
+	if (id->ahead.state != AHEAD_WANTED)
+		return false;
+	id->ahead.state = AHEAD_NONE;
+	if (start_route(id) < 0)
+		return false;
+	/* If another event comes first, such as DEVICE_REMOVAL, that event has the info. */
+	id->info_pending = true;
+	enlist(id, AHEAD_HELD);
+	return true;
+}
+
+bool ahead_on_route(struct id *id)
+{
+	bool routed = id->state == ID_ROUTE_RESOLVED;
+
+	switch (id->ahead.state) {
+	case AHEAD_HELD:
+		/* Without a route, resolve_go_on() requests it again, if the client has requested it. */
+		leave(id, routed ? after_address(id) : AHEAD_NONE);
+		send_address(id, routed);
+		return true;
+	case AHEAD_UNASKED:
+		if (!routed)
+			id->ahead.state = AHEAD_NONE;
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool ahead_fails_route(struct id *id)
+{
+	bool ret = id->ahead.state == AHEAD_AGAIN;
+
+	if (ret || id->ahead.state == AHEAD_WANTED)
+		leave(id, AHEAD_NONE);
+	return ret;
+}
+
+/* Resolving again */
+
+static int copy_options(const struct id *id, struct fabric_id *to)
+{
+	const struct {
+		int option, value;
+	} options[] = {
+		{ RDMA_OPTION_ID_REUSEADDR, id->reuseaddr ? 1 : -1 },
+		{ RDMA_OPTION_ID_AFONLY, id->afonly },
+		{ RDMA_OPTION_ID_ACK_TIMEOUT, id->ack_timeout },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ELEMENTS_OF(options) && r == 0; i++)
+		if (options[i].value >= 0)
+			r = fabric_id_set_option(to, options[i].option, options[i].value);
+	return r;
+}
+
+/* Replaces the fabric id. The TOS is set when the address is resolved, see settings_admit(). */
+static int replace_fabric(struct id *id, struct failure *failure)
+{
+	struct core *core = id->session->core;
+	struct fabric_id_info info;
+	struct fabric_id *fabric;
+	struct again *again;
+	int r;
+
+	again = calloc(1, sizeof(*again));
+	if (!again)
+		return failure_errno(failure, -ENOMEM);
+	r = fabric_id_new(&fabric, core->fabric, id->session->identity.uid, id->ps, core->on_event,
+			  id);
+	if (r == 0) {
+		r = copy_options(id, fabric);
+		if (r < 0)
+			fabric_id_free(fabric);
+	}
+	if (r < 0) {
+		free(again);
+		return failure_set_fabric(failure, r, "resolve the route again");
+	}
+	fabric_id_get_info(id->fabric, &info);
+	again->local = info.local;
+	again->peer = info.peer;
+	if (info.device)
+		strcpy(again->device, info.device);
+	fabric_id_free(id->fabric);
+	id->fabric = fabric;
+	id->tos = id->route_tos = -1;
+	leave(id, AHEAD_REBIND);
+	id->ahead.again = again;
+	id_set_state(id, ID_BOUND);
+	return 0;
+}
+
+/* The kernel destroys the old fabric id in a thread. Until then the bind, and with it the request, waits. */
+static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	const struct sockaddr *local = (struct sockaddr *)&id->ahead.again->local;
+	const struct sockaddr *peer = (struct sockaddr *)&id->ahead.again->peer;
+	int r = fabric_id_bind(id->fabric, local);
+
+	if (r == -EINPROGRESS) {
+		r = wait_for_fabric(id->session, htons((uint16_t)addr_port(local)));
+		if (r < 0)
+			return r;
+		r = -EADDRINUSE;
+	}
+	if (r == 0)
+		r = resolve_start(id, /* src= */ NULL, peer, timeout_ms);
+	if (r < 0) {
+		leave(id, AHEAD_NONE);
+		return failure_set_fabric(failure, r, "resolve the route again");
+	}
+	id->ahead.state = AHEAD_AGAIN;
+	return 0;
+}
+
+static bool has_changed(const struct id *id)
+{
+	return id->tos != id->route_tos || id->ack_timeout != id->route_ack_timeout;
+}
+
+int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	int r;
+
+	if (id->ahead.state == AHEAD_REBIND)
+		return rebind(id, timeout_ms, failure);
+	if (id->ahead.state != AHEAD_UNASKED ||
+	    (id->state != ID_ROUTE_QUERY && id->state != ID_ROUTE_RESOLVED))
+		return resolve_route(id, timeout_ms, failure);
+	r = renew_rule(id, failure);
+	if (r != 0)
+		return r;
+	if (has_changed(id)) {
+		r = replace_fabric(id, failure);
+		return r != 0 ? r : rebind(id, timeout_ms, failure);
+	}
+	if (id->state == ID_ROUTE_RESOLVED)
+		enlist(id, AHEAD_DUE);
+	else
+		id->ahead.state = AHEAD_NONE;
+	return 0;
+}

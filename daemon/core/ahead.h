@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Routes that are resolved ahead. Nearly every program resolves the route as soon as it gets ADDR_RESOLVED. To save
+ * the round trip, a client can request the route with the address (ResolveAddr.ahead). Then ADDR_RESOLVED is held
+ * back until the route is resolved, and reports both (session_event.routed). It is held back only for a short time: if
+ * the route takes longer, or fails, ADDR_RESOLVED is sent alone, and the client requests the route as usual.
+ *
+ * The TOS and the ACK timeout become part of a route. If the client changes them before it requests the route, a
+ * route that was resolved ahead cannot be used, and the kernel resolves an id's route only once. Then the broker
+ * replaces the fabric id by a new one with the same addresses and options, and resolves both again.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <systemd/sd-event.h>
+
+#include "util/list.h"
+
+struct failure;
+struct id;
+struct session_event;
+
+struct aheads {
+	struct list ids; /* id.ahead.link: HELD and DUE, in the order of their deadlines */
+	sd_event_source *timer; /* set to the first deadline */
+};
+
+enum ahead_state {
+	AHEAD_NONE,
+	AHEAD_WANTED, /* the address is being resolved, the route is next */
+	AHEAD_HELD, /* the route is being resolved, ADDR_RESOLVED is held back */
+	AHEAD_UNASKED, /* the route is being resolved or is resolved, but the client has not requested it */
+	AHEAD_DUE, /* the client has requested the route, which is resolved: ROUTE_RESOLVED is sent soon */
+	AHEAD_REBIND, /* the new fabric id waits for the port of the old one */
+	AHEAD_AGAIN, /* the address is being resolved again, the route is next */
+};
+
+struct ahead {
+	enum ahead_state state;
+	struct list link; /* aheads.ids */
+	uint64_t until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
+	struct again *again; /* REBIND and AGAIN: the addresses of the old fabric id; else NULL */
+};
+
+int aheads_init(struct aheads *aheads, sd_event *loop);
+void aheads_done(struct aheads *aheads); /* no id may be left */
+
+/* The client wants the route ahead. To be called when the resolution of the address has begun. */
+void ahead_want(struct id *id);
+/* To be called when the id is freed. */
+static inline void ahead_forget(struct ahead *ahead)
+{
+	list_remove(&ahead->link);
+	free(ahead->again);
+}
+
+/* FROM becomes TO, which has FROM's state already. */
+void ahead_move(struct id *from, struct id *to);
+
+/*
+ * The address is resolved, and policy allows the connection. Begins to resolve the route, if it is to be resolved
+ * ahead or again. True: the client gets no ADDR_RESOLVED now.
+ */
+bool ahead_on_address(struct id *id);
+/* The route is resolved, or has failed, as the id's state shows. True: the client does not get this event. */
+bool ahead_on_route(struct id *id);
+/* The address was resolved again, and that or policy's decision has failed. The client expects the route's event. */
+bool ahead_fails_route(struct id *id);
+/* The client requests the route: as resolve_route(), also for an id whose route was resolved ahead. */
+int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/admin.h"
+#include "core/ahead.h"
+#include "core/conn.h"
+#include "core/handover.h"
+#include "core/option.h"
+#include "core/resolve.h"
+#include "tests/unit/pair.h"
+
+/* Routes that are resolved before the client requests them. */
+
+#define LAST(record) (&(record).events[((record).n - 1) % 64])
+
+/* The client's id 1, whose address is being resolved, with the route ahead. */
+static struct id *begin(void)
+{
+	struct id *id = make(&client, 1);
+
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ahead_want(id);
+	return id;
+}
+
+static uint16_t port_of(const struct id *id)
+{
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	return (uint16_t)addr_port((struct sockaddr *)&info.local);
+}
+
+/* Lets the address be resolved, but not the route. */
+static struct id *hold_route(void)
+{
+	struct id *id;
+
+	fake_hold_events(core->fabric, true);
+	id = begin();
+	fake_release_events(core->fabric, 1);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_ROUTE_QUERY);
+	ck_assert_uint_eq(client.n, 0);
+	return id;
+}
+
+/* Lets time pass until ADDR_RESOLVED is not held back any more. */
+static void await_event(void)
+{
+	unsigned n = client.n;
+
+	while (client.n == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+}
+
+static void expect_address(bool routed)
+{
+	ck_assert_uint_eq(client.n, 1);
+	ck_assert_int_eq(LAST(client)->type, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_int_eq(LAST(client)->status, 0);
+	ck_assert_int_eq(LAST(client)->routed, routed);
+	ck_assert(LAST(client)->with_info && LAST(client)->with_init);
+}
+
+static void expect_last(unsigned n, enum rdma_cm_event_type type, int status)
+{
+	run_loop();
+	ck_assert_uint_eq(client.n, n);
+	ck_assert_int_eq(LAST(client)->type, type);
+	ck_assert_int_eq(LAST(client)->status, status);
+}
+
+START_TEST(one_event_reports_both)
+{
+	struct rdma_conn_param p = param("hello");
+	struct id *id;
+
+	pair_start_listening(7471);
+	id = begin();
+	run_loop();
+	expect_address(/* routed= */ true);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_uint_eq(core->metrics.events[RDMA_CM_EVENT_ROUTE_RESOLVED], 1);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
+	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+END_TEST
+
+START_TEST(the_client_requests_the_route_all_the_same)
+{
+	struct id *id = begin();
+
+	run_loop();
+	expect_address(/* routed= */ true);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	/* The event follows the reply. */
+	ck_assert_uint_eq(client.n, 1);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 1);
+	/* The route can be requested once, as in the kernel. */
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+}
+END_TEST
+
+START_TEST(the_route_was_requested_with_the_address)
+{
+	struct id *id = make(&client, 1);
+
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL, &why),
+			 0);
+	ahead_want(id);
+	run_loop();
+	expect_address(/* routed= */ true);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+}
+END_TEST
+
+START_TEST(a_slow_route_does_not_delay_the_address)
+{
+	struct id *id = hold_route();
+
+	await_event();
+	expect_address(/* routed= */ false);
+	/* The client requests the route while it is being resolved. */
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	fake_hold_events(core->fabric, false);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 1);
+}
+END_TEST
+
+START_TEST(a_slow_route_that_is_requested_late)
+{
+	struct id *id = hold_route();
+
+	await_event();
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	expect_address(/* routed= */ false);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+END_TEST
+
+/* The client gets the error only if the route fails again when it requests it. */
+START_TEST(a_route_that_fails)
+{
+	struct fabric_event error = { .type = RDMA_CM_EVENT_ROUTE_ERROR, .status = -ETIMEDOUT };
+	struct id *id = hold_route();
+
+	core->on_event(id, &error);
+	expect_address(/* routed= */ false);
+	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	core->on_event(id, &error);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(a_route_that_cannot_begin)
+{
+	struct id *id;
+
+	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENOMEM);
+	id = begin();
+	run_loop();
+	expect_address(/* routed= */ false);
+	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+END_TEST
+
+/* The kernel resolves the route of an id only once, and the TOS is part of it. */
+START_TEST(an_option_that_is_set_in_between)
+{
+	struct id *id = begin();
+	struct fabric_id *old;
+	uint16_t port;
+
+	run_loop();
+	expect_address(/* routed= */ true);
+	port = port_of(id);
+	old = id->fabric;
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_ACK_TIMEOUT, 9, &why), 0);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_ptr_ne(id->fabric, old);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_uint_eq(port_of(id), port);
+	ck_assert_int_eq(fake_get_option(core->fabric, port, RDMA_OPTION_ID_TOS), 32);
+	ck_assert_int_eq(fake_get_option(core->fabric, port, RDMA_OPTION_ID_ACK_TIMEOUT), 9);
+	ck_assert_int_eq(id->tos, 32);
+	ck_assert_int_eq(id->route_tos, 32);
+	ck_assert_uint_eq(fake_n_ids(core->fabric), 1);
+}
+END_TEST
+
+/* The kernel destroys the old id in its own time, and the port is in use until then. */
+START_TEST(the_old_id_still_has_the_port)
+{
+	struct id *id = begin();
+	uint16_t port;
+
+	run_loop();
+	port = port_of(id);
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	session_begin_request(client.session);
+	fake_fail_next(core->fabric, FAKE_BIND, -EINPROGRESS);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), -EINPROGRESS);
+	/* The request is repeated when the port is free. */
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_uint_eq(port_of(id), port);
+}
+END_TEST
+
+START_TEST(policy_decides_again_with_the_new_address)
+{
+	struct id *id = begin();
+
+	run_loop();
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	pair_set_policy("reject connect\nallow any\n");
+	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -EACCES);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+}
+END_TEST
+
+START_TEST(the_address_cannot_be_resolved_again)
+{
+	struct id *id = begin();
+
+	run_loop();
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH);
+}
+END_TEST
+
+START_TEST(no_new_fabric_id)
+{
+	struct id *id = begin();
+
+	run_loop();
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_FABRIC);
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	/* Nothing has changed, so a further attempt can succeed. */
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+END_TEST
+
+/* The client does not know the id's device yet. */
+START_TEST(the_device_disappears_meanwhile)
+{
+	hold_route();
+	fake_remove_device(core->fabric, "fake0");
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	ck_assert_uint_ge(client.n, 1);
+	ck_assert(client.events[0].with_info);
+	ck_assert_int_eq(LAST(client)->type, RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+END_TEST
+
+START_TEST(an_admin_ends_the_id_meanwhile)
+{
+	struct id *id = hold_route();
+
+	ck_assert_int_eq(admin_kick_id(server.session, client.session->number, id->handle, &why),
+			 0);
+	expect_last(1, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+	fake_hold_events(core->fabric, false);
+	/* Whatever was held back is not sent any more. */
+	while (core->aheads.ids.next != &core->aheads.ids)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	for (unsigned i = 0; i < client.n; i++)
+		ck_assert_int_ne(client.events[i].type, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+END_TEST
+
+START_TEST(the_id_changes_hands_meanwhile)
+{
+	struct id *id = hold_route(), *moved;
+	int fd;
+
+	ck_assert_int_eq(handover_export(id, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
+	close(fd);
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	ck_assert_uint_eq(client.n, 0);
+	ck_assert_uint_eq(server.n, 1);
+	ck_assert_int_eq(server.events[0].type, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert(server.events[0].routed);
+	ck_assert_int_eq(moved->state, ID_ROUTE_RESOLVED);
+}
+END_TEST
+
+START_TEST(the_id_is_freed_meanwhile)
+{
+	id_free(hold_route());
+	ck_assert(list_is_empty(&core->aheads.ids));
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	ck_assert_uint_eq(client.n, 0);
+}
+END_TEST
+
+/* A datagram id can join groups only while its route is not resolved. */
+START_TEST(not_for_datagrams)
+{
+	struct id *id;
+
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_UDP, false, &why), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ahead_want(id);
+	run_loop();
+	expect_address(/* routed= */ false);
+	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
+}
+END_TEST
+
+UNIT_MAIN("ahead", pair_set_up, pair_tear_down, one_event_reports_both,
+	  the_client_requests_the_route_all_the_same, the_route_was_requested_with_the_address,
+	  a_slow_route_does_not_delay_the_address, a_slow_route_that_is_requested_late,
+	  a_route_that_fails, a_route_that_cannot_begin, an_option_that_is_set_in_between,
+	  the_old_id_still_has_the_port, policy_decides_again_with_the_new_address,
+	  the_address_cannot_be_resolved_again, no_new_fabric_id, the_device_disappears_meanwhile,
+	  an_admin_ends_the_id_meanwhile, the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile,
+	  not_for_datagrams)
