@@ -99,6 +99,8 @@ enum rdmabroker_flags {
 	 * short random delay, until its deadline.
 	 */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
+	/* Calls with an outcome event do not wait either: if one fails, DONE reports it. See librdmabroker(3). */
+	RDMABROKER_FAIL_BY_EVENT = 1 << 3,
 };
 
 struct rdmabroker_options {

@@ -28,7 +28,9 @@
 #include "proto/version.h"
 
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
-#define FLAGS ((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY))
+#define FLAGS                                                                            \
+	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
+		    RDMABROKER_FAIL_BY_EVENT))
 
 /* All parts of a session, in one block of memory. */
 struct parts {

@@ -46,13 +46,15 @@ static bool look_for_devices(void)
 
 static int open_session(struct rdmabroker **ret)
 {
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	static atomic_bool has_devices;
 
 	/* Fail without a device, as librdmacm does at its first call. */
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);
-	return BROKER(rdmabroker_open(NULL, ret));
+	options.flags = RDMABROKER_FAIL_BY_EVENT;
+	return BROKER(rdmabroker_open(&options, ret));
 }
 
 static int fail_to_open(int r)

@@ -105,11 +105,46 @@ static bool on_join(struct cm_event *event)
 	return true;
 }
 
+/*
+ * A call that was sent without waiting for its reply has failed. The program gets the event by which librdmacm reports
+ * that the operation failed. For disconnect there is no such event, so the program gets the one that it waits for.
+ */
+static void on_failure(struct cm_event *event)
+{
+	static const struct {
+		const char *call;
+		enum rdma_cm_event_type type;
+	} failures[] = {
+		{ "resolve_addr", RDMA_CM_EVENT_ADDR_ERROR },
+		{ "resolve_route", RDMA_CM_EVENT_ROUTE_ERROR },
+		{ "connect", RDMA_CM_EVENT_CONNECT_ERROR },
+		{ "accept", RDMA_CM_EVENT_CONNECT_ERROR },
+		{ "establish", RDMA_CM_EVENT_CONNECT_ERROR },
+		{ "disconnect", RDMA_CM_EVENT_DISCONNECTED },
+	};
+	struct id *id = event->id;
+
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+		if (strcmp(event->event->call, failures[i].call) == 0)
+			event->public.event = failures[i].type;
+	/* The program has got ESTABLISHED already, so its connection ends. */
+	if (event->public.event == RDMA_CM_EVENT_CONNECT_ERROR && id->connected)
+		event->public.event = RDMA_CM_EVENT_DISCONNECTED;
+	if (event->public.event == RDMA_CM_EVENT_CONNECT_ERROR)
+		qp_to_error(id);
+	if (event->public.event == RDMA_CM_EVENT_DISCONNECTED)
+		id->connected = false;
+}
+
 /* False: the program does not get the event. */
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;
 
+	if (event->event->type == RDMABROKER_EVENT_DONE) {
+		on_failure(event);
+		return true;
+	}
 	fill_param(event, id_is_datagram(id) ||
 				  event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 				  event->public.event == RDMA_CM_EVENT_MULTICAST_ERROR);
@@ -195,7 +230,8 @@ static int take(struct channel *channel, struct cm_event *event)
 		event->public.event = (enum rdma_cm_event_type)e->type;
 		event->public.status = e->status;
 		if (e->text && e->status)
-			report_debug("%s: %s", rdma_event_str(event->public.event), e->text);
+			report_debug("%s: %s", e->call ?: rdma_event_str(event->public.event),
+				     e->text);
 		if (digest(event)) {
 			id_count_event(event);
 			return 0;

@@ -41,15 +41,6 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
 
 /* Addresses */
 
-/*
- * Whether the program chose the port. Only then may the program intend to use the same port again, see id.has_port.
- */
-static bool has_port(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port != 0 :
-					     ((const struct sockaddr_in *)addr)->sin_port != 0;
-}
-
 int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 {
 	struct id *id = to_id(public);
@@ -61,7 +52,6 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 	if (addr_size(addr) == 0)
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
-	id->has_port |= r == 0 && has_port(addr);
 	return report_result("rdma_bind_addr", r < 0 ? r : id_learn(id));
 }
 
@@ -74,7 +64,6 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 	if (!id->handle)
 		return fail(EBADF);
 	r = BROKER(rdmabroker_listen(id->handle, backlog));
-	id->has_port |= r == 0;
 	return report_result("rdma_listen", r < 0 ? r : id_learn(id));
 }
 
@@ -93,7 +82,6 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
 					   timeout_ms > 0 ? timeout_ms : 1));
 	if (r < 0)
 		return report_result("rdma_resolve_addr", r);
-	id->has_port |= src_addr && has_port(src_addr);
 	memcpy(&public->route.addr.dst_storage, dst_addr, addr_size(dst_addr));
 	return event_await_outcome(id);
 }

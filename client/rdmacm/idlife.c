@@ -149,10 +149,7 @@ void id_destroy(struct id *id)
 	if (id->handle) {
 		channel = to_channel(id->public.channel);
 		pthread_mutex_lock(&channel->lock);
-		if (id->has_port)
-			BROKER(rdmabroker_destroy_id_wait(id->handle, RDMABROKER_TIMEOUT_DEFAULT));
-		else
-			BROKER(rdmabroker_destroy_id(id->handle));
+		BROKER(rdmabroker_destroy_id(id->handle));
 		id->handle = NULL;
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);

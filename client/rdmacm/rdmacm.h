@@ -94,7 +94,6 @@ struct id {
 	bool sync; /* has a channel of its own, and each call waits for its outcome */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	bool connect_error; /* CONNECT_ERROR was reported: REJECTED and DISCONNECTED will not be */
-	bool has_port; /* the program chose the port: destroy waits until the port is free again */
 	bool told_lost; /* the event that reports the loss of the broker was taken */
 	uint8_t responder_resources, initiator_depth;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */

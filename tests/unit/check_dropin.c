@@ -60,14 +60,16 @@ static const char *in_dir(char *ret, const char *name)
 
 static struct sockaddr *addr(uint16_t port)
 {
-	static struct sockaddr_in in;
+	static struct sockaddr_in ins[2];
+	static unsigned n;
+	struct sockaddr_in *in = &ins[n++ % 2];
 
-	in = (struct sockaddr_in){
+	*in = (struct sockaddr_in){
 		.sin_family = AF_INET,
 		.sin_port = htons(port),
 		.sin_addr.s_addr = htonl(0x0a090001),
 	};
-	return (struct sockaddr *)&in;
+	return (struct sockaddr *)in;
 }
 
 /* Carries out CALL, a call of END's program, and adds its traffic to that of END. */
@@ -119,7 +121,9 @@ static void set_up(void)
 	strcpy(dir, "/tmp/rdmabroker-dropin-XXXXXX");
 	ck_assert(mkdtemp(dir));
 	mkdir(in_dir(rules, "policy.d"), 0755);
-	write_file("policy.d/1.rules", "allow any\n");
+	write_file("policy.d/1.rules", "reject connect peer 10.9.0.9\n"
+				       "allow connect port 7472 max 1\n"
+				       "allow any\n");
 	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=warning\n");
 	in_dir(config, "rdmabrokerd.conf");
 	setenv("RDMABROKER_SOCKET", in_dir(socket, "socket"), 1);
@@ -163,22 +167,23 @@ static void make_qp(struct end *end)
 	DO(end, rdma_create_qp(end->id, NULL, &attr));
 }
 
-static void resolve(bool bound)
+static void resolve(const struct sockaddr *from)
 {
 	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
-	if (bound)
-		DO(&client, rdma_bind_addr(client.id, addr(0)));
+	if (from)
+		DO(&client, rdma_bind_addr(client.id, (struct sockaddr *)from));
 	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
 	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
 	DO(&client, rdma_resolve_route(client.id, 1000));
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-static void connect_ends(bool bound)
+/* FROM: the address that the client binds to; NULL: none. */
+static void connect_ends(const struct sockaddr *from)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
 
-	resolve(bound);
+	resolve(from);
 	make_qp(&client);
 	DO(&client, rdma_connect(client.id, &param));
 
@@ -205,7 +210,7 @@ static void end_connection(void)
 static void warm_up(void)
 {
 	for (int i = 0; i < 3; i++) {
-		connect_ends(/* bound= */ false);
+		connect_ends(NULL);
 		end_connection();
 	}
 	forget_traffic();
@@ -214,25 +219,245 @@ static void warm_up(void)
 START_TEST(bound_connection)
 {
 	warm_up();
-	connect_ends(/* bound= */ true);
-	COUNTS(&client, 13, 8);
+	connect_ends(addr(0));
+	COUNTS(&client, 7, 3);
 	client.traffic = (struct hooks_traffic){ 0 };
 	end_connection();
-	COUNTS(&client, 4, 2);
-	COUNTS(&server, 6, 4);
+	COUNTS(&client, 3, 1);
+	COUNTS(&server, 5, 3);
 }
 END_TEST
 
 START_TEST(unbound_connection)
 {
 	warm_up();
-	connect_ends(/* bound= */ false);
-	COUNTS(&client, 11, 7);
+	connect_ends(NULL);
+	COUNTS(&client, 5, 2);
 	client.traffic = (struct hooks_traffic){ 0 };
 	end_connection();
-	COUNTS(&client, 4, 2);
-	COUNTS(&server, 6, 4);
+	COUNTS(&client, 3, 1);
+	COUNTS(&server, 5, 3);
 }
 END_TEST
 
-UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection)
+/* The program chooses the port, and may use it again as soon as destroy has returned. */
+START_TEST(connection_from_a_chosen_port)
+{
+	warm_up();
+	for (int i = 0; i < 3; i++) {
+		forget_traffic();
+		connect_ends(addr(7000));
+		COUNTS(&client, 7, 3);
+		client.traffic = (struct hooks_traffic){ 0 };
+		end_connection();
+		COUNTS(&client, 3, 1);
+	}
+}
+END_TEST
+
+#define N_OTHERS 10
+
+/*
+ * A destroy does not wait for the daemon. Nevertheless the port is free when destroy has returned, also for another
+ * channel. Here the daemon has further requests to read before the destroy, so it reads the other channel's bind first.
+ */
+START_TEST(ports_are_free_after_destroy)
+{
+	struct end *ends[] = { &client, &server };
+	struct rdma_cm_id *others[N_OTHERS];
+
+	for (int i = 0; i < 8; i++) {
+		struct end *one = ends[i % 2], *other = ends[1 - i % 2];
+
+		DO(one, rdma_create_id(one->channel, &one->id, NULL, RDMA_PS_TCP));
+		DO(other, rdma_create_id(other->channel, &other->id, NULL, RDMA_PS_TCP));
+		DO(one, rdma_bind_addr(one->id, addr(7001)));
+		ck_assert_int_lt(BY(other, rdma_bind_addr(other->id, addr(7001))), 0);
+		ck_assert_int_eq(errno, EADDRINUSE);
+		for (int k = 0; k < N_OTHERS; k++) {
+			DO(one, rdma_create_id(one->channel, &others[k], NULL, RDMA_PS_TCP));
+			DO(one, rdma_resolve_addr(others[k], NULL, addr(PORT), 1000));
+		}
+		DO(one, rdma_destroy_id(one->id));
+		DO(other, rdma_bind_addr(other->id, addr(7001)));
+		DO(other, rdma_destroy_id(other->id));
+		for (int k = 0; k < N_OTHERS; k++)
+			DO(one, rdma_destroy_id(others[k]));
+	}
+}
+END_TEST
+
+/* Replies to calls that succeed are never sent, however many connections there are. */
+START_TEST(many_connections)
+{
+	const unsigned n = 50;
+
+	warm_up();
+	for (unsigned i = 0; i < n; i++) {
+		connect_ends(NULL);
+		end_connection();
+	}
+	COUNTS(&client, n * (5 + 3), n * (2 + 1));
+	COUNTS(&server, n * 5, n * 3);
+}
+END_TEST
+
+START_TEST(options_travel_with_the_first_request)
+{
+	uint8_t tos = 32;
+	int yes = 1;
+
+	warm_up();
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1));
+	DO(&client,
+	   rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+	DO(&client,
+	   rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)));
+	COUNTS(&client, 0, 0);
+	DO(&client, rdma_bind_addr(client.id, addr(7000)));
+	COUNTS(&client, 2, 1);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* The TOS is part of the route, so the one that was resolved with the address cannot be used. */
+START_TEST(tos_between_address_and_route)
+{
+	uint8_t tos = 32;
+	uint16_t port;
+
+	warm_up();
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	port = rdma_get_src_port(client.id);
+	DO(&client, rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1));
+	COUNTS(&client, 4, 2);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	COUNTS(&client, 6, 3);
+	ck_assert_uint_eq(rdma_get_src_port(client.id), port);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+START_TEST(migration_between_address_and_route)
+{
+	struct end other = { .channel = rdma_create_event_channel() };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_migrate_id(client.id, other.channel));
+	forget_traffic();
+	DO(&other, rdma_resolve_route(client.id, 1000));
+	ck_assert_ptr_eq(await(&other, RDMA_CM_EVENT_ROUTE_RESOLVED), client.id);
+	COUNTS(&other, 0, 0);
+	DO(&other, rdma_destroy_id(client.id));
+	rdma_destroy_event_channel(other.channel);
+}
+END_TEST
+
+#define REFUSES(call, error)                                      \
+	do {                                                      \
+		ck_assert_int_lt(BY(&client, call), 0);           \
+		ck_assert_str_eq(strerrorname_np(errno), #error); \
+	} while (0)
+
+/* What librdmacm refuses at once because of the id's state is refused at once here too. */
+START_TEST(calls_that_the_state_does_not_allow)
+{
+	struct rdma_conn_param p = { .qp_num = 17 };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	REFUSES(rdma_resolve_route(client.id, 1000), EINVAL);
+	REFUSES(rdma_connect(client.id, &p), EINVAL);
+	REFUSES(rdma_disconnect(client.id), EINVAL);
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	REFUSES(rdma_resolve_addr(client.id, NULL, addr(PORT), 1000), EINVAL);
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	/* The route is resolved, but the program has not requested that. */
+	REFUSES(rdma_connect(client.id, &p), EINVAL);
+	REFUSES(rdma_accept(client.id, &p), EINVAL);
+	REFUSES(rdma_establish(client.id), EINVAL);
+	REFUSES(rdma_disconnect(client.id), EINVAL);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	REFUSES(rdma_resolve_route(client.id, 1000), EINVAL);
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	REFUSES(rdma_disconnect(client.id), EINVAL);
+	DO(&client, rdma_connect(client.id, &p));
+	REFUSES(rdma_connect(client.id, &p), EINVAL);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+static void expect_error(enum rdma_cm_event_type type, int status)
+{
+	struct rdma_cm_event *event;
+
+	DO(&client, rdma_get_cm_event(client.channel, &event));
+	ck_assert_str_eq(rdma_event_str(event->event), rdma_event_str(type));
+	ck_assert_int_eq(event->status, status);
+	rdma_ack_cm_event(event);
+}
+
+/* Policy's refusals come as events, because the calls do not wait for them. */
+START_TEST(refusals_of_policy)
+{
+	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);
+	struct rdma_conn_param p = { .qp_num = 17 };
+	struct rdma_cm_id *first;
+
+	forbidden.sin_addr.s_addr = htonl(0x0a090009);
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&forbidden, 1000));
+	expect_error(RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	DO(&client, rdma_destroy_id(client.id));
+
+	/* With a source address the call waits, because it also binds. */
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	REFUSES(rdma_resolve_addr(client.id, addr(0), (struct sockaddr *)&forbidden, 1000), EACCES);
+	DO(&client, rdma_destroy_id(client.id));
+
+	/* The rule for this port admits one connection. */
+	DO(&server, rdma_create_id(server.channel, &server.id, NULL, RDMA_PS_TCP));
+	DO(&server, rdma_bind_addr(server.id, addr(7472)));
+	DO(&server, rdma_listen(server.id, 8));
+	for (int i = 0; i < 2; i++) {
+		first = client.id;
+		DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+		DO(&client, rdma_resolve_addr(client.id, NULL, addr(7472), 1000));
+		await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+		DO(&client, rdma_resolve_route(client.id, 1000));
+		await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		DO(&client, rdma_connect(client.id, &p));
+	}
+	expect_error(RDMA_CM_EVENT_CONNECT_ERROR, -EBUSY);
+	DO(&client, rdma_destroy_id(client.id));
+	DO(&client, rdma_destroy_id(first));
+	DO(&server, rdma_destroy_id(server.id));
+}
+END_TEST
+
+/* Without a channel each call waits for its outcome, and returns it. */
+START_TEST(refusals_without_a_channel)
+{
+	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);
+
+	forbidden.sin_addr.s_addr = htonl(0x0a090009);
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	REFUSES(rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&forbidden, 1000), EACCES);
+	DO(&client, rdma_destroy_id(client.id));
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
+	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
+	  options_travel_with_the_first_request, tos_between_address_and_route,
+	  migration_between_address_and_route, calls_that_the_state_does_not_allow,
+	  refusals_of_policy, refusals_without_a_channel)

@@ -9,7 +9,7 @@
 #include "client/lib/id/idcall.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/opendevice.h"
-#include "client/lib/id/prepare.h"
+#include "client/lib/connect/prepare.h"
 #include "client/lib/id/qpstate.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
@@ -28,17 +28,35 @@ struct way {
 
 static const char elsewhere[] = "connect_to: the route uses device %s, but the CQs are on %s";
 
+/* To the program the route is not resolved, because it has not requested that. */
+static bool is_unrouted(struct rdmabroker_id *id)
+{
+	bool ret;
+
+	wire_lock(&id->session->wire);
+	ret = id->routed;
+	wire_unlock(&id->session->wire);
+	return ret;
+}
+
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
 {
 	struct connect_message m;
 	REQUEST(request, CONNECT, connect, &m.connect);
+	static const struct step step = {
+		.name = "connect",
+		.outcomes = BIT(CONNECT_RESPONSE) | BIT(ESTABLISHED),
+		.from = 1 << STAGE_ROUTE_RESOLVED,
+		.to = STAGE_CONNECTING,
+	};
 	int r = connparam_connect_message(id, param, &m);
 
 	if (r < 0)
 		return r;
-	return call ? idcall_begin(id, call, "connect", &request, timeout_ms) :
-		      idcall_do(id, "connect", &request, ANSWER_FAILURE_AS_EVENT, NULL);
+	if (is_unrouted(id))
+		return fail(EINVAL, "connect: the route is not resolved");
+	return idcall_step(id, &step, call, &request, timeout_ms);
 }
 
 int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)

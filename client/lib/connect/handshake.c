@@ -29,6 +29,13 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 {
 	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
 	REQUEST(request, ACCEPT, accept, &m);
+	static const struct step step = {
+		.name = "accept",
+		.outcomes = BIT(ESTABLISHED),
+		.from = 1 << STAGE_REQUEST,
+		.to = STAGE_ACCEPTED,
+	};
+	static const struct step lookup = { .name = "accept" };
 	struct rdmabroker_conn_param p;
 	Rdmabroker__ConnParam out;
 	Rdmabroker__Ece ece;
@@ -43,12 +50,11 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = message_put_ece(&ece, &id->local_ece);
-	if (!call)
-		r = idcall_do(id, "accept", &request, ANSWER_FAILURE_AS_EVENT, NULL);
-	else if (idstate_is_datagram(id))
+	if (call && idstate_is_datagram(id))
 		r = idcall_wait(id, "accept", &request, timeout_ms, NULL);
 	else
-		r = idcall_begin(id, call, "accept", &request, timeout_ms);
+		r = idcall_step(id, idstate_is_datagram(id) ? &lookup : &step, call, &request,
+				timeout_ms);
 	if (r < 0 && !idstate_is_datagram(id))
 		qpstate_to_error(id);
 	return r;
@@ -63,10 +69,17 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 {
 	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
 	REQUEST(request, ESTABLISH, establish, &m);
+	static const struct step step = {
+		.name = "establish",
+		.from = 1 << STAGE_RESPONDED,
+		.to = STAGE_ESTABLISHED,
+	};
 
 	if (id->qp)
 		return fail(EINVAL, "establish: the id has a QP, so the library does this itself");
 	m.id = id->handle;
+	if (id->session->flags & RDMABROKER_FAIL_BY_EVENT)
+		return idcall_step(id, &step, NULL, &request, 0);
 	return idcall_do(id, "establish", &request, ANSWER_AS_EVENT, NULL);
 }
 
@@ -95,6 +108,7 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
 	m.ece = ece;
+	idstate_set_stage(id, STAGE_UNKNOWN);
 	return idcall_do(id, name, &request, ANSWER_AS_EVENT, NULL);
 }
 
@@ -144,6 +158,12 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
 	REQUEST(request, DISCONNECT, disconnect, &m);
+	/* DISCONNECTED does not imply that the call has succeeded, because the peer may have disconnected. */
+	static const struct step step = {
+		.name = "disconnect",
+		.from = 1 << STAGE_CONNECTING | 1 << STAGE_RESPONDED | 1 << STAGE_ACCEPTED |
+			1 << STAGE_ESTABLISHED,
+	};
 	int r = wire_check_process(&id->session->wire);
 
 	if (r < 0)
@@ -153,8 +173,7 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 	if (handshake_has_ended(id))
 		return 1;
 	m.id = id->handle;
-	return call ? idcall_begin(id, call, "disconnect", &request, timeout_ms) :
-		      idcall_do(id, "disconnect", &request, ANSWER_FAILURE_AS_EVENT, NULL);
+	return idcall_step(id, &step, call, &request, timeout_ms);
 }
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)

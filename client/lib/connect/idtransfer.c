@@ -142,6 +142,10 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	id->session = session;
 	id->handle = moved->handle;
 	moved->handle = 0;
+	/* Events may have come for MOVED already. */
+	if (moved->stage != STAGE_UNKNOWN)
+		id->stage = moved->stage;
+	id->routed |= moved->routed;
 	while ((raw = TAILQ_FIRST(&events))) {
 		TAILQ_REMOVE(&events, raw, link);
 		raw->id = id;

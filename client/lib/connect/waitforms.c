@@ -5,7 +5,7 @@
 #include "client/lib/connect/handshake.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/multicast.h"
-#include "client/lib/id/prepare.h"
+#include "client/lib/connect/prepare.h"
 #include "client/lib/id/qpstate.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"

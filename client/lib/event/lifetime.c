@@ -124,6 +124,7 @@ int lifetime_create(struct rdmabroker_id *id)
 		return fail(EINVAL, "create_id: unknown port space 0x%x", id->ps);
 	id->handle = 0;
 	id->disconnected = false;
+	id->stage = STAGE_NEW;
 	r = choose_handle(session, id);
 	if (r == -EDQUOT)
 		return fail(EDQUOT, "create_id: the session has reached its limit of %u ids",

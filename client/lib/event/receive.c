@@ -43,15 +43,40 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		return -ENOBUFS;
 	}
 	raw->type = (enum rdmabroker_event_type)event->type;
+	pending_settle_outcome(&session->wire, event->id, event->type);
 	raw->id = idtable_find(session->ids, event->id);
-	if (event->request_id)
+	if (event->request_id) {
 		r = idstate_new_request(session, event->request_id,
 					raw->id ? raw->id->ps : RDMABROKER_PS_TCP, &raw->request);
+		if (r == 0)
+			raw->request->stage = STAGE_REQUEST;
+	} else if (raw->id) {
+		raw->id->stage = idstate_after_event(event->type);
+	}
 	if (r < 0 || (!raw->id && !raw->request)) {
 		queue_free_event(raw);
 		return r;
 	}
 	queue_add(session->queue, raw);
+	return event->routed && raw->id && event->type == RDMABROKER_EVENT_ADDR_RESOLVED ?
+		       receive_route(raw->id) :
+		       0;
+}
+
+int receive_route(struct rdmabroker_id *id)
+{
+	struct raw_event *raw;
+
+	id->routed = !id->wants_route;
+	if (id->routed)
+		return 0;
+	raw = calloc(1, sizeof(*raw));
+	if (!raw)
+		return -ENOMEM;
+	raw->id = id;
+	raw->type = RDMABROKER_EVENT_ROUTE_RESOLVED;
+	id->stage = STAGE_ROUTE_RESOLVED;
+	queue_add(id->session->queue, raw);
 	return 0;
 }
 
@@ -92,6 +117,8 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);
 	if (id && call->effect == EFFECT_CREATES && reply->failure)
 		id->is_new = true;
+	if (id && reply->failure)
+		id->stage = STAGE_UNKNOWN;
 	if (pending_is_waited(call))
 		return 0;
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)

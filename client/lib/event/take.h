@@ -8,8 +8,6 @@
 #include "client/lib/wire/calls.h"
 #include "client/rdmabroker.h"
 
-#define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
-
 /*
  * Take the first event of ID whose type is in TYPES (bits), or any event if ID is NULL. Wait until DEADLINE, or until
  * CALL has failed. CALL was begun by idcall_begin(), and is ended here; NULL: none. Call it without the lock.

@@ -6,9 +6,8 @@
  * functions are like those of wire/calls.h.
  */
 
+#include "client/lib/id/idstate.h"
 #include "client/lib/wire/calls.h"
-
-struct rdmabroker_id;
 
 int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
 		int timeout_ms, Rdmabroker__Frame **ret);
@@ -24,3 +23,18 @@ int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request
  */
 int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
 	      enum call_answer answer, Rdmabroker__Frame **ret);
+
+/* A call whose outcome is an event. */
+struct step {
+	const char *name;
+	uint64_t outcomes; /* bits of the types of events that imply that the call has succeeded */
+	unsigned from; /* bits of the stages in which the call need not wait for its reply */
+	enum id_stage to; /* the stage after the call, unless it fails */
+};
+
+/*
+ * Send REQUEST. CALL not NULL: begin CALL as idcall_begin() does, for a caller that waits for the outcome. CALL NULL:
+ * wait for the reply, unless the session's flags say otherwise; an event then reports a failure.
+ */
+int idcall_step(struct rdmabroker_id *id, const struct step *step, struct call *call,
+		Rdmabroker__Request *request, int timeout_ms);

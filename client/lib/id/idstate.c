@@ -33,6 +33,29 @@ int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabr
 	return 0;
 }
 
+enum id_stage idstate_after_event(uint32_t type)
+{
+	switch (type) {
+	case RDMABROKER_EVENT_ADDR_RESOLVED:
+		return STAGE_ADDR_RESOLVED;
+	case RDMABROKER_EVENT_ROUTE_RESOLVED:
+		return STAGE_ROUTE_RESOLVED;
+	case RDMABROKER_EVENT_CONNECT_RESPONSE:
+		return STAGE_RESPONDED;
+	case RDMABROKER_EVENT_ESTABLISHED:
+		return STAGE_ESTABLISHED;
+	default:
+		return STAGE_UNKNOWN;
+	}
+}
+
+void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage)
+{
+	wire_lock(&id->session->wire);
+	id->stage = stage;
+	wire_unlock(&id->session->wire);
+}
+
 void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 {
 	if (info->local)

@@ -15,6 +15,23 @@ struct device;
 struct join;
 
 /*
+ * The state of the broker's id, as far as requests that were sent and packets that were received imply it. A call may
+ * be sent without waiting for its reply if the stage allows it. In any other case the broker decides, and the call
+ * waits for its reply.
+ */
+enum id_stage {
+	STAGE_UNKNOWN, /* and all stages in which no call is sent without waiting */
+	STAGE_NEW, /* new, or bound to an address */
+	STAGE_ADDR_RESOLVED,
+	STAGE_ROUTE_RESOLVED,
+	STAGE_CONNECTING,
+	STAGE_RESPONDED, /* the peer has accepted */
+	STAGE_REQUEST, /* a connection request */
+	STAGE_ACCEPTED,
+	STAGE_ESTABLISHED,
+};
+
+/*
  * Members with "wire.lock" in their comment are guarded by that lock. The others are written by the thread that calls
  * a function on the id or takes its events.
  */
@@ -22,6 +39,13 @@ struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
 	bool is_new; /* not created in the broker yet: the next request creates it; wire.lock */
+	enum id_stage stage; /* wire.lock */
+	/*
+	 * The route is resolved already, but the program has not requested that: resolve_route sends nothing then;
+	 * wire.lock
+	 */
+	bool routed;
+	bool wants_route; /* the program has requested the route together with the address; wire.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
@@ -53,6 +77,10 @@ struct rdmabroker_id {
 	struct rdmabroker_event *response; /* the event with which connect_wait last succeeded */
 	struct rdmabroker_event *request; /* the CONNECT_REQUEST, from get_request or import */
 };
+
+/* The stage after an event of TYPE. */
+enum id_stage idstate_after_event(uint32_t type);
+void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage);
 
 static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 {

@@ -83,6 +83,20 @@ void pending_settle_handle(struct wire *wire, uint32_t handle)
 		}
 }
 
+void pending_settle_outcome(struct wire *wire, uint32_t handle, uint32_t type)
+{
+	struct call *call;
+
+	if (type >= 64)
+		return;
+	TAILQ_FOREACH(call, &wire->calls, link)
+		if (call->only_failure && call->order && call->handle == handle &&
+		    call->outcomes & (1ULL << type)) {
+			settle_before(wire, call->order + 1);
+			return;
+		}
+}
+
 void pending_silence_handle(struct wire *wire, uint32_t handle)
 {
 	struct call *call;

@@ -13,6 +13,9 @@
 struct rdmabroker_id;
 struct wire;
 
+/* The bit of a type of events. */
+#define BIT(type) (1ULL << RDMABROKER_EVENT_##type)
+
 /* How the outcome of a call is delivered. */
 enum call_answer {
 	ANSWER_TO_THREAD, /* a thread waits for the reply, and owns the struct */
@@ -51,6 +54,8 @@ struct call {
 	enum call_answer answer;
 	enum rdmabroker_event_type failure_type; /* type of the event that reports a failure */
 	enum call_effect effect;
+	uint64_t
+		outcomes; /* bits of the types of events that imply that the call has succeeded; 0: none */
 	/*
 	 * The broker replies only on failure. Success is known from the answer to a call that was sent later,
 	 * or from an event.
@@ -77,6 +82,8 @@ struct call *pending_find(struct wire *wire, uint32_t serial);
 int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *frame);
 /* The broker uses HANDLE for a new id, which implies that a pending destroy_id of the old id has succeeded. */
 void pending_settle_handle(struct wire *wire, uint32_t handle);
+/* An event of TYPE came for HANDLE, which may imply that a pending call has succeeded. */
+void pending_settle_outcome(struct wire *wire, uint32_t handle, uint32_t type);
 /* Drop the outcomes of all calls about HANDLE that no thread waits for. */
 void pending_silence_handle(struct wire *wire, uint32_t handle);
 /* Free all calls, when the session is closed. */

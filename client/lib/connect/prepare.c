@@ -1,14 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "client/lib/connect/prepare.h"
+#include "client/lib/event/receive.h"
 #include "client/lib/id/idcall.h"
 #include "client/lib/id/idstate.h"
-#include "client/lib/id/prepare.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 #include "proto/address.h"
+
+/* These options become part of the route, so the broker has to resolve it again when the program requests it. */
+static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option)
+{
+	if (option != RDMABROKER_OPTION_TOS && option != RDMABROKER_OPTION_ACK_TIMEOUT)
+		return;
+	wire_lock(&id->session->wire);
+	id->routed = false;
+	wire_unlock(&id->session->wire);
+}
+
+/*
+ * Whether the option is sent with the request that creates the id. That is possible if the id is new, and if it is
+ * certain that the broker and the kernel accept the value.
+ */
+static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
+{
+	bool is_new;
+
+	if (!(id->session->flags & RDMABROKER_FAIL_BY_EVENT) || value < 0 || value > 255)
+		return false;
+	if (option > RDMABROKER_OPTION_ACK_TIMEOUT ||
+	    (option == RDMABROKER_OPTION_ACK_TIMEOUT && idstate_is_datagram(id)))
+		return false;
+	wire_lock(&id->session->wire);
+	is_new = id->is_new;
+	wire_unlock(&id->session->wire);
+	return is_new;
+}
 
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
@@ -16,9 +46,14 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	REQUEST(request, SET_OPTION, set_option, &m);
 	int r;
 
+	if (is_deferred(id, option, value)) {
+		id->options[option] = value;
+		return 0;
+	}
 	m.id = id->handle;
 	m.option = option;
 	m.value = value;
+	forget_route(id, option);
 	/* The option may change the attributes that came with a connection request. */
 	id->rtr.mask = id->rts.mask = 0;
 	r = idcall_do(id, "set_option", &request, ANSWER_AS_EVENT, NULL);
@@ -94,6 +129,7 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 	if (r < 0)
 		return r;
 	id->listening = true;
+	idstate_set_stage(id, STAGE_UNKNOWN);
 	id->init.mask = 0; /* a listener has no QP */
 	return r;
 }
@@ -119,34 +155,86 @@ int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const st
 	return 0;
 }
 
+static void expect_route(struct rdmabroker_id *id, bool wanted)
+{
+	wire_lock(&id->session->wire);
+	id->routed = false;
+	id->wants_route = wanted;
+	wire_unlock(&id->session->wire);
+}
+
 int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
 	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
 	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
 	/* The name of the program's call, for DONE events and failures. */
-	const char *name = route ? "resolve" : "resolve_addr";
+	struct step step = {
+		.name = route ? "resolve" : "resolve_addr",
+		.outcomes = BIT(ADDR_RESOLVED),
+	};
 	struct resolve_message to;
-	int r = prepare_resolve_message(id, name, src, dst, timeout_ms, &m, &to);
+	int r = prepare_resolve_message(id, step.name, src, dst, timeout_ms, &m, &to);
 
 	if (r < 0)
 		return r;
 	m.route = route;
-	return call ? idcall_begin(id, call, name, &request, timeout_ms) :
-		      idcall_do(id, name, &request, ANSWER_FAILURE_AS_EVENT, NULL);
+	/* Datagram ids join groups while their route is not resolved. */
+	m.ahead = !idstate_is_datagram(id);
+	expect_route(id, route);
+	/* With a source address the call waits, because it can fail as bind_addr does. */
+	step.from = src ? 0 : 1 << STAGE_NEW;
+	return idcall_step(id, &step, call, &request, timeout_ms);
+}
+
+/*
+ * *RET true: the broker has resolved the route already, and the program gets the event now. The broker does not know
+ * whether the program has requested such a route before, so a second request is refused here.
+ */
+static int take_route(struct rdmabroker_id *id, bool *ret)
+{
+	bool is_second;
+	int r = 0;
+
+	wire_lock(&id->session->wire);
+	is_second = id->wants_route && id->stage == STAGE_ROUTE_RESOLVED;
+	*ret = id->routed;
+	id->wants_route = true;
+	if (id->routed)
+		r = receive_route(id);
+	wire_unlock(&id->session->wire);
+	if (is_second)
+		return fail(EINVAL, "resolve_route: id %u is route resolved", id->handle);
+	return r < 0 ? fail(-r, "resolve_route: out of memory") : 0;
 }
 
 int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
 {
 	Rdmabroker__ResolveRoute m = RDMABROKER__RESOLVE_ROUTE__INIT;
 	REQUEST(request, RESOLVE_ROUTE, resolve_route, &m);
+	static const struct step step = {
+		.name = "resolve_route",
+		.outcomes = BIT(ROUTE_RESOLVED),
+		.from = 1 << STAGE_ADDR_RESOLVED,
+	};
+	bool routed = false;
+	int r;
 
 	if (timeout_ms <= 0)
 		return fail(EINVAL, "resolve_route: the timeout is not positive");
+	r = wire_check_process(&id->session->wire);
+	if (r == 0)
+		r = take_route(id, &routed);
+	if (r < 0)
+		return r;
+	if (routed) {
+		if (call)
+			*call = (struct call){ .name = step.name };
+		return 0;
+	}
 	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
-	return call ? idcall_begin(id, call, "resolve_route", &request, timeout_ms) :
-		      idcall_do(id, "resolve_route", &request, ANSWER_FAILURE_AS_EVENT, NULL);
+	return idcall_step(id, &step, call, &request, timeout_ms);
 }
 
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
