@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The fake fabric: fabric.h without RDMA. Its ids find each other by address and port in memory, and its events come
- * from the event loop like the real ones, in a fixed order. Tests can script what real hardware does not do on
- * demand: failures of single calls, devices that are added and removed, QPs of other processes, unexpected events. A
- * test on the fake fabric proves nothing about RDMA.
+ * The fake fabric: fabric.h without RDMA. Its ids find each other in memory, by the port alone. The event loop sends
+ * its events, like the real ones, in the order in which they were caused. Tests can script what real hardware does
+ * not do on demand: failures of single calls, devices that are added and removed, QPs of other processes, unexpected
+ * events. A test on the fake fabric proves nothing about RDMA.
  */
 
 #include "fabric/fabric.h"
@@ -33,38 +33,44 @@ enum fake_call {
 	_FAKE_CALL_MAX,
 };
 
-/* The next call of this kind fails with R, a negative errno. */
+/*
+ * The next call of this kind fails with R, a negative errno. If the result of the call is pending
+ * (fake_hold_lookups(), fake_hold_leases()), R is that result.
+ */
 void fake_fail_next(struct fabric *fabric, enum fake_call call, int r);
-void fake_fail_times(struct fabric *fabric, enum fake_call call, unsigned n,
-		     int r); /* the next N */
-/* Number of calls, including those that failed. */
+/* Like fake_fail_next(), for the next N calls. */
+void fake_fail_times(struct fabric *fabric, enum fake_call call, unsigned n, int r);
+/* Returns the number of calls of this kind so far, including those that failed. */
 unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 
-/* The text that absence_explain() returns from now on; it is not copied. NULL: RDMA can be used. */
+/* Sets the text that absence_explain() returns from now on. TEXT is not copied. NULL: RDMA can be used. */
 void fake_set_absence(const char *text);
 
 void fake_add_device(struct fabric *fabric, const char *name);
-/* The device's ids get DEVICE_REMOVAL. */
+/* Removes the device. Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);
 
 /* Sets the result of fabric_device_holders() for the device. HOLDERS is copied; NULL: no result yet. */
 void fake_set_holders(struct fabric *fabric, const char *name,
 		      const struct fabric_holders *holders);
 
-/* Rejects the next N connect requests as stale. */
+/* The next N calls of fabric_id_connect() lead to REJECTED with status 10 (stale connection). */
 void fake_reject_stale(struct fabric *fabric, unsigned n);
 
 /* The next N address resolutions end in ADDR_ERROR with STATUS. */
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
-/* From now on QPN is a QP of another process. fabric_qp_belongs() confirms every other QP, whatever the process. */
+/*
+ * From now on QPN is a QP of another process. All other QPs belong to every process that fabric_qp_belongs() is
+ * asked about, except those of fake_hide_qp() and fake_give_qp().
+ */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 /* From now on there is no QP of number QPN; 0: all numbers are QPs again. */
 void fake_hide_qp(struct fabric *fabric, uint32_t qpn);
 /* From now on QPN belongs only to the process PID. */
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 
-/* Sends an event of the given type to the id that listens on, or is bound to, PORT. */
+/* Sends an event of the given type to the oldest id whose local port is PORT. */
 void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_type type,
 		     int status);
 
@@ -73,35 +79,39 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
  * if these are held.
  */
 void fake_change_routes(struct fabric *fabric);
-/* The result of fabric_knows_routes(), initially true. */
+/* Sets the result of fabric_knows_routes(), initially true. Without a callback routes_changed it is always false. */
 void fake_set_knows_routes(struct fabric *fabric, bool knows);
 
 /*
- * After a call with true, look-ups of QP owners are pending until a call with false. Otherwise they complete at once.
- * The result of a look-up is determined when it begins.
+ * After a call with true, look-ups of QP owners are pending. After a call with false, the loop completes them in its
+ * next turn, and new ones complete at once. The result of a look-up is determined when it begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
-/* After a call with true, leases that begin are pending until a call with false. Otherwise they begin at once. */
+/*
+ * After a call with true, new leases are pending. After a call with false, the loop completes them in its next turn,
+ * and new ones are granted at once.
+ */
 void fake_hold_leases(struct fabric *fabric, bool hold);
 /*
- * After a call with true, devices are being opened until a call with false, see fabric_is_opening(). Meanwhile events
- * are held.
+ * After a call with true, devices are being opened, see fabric_is_opening(). This ends with a call with false.
+ * Meanwhile events are held.
  */
 void fake_hold_devices(struct fabric *fabric, bool hold);
 /*
- * Reports that an id with PORT was destroyed. A bind that was made to fail with -EINPROGRESS waits for this report.
+ * Makes the fabric report that an id with PORT was destroyed, but destroys none. If fake_fail_next() has made a bind
+ * fail with -EINPROGRESS, the core waits for such a report before it repeats the bind.
  */
 void fake_destroy_id(struct fabric *fabric, uint16_t port);
 
 /* After a call with true, events are held until a call with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);
-/* Releases N of the events that are held. */
+/* Lets the next N events pass, although events are held. */
 void fake_release_events(struct fabric *fabric, unsigned n);
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,
 			int status);
 
-/* The option that was last set on the id bound to PORT; -1: not set. */
+/* Returns the value to which OPTION was last set on the oldest id whose local port is PORT; -1: not set, or no id. */
 int fake_get_option(struct fabric *fabric, uint16_t port, int option);
 int fake_get_backlog(struct fabric *fabric, uint16_t port);
 

@@ -21,7 +21,7 @@ struct fabric_device {
 };
 
 struct fabric_lease {
-	struct list link; /* fabric.leases, until it is freed */
+	struct list link; /* in fabric.leases while the lease is pending */
 	struct fabric_device *device;
 	fabric_answer_fn done;
 	void *userdata;
@@ -45,9 +45,9 @@ struct fabric {
 	bool holds_lookups;
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
-	bool is_opening,
-		is_open; /* devices are being opened; they are open, but not announced yet */
-	in_port_t freed_port; /* 0: none */
+	/* devices are being opened; they are open, but can_go_on was not called yet */
+	bool is_opening, is_open;
+	in_port_t freed_port; /* the port that can_go_on will report, in network order; 0: none */
 	unsigned n_ids;
 	uint32_t stranger;
 	uint32_t hidden;
@@ -55,7 +55,7 @@ struct fabric {
 	pid_t owner; /* the process to which GIVEN_QPN belongs; 0: no QPN was given */
 	unsigned n_stale;
 	bool holds_events;
-	unsigned n_released; /* number of held events that are sent nevertheless */
+	unsigned n_released; /* number of events that will be sent although events are held */
 	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;
@@ -72,7 +72,7 @@ struct fabric_id {
 	fabric_event_fn on_event;
 	void *userdata;
 	struct fabric_id_info info;
-	struct fabric_id *peer; /* the other end of the connection; NULL: none yet */
+	struct fabric_id *peer; /* the other end of the connection; NULL: none yet, or no longer */
 	bool listening, connected, answered;
 	int backlog;
 	int options[N_OPTIONS];
@@ -82,11 +82,14 @@ struct fabric_id {
 
 /* Counts the call, and returns the failure that was scripted for it, or 0. */
 int fake_outcome(struct fabric *fabric, enum fake_call which);
-/* fake_kick() and fake_post() take effect in the loop's next turn. */
+/* Makes the loop do the fabric's pending work in its next turn. */
 void fake_kick(struct fabric *fabric);
 void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	       struct fabric_id *request, const struct rdma_conn_param *conn);
-/* LISTENING: only ids that listen count. Returns NULL if no id has the port. */
+/*
+ * Returns the oldest id whose local port is PORT, in network order; NULL: none. LISTENING: only among ids that
+ * listen.
+ */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
 static inline in_port_t *fake_port(struct sockaddr_storage *addr)
