@@ -11,21 +11,22 @@
 #include "tests/hooks/hooks.h"
 
 /*
- * Runs the story of story.c again and again: in the first run the first call of a kind fails, then the second,
- * until the story ends before the fault occurs. In each run nothing may crash, wait for ever or leak memory, and
- * the daemon must serve new clients afterwards. Ends with "N passed, N failed", where each run is one test.
+ * Runs the story of story.c many times for each kind of call and each errno in plans[]: in the first run the first
+ * call of the kind fails, in the second run the second call, and so on. The last run is the one that ends before its
+ * fault occurs. A run must not crash, take too long, or leak memory or descriptors. After the fault the daemon must
+ * serve new clients. The last line is "N passed, N failed", where each run is one test.
  *
  *   fault                       all runs
- *   fault fast                  each FAST_EVERY-th call of a kind
- *   fault long                  the other calls
+ *   fault fast                  runs 1, 1 + FAST_EVERY, 1 + 2 * FAST_EVERY ... of each kind
+ *   fault long                  the other runs
  *   fault SIDE KIND ERRNO N     one run; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 aborts at the fault
  */
 
-/* Each story takes less than this, even under a sanitizer and with both cores busy. */
+/* If a story takes longer, the program aborts. Every story takes less, even under a sanitizer on a busy machine. */
 #define STORY_SECONDS 20
 
 #define FAST_EVERY 8
-/* After so many stories a line is printed, which is every few seconds. */
+/* A line with the counts is printed after this many stories, which is every few seconds. */
 #define STORIES_PER_LINE 50
 
 static const struct plan {
@@ -77,7 +78,7 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
-	/* MetricsListen= is a key of an earlier version, so that the daemon warns of it. */
+	/* The daemon warns of MetricsListen=, which was a key of an earlier version. */
 	write_file("rdmabrokerd.conf",
 		   "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n");
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
@@ -156,8 +157,8 @@ static bool run(const struct plan *plan, unsigned n)
 		fflush(stdout);
 	} else if (met || share != LONG) {
 		/*
-		 * The story without a fault is not counted by "fault long", so that the counts of both shares add up
-		 * to those of all.
+		 * If the story without a fault passes, only "fault fast" counts it, and not "fault long", so that
+		 * the counts of the two add up to those of all runs.
 		 */
 		n_passed++;
 	}

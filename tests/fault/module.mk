@@ -8,7 +8,8 @@ $(O)/tests/fault/fault: $(call objs,$(FAULT_SRC)) $(HOOKED)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
-# In each run one call fails. SHARE=fast: every eighth call in turn; SHARE=long: the others.
+# In each run one call fails, first the first one, then the second one, and so on. SHARE=fast: only every eighth run;
+# SHARE=long: the other runs.
 .PHONY: check-fault
 check-fault:
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SAN=address,undefined \

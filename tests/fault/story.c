@@ -18,7 +18,7 @@
 #define T 5000
 
 /*
- * Counts and checks R, the result of the call WHAT: 0 or a negative errno, of which -4095 is the lowest. Returns
+ * Counts and checks R, the result of the call WHAT: it must be 0 or a negative errno, not below -4095. Returns
  * whether the call succeeded.
  */
 static bool did(struct story *story, int r, const char *what)
@@ -85,15 +85,16 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 	struct rdmabroker *session = NULL;
 
 	snprintf(path, sizeof(path), "%s/socket", story->dir);
-	/* Only one call fails in a story. So if the first attempt fails, the second one succeeds. */
+	/* The fault occurs only once in a story. So if it makes the first attempt fail, the second one succeeds. */
 	if (!DID(rdmabroker_open(&options, &session)))
 		DID(rdmabroker_open(&options, &session));
 	return session;
 }
 
 /*
- * Takes events until one of TYPES (one bit for a type) or an event that ends a connection arrives, within TIMEOUT_MS.
- * Returns whether one of TYPES has arrived. If there was no memory for an event, the next call returns it.
+ * Takes events until one of TYPES arrives, which has one bit for each type, and returns true. Waits up to TIMEOUT_MS
+ * for each event. Returns false if another event ends a connection or the session, if a call fails, or after eight
+ * events. If there was no memory for an event, the next call returns that event, so this function goes on.
  */
 static bool await(struct story *story, struct rdmabroker *session, uint64_t types, int timeout_ms)
 {
@@ -253,9 +254,9 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 }
 
 /*
- * Resolves and connects in one call, three times, to a port without a listener. The first call resolves step by step,
- * because there is no QP yet. In the second the broker resolves, and the third uses a spare. After each failure the
- * id can be used again.
+ * Resolves and connects in one call, three times, to a port without a listener. The first call resolves step by
+ * step, because the library does not know yet how to create a QP on the device. In the second the broker resolves,
+ * and the third uses a spare. After each failure the id can be used again.
  */
 static void tell_in_one_go(struct story *story, struct rdmabroker *session)
 {
@@ -421,7 +422,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
-	/* These ids stay connected, so that the end of their session disconnects them. */
+	/* These two ids stay connected until the client's session ends, which disconnects them. */
 	if (listener && c)
 		connect_ids(story, c, s, listener, &passive);
 	rdmabroker_close(c);
