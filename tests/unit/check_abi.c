@@ -81,7 +81,7 @@ static int give_question(void *given)
 
 #define END(type, last) (offsetof(struct type, last) + sizeof(((struct type *)NULL)->last))
 
-/* Each struct ends with its member LAST, because it must not have padding, see client/lib/wire/sized.h. */
+/* Checks that a struct ends with its member LAST: there must be no padding behind it, see client/lib/wire/sized.h. */
 #define FILLED(type, last) _Static_assert(END(type, last) == sizeof(struct type), #type)
 FILLED(rdmabroker_options, call_timeout_ms);
 FILLED(rdmabroker_conn_param, unused);
@@ -204,7 +204,7 @@ START_TEST(structs_that_are_refused)
 				 structs[i].name, known + 22);
 			expect_refusal(i, known + 24, known + 24, 1, EOPNOTSUPP, text);
 		}
-		/* The session is usable after each refusal. */
+		/* The session is still usable after these refusals. */
 		expect_success(i, known);
 	}
 }

@@ -26,7 +26,7 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/* A server program that accepts all connection requests, in a session of its own. */
+/* A server: a thread that accepts all connection requests in a session of its own. */
 struct acceptor {
 	struct rdmabroker *session;
 	pthread_t thread;
@@ -117,7 +117,7 @@ START_TEST(busy_at_the_peers_broker)
 	ck_assert_uint_le(reject->retry_after_ms, 200);
 	rdmabroker_close(c);
 
-	/* With RDMABROKER_RETRY_BUSY the library retries by itself, until the timeout. */
+	/* With RDMABROKER_RETRY_BUSY the library retries by itself, as long as the timeout permits. */
 	c = open_session(RDMABROKER_RETRY_BUSY);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(connect_once(c, 7471, T), 0);
@@ -534,7 +534,9 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 	ck_assert_ptr_eq(event->id, resolved);
 	rdmabroker_free_event(event);
 
-	/* Session C belongs to another user now, and ends. The admin's session S stays without a rule. */
+	/*
+	 * Session C belongs to another user now, and ends. The admin's session S stays, although no rule allows it.
+	 */
 	in_server(do_estrange_last, NULL);
 	set_policy("reject any\n");
 	in_server(do_enforce, NULL);
@@ -670,7 +672,7 @@ struct press {
 	unsigned n_connected, n_busy, n_other;
 };
 
-#define PRESS_RATE 50 /* connects per second that the rule below admits */
+#define PRESS_RATE 50 /* connects per second that the rule of the test admits */
 #define PRESS_BURST 5 /* the rule's burst */
 #define PRESS_CLIENTS 5
 #define PRESS_MS 2000
@@ -683,7 +685,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Several threads run this. Together they connect many times as often as the rule admits. */
+/* Several threads run this. Together they try to connect many times as often as the rule admits. */
 static void *press(void *arg)
 {
 	struct rdmabroker *session = open_session(0);

@@ -90,7 +90,7 @@ START_TEST(rate_and_burst)
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "rate 100/s");
 	ck_assert_uint_eq(overflow.retry_after_ms, 10);
-	/* Each further request gets a longer delay. */
+	/* Each further request that is refused gets a longer delay, up to a maximum. */
 	ck_assert_int_eq(admit_at(START, 1, 1, false, &a), -EBUSY);
 	ck_assert_uint_eq(overflow.retry_after_ms, 20);
 	ck_assert_int_eq(admit_at(START + 10 * MS - 1, 1, 1, false, &a), -EBUSY);
@@ -99,8 +99,8 @@ START_TEST(rate_and_burst)
 	ck_assert_uint_eq(tally(0)->n_busy, 3);
 
 	/*
-	 * For ten seconds, requests come at ten times the rate. As many are admitted as the rate allows, plus one
-	 * burst.
+	 * For ten seconds, requests come at ten times the rate. The rate is used fully, and at most one burst more
+	 * is admitted.
 	 */
 	for (uint64_t t = 0; t < 10000; t++)
 		if (admit_at(START + 1000 * MS + t * MS, 1, 1, false, &a) == 0) {
@@ -136,7 +136,7 @@ START_TEST(users_and_peers_are_counted_separately)
 	ck_assert_str_eq(overflow.limit, "rate-per-user 10/s");
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "rate-per-peer 1000/s");
-	/* The request that one limit refused was not charged to the other limit. */
+	/* A request that one limit refuses is not charged to the other limit. */
 	ck_assert_int_eq(admit_at(START, 2, 2, false, &a), 0);
 	admitted_done(&a);
 	/* Entries of users and peers that no longer limit anything are removed. */
@@ -192,7 +192,7 @@ START_TEST(the_only_unused_entry_is_found)
 	admitted_done(&a);
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++)
 		admitted_done(&held[i]);
-	/* Now all entries are unused. They are removed while requests are admitted, and none is refused. */
+	/* Now all entries are unused. They are removed while requests are admitted, and no request is refused. */
 	for (unsigned i = 0; i < TALLY_KEYS_MAX; i++) {
 		ck_assert_int_eq(admit_at(START, 1, 1, false, &a), 0);
 		admitted_done(&a);

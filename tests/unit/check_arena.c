@@ -100,7 +100,7 @@ START_TEST(further_blocks_have_a_limit)
 	ck_assert(refuses(SIZE_MAX));
 	ck_assert_uint_eq(count_blocks(), 1);
 
-	/* Another block can be added as long as the existing ones do not exceed the limit. */
+	/* A block can be added as long as the blocks after the first one do not exceed the limit together. */
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_uint_eq(count_blocks(), 3);

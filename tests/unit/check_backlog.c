@@ -11,9 +11,13 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/* The backlog of a listener limits how many of its requests may be unanswered, whichever session holds them. */
+/*
+ * The backlog of a listener limits how many of its requests can be unanswered at a time, whichever session holds
+ * them.
+ */
 
-static uint16_t port = 7470; /* the port that requests are sent to */
+/* the port of the newest listener, to which ask() sends its requests */
+static uint16_t port = 7470;
 
 static struct id *listen_with(unsigned backlog)
 {
@@ -121,12 +125,11 @@ START_TEST(a_rule_caps_the_backlog)
 {
 	struct id *requests[2];
 
-	/* A rule can cap the backlog. */
 	pair_set_policy("allow session\nallow listen backlog 2\nallow any\n");
 	id_free(listen_with(1));
 	listen_with(1000);
 	fill(requests, 2);
-	/* The requests end with their session, in any order. */
+	/* The end of the session frees its listener and its requests, in any order. */
 	server.session = session_free(server.session);
 	run_loop();
 }
@@ -194,7 +197,7 @@ static struct id *hand_over(struct id *id)
 	return moved;
 }
 
-/* A request that was handed to a worker counts for its listener until the worker has answered it. */
+/* A request that was handed to a worker counts for its listener until the worker has answered or destroyed it. */
 START_TEST(requests_handed_to_a_worker)
 {
 	struct id *requests[2], *moved[2];
@@ -231,7 +234,10 @@ START_TEST(a_listener_that_is_destroyed)
 	id_free(listener);
 	listen_with(2);
 	fill(again, 2);
-	/* These requests belong to the old listener, so answering them makes no room for requests to the new one. */
+	/*
+	 * These requests belong to the old listener. If they are answered or destroyed, that makes no room for
+	 * requests to the new one.
+	 */
 	accept_one(requests[0]);
 	ck_assert_ptr_null(ask());
 	id_free(moved);

@@ -17,14 +17,15 @@
 #include "util/offload.h"
 
 /*
- * A descriptor whose close() blocks must delay no client but the one that sent it. The descriptors in these attacks
- * are sockets with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
+ * A descriptor whose close() blocks must not delay clients of other users. The descriptors in these attacks are
+ * sockets with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define LINGER_SECONDS 60
 #define REQUESTS 1000
-#define A_SESSION 2 /* a socket and a pidfd for each session */
+/* The number of descriptors that are charged for each session: its socket and a pidfd. */
+#define A_SESSION 2
 
 static struct wire_client attacker, other;
 static int readers[64]; /* the peers of the sockets that linger */
@@ -165,7 +166,11 @@ START_TEST(a_packet_full_of_descriptors)
 }
 END_TEST
 
-#define FULL_PACKETS 3 /* by default, the kernel lets a user have 1024 descriptors in flight */
+/*
+ * This many packets of 253 descriptors can be sent: by default, the kernel lets a user have 1024 descriptors in
+ * flight.
+ */
+#define FULL_PACKETS 3
 
 /*
  * The packets carry more descriptors than the daemon receives from one user. The surplus packets stay in the socket,
@@ -202,7 +207,7 @@ START_TEST(descriptors_behind_empty_packets)
 	send_full_packet(attacker.sock, fd, 0);
 	close(fd);
 	expect_others_served(253);
-	/* Clients that close empty sockets are not delayed. */
+	/* If a client has sent nothing, its socket is closed without delay. */
 	wire_connect(&client);
 	wire_close(&client);
 	wire_run(NULL, 0);
@@ -213,8 +218,8 @@ START_TEST(descriptors_behind_empty_packets)
 END_TEST
 
 /*
- * The attacker's own sessions are not read while many of its descriptors are being closed, but they are read
- * afterwards.
+ * While many descriptors of a user are being closed, none of this user's sessions is read. Afterwards they are read
+ * again.
  */
 START_TEST(a_client_with_many_closings_waits)
 {
@@ -261,7 +266,7 @@ START_TEST(a_descriptor_in_an_export)
 	close(fd);
 	/*
 	 * The export still exists, and ends with its last descriptor. The daemon notices a little later that the
-	 * client has received the descriptor, and then releases its charge.
+	 * client has received the descriptor, and then no longer charges the descriptor in flight.
 	 */
 	while (wire.core->account.used[ACCOUNT_FDS] > 2 * A_SESSION + 1)
 		sd_event_run(wire.loop, UINT64_MAX);
@@ -272,7 +277,9 @@ START_TEST(a_descriptor_in_an_export)
 }
 END_TEST
 
-/* Each user's jobs run in a lane with a single thread, so that a stuck close delays only that user. */
+/*
+ * Each user has a lane, whose jobs run one after the other. So a stuck job delays only the other jobs of that user.
+ */
 
 struct note {
 	struct offload_job job;
@@ -356,7 +363,10 @@ START_TEST(users_without_session_delay_each_other_alone)
 }
 END_TEST
 
-/* The users together block all threads. Even then clients that send no descriptors are not delayed. */
+/*
+ * The users together block all threads for admitted users. Even then clients that send no descriptors are not
+ * delayed.
+ */
 START_TEST(stuck_users_delay_no_empty_socket)
 {
 	struct wire_client client, *const clients[] = { &client };
@@ -384,7 +394,10 @@ START_TEST(stuck_users_delay_no_empty_socket)
 }
 END_TEST
 
-/* Sends the client's second hello, with the proof that the reply to the first one has requested. */
+/*
+ * Sends a hello and reads the reply, which requests a proof. Then sends a second hello with that proof, and does not
+ * wait for the reply.
+ */
 static void send_proof(struct wire_client *client)
 {
 	static const uint8_t features[] = { 2 << 3, RDMABROKER__FEATURE__FEATURE_PROOF };
@@ -411,7 +424,10 @@ static void send_proof(struct wire_client *client)
 	close(proof);
 }
 
-/* The proof of a client with a session is closed by the threads for admitted users. */
+/*
+ * The threads for users without a session are blocked. They do not delay the proof of a client that is admitted,
+ * because the threads for admitted users close it.
+ */
 START_TEST(users_without_session_delay_no_proof)
 {
 	struct wire_client client, *const clients[] = { &client };
@@ -507,7 +523,10 @@ START_TEST(silent_connections)
 		n_left += !(p.revents & POLLHUP);
 		wire_close(&silent[i]);
 	}
-	/* One of the places was taken by LATE, and one by the attacker of set_up(). */
+	/*
+	 * The user has LOBBY_PER_USER places, and the oldest clients had to leave, the attacker of set_up() first.
+	 * LATE took the place of one more, and left the lobby with its hello.
+	 */
 	ck_assert_uint_eq(n_left, LOBBY_PER_USER - 1);
 	wire_close(&late);
 }
@@ -527,7 +546,7 @@ START_TEST(descriptors_in_flight_are_charged)
 		wire_ask(&attacker, OP(CREATE_ID), id);
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
-		/* The attacker is not in the list, so its replies are not read. */
+		/* wire_run() gets no clients here, so the attacker's replies are not read. */
 		wire_run(NULL, 0);
 	}
 	/* Two descriptors are charged for each request: one for the export, and one for the descriptor in flight. */
@@ -571,7 +590,7 @@ START_TEST(too_many_descriptors_in_flight)
 	/* The last reply belongs to the second request. */
 	ck_assert_int_eq(attacker.error, EDQUOT);
 	ck_assert(!attacker.dropped);
-	/* Both replies were received, so another descriptor may be sent. */
+	/* The client has received both replies, so another descriptor can be sent. */
 	wire_ask(&attacker, OP(EXPORT_ID), 2);
 	ck_assert_int_eq(attacker.status, 0);
 }

@@ -75,7 +75,7 @@ static void assert_loads(void)
 	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
 }
 
-/* Checks that complaint I is the path of the directory and EXPECTED. */
+/* Checks that complaint I begins with the path of the test's directory and a slash, and that EXPECTED is the rest. */
 static void assert_complaint(size_t i, const char *expected)
 {
 	const char *found = diag_at(diag, i);

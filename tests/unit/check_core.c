@@ -29,7 +29,10 @@ START_TEST(a_connection_from_end_to_end)
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
-	/* The client has called rdma_disconnect() once. Then both ends have called it in reply to DISCONNECTED. */
+	/*
+	 * The fabric was called three times: for the client's request to disconnect, and then for each end in reply
+	 * to DISCONNECTED.
+	 */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
@@ -49,8 +52,8 @@ START_TEST(the_end_of_a_session_disconnects_the_peer)
 END_TEST
 
 /*
- * Calls every verb in every state. If the diagram in id.h does not allow the verb in that state, it returns EINVAL
- * and changes nothing.
+ * The table lists the states in which each verb is allowed. In every other state the verb must fail with EINVAL and
+ * change nothing.
  */
 START_TEST(verbs_and_states)
 {
@@ -225,7 +228,7 @@ START_TEST(reuseaddr_by_policy)
 	b = make(&client, 2);
 	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000), &why), 0);
 	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000), &why), 0);
-	/* REUSEADDR is not set on a port where the program may want to listen: */
+	/* REUSEADDR is not set on a port where a rule allows the program to listen: */
 	c = make(&client, 3);
 	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
 	ck_assert(!c->reuseaddr);
@@ -461,7 +464,10 @@ START_TEST(a_device_is_removed_and_added)
 }
 END_TEST
 
-/* If a call to the fabric fails, the client is notified, and the id can still be used or destroyed. */
+/*
+ * If a call to the fabric fails, the client's request fails or an event reports it. The id can still be used or
+ * destroyed.
+ */
 START_TEST(fabric_calls_that_fail)
 {
 	struct rdma_conn_param p = param("");

@@ -42,7 +42,7 @@ START_TEST(a_wrong_command_line_is_explained)
 	ctl("rules", "--fulll");
 	assert_usage("unknown option \"--fulll\", did you mean \"--full\"?");
 	assert_has(got.err, "see rdmabrokerctl help rules\n");
-	/* Options of one verb are not accepted by another. */
+	/* An option of one verb is accepted neither with another verb nor before the verb. */
 	ctl("status", "--full");
 	assert_usage("unknown option \"--full\"\n");
 	ctl("--full", "rules");
@@ -127,7 +127,7 @@ START_TEST(status)
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"policy\"] == {\"rules\": 1, \"error\": None, \"loaded\": True, "
 		    "\"missing_names\": 0} and d[\"sessions\"] == 1 and d[\"warnings\"] == []");
-	/* Options may stand before and after the verb. */
+	/* Common options such as --json can stand before or after the verb. */
 	ck_assert_int_eq(ctl("--json", "status"), 0);
 	assert_json("d[\"sessions\"] == 1");
 }
@@ -485,7 +485,7 @@ END_TEST
 START_TEST(explain_names_the_missing_facts)
 {
 	set_policy(explained_rules);
-	/* Words in quotes and in lists are not taken for matches. */
+	/* Words in a rule's reason or in its list of ports are not taken for keywords of matches. */
 	ck_assert_int_eq(ctl("explain", "connect", "--user", "1000", "--group", "2000", "--peer",
 			     "10.2.0.9"),
 			 3);

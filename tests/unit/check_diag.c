@@ -92,7 +92,7 @@ START_TEST(the_caret_follows_tabs_and_wide_bytes)
 {
 	/*
 	 * The second character has two bytes but one column on the screen. The line of the caret repeats the tabs of
-	 * the text, so that both lines have the same width.
+	 * the text, so that the caret stands below its character.
 	 */
 	const char *text = "\t\xc3\xa4\tx";
 

@@ -21,7 +21,7 @@ struct child {
 	char err_path[96];
 };
 
-/* Starts rdmabrokerctl and leaves it running. Its output can be read as it comes. */
+/* Starts rdmabrokerctl, waits until it watches, and leaves it running. Its output can be read as it comes. */
 static void start_ctl(struct child *child, const char *const *argv)
 {
 	int fds[2], err;
@@ -158,7 +158,7 @@ START_TEST(ctl_ends)
 }
 END_TEST
 
-/* The program is interrupted while it waits for a reader that does not read. */
+/* The program gets SIGTERM while it waits for a reader that does not read. */
 START_TEST(ctl_ends_while_the_pipe_is_full)
 {
 	struct rdmabroker *s = open_session(0);

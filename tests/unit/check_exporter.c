@@ -50,7 +50,10 @@ START_TEST(serves_on_tcp)
 		assert_served_on(address);
 		stop_exporter();
 		assert_refused_on(address);
-		/* The kernel still holds connections of the previous exporter (TIME_WAIT). */
+		/*
+		 * The kernel still holds connections of the previous exporter (TIME_WAIT). The next exporter can
+		 * listen nevertheless.
+		 */
 		start_exporter(address);
 		assert_served_on(address);
 		/* An address without a host means every address of the host, in both families. */
@@ -95,8 +98,8 @@ static bool is_about_sessions(const char *line)
 }
 
 /*
- * After its own metrics, the exporter serves the same text as rdmabrokerctl prints. Only metrics that the requests
- * themselves change may differ.
+ * After its own metrics, the exporter serves the same text as rdmabrokerctl prints. Only the metrics that the
+ * requests themselves change are allowed to differ.
  */
 START_TEST(serves_what_the_program_prints)
 {
@@ -277,8 +280,8 @@ START_TEST(requests_share_an_answer)
 END_TEST
 
 /*
- * A reader that is slow gets all of the text that it requested, although the rules have changed since. The next
- * request gets the new text.
+ * A reader that is slow gets all of the text that it requested, although the rules have changed since. A request
+ * that comes a second later gets the new text.
  */
 START_TEST(a_reload_leaves_a_text_whole)
 {

@@ -33,7 +33,7 @@ START_TEST(a_broker_that_is_not_there)
 }
 END_TEST
 
-/* While the broker is absent, the journal gets one line, and not one for each request. */
+/* While the broker is absent, the log gets one line, and not one for each request. */
 START_TEST(a_change_is_reported_once)
 {
 	start(service.metrics);
@@ -134,7 +134,7 @@ static void copy_program(void)
 	snprintf(service.folder, sizeof(service.folder), "%s", harness.dir);
 }
 
-/* The exporter needs a rule that allows it to observe. Without one, the journal contains the rule to add. */
+/* The exporter needs a rule that allows it to observe. Without one, the log contains the rule to add. */
 START_TEST(the_policy_has_to_permit_it)
 {
 	char address[64];

@@ -71,7 +71,7 @@ START_TEST(what_is_no_request_ends)
 		assert_served_on(service.metrics);
 	}
 	/*
-	 * If the end of a connection arrives together with the last byte, libmicrohttpd may miss it. The deadline
+	 * If the end of a connection arrives together with the last byte, libmicrohttpd can miss it. The deadline
 	 * closes such connections.
 	 */
 	for (size_t i = 0; i < N; i++) {
@@ -184,7 +184,7 @@ START_TEST(there_are_sixteen_at_a_time)
 }
 END_TEST
 
-/* The exporter logs the failure, waits a second, and does not poll in a loop. */
+/* Without a free descriptor the exporter cannot accept a connection. It logs that, and tries again after a second. */
 START_TEST(descriptors_run_out)
 {
 	struct rlimit old, none;

@@ -189,7 +189,7 @@ START_TEST(what_is_at_the_path)
 	ck_assert_int_eq(st.st_size, 9);
 	ck_assert_int_eq(unlink(service.metrics), 0);
 
-	/* The exporter does not remove a socket on which another process listens either. */
+	/* Nor does the exporter remove a socket on which another process listens. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, service.metrics);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -211,7 +211,7 @@ START_TEST(what_is_at_the_path)
 }
 END_TEST
 
-/* A directory with the set-group-ID bit gives the socket another group, as rdmabroker-exporter(8) recommends. */
+/* A socket that the exporter creates in a set-group-ID directory gets the group of the directory. */
 START_TEST(a_directory_can_give_the_group)
 {
 	char dir[96], path[128];
@@ -235,7 +235,10 @@ START_TEST(a_directory_can_give_the_group)
 }
 END_TEST
 
-/* The socket exists before the exporter starts, as with socket activation, and the exporter does not remove it. */
+/*
+ * systemd-socket-activate creates the socket, and passes it to the exporter when a client connects. The exporter
+ * does not remove this socket when it ends.
+ */
 START_TEST(a_socket_from_systemd)
 {
 	char command[1024];

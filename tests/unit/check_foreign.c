@@ -158,7 +158,10 @@ START_TEST(each_device_has_its_own)
 }
 END_TEST
 
-/* The largest possible number of holders, with all texts at their maximum length, fits into one packet. */
+/*
+ * The status lists at most 32 holders in all, and counts the ids of the others. It fits into one packet even with 64
+ * devices and with all texts at their maximum length.
+ */
 START_TEST(holders_past_the_maximum_are_counted)
 {
 	struct rdmabroker *session = open_session(0);

@@ -198,7 +198,10 @@ static int make_proof(const char *name)
 	return listen(fd, 0) == 0 ? fd : -1;
 }
 
-/* The whole attack runs in the server's thread, so the server cannot examine the process in the middle of it. */
+/*
+ * Except in one test, the whole attack runs in the server's thread. So the server cannot examine the process in the
+ * middle of it.
+ */
 
 static struct attack {
 	int fds[FDS_MAX]; /* what the connecting process has passed on, beginning with its socket */
@@ -322,8 +325,8 @@ static const int kernels[] = { 0, ENOPROTOOPT, ESRCH };
 		if ((no_peerpidfd = kernels[k_]), true)
 
 /*
- * Each round simulates another kernel: one that reports the process, one that does not, and one that reports that the
- * process is gone.
+ * Each round runs with another kernel: the real one, one that cannot report the process, and one that reports that
+ * the process is gone.
  */
 START_TEST(the_attacker_does_not_get_the_victims_unit)
 {
@@ -503,7 +506,7 @@ START_TEST(a_proof_of_another_user)
 }
 END_TEST
 
-/* Until the client has proven its identity, only hello is accepted. */
+/* A client has announced that it can send a proof. Until it has sent the proof, the broker accepts only hello. */
 START_TEST(only_hello_is_accepted_before_the_proof)
 {
 	no_peerpidfd = ENOPROTOOPT;
@@ -538,8 +541,8 @@ START_TEST(a_right_proof_is_accepted)
 END_TEST
 
 /*
- * A client that sends no proof is served. Only its QP is refused, with an error that explains why its identity is
- * unknown.
+ * A client that does not announce a proof is served without one. Only its QP is refused, with an error that explains
+ * why its identity is unknown.
  */
 START_TEST(a_client_without_a_proof_is_served)
 {
@@ -577,7 +580,7 @@ START_TEST(no_question_if_the_kernel_knows)
 }
 END_TEST
 
-/* A client of the library gets its own unit and may use its own QPs, whatever the kernel. */
+/* A client of the library gets its own unit and can use its own QPs, whatever the kernel. */
 START_TEST(the_library_sends_a_proof)
 {
 	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = QPN };

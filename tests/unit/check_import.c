@@ -13,8 +13,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * An import is decided as if the importing session had made the id itself. In these tests FROM exports and TO
- * imports.
+ * Policy decides about an import by the rules for the session that imports. In these tests the session FROM exports
+ * and the session TO imports.
  */
 
 #define FROM 1000
@@ -59,7 +59,10 @@ static const struct tally *tally_of(size_t rule)
 
 static uint16_t next_port = 7500;
 
-/* Returns an id of FROM in STATE. The peer's actions do not take it out of that state. */
+/*
+ * Returns an id of FROM in STATE; PASSIVE: the id of the side that accepts. If a pending event would change the
+ * state, events are held.
+ */
 static struct id *reach(enum id_state state, bool passive)
 {
 	static uint32_t handle = 10;
@@ -205,7 +208,7 @@ START_TEST(each_state_needs_a_rule_for_its_operation)
 }
 END_TEST
 
-/* An id without an address, or in its final state, cannot be used for anything that policy decides. */
+/* An id without an address, or one whose connection has ended, can be imported without a rule. */
 START_TEST(states_that_need_no_rule)
 {
 	struct id *idle = reach(ID_IDLE, false), *ended = reach(ID_FAILED, false), *moved;
@@ -228,7 +231,7 @@ START_TEST(a_refused_import_keeps_the_export)
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_uint_eq(core->n_ids, n_ids);
 	ck_assert_uint_eq(tally_of(1)->n_rejected, 1);
-	/* After a refused import, another session can still import the id. */
+	/* After a refused import, a session of another user can still import the id. */
 	become(to, 3000, 20, "to.service");
 	ck_assert_int_eq(handover_import(to, fd, &moved, &why), 0);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
@@ -302,8 +305,8 @@ START_TEST(imports_by_the_same_user_and_unit)
 	to->identity.gids[0]--;
 
 	/*
-	 * After a reload the earlier decision does not count, so the import is decided. It is not decided if both
-	 * sessions are of one process.
+	 * After a reload the earlier decision does not count, so the import is decided. But no import between two
+	 * sessions of one process is decided.
 	 */
 	id = reach(ID_LISTENING, false);
 	pair_set_policy("allow session\n");
@@ -387,7 +390,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 	run_loop();
 
 	request = reach(ID_REQUEST, true);
-	/* The importer's own rule sees the private data, and its settings apply when the request is accepted. */
+	/* The importer's own rule sees the private data, and its settings apply to the accept. */
 	pair_set_policy(
 		"allow session\nallow any user 1000\n"
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
@@ -409,7 +412,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 }
 END_TEST
 
-/* A resolved route keeps its traffic class, whichever session connects over it. */
+/* A route is resolved for one traffic class. An importer whose rule sets another class cannot connect over it. */
 START_TEST(a_route_of_another_traffic_class)
 {
 	struct id *id, *resolved = reach(ID_ADDR_RESOLVED, false), *moved;
@@ -460,7 +463,7 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 	pair_set_policy("allow listen port 1-1023\nallow any\n");
 	ck_assert_int_eq(hand_over(bound, &moved), 0);
 
-	/* Importing an id that shares its source port needs a rule that allows REUSEADDR, too. */
+	/* If an id shares its source port, the rule that allows its import must also allow REUSEADDR. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
 	ck_assert_int_eq(
 		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);

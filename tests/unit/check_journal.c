@@ -76,7 +76,7 @@ START_TEST(a_journal_that_does_not_read)
 	log_init();
 	for (unsigned i = 0; i < LINES; i++)
 		log_info("line %u %*s", i, LINE_LEN, "");
-	/* All lines were logged, and none has been read. */
+	/* At this point all lines are logged, and none has been read. */
 	while (n_read + n_dropped < LINES && (text = next_message())) {
 		if (sscanf(text, "(%u lines before the next one were dropped", &n_dropped) == 1)
 			continue;

@@ -96,7 +96,7 @@ START_TEST(a_session_that_does_not_block)
 	unsigned n_asked;
 	int mask;
 
-	/* Several requests are sent before any reply has come: */
+	/* Several requests are sent before any reply is taken: */
 	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(0)), 0);
 	ck_assert_int_eq(rdmabroker_listen(id, 1), 0);
@@ -239,8 +239,8 @@ START_TEST(address_and_route)
 	rdmabroker_destroy_id(id);
 
 	/*
-	 * The first call fails in the library, the second after the address was resolved: the route that is resolved
-	 * ahead fails, and then the one that the program has requested.
+	 * The first resolve_wait fails in the library, the second one after the address was resolved: both the route
+	 * that is resolved ahead and the one that the program has requested fail.
 	 */
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
 	expect_failure(rdmabroker_resolve_wait(id, NULL, addr(7471), 0), EINVAL, "timeout");
@@ -276,7 +276,8 @@ START_TEST(attributes_that_no_event_carries)
 	int mask;
 
 	/*
-	 * No event had these attributes, so the broker queries the connection manager, and returns them in its reply.
+	 * No event has carried these attributes, so the broker queries the connection manager, and returns them in
+	 * its reply.
 	 */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
@@ -287,7 +288,7 @@ START_TEST(attributes_that_no_event_carries)
 }
 END_TEST
 
-/* As with librdmacm, listen binds an id that is not bound yet to the wildcard address and to a free port. */
+/* As with librdmacm, an id without an address can listen: listen gives it the wildcard address and a free port. */
 START_TEST(an_id_that_listens_unbound)
 {
 	struct rdmabroker *s = open_session(0);
@@ -642,7 +643,7 @@ START_TEST(a_wait_for_the_end_of_a_connection)
 }
 END_TEST
 
-/* A connection can end in other ways than by a disconnect, and each of them ends the wait. */
+/* The wait also ends if the connection's device is removed, or if the broker is gone. */
 START_TEST(a_wait_for_the_end_that_ends_otherwise)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -686,7 +687,7 @@ START_TEST(stale_rejects_are_retried)
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
 	in_server(do_reject_stale, &n);
-	/* The sixth attempt is not rejected as stale. It reaches the listener's policy, which rejects it. */
+	/* The sixth attempt is not rejected as stale. It reaches the rule for accepts, which rejects it. */
 	set_policy("allow session\nallow connect\nreject accept reason \"fresh\"");
 	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "fresh");
 	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &tos), 0);

@@ -17,8 +17,8 @@
 #include "tests/unit/harness.h"
 
 /*
- * Each row of ERRORS in librdmabroker(3) has a function here, which causes the error and checks its text. The last
- * test compares the rows of the page with those of this file.
+ * Each row of ERRORS in librdmabroker(3) has a function here, which causes the error, and in most cases checks its
+ * text. The last test compares the rows of the page with those of this file.
  */
 
 #define STRANGER 4711
@@ -44,7 +44,10 @@ static int open_at(const char *path, unsigned flags)
 	return r;
 }
 
-/* A daemon of another version: it replies to hello with VERSION, and refuses all other requests as unknown. */
+/*
+ * A daemon of another version: it replies to hello with VERSION. If READS, it refuses all later requests as unknown,
+ * else it does not read them.
+ */
 static struct {
 	pthread_t thread;
 	int listener, client;
@@ -208,9 +211,9 @@ static void eaddrinuse(void)
 }
 
 /*
- * The kernel returns EADDRNOTAVAIL if the port is in use on a wildcard address, or if the program binds to a wildcard
- * address and the port is in use on any address. The broker binds to a port that is in use once more, after it has read
- * the requests that came before.
+ * The kernel returns EADDRNOTAVAIL not only if the host lacks the address, but also in two other cases: the port is
+ * in use on a wildcard address, or the program binds to a wildcard address and the port is in use on any address. The
+ * broker repeats a bind whose port is in use once, so here two binds fail.
  */
 static void eaddrnotavail(void)
 {
@@ -464,7 +467,7 @@ static void eopnotsupp(void)
 	struct rdmabroker *s;
 	struct rdmabroker_id *id;
 
-	/* An unknown flag must be refused, because the program may depend on its effect. */
+	/* An unknown flag must be refused, because the program can depend on its effect. */
 	ck_assert_int_eq(open_at(harness.socket_path, RDMABROKER_NONBLOCK | 1u << 30), -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(rdmabroker_last_failure()->text, "0x40000000"));
 	start_other(/* version= */ 1, /* reads= */ true);

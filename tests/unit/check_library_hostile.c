@@ -49,10 +49,7 @@ START_TEST(a_handle_past_the_maximum)
 }
 END_TEST
 
-/*
- * A packet of 12 bytes suffices for this event, but earlier versions of the library allocated a table of 256 MiB for
- * it.
- */
+/* This event is a packet of only 12 bytes. A table with room for its handle would take 256 MiB. */
 START_TEST(a_handle_far_past_the_maximum)
 {
 	liar_open(0, LIAR_TIMEOUT);
@@ -146,7 +143,7 @@ END_TEST
 
 static uint8_t many_bytes[PACKET_MAX - 128];
 
-/* Sends events of id 1. */
+/* Sends one large event about id 1. */
 static void flood_with_events(void)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -268,7 +265,7 @@ START_TEST(a_wait_for_room_in_a_flood)
 }
 END_TEST
 
-/* Each packet has serial 0, and is the reply to the oldest call that waits for a reply. */
+/* Sends a reply with serial 0. It counts for the oldest call that waits for a reply. */
 static void flood_with_answers(void)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -380,8 +377,8 @@ static void send_resolved(void)
 }
 
 /*
- * Answers a connect with a reject whose private data is in the form of the peer's broker. Any program at the peer can
- * send such data.
+ * Answers a connect with a reject whose private data has the form that the peer's broker uses. Any program at the
+ * peer can send such data.
  */
 static void answer_come_again(const Rdmabroker__Request *request)
 {

@@ -61,9 +61,7 @@ static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_
 	liar_send_event(&event);
 }
 
-/*
- * ID is resolved, LISTENER has received REQUEST, and the device is not open. From now on the broker does not reply.
- */
+/* ID is resolved, LISTENER has received REQUEST, and the device is not open. After this the broker does not reply. */
 static void set_up(void)
 {
 	struct rdmabroker_event *event;

@@ -6,9 +6,9 @@
 #include "tests/unit/wire.h"
 
 /*
- * Sends every message cut at every length, and every field of every request with values at its limits, past them, and
- * of another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues, and
- * another client, the witness, is not affected.
+ * Sends every message cut at every length, and every field of every request with values at its limits, past them,
+ * and of another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues.
+ * Another client, the witness, is not affected, unless the request ends its session.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -70,7 +70,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 	n_answered += client.n_answers;
 	n_refused += client.n_answers > 0 && client.status > 0;
 	n_dropped += client.dropped;
-	/* This user is an admin, so a request may have begun to drain the broker, or ended the witness's session. */
+	/* This user is an admin, so a request can begin to drain the broker, or end the witness's session. */
 	wire.core->draining = false;
 	if (strncmp(what, "kick", 4) == 0 && witness.dropped) {
 		wire_close(&witness);
@@ -81,7 +81,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 		wire_ask(&witness, OP(LIST_DEVICES), 0);
 		ck_assert_int_eq(witness.status, 0);
 	}
-	/* The request may have changed or destroyed the id. */
+	/* The request can have changed or destroyed the id. */
 	renew_client();
 }
 

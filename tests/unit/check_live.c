@@ -25,7 +25,10 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/* Connects C to S, which listens on PORT. *RET_PASSIVE (may be NULL) is set to the server's id. */
+/*
+ * Connects C to S, which listens on PORT, and returns C's id. *RET_PASSIVE is set to S's id, unless RET_PASSIVE is
+ * NULL.
+ */
 static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *s, uint16_t port,
 				       struct rdmabroker_id **ret_passive)
 {
@@ -433,7 +436,7 @@ START_TEST(drain_refuses_new_objects)
 	rdmabroker_destroy_id(request->id);
 	rdmabroker_free_event(request);
 
-	/* The accepted request is completed. */
+	/* The handshake of the request that was accepted goes on. */
 	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
 	ck_assert_ptr_eq(event->id, late);
 	rdmabroker_free_event(event);

@@ -83,7 +83,10 @@ START_TEST(limits_survive_reloads)
 }
 END_TEST
 
-/* After a reload, an id that is not connected yet is decided anew. Its log lines then count for the new rule. */
+/*
+ * After a reload, a connect is decided anew, although the earlier policy has decided about its route. Its log lines
+ * then count for the new rule.
+ */
 START_TEST(an_id_that_a_reload_overtakes)
 {
 	struct rdma_conn_param p = param("hello"), q = param("hello");

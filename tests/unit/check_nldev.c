@@ -55,7 +55,7 @@ static void on_device(void *userdata, struct fabric_device *device)
 
 static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
 
-/* Adds a device, which is announced when the loop runs. */
+/* Adds a device. The next call of run() announces it. */
 static struct fabric_device *add_device(const char *name)
 {
 	struct fabric_device *device = calloc(1, sizeof(*device));
@@ -126,7 +126,7 @@ static void appear(struct fabric_device *device)
 	fabric_look_at(device);
 }
 
-/* Runs the loop until there is nothing left to do. */
+/* Announces new devices, and runs the loop until it has nothing to do. */
 static void run(void)
 {
 	struct fabric_device *device = NULL;
@@ -409,7 +409,7 @@ START_TEST(a_dump_without_end)
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
 	run();
 	ck_assert_uint_eq(kernel.n_read, 8192 + 2);
-	/* The holders found until then are reported. */
+	/* The holders that were found up to the limit are reported. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 8192 / PIECES_MAX + 1);
 	ck_assert_ptr_nonnull(strstr(said(), "connection manager ids on rxe0: too many"));
@@ -436,7 +436,7 @@ START_TEST(a_requested_scan)
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	let_rest_be_over();
-	/* A short dump is read at once. Only scans of new devices are logged, so this one is not. */
+	/* A short dump is read at once. Only the first successful scan of a device is logged, so this one is not. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(kernel.n_device_dumps, 1);
@@ -484,7 +484,7 @@ START_TEST(a_scan_that_fails)
 	kernel.error = 0;
 	fabric_look(fabric);
 	/*
-	 * The device may have been replaced, so its index is looked up again. The holders that the failed first scan
+	 * The device can have been replaced, so its index is looked up again. The holders that the failed first scan
 	 * could not log are logged now.
 	 */
 	ck_assert_uint_eq(kernel.n_device_dumps, 2);
@@ -534,8 +534,8 @@ START_TEST(the_fabric_is_freed_during_the_scan)
 END_TEST
 
 /*
- * If a QP is on another port, the kernel returns EAGAIN, which is also the errno of a non-blocking socket without
- * data.
+ * If a QP is on another port than the request names, the kernel returns EAGAIN, which is also the errno of a
+ * non-blocking socket without data.
  */
 START_TEST(a_qp_of_another_port)
 {

@@ -68,7 +68,7 @@ static const struct sockaddr *address(const char *text)
 	return (struct sockaddr *)ss;
 }
 
-/* Checks the decision about QUESTION. LINE: the line of the rule that decides; 0: none. */
+/* Checks the decision about QUESTION. LINE: the line of the rule in the verdict; 0: the verdict names no rule. */
 static void assert_answer(enum policy_answer answer, unsigned line)
 {
 	memset(&verdict, 0xff, sizeof(verdict));
@@ -273,7 +273,7 @@ START_TEST(units)
 	/* the client is in no unit: not even '*' matches */
 	question.unit = "";
 	assert_answer(POLICY_REJECT, 0);
-	/* the unit is not known: a reject rule that may match decides as if it matched */
+	/* the unit is not known: a reject rule that possibly matches decides as if it matched */
 	question.unit = NULL;
 	assert_answer(POLICY_REJECT, 4);
 	question.early = true;
@@ -403,8 +403,9 @@ START_TEST(final_answers)
 END_TEST
 
 /*
- * The remaining tests compare the decisions with those of a simple scan of all rules. The scan is implemented here,
- * after the description in policy.h, with other data structures and other code.
+ * The remaining tests use random rules and questions. The first one compares the decisions with those of a simple
+ * scan of all rules. That scan is implemented here, after the description in policy.h, with other data structures
+ * and other code.
  */
 
 enum { NO, MAYBE, YES };
@@ -503,7 +504,7 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	return all;
 }
 
-/* *ret_rule is -1 if no rule matches. */
+/* *RET_RULE is the index of the rule that decides; -1: none. */
 static enum policy_answer naive_decide(const struct naive_rule *rules, int n,
 				       const struct naive_question *q, bool early, int *ret_rule)
 {
@@ -517,7 +518,7 @@ static enum policy_answer naive_decide(const struct naive_rule *rules, int n,
 		if (m == YES || !early)
 			return rules[i].allow ? POLICY_ALLOW : POLICY_REJECT;
 
-		/* Try all rules that may decide; the first that certainly matches ends the loop. */
+		/* Try all rules that can still decide. The first one that certainly matches ends the loop. */
 		for (int k = i; k < n; k++) {
 			m = naive_match(&rules[k], q);
 			if (m != NO && rules[k].allow)
@@ -535,7 +536,7 @@ static int pick(int n)
 	return random() % n;
 }
 
-/* Returns -1 in three of four cases. */
+/* Returns -1 in three of four cases, else a random number below N. */
 static int seldom(int n)
 {
 	return pick(4) ? -1 : pick(n);

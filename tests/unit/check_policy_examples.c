@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The rules that are installed and documented: the default policy, the example files, and the examples of the man
- * page are loaded unchanged, and questions are decided by them.
+ * The rules that are installed and documented. The default policy, the example files and the examples of the man
+ * page are loaded, and the decisions by the files are checked.
  */
 
 #include <arpa/inet.h>
@@ -224,7 +224,7 @@ START_TEST(a_single_host)
 	ck_assert(verdict.rule->names_port);
 	question.port = 1023;
 	assert_rejected(reason);
-	/* before the port is known the request may still be allowed */
+	/* before the port is known, a rule can still allow the request */
 	question.port = 0;
 	question.early = true;
 	policy_decide(policy, &question, &verdict);
@@ -347,7 +347,9 @@ static void put_shown(FILE *f, const char *line)
 	}
 }
 
-/* Returns the Nth literal display in SECTION of the page, which the caller frees, or NULL if there is none. */
+/*
+ * Returns literal display N, counted from 0, in SECTION of the page, or NULL if there is none. The caller frees it.
+ */
 static char *display_of(const char *section, unsigned n)
 {
 	char line[1024], heading[64], *text = NULL;
@@ -429,7 +431,10 @@ START_TEST(the_error_of_the_page_is_current)
 }
 END_TEST
 
-/* The page lists a word as ".It Cm WORD ... Pq listen , connect". Returns the operations that it names there. */
+/*
+ * The page lists a word as ".It Cm WORD ... Pq listen , connect". Returns the operations that LINE names there, or
+ * all if it names none.
+ */
 static unsigned operations_of(const char *line)
 {
 	const char *at = strstr(line, " Pq ");

@@ -219,7 +219,7 @@ START_TEST(names_are_looked_up_again)
 	load_at_start("allow session user a2\nreject session group a3\nallow session user a0\n");
 	ck_assert(!allows(1000));
 	ck_assert_uint_eq(load_again(), 2);
-	/* The new contents of the files have no effect until a reload. */
+	/* The files are not read again until a reload, so it has no effect that this one is gone. */
 	ck_assert_int_eq(unlink(path), 0);
 	known = 3;
 	ck_assert_uint_eq(load_again(), 1);

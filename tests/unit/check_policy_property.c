@@ -55,8 +55,8 @@ static bool one_in(int n)
 /* How many different values of each kind a policy and its questions use. */
 static struct shape {
 	int users, groups, ports, hosts, devices, units;
-	int common; /* one in so many rules has a match of a given kind */
-	bool has_any; /* there are rules for any operation */
+	int common; /* about one in this many rules has a match of a given kind */
+	bool has_any; /* some rules have the keyword "any" as their operation */
 } shape;
 
 static const char *const operations[] = { "session", "device",  "listen", "connect", "accept",
@@ -114,7 +114,7 @@ static int random_size(void)
 	}
 }
 
-/* Prints host address number HOST of either family. */
+/* Writes the address of host number HOST to RET, as IPv6 or IPv4. */
 static void address_of(int host, bool is_ipv6, char *ret, size_t size)
 {
 	if (is_ipv6)
@@ -141,7 +141,7 @@ static void print_prefix(FILE *f)
 
 static void print_set(FILE *f, int number)
 {
-	/* One of the sets may have so many members that they are not compared one by one. */
+	/* Sometimes the last set has so many members that the index does not compare them one by one. */
 	int n = number == SETS - 1 && one_in(20) ? 3000 : 1 + pick(30);
 
 	fprintf(f, "set s%d = { \\\n", number);
@@ -348,7 +348,10 @@ static size_t random_n_gids(void)
 	}
 }
 
-/* In half of the questions all facts are known, in the others any fact may be unknown. */
+/*
+ * In half of the questions practically all facts are known. In the others, any fact but the user and the groups can
+ * be unknown.
+ */
 static void random_question(struct policy_question *ret, struct facts *facts)
 {
 	int unknown = one_in(2) ? 1000000 : 2 + pick(8);
@@ -384,10 +387,11 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 static struct {
 	unsigned long policies, rules, questions;
 	unsigned long answers[3], defaults;
-	unsigned long early_rules; /* questions decided by a rule that is in no list */
-	unsigned long listed_rules; /* questions decided by a rule that is in a list */
-	unsigned long
-		gone_through; /* questions for which the lists were searched, and no rule matched */
+	/* questions decided by one of the first rules, which are in no list of the index */
+	unsigned long early_rules;
+	unsigned long listed_rules; /* questions decided by a later rule */
+	/* questions that no rule decided, although the policy had later rules */
+	unsigned long gone_through;
 } seen;
 
 static void count_verdict(const struct policy_verdict *verdict, size_t n_rules)
@@ -472,7 +476,7 @@ START_TEST(the_index_decides_as_a_scan)
 }
 END_TEST
 
-/* Loads a policy of N lines that PRINT writes. */
+/* Loads the policy that N calls of PRINT write. */
 static struct policy *load_lines(void (*print)(FILE *f, int i), int n)
 {
 	struct policy *policy;
@@ -499,8 +503,8 @@ static void print_group(FILE *f, int i)
 }
 
 /*
- * The user is in more and more groups. First not all of the groups' lists of rules can be merged, and finally the
- * groups are not looked up at all.
+ * The user is in more and more groups: at first in as many as the index can merge lists of rules for, then in too
+ * many for that, and finally in so many that the index does not look the groups up at all.
  */
 START_TEST(many_groups)
 {

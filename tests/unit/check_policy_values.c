@@ -340,7 +340,7 @@ START_TEST(rates_without_effect_are_refused)
 	assert_refused(
 		"allow connect rate-per-peer 6/s rate 5/s",
 		"t:1:38: rate-per-peer 6/s never takes effect, because the rate of the rule is 5/s");
-	/* the burst can take effect */
+	/* during a burst of the rule, the limit for each user can take effect */
 	load("allow connect rate 5/s burst 100 rate-per-user 6/s");
 	load("allow connect rate 5/s rate-per-user 5/s rate-per-peer 5/s");
 	load("allow connect rate-per-user 5/s rate-per-peer 6/s");

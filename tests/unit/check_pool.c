@@ -19,7 +19,7 @@ static void set_up(void)
 	pool_set_limits(core->pool, 64, KEEP_MS);
 }
 
-/* Runs the loop until N_READY spares are ready, which takes a timer of the loop. */
+/* Runs the loop until N_READY spares are ready. That can take until a timer of the loop expires. */
 static void run_until(unsigned n_ready)
 {
 	struct pool_counts counts;
@@ -81,7 +81,7 @@ static int connect_to(uint32_t handle, uint16_t port, struct id **ret)
 	return connect_with(&p, handle, NULL, pair_addr("10.9.0.1", port), ret);
 }
 
-/* Makes N connects. The listener may reject them: that makes no difference to the pool. */
+/* Makes N connects. It makes no difference to the pool whether they are accepted. */
 static void connect_n(uint32_t first, unsigned n, uint16_t port)
 {
 	for (uint32_t i = first; i < first + n; i++)
@@ -389,7 +389,10 @@ START_TEST(failed_spares_are_freed)
 	for (unsigned i = 0; i < 5; i++) {
 		uint16_t port = (uint16_t)(7471 + i);
 
-		/* The client's own calls succeed. The next call of the same kind makes the spare, and fails. */
+		/*
+		 * The client's own calls succeed. The first call of this kind after them is made for the spare, and
+		 * fails.
+		 */
 		fake_hold_events(core->fabric, true);
 		ck_assert_int_eq(connect_to(10 + i, port, &id), 0);
 		fake_hold_events(core->fabric, false);

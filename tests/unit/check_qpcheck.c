@@ -10,7 +10,10 @@
 #include "core/timewait.h"
 #include "tests/unit/pair.h"
 
-/* The QP numbers that a client may offer: its own, and with "qp reserved" those of which the kernel knows no QP. */
+/*
+ * The QP numbers that a client is allowed to offer: those of its own QPs. A rule with "qp reserved" also allows
+ * numbers of which the kernel knows no QP.
+ */
 
 #define NOBODYS 6000
 #define OWN "allow session\nallow listen\nallow connect\nallow accept\n"
@@ -25,7 +28,7 @@ static void set_up(void)
 	fake_estrange_qp(core->fabric, STRANGER);
 }
 
-/* A connect or an accept, which offers QPN. */
+/* Calls VERB, conn_connect() or conn_accept(), with the QP number QPN. */
 static int offer(int (*verb)(struct id *id, const struct rdma_conn_param *param,
 			     const struct ibv_ece *local_ece, struct failure *failure),
 		 struct id *id, uint32_t qpn)
@@ -220,7 +223,9 @@ START_TEST(a_reload_while_a_connect_is_held_back)
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
 	ck_assert_ptr_nonnull(id->held);
-	/* The rule also decides about a connect that was held back before another session imported its id. */
+	/*
+	 * The rule in force also decides about a connect that was held back before another session imported its id.
+	 */
 	imported = pair_resolve(3, 7471);
 	ck_assert_int_eq(connect_with(imported, NOBODYS), 0);
 	ck_assert_int_eq(handover_export(imported, &fd, &why), 0);

@@ -145,8 +145,8 @@ START_TEST(a_number_without_a_qp_is_unknown)
 END_TEST
 
 /*
- * Each port has QPs 0 and 1, but the kernel does not find them by these numbers. So these numbers must not be
- * reported as unknown.
+ * Each port has QPs 0 and 1, but the kernel does not find them by these numbers, and 0xffffff stands for multicast.
+ * So these numbers must not be reported as unknown.
  */
 START_TEST(special_numbers_are_not_unknown)
 {
@@ -205,8 +205,8 @@ START_TEST(a_qp_that_goes_meanwhile)
 END_TEST
 
 /*
- * The kernel skips a QP if another one is destroyed during a long dump. So the dump is repeated if the QP was not in
- * it.
+ * The kernel can skip a QP if another one is destroyed during a long dump. So a long dump is repeated if the QP was
+ * not in it.
  */
 START_TEST(what_a_long_dump_skips_is_looked_for_again)
 {
@@ -246,7 +246,7 @@ START_TEST(a_device_that_was_replaced)
 }
 END_TEST
 
-/* Delays the end of the first dump until all other look-ups have found that their QPs have no port. */
+/* Delays the first dump until all look-ups have asked the kernel for their QPs by number. */
 static void hold_first_dump(void)
 {
 	if (kernel.n_qp_dumps == 1)

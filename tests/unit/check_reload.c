@@ -11,8 +11,9 @@
 #include "tests/unit/pair.h"
 
 /*
- * OnReload=keep keeps existing objects, but not connections that are not established yet: whatever was resolved,
- * decided or held back under an earlier policy, the policy in force at the last step decides.
+ * OnReload=keep keeps existing objects. But the policy in force at the time decides about each resolution of a
+ * route, each connect and each accept. If a connect or an accept is held back, the policy in force when it is sent
+ * decides. The decisions of an earlier policy about the same id do not count.
  */
 
 static uint64_t n_decided(enum policy_operation operation, enum decision decision)
@@ -303,8 +304,8 @@ START_TEST(a_kept_rule_counts_an_object_once)
 END_TEST
 
 /*
- * An accept is refused if the new rule has other settings than those with which the request was reported. The program
- * has already set up its QP with the old settings, and no event can change that.
+ * An accept is refused if the new rule requires other settings than those with which the request was reported. The
+ * program has already set up its QP with the old settings, and no event can change that.
  */
 START_TEST(a_request_reported_with_other_settings)
 {
@@ -399,8 +400,8 @@ START_TEST(a_connect_that_was_held_back)
 END_TEST
 
 /*
- * While an accept is held back, the private data of its connection request is kept, because the accept is decided
- * again before it is sent.
+ * While an accept is held back, the private data of its connection request is kept, because a policy that is loaded
+ * meanwhile decides about the accept again.
  */
 START_TEST(an_accept_that_was_held_back)
 {

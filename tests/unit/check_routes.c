@@ -20,17 +20,17 @@
 #include "tests/unit/unit.h"
 
 /*
- * Which changes in the kernel are reported as a change of the host's routes. Each test has a network namespace of its
- * own. The kernel sends its notifications before the reply to the request that causes them. To show that one event is
- * not reported, the test then causes another event that is. Single notifications are tested in
- * check_routes_messages.c. The fabric here is the real one.
+ * Which changes in the kernel are reported as a change of the host's routes. Each test that changes routes has a
+ * network namespace of its own. The kernel sends its notifications before the reply to the request that causes them.
+ * To show that one event is not reported, the test then causes another event that is. Single notifications are
+ * tested in check_routes_messages.c. The fabric here is the real one.
  */
 
 static sd_event *loop;
 static struct mnl_socket *nl; /* the test's own socket */
 static unsigned n_told;
 
-/* Replaces libmnl's function, so that the test knows which socket was opened last. */
+/* Replaces libmnl's function, so that the test knows which socket was opened last, and can make the call fail. */
 static struct mnl_socket *opened;
 static int open_error; /* > 0: the next NETLINK_ROUTE socket fails with it */
 
@@ -82,7 +82,10 @@ static void tear_down(void)
 	loop = sd_event_unref(loop);
 }
 
-/* Returns false if no namespace can be created here, so that the test cannot run. */
+/*
+ * Enters a new network namespace, and opens NL there. Returns false if that is not possible, so that the test cannot
+ * run.
+ */
 static bool enter_namespace(void)
 {
 	if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
@@ -117,7 +120,7 @@ static unsigned told(void)
 
 /*
  * Waits until the kernel has sent everything about a link or an IPv6 address, which takes a while. The only sign of
- * that is that no more notifications come.
+ * the end is that no more notifications come.
  */
 static void settle(void)
 {
@@ -250,7 +253,7 @@ static const struct {
 
 #define N_FAMILIES (sizeof(families) / sizeof(families[0]))
 
-/* Returns false if the kernel or a new namespace has no IPv6. */
+/* Returns false for IPv6 if the kernel does not support it, or if it is disabled in this namespace. */
 static bool has_family(size_t i)
 {
 	int fd = families[i].family == AF_INET6 ?
@@ -397,7 +400,10 @@ START_TEST(one_report_a_turn)
 }
 END_TEST
 
-/* Changes the state of a neighbour N times. If the neighbour is already known, none of these changes is reported. */
+/*
+ * Changes the state of a neighbour to REACHABLE and back to STALE, N times. If the neighbour is already known, none
+ * of these changes is reported.
+ */
 static void use_neighbour(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -426,8 +432,8 @@ START_TEST(lost_notices)
 	ck_assert_uint_eq(told(), 0);
 	use_neighbour(2000);
 	/*
-	 * While notifications may be lost, those that are read do not show the current state. So every turn reports a
-	 * change.
+	 * As long as notifications can have been lost, those that are read do not show the current state. So every
+	 * turn reports a change.
 	 */
 	while (sd_event_run(loop, 0) > 0)
 		n_turns++;
@@ -444,8 +450,8 @@ START_TEST(lost_notices)
 END_TEST
 
 /*
- * A process that may change routes may also send to the group. Its messages are ignored, because they do not come
- * from the kernel.
+ * A process that is allowed to change routes is also allowed to send to the group. Its messages are ignored, because
+ * they do not come from the kernel.
  */
 START_TEST(other_senders)
 {
@@ -471,7 +477,7 @@ START_TEST(other_senders)
 }
 END_TEST
 
-/* Another descriptor replaces the socket while it has an unread notification. */
+/* Another descriptor takes the socket's place while the socket has an unread notification. */
 START_TEST(the_socket_fails)
 {
 	struct routes *routes;

@@ -81,7 +81,7 @@ START_TEST(states_of_a_neighbour)
 				!take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", harmless[k], 1));
 		ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", lost[i], 0));
 	}
-	/* A deletion counts, whatever the state of the neighbour. */
+	/* The deletion of a known neighbour counts, whatever its state. */
 	ck_assert(!take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_NEWNEIGH, "10.0.0.1", NUD_STALE, 1));
 	ck_assert(take_neighbour(routes, RTM_DELNEIGH, "10.0.0.1", NUD_STALE, 1));
@@ -193,8 +193,8 @@ START_TEST(malformed)
 	for (size_t i = 1; i < len; i++)
 		assert_malformed(routes, &buf, i);
 	/*
-	 * Now the header has the length of the cut message. Such a message may be valid only if nothing but the last
-	 * attribute, the link-layer address, is cut.
+	 * Now the header has the length of the cut message. Such a message can be valid only if the cut is in the
+	 * last attribute, the link-layer address.
 	 */
 	for (uint32_t i = 0; i < len; i++) {
 		header->nlmsg_len = i;
@@ -213,7 +213,10 @@ START_TEST(malformed)
 	put_neighbour(&buf, nd, AF_INET, "10.0.0.1", NUD_STALE, 0);
 	mnl_attr_put(header, NDA_LLADDR, sizeof(lladdr), lladdr);
 	assert_malformed(routes, &buf, header->nlmsg_len);
-	/* An attribute whose length is greater than the rest, or smaller than its header. */
+	/*
+	 * An attribute whose length is wrong: greater than the rest, smaller than its header, or not that of an IPv4
+	 * address.
+	 */
 	for (uint16_t attr_len = 0; attr_len < 64; attr_len++) {
 		struct nlattr *attr;
 

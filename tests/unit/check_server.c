@@ -152,7 +152,7 @@ START_TEST(a_request_that_is_not_in_the_table)
 END_TEST
 
 /*
- * Packets cut at every length, and packets with one byte changed: each gets a reply or ends the session, and other
+ * Packets cut at every length, and packets with one bit changed: each gets a reply or ends the session, and other
  * clients are not affected.
  */
 START_TEST(mutilated_packets)
@@ -203,7 +203,7 @@ START_TEST(garbage_and_descriptors)
 	ck_assert_int_eq(send(fd, big, PACKET_MAX, 0), PACKET_MAX);
 	expect_end(fd);
 	fd = raw_connect();
-	/* Linux 6.16 and later refuses to send these descriptors at all. */
+	/* From Linux 6.16 on, the kernel does not let the client send these descriptors at all. */
 	r = packet_send(fd, buf, pack_hello(buf, 1), fds, 2);
 	if (r == -EPERM)
 		close(fd);

@@ -148,7 +148,7 @@ static void await(const char *part)
 	await_match(part, /* at_end= */ false);
 }
 
-/* Waits until the last line of a report ends in END_OF_STATUS. */
+/* Waits until one of the reports to systemd ends in END_OF_STATUS. */
 static void await_end(const char *end_of_status)
 {
 	await_match(end_of_status, /* at_end= */ true);
@@ -315,7 +315,7 @@ static bool is_allowed(struct rdmabroker *session)
 }
 
 /*
- * A user whom a rule names may become known only later, for example because a directory service starts after the
+ * A user whom a rule names can become known only later, for example because a directory service starts after the
  * daemon. From then on the rule applies, without a reload.
  */
 START_TEST(a_user_that_appears)
@@ -424,7 +424,7 @@ START_TEST(a_daemon_that_cannot_be_started)
 }
 END_TEST
 
-/* After an upgrade the file may still have a key of the earlier version. */
+/* After an upgrade the file can still have a key of the earlier version. */
 START_TEST(a_key_that_has_moved)
 {
 	static const char warning[] =

@@ -96,7 +96,8 @@ static void do_(struct wire_client *c, int op, uint32_t id)
 static void bind_to(struct wire_client *c, uint32_t id, uint16_t port)
 {
 	/*
-	 * EXTRA is a second address, with PORT. It replaces the first one, because the last field of a number counts.
+	 * EXTRA is a second address, with PORT. It replaces the first one, because the last of several fields with
+	 * the same number counts.
 	 */
 	const uint8_t extra[] = {
 		2 << 3 | 2,           4, 2 << 3, (uint8_t)(port | 128), (uint8_t)(port >> 7 | 128),
@@ -348,7 +349,7 @@ START_TEST(with_the_id_made_first)
 }
 END_TEST
 
-/* The id that is created first is another one than the request's. Both steps are carried out. */
+/* The id that is created first is another one than the request's. Either both steps are carried out, or neither. */
 START_TEST(with_another_id_made_first)
 {
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {

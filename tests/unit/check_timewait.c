@@ -8,8 +8,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * A QP number that the peer may still have in time wait is not used until time wait ends. The kernel reports the end,
- * unless the number's id was destroyed.
+ * A QP number that the peer possibly still has in time wait is not used until time wait ends. The kernel reports the
+ * end, unless the number's id was destroyed.
  */
 
 /*

@@ -13,8 +13,8 @@
 #include "util/util.h"
 
 /*
- * Work that is done outside the loop: finding a QP's owner, waiting for a port or for devices, changing a node's ACL.
- * The client waits for it, with all its later requests, but no other client does.
+ * Work that is done outside the loop, such as finding a QP's owner, waiting for a port or for devices, and changing
+ * a node's ACL. The client waits for it, with all its later requests, but no other client does.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -175,7 +175,10 @@ START_TEST(policy_changes_during_the_wait)
 }
 END_TEST
 
-/* Whether the rule accepts a number that is no QP is also decided only when the request continues. */
+/*
+ * A rule with "qp reserved" accepts a number of which the kernel knows no QP. This too is decided only when the
+ * request continues.
+ */
 START_TEST(the_rule_for_reserved_numbers_changes_during_the_wait)
 {
 	fake_hide_qp(wire.core->fabric, 17);
@@ -243,7 +246,7 @@ START_TEST(the_client_ends_during_the_wait)
 }
 END_TEST
 
-/* Id 2 binds to a port whose id was freed but is not destroyed yet. */
+/* Requests to bind id 2 to port 7500. Another id still holds this port: it was freed, but is not destroyed yet. */
 static void bind_to_a_port_that_is_being_freed(void)
 {
 	/* The fields of an address, 10.9.0.1 port 7500. */
@@ -343,7 +346,10 @@ START_TEST(devices_that_are_never_open)
 }
 END_TEST
 
-/* Before the reply to hello, the client's unit is looked up, which can take long. */
+/*
+ * Before the reply to hello, the client's unit is looked up, which can take long. A test holds this lock to make the
+ * look-up wait.
+ */
 static pthread_mutex_t unit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Replaces libsystemd's function. */
@@ -427,7 +433,7 @@ START_TEST(a_lease_that_fails_late)
 }
 END_TEST
 
-/* When the lease is ready, the user may not use the device any more, or the device is gone. */
+/* When the lease is ready, the user is not allowed to use the device any more, or the device is gone. */
 START_TEST(a_lease_that_comes_too_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
@@ -450,7 +456,10 @@ START_TEST(a_lease_that_comes_too_late)
 }
 END_TEST
 
-/* The client requested the first device. When the lease is ready, another device is the first one. */
+/*
+ * The client requested the first device. When the lease is ready, another device is the first one, and the client
+ * gets a lease for that one.
+ */
 START_TEST(the_first_device_is_removed_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
@@ -536,7 +545,8 @@ START_TEST(where_a_failure_began)
 END_TEST
 
 /*
- * A peer sends many requests, and the program that listens does not read. Its session must not end because of that.
+ * A peer sends many requests, and the program that listens does not read. The session of that program must not end
+ * because of this.
  */
 START_TEST(requests_that_are_not_read)
 {
@@ -554,7 +564,7 @@ START_TEST(requests_that_are_not_read)
 		wire_ask(&client, OP(RESOLVE_ADDR), i);
 		wire_ask(&client, OP(RESOLVE_ROUTE), i);
 		wire_send(&client, buf, wire_make(&client, OP(CONNECT), i, buf), NULL);
-		/* The server is not in the list, so its events are not read. */
+		/* wire_run() gets only the client here, so the server's events are not read. */
 		wire_run(clients + 1, 1);
 		ck_assert_int_eq(client.status, 0);
 	}

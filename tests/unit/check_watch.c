@@ -18,7 +18,10 @@
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
-/* Admins who watch are notified of events, here by the library. */
+/*
+ * Admins who watch are notified of events. These tests use the library, and those of check_events.c use
+ * rdmabrokerctl.
+ */
 
 static uint32_t last_qpn = 16;
 
@@ -162,7 +165,7 @@ START_TEST(cm_events_are_reported)
 	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
 	rdmabroker_free_event(event);
 
-	/* The notice names the listener. The request's id gets another number. */
+	/* This notice names the listener. The connection request gets an id of its own. */
 	notice = expect_notice(w, "accept");
 	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_ALLOWED);
 	ck_assert_uint_eq(notice->id, 1);
@@ -322,7 +325,10 @@ START_TEST(enforcement_is_reported)
 }
 END_TEST
 
-/* For each filter, the notices about a session that listens, gets a reject, and connects. */
+/*
+ * For each filter, the notices that it selects. They are about a session that listens, tries to listen on a port
+ * that a rule rejects, and connects to its own listener.
+ */
 static const struct {
 	struct rdmabroker_filter filter;
 	const char *const expected[8];
@@ -500,7 +506,10 @@ static void do_get_queued(void *arg)
 	*(uint64_t *)arg = harness.core->account.used[ACCOUNT_BYTES];
 }
 
-/* Causes more notices than the socket and the queue can hold, without reading them. */
+/*
+ * Causes more notices than the socket and the queue can hold, and reads none of them meanwhile. Afterwards each
+ * notice must be returned or be counted as lost. LIMIT: the bytes that can be queued for the user.
+ */
 static void overflow(uint64_t limit)
 {
 	struct rdmabroker *w, *s;
@@ -517,7 +526,7 @@ static void overflow(uint64_t limit)
 	w = open_watcher(&filter);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
-	/* Queued notices are charged, and may use at most half of any limit. */
+	/* Queued notices are charged, and must not use more than half of any limit. */
 	in_server(do_get_queued, &queued);
 	ck_assert_uint_gt(queued, 0);
 	ck_assert_uint_le(queued, limit / 2 < 32768 ? limit / 2 : 32768);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Tests of the real rdmabroker-exporter. The whole daemon runs over the fake fabric, in a process of its own. The
- * exporter's client sends HTTP as text.
+ * Shared by the tests of the real rdmabroker-exporter. The whole daemon runs over the fake fabric, in a process of
+ * its own. The test is the exporter's client, and sends HTTP as text.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "tests/unit/program.h"
 
-#define MANY_RULES 10000 /* the metrics of so many rules do not fit into socket buffers */
+#define MANY_RULES 10000 /* the metrics of this many rules do not fit into socket buffers */
 
 extern struct service {
 	char config[96], policy[96];
@@ -23,7 +23,7 @@ extern struct service {
 	char log[96]; /* the exporter's stderr */
 	char folder[128]; /* directory of the exporter and its library */
 	pid_t broker, exporter; /* pids; 0: not started */
-	int notify[2]; /* sockets for the notifications that each of them sends to systemd */
+	int notify[2]; /* sockets that receive the notifications of each, in place of systemd */
 } service;
 
 extern struct answer {
@@ -31,7 +31,7 @@ extern struct answer {
 	size_t len;
 	unsigned status;
 	char *body;
-	bool is_whole; /* the body has the length that Content-Length announces */
+	bool is_whole; /* the body is as long as Content-Length announces */
 } answer;
 
 /* The broker and the exporter */
@@ -57,7 +57,8 @@ void assert_logged(const char *part);
 unsigned n_logged(const char *part); /* how often the exporter's log contains PART */
 
 /*
- * Returns the number of the exporter's sockets while it listens on one address and has a session, but no connections.
+ * Makes a request, so that the exporter opens its session. Waits until no connection is left, and returns the number
+ * of the exporter's sockets: one to listen on, and the session's.
  */
 unsigned idle_sockets(void);
 void await_sockets(unsigned expected);
@@ -77,16 +78,19 @@ const char *free_address(const char *host);
 int dial(const char *address);
 int dialled(const char *address); /* like dial(), but fails the test if it cannot connect */
 void send_text(int fd, const char *text);
-/* Reads the response until the connection ends. Each piece has to arrive within MS. */
+/* Reads the response until the connection ends, and closes FD. Each piece has to arrive within MS. */
 void read_answer(int fd, int ms);
 void ask(const char *address, const char *request);
-void assert_metrics(void); /* OpenMetrics, with or without the broker's metrics */
-void assert_prometheus(void); /* the older Prometheus format */
-void assert_served_on(const char *address); /* metrics of the broker are served there */
+void assert_metrics(void); /* checks that the last response is OpenMetrics */
+void assert_prometheus(void); /* checks that the last response has the older Prometheus format */
+void assert_served_on(const char *address); /* checks that ADDRESS serves metrics of the broker */
 void assert_refused_on(const char *address);
 /* Returns the value of a sample without labels in the last response. */
 unsigned long value_of(const char *name);
-/* Waits until no answer is shared any more, so that the next request contacts the broker. */
+/*
+ * For one second, the exporter gives all requests the same answer. Waits until that time is over, so that the next
+ * request contacts the broker.
+ */
 void await_stale(void);
-/* Repeats a request until rdmabroker_up has the value UP, which takes at least as long as an answer is shared. */
+/* Repeats a request until rdmabroker_up has the value UP. That can take longer than that second. */
 void await_up(unsigned up);

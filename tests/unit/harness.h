@@ -38,8 +38,8 @@ void in_server(void (*run)(void *arg), void *arg);
 void stop_server(void); /* ends it without notice, as if it had crashed */
 void set_policy(const char *rules);
 /*
- * Waits until the server has so many sessions and ids, because it notices the end of a client a little later. Fails
- * the test after T.
+ * Waits until the server has this many sessions and ids. It notices the end of a client only after some time. Fails
+ * the test if this takes longer than T.
  */
 void await_counts(unsigned sessions, unsigned ids);
 
@@ -50,5 +50,5 @@ void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
-/* Returns the number of the Ith session in the list that SESSION, an admin's, gets. */
+/* Gets the list of sessions as SESSION, an admin's. Returns the number of entry I, counted from 0. */
 uint64_t number_of(struct rdmabroker *session, size_t i);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A broker that breaks the protocol, in the same thread as the library: it runs where the library waits. A test sets
- * its answers, and the packets that it sends unasked.
+ * A broker that breaks the protocol, in the same thread as the library: it runs whenever the library would wait. A
+ * test sets its answers, and the packets that it sends unasked.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #include "tests/unit/unit.h"
 
 #define LIAR_TIMEOUT 10000 /* ms, by a clock that advances when a wait ends without a result */
-#define LIAR_TIRED_MS 5000 /* ms; the library has to give up a flood much earlier */
+#define LIAR_TIRED_MS 5000 /* ms; the library has to give up a flood earlier */
 #define MIB (1u << 20)
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -44,7 +44,7 @@ void liar_send_notice(Rdmabroker__Notice *notice);
 void liar_send_reply(const Rdmabroker__Request *request, Rdmabroker__Reply *reply);
 /* Replies to REQUEST with success. This is the initial liar.answer. */
 void liar_say_yes(const Rdmabroker__Request *request);
-/* The flood begins, and ends after LIAR_TIRED_MS. */
+/* From now on the broker sends a flood of packets, for LIAR_TIRED_MS. */
 void liar_start_flood(void (*flood)(void));
 void liar_expect_not_tired(void);
 

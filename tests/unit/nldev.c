@@ -16,7 +16,7 @@
 struct mnl_socket {
 	int near, far;
 	uint32_t seq;
-	bool dumping; /* QPs */
+	bool dumping; /* a dump of QPs is being read */
 	unsigned next; /* index into kernel.qps */
 };
 

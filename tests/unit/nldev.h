@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Simulates the kernel's side of RDMA netlink in place of libmnl's sockets: one device with ids. Like the kernel, it
- * creates the next piece of a dump when the previous one is read.
+ * Simulates the kernel's side of RDMA netlink in place of libmnl's sockets: one device with ids and QPs. Like the
+ * kernel, it creates the next piece of a dump when the previous one is read.
  */
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ struct qp {
 	uint32_t qpn;
 	uint32_t port; /* 0: none */
 	uint32_t tid; /* 0: the thread has ended */
-	uint32_t pdn; /* protection domain; 0: not reported; made by the thread PD_TID */
+	uint32_t pdn; /* its protection domain, which the thread PD_TID made; 0: not reported */
 };
 
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
@@ -43,13 +43,13 @@ extern struct kernel {
 	struct qp qps[QPS_MAX];
 	unsigned n_qps;
 	int qp_error; /* the next dump of QPs fails with it: 0 or a negative errno */
-	unsigned skips; /* how many QPs the next dump of QPs leaves out */
+	unsigned skips; /* number of QPs at the beginning that the next dump of QPs leaves out */
 	/* Called before each dump of QPs, in the thread that requests it; NULL: not called. */
 	void (*on_qp_dump)(void);
-	/* Counts of the requests and of the pieces that were read. */
+	/* Counts of the requests, and of the messages that were read. */
 	unsigned n_device_dumps, n_dumps, n_read;
 	atomic_uint n_qp_asked, n_qp_dumps;
-	/* The dump that is being read. */
+	/* The dump of ids that is being read. */
 	bool dumping;
 	unsigned next;
 } kernel;

@@ -36,7 +36,7 @@ struct record {
 extern sd_event *loop;
 extern struct core *core;
 extern struct record server, client;
-extern struct failure why; /* the failure of the last verb of a test that returned a status */
+extern struct failure why; /* what the last call that failed has reported */
 extern int sockets[2];
 
 struct policy *load(const char *rules);
@@ -49,12 +49,12 @@ void pair_tear_down(void);
 /* Returns the address, in one of eight static buffers that are used in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);
 struct id *make(struct record *record, uint32_t handle);
-/* Checks event I of RECORD. */
+/* Runs the loop, and checks event I of RECORD, counted from 0. */
 void pair_expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status);
 /* Creates the server's id 1, which listens on PORT, and returns it. */
 struct id *pair_start_listening(uint16_t port);
 /* Creates the client's id HANDLE, resolves the address and the route for it, and returns it. */
 struct id *pair_resolve(uint32_t handle, uint16_t port);
 struct rdma_conn_param param(const char *data);
-/* Connects both ends: the server's listener is its id 1, the client's id is 1. */
+/* Creates the server's listener, its id 1, and connects the client's id 1 to it. */
 void establish(struct id **ret_active, struct id **ret_passive);

@@ -22,9 +22,9 @@ void set_up_ctl(void);
 
 int run(const char *const *argv); /* returns the exit status */
 /*
- * Makes run() use another user from now on. PROGRAM becomes a copy that this user can read, because the build
- * directory may be closed to others. Returns false if the test does not run as root, who alone can do that. After
- * end_nobody(), PROGRAM must not be used any more.
+ * Makes run() use another user from now on. PROGRAM becomes a copy that this user can read, because other users
+ * often cannot enter the build directory. Only root can do that: for others it returns false.
+ * After end_nobody(), PROGRAM must not be used any more.
  */
 bool run_as_nobody(void);
 void end_nobody(void);
@@ -43,5 +43,8 @@ int run_on_terminal(unsigned short columns, const char *awaited, const char *con
 
 void assert_has(const char *text, const char *part);
 void assert_lacks(const char *text, const char *part);
-/* Checks that stdout is one JSON value D, for which this Python expression is true. */
+/*
+ * Checks that stderr is empty, and that stdout is one line with a JSON value D, for which the Python EXPRESSION is
+ * true.
+ */
 void assert_json(const char *expression);

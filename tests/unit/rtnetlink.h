@@ -21,6 +21,6 @@ void *begin(union message *buf, uint16_t type, uint16_t flags, size_t size);
 /* Parses the address TEXT into RET. Returns the length of the address. */
 size_t read_addr(int family, const char *text, uint8_t ret[16]);
 void put_addr(union message *buf, uint16_t attr, int family, const char *text);
-/* Adds a neighbour on lo. LLADDR 0: without a link-layer address. */
+/* Adds a neighbour on lo. LLADDR is the last byte of its link-layer address; 0: it has none. */
 void put_neighbour(union message *buf, struct ndmsg *nd, int family, const char *text,
 		   uint16_t state, uint8_t lladdr);

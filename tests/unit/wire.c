@@ -62,7 +62,7 @@ void wire_start(const char *rules)
 		.tos = -1,
 		.resolve_timeout_ms = 1000,
 	};
-	/* Clients are passed to the daemon one by one, so nobody connects to this socket. */
+	/* wire_connect() passes each client's socket to the daemon, so nobody connects to this socket. */
 	ck_assert_int_eq(bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
 	ck_assert_int_eq(
@@ -72,8 +72,8 @@ void wire_start(const char *rules)
 }
 
 /*
- * Runs the loop until it is idle, including the jobs of threads and their results. It does not wait for the jobs that
- * are blocked, see wire.n_stuck.
+ * Runs the loop until it is idle, including the jobs of threads and their results. It does not wait for the jobs
+ * that are blocked, see wire.n_stuck and wire.n_asking.
  */
 static void run_all(void)
 {

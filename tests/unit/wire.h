@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The daemon on the fake fabric, and clients that speak the protocol without the library, in one thread: when
- * wire_run() returns, all requests are answered.
+ * The daemon on the fake fabric, and clients that speak the protocol without the library, in one thread. When
+ * wire_run() returns, the daemon is idle: it has answered all requests but those that wait for something that the
+ * test holds back.
  */
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ struct wire_client {
 	int fd; /* the last descriptor that was received; -1: none */
 	bool dropped;
 	unsigned n_answers; /* replies to the last request */
-	int status; /* of the last reply: enum status, 0 for success */
+	int status; /* of the last reply: enum status, 0 for success; -1: no reply yet */
 	int error; /* of the last reply: errno */
 	char text[256]; /* of the last reply */
 	uint32_t request; /* the id of the last CONNECT_REQUEST */
