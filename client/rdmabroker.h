@@ -120,7 +120,7 @@ enum rdmabroker_port_space {
 	RDMABROKER_PS_IPOIB = 0x0002, /* datagrams and multicast with IPoIB's parameters */
 	RDMABROKER_PS_TCP = 0x0106, /* reliable connections */
 	RDMABROKER_PS_UDP = 0x0111, /* datagrams: look-ups instead of connections, and multicast */
-	RDMABROKER_PS_IB = 0x013f, /* any QP type, addressed by service id */
+	RDMABROKER_PS_IB = 0x013f, /* reliable connections in InfiniBand's port space */
 };
 
 enum rdmabroker_option {
