@@ -54,7 +54,7 @@ case_install() {
 	block INSTALL 1 | typed
 	assert_eq "$(systemctl is-active rdmabrokerd.service)" active
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket)" enabled
-	# README promises: "nobody but the broker can open rdma_cm, and the policy rejects everything"
+	# README promises: "only root and the broker can open rdma_cm, and the policy rejects everything"
 	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
 	fails 3 as $WHO rdmabroker-ping -s -a $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
