@@ -102,7 +102,7 @@ static void talk(struct conn *conn)
 
 	if (make_qp(conn) < 0)
 		return;
-	/* NULL: the device's maximum of RDMA reads, seven retries, RNR retries without a limit. */
+	/* NULL: the RDMA reads of the request, within the device's limits; seven retries; RNR retries without a limit. */
 	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0) {
 		failed("accept");
 		return;
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (int i = 0; r == 0 && (count == 0 || i < count); i++)
 		r = serve_one(listener);
-	/* Destroy ids before their session. No thread may be inside a call on either. */
+	/* Destroy ids before their session. Other threads must not be inside a call on either. */
 	rdmabroker_destroy_id(listener);
 	await_conns();
 	rdmabroker_close(session);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. No call in its loop blocks.
- * The client resolves the name and opens the session and the devices before the loop, because these calls can block.
+ * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. Its loop waits for the broker
+ * only in poll(). The client resolves the name and opens the session and the devices before the loop, because these
+ * calls wait.
  *
  *	cc -o event-client event-client.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
