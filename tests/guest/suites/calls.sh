@@ -28,7 +28,8 @@ users_policy() {
 	END
 }
 
-# holdings: leaves out the ACLs of the nodes, because a device that is removed and added again gets a new node.
+# holdings: as in broker.sh, but without the ACLs of the nodes, because a device that is removed and added again gets
+# a new node.
 holdings() {
 	counted_holdings
 }
@@ -69,8 +70,8 @@ case_connect_to() {
 	missed=$(spares missed)
 	start server alice serve $A 7471 own 30
 	await_line server listening
-	# The first of the 30 connections asks for no spare, because the library learns the device from the first QP
-	# of the session. For the second connection there is no spare yet.
+	# The first of the 30 connections asks for no spare, because the library needs the device's INIT attributes
+	# for that, and learns them from the first connection. For the second connection there is no spare yet.
 	run bob connect-to $A 7471 rxe1 30
 	finish server
 	taken=$(($(spares taken) - taken))
@@ -282,7 +283,7 @@ case_fork_environment() {
 	forked env IBV_FORK_SAFE=1
 }
 
-# Without ibv_fork_init(), the kernel copies registered memory for the child.
+# If ibv_fork_init() was not called, the child has a copy of the registered memory.
 case_fork_unprepared() {
 	forked none
 	assert_contains "$(cat parent)" "child: its copy of the registered memory is overwritten"
@@ -295,7 +296,8 @@ case_fork_too_late() {
 
 # ---- deadlines ----
 
-# drop [MATCH...]: drops the packets between the devices that match; without MATCH all, in both directions.
+# drop [MATCH...]: drops the RoCE packets over IPv4 that match, until `lift`. Without MATCH, drops all of them, in
+# both directions.
 drop() {
 	dropped=("$@")
 	iptables -I INPUT -p udp --dport 4791 "$@" -j DROP
@@ -378,7 +380,7 @@ case_deadlines_accept() {
 	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
 	lift
 	rounds_pass
-	# The kill may fail, because on a slow machine the client has given up by now.
+	# On a slow machine the client may have given up already. Then the kill fails.
 	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
 	holdings_are_back 60
@@ -391,7 +393,7 @@ case_disconnect_from_a_stopped_server() {
 	await_line server listening
 	start client bob disconnect-stopped $A 7471
 	await_line client "the server is to be stopped"
-	# The background job is the program that runs calls as alice, so calls itself is stopped by name.
+	# alice has only one process `calls`, the server.
 	pkill -STOP -u alice -x calls
 	go client
 	finish client
@@ -401,8 +403,8 @@ case_disconnect_from_a_stopped_server() {
 	holdings_are_back
 }
 
-# A client that disconnects as soon as it has an answer may do so before its QP has acknowledged the answer. Then
-# the server's send never completes. The lost packets make this certain.
+# A client that disconnects as soon as it has an answer may do so before its QP has acknowledged the answer. Then the
+# server's send never succeeds. Here all acknowledgements are dropped, so that this happens for certain.
 case_last_answer_is_not_acknowledged() {
 	users_policy
 	remember_holdings
@@ -438,7 +440,7 @@ case_deadlines_disconnect() {
 
 # ---- QPs that the program makes ----
 
-# Both sides, in each mode.
+# The server in each mode except own, and the client in each mode.
 case_own_qps() {
 	users_policy
 	remember_holdings
@@ -453,7 +455,7 @@ case_own_qps() {
 	holdings_are_back
 }
 
-# The timeout is set by either side, and by both.
+# The timeout is set by both sides, and by the server alone.
 case_ack_timeout() {
 	users_policy
 	for mode in own set external; do
@@ -487,7 +489,7 @@ case_qp_in_reset() {
 	finish server
 }
 
-# number_refused USER QPN TEXT: the broker must refuse a connect with this number, and say TEXT.
+# number_refused USER QPN TEXT: the broker must refuse a connect with this number, with an error that contains TEXT.
 number_refused() {
 	local status=0
 	as "$1" calls number-client $A 7471 "$2" > refused 2>&1 || status=$?
@@ -536,7 +538,7 @@ case_reserved_qp_numbers() {
 	await_line client established
 	await_line server RDMABROKER_EVENT_ESTABLISHED
 
-	# Numbers that are not for programs, and QPs of other processes, also in RESET, stay refused.
+	# The broker still refuses numbers that are not for programs, and QPs of other processes, even those in RESET.
 	number_refused bob 1 "does not belong to process"
 	number_refused bob 16777215 "does not belong to process"
 	start serving alice serve $A 7472 own 2
@@ -569,7 +571,7 @@ case_reserved_qp_numbers() {
 
 # ---- multicast ----
 
-# multicast GROUP FLAGS ADDR OTHER_ADDR: FLAGS are those of the sender.
+# multicast GROUP FLAGS ADDR OTHER_ADDR: alice joins with FLAGS from ADDR, and sends. bob receives at OTHER_ADDR.
 multicast() {
 	policy <<-END
 		allow session user alice,bob
@@ -656,7 +658,7 @@ case_removal_at_the_client() {
 
 # ---- threads ----
 
-# threads COMMAND ARG...: runs the program COMMAND, with a server that counts its connections.
+# threads COMMAND ARG...: runs the program COMMAND, which must make 200 connections to a server.
 threads() {
 	users_policy
 	remember_holdings

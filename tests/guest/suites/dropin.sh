@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Programs of Debian that use librdmacm, here through the broker: alice serves and bob connects, and neither may
-# open rdma_cm. Each program is also run against a peer that root runs and that uses librdmacm itself.
+# Programs of Debian that use librdmacm, here through the broker: alice serves and bob connects, and neither is
+# allowed to open rdma_cm. Each program is also run with librdmacm itself, as root, at one end or at both.
 #
-# These cases are named PROGRAM_SERVER_CLIENT, where SERVER and CLIENT are `broker` or `direct`. At the end a table
-# shows all their results.
+# The cases of these programs are named PROGRAM_SERVER_CLIENT, where SERVER and CLIENT are `broker` or `direct`. At
+# the end a table shows all their results.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
 # shellcheck disable=SC2034
 case_seconds=300
-# In the fast share it is enough that each program works with the broker at both ends.
+# The fast share runs most of the programs, but only with the broker at both ends.
 # shellcheck disable=SC2034
 long_cases=('*_direct_direct' '*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*'
 	'ucx-ud_*' 'fi-*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
@@ -31,7 +31,7 @@ start_broker() {
 
 no_direct="what has sanitizers cannot open librdmacm with RTLD_DEEPBIND"
 
-# side broker USER COMMAND... | side direct USER COMMAND...
+# side broker|direct USER COMMAND...: runs COMMAND with the drop-in as USER, or with librdmacm itself as root.
 side() {
 	local way=$1 user=$2
 	shift 2
@@ -51,7 +51,7 @@ show() {
 	done
 }
 
-# A wildcard listener exists before it listens on each device, so this waits for rxe0.
+# listening: succeeds if there is a listener on rxe0. A wildcard listener exists before it listens on each device.
 listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
@@ -61,7 +61,7 @@ anyone_listens() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
 
-# serve WAY COMMAND...
+# serve WAY COMMAND...: starts the server COMMAND in the background.
 serve() {
 	local way=$1
 	shift
@@ -71,7 +71,7 @@ serve() {
 	server=$!
 }
 
-# connect WAY COMMAND...: waits for a listener first.
+# connect WAY COMMAND...: waits for a listener, and then runs the client COMMAND to its end.
 connect() {
 	local way=$1
 	shift
@@ -83,7 +83,7 @@ connect() {
 	}
 }
 
-# show_waits: prints where the server's threads are blocked.
+# show_waits: prints where the threads of the child processes of $server are blocked.
 show_waits() {
 	local task
 	for task in /proc/[0-9]*/task/*; do
@@ -217,7 +217,8 @@ program_mckey() {
 }
 
 # The server listens twice, first to exchange the parameters of the test. A client that is faster than the second
-# listen is rejected, and crashes with a segmentation fault, with librdmacm as well. Then both are run again.
+# listen is rejected, and crashes with a segmentation fault, with librdmacm as well. Then both are run again, up to
+# four times in all.
 program_ib_send_lat-R() {
 	! sanitized || [ "$1$2" != brokerdirect ] || skip "a client without sanitizers is always the faster"
 	for _ in 1 2 3 4; do
@@ -235,7 +236,7 @@ program_ib_send_lat-R() {
 }
 
 # ucx TRANSPORTS DEVICE: prints the command of io_demo, which reads and writes through UCX with rdma_cm's addresses.
-# UCX connects rdma_cm with a QP that stays in RESET, and registers more memory than a user may lock by default.
+# UCX connects rdma_cm with a QP that stays in RESET, and registers more memory than a user can lock by default.
 ucx() {
 	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm \
 		io_demo -p 7471
@@ -260,8 +261,8 @@ program_ucx-ud() {
 	program_ucx "$1" "$2" ud_verbs,self
 }
 
-# program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after the
-# client has connected to it by TCP.
+# program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after
+# the client has connected to it by TCP.
 program_fi-msg() {
 	local command=(fi_pingpong -p "${3:-verbs}" -e "${4:-msg}" -I 20)
 	ulimit -l unlimited
@@ -292,7 +293,7 @@ declare -A fails_directly=(
 	[fi-rxm]="fi_enable: Invalid argument"
 )
 
-# fail_directly PROGRAM: checks that it still does.
+# fail_directly PROGRAM: checks that PROGRAM still fails with librdmacm itself.
 fail_directly() {
 	local program_seconds=20
 	! (trap stop_server EXIT && "program_$1" direct direct) > attempt 2>&1 ||
@@ -301,8 +302,8 @@ fail_directly() {
 	echo 0 > "/tmp/ids-$1_direct_direct"
 }
 
-# run_program PROGRAM SERVER CLIENT: runs it, and counts the ids that the broker saw. If it saw none, the case proves
-# nothing.
+# run_program PROGRAM SERVER CLIENT: runs it, and counts the ids that the broker saw. If both ends use librdmacm
+# itself, there must be none, otherwise some. A program that fails with librdmacm itself is not run with the broker.
 run_program() {
 	local before n
 	if [ -n "${fails_directly[$1]-}" ]; then
@@ -471,7 +472,7 @@ case_no_daemon() {
 	as bob rdmabrokerctl run -- dropin $A channel
 }
 
-# The broker has no sessions, ids or leases left of all these programs.
+# The broker has no sessions, ids or leases left of all these programs. The one session is that of rdmabrokerctl.
 case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'sessions: 1$'"
 	await "rdmabrokerctl status | grep -q ' ids: 0$'"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Clients that break the protocol, use too many resources, or are killed. During each attack another user makes and
-# ends connections. After it, the daemon has the same resources as before.
+# Clients that break the protocol, use too many resources, or are killed. During most attacks another user makes and
+# ends connections. Afterwards the daemon has the same resources as before.
 #
-# alice serves, bob connects to her with rdmabroker-ping, and dave attacks. carol may not even have a session.
+# alice serves, bob connects to her with rdmabroker-ping, and dave attacks. carol is not even allowed a session.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -17,9 +17,10 @@ long_cases=(every_field_at_its_limits every_message_cut flipped_bits descriptors
 	unread_replies slow_clients flood reused_pid crowd_within_quotas crowd_without_quotas killed_clients
 	killed_servers killed_while_the_wire_is_cut)
 
-# By how much the daemon's memory may grow. After an attack the heap returns some of its memory to the kernel and some
-# not, depending on its fragmentation: changes of up to 400 kB were observed between two runs of an attack. With this
-# limit, a leak of 64 bytes for each request is found by the attacks that make at least 12,000 requests.
+# The daemon's memory must not grow by more than this. After an attack the heap returns only a part of its memory to
+# the kernel. How much depends on its fragmentation: changes of up to 400 kB were observed between two runs of an
+# attack. With this limit, a leak of 64 bytes for each request is found by the attacks that make at least 12,000
+# requests.
 RSS_SLACK_KB=768
 
 # witness: runs bob's rdmabroker-ping again and again, each time with a new session and a new connection.
@@ -120,7 +121,7 @@ attack() {
 case_raw() {
 	users_policy
 	attack raw
-	# A user who may not have a session cannot do more.
+	# A user who is allowed no session can make this attack, too. Other attacks, which begin with a hello, fail.
 	as carol hostile $SOCKET raw
 	assert_fails_with 1 as carol hostile $SOCKET fields
 }
@@ -155,7 +156,7 @@ case_descriptors_everywhere() {
 	attack fds
 }
 
-# A user who may not have a session, and one who may, make the daemon close descriptors that linger for a minute.
+# carol, who is allowed no session, and dave, who is, make the daemon close descriptors that linger for a minute.
 # Meanwhile other clients connect and disconnect, and root's requests are answered.
 case_descriptors_that_linger() {
 	local daemon before n held idle_fds
@@ -386,7 +387,7 @@ case_reused_pid() {
 	exec 9<> orders
 	serve server alice $A 7471 -P
 	mark_journal
-	# The attack on the victim's unit. carol herself may not have a session.
+	# The attack on the victim's unit. carol herself is allowed no session.
 	assert_fails_with 1 as carol hostile $SOCKET fields
 	in_the_place_of_a_victim carol unit
 	finish attack
@@ -408,7 +409,7 @@ CROWD=10000
 NOFILE=/run/systemd/system/rdmabrokerd.service.d/50-test.conf
 LIMITS=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 
-# few_descriptors SESSIONS_PER_USER: limits the daemon's descriptors, until many_descriptors.
+# few_descriptors SESSIONS_PER_USER: restarts the daemon with few descriptors and this quota, until many_descriptors.
 few_descriptors() {
 	mkdir -p "$(dirname $NOFILE)"
 	printf '[Service]\nLimitNOFILE=1024\n' > $NOFILE

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The installed product on Soft-RoCE, seen from its users' side.
 #
-# alice serves and bob connects, dave may do both, carol may do nothing. Each case has a policy of its own.
+# alice serves and bob connects. With users_policy, dave is allowed both, and carol nothing. Some cases set another
+# policy.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -73,7 +74,7 @@ case_no_rule_no_session() {
 	fails 3 ping_once carol $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as carol rdmabroker-ping -s -p 7471
-	# bob may have a session, but no rule allows him to listen.
+	# bob is allowed a session, but no rule allows him to listen.
 	fails 3 as bob rdmabroker-ping -s -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	fails 3 as alice rdmabroker-ping -s -p 7500
@@ -379,7 +380,7 @@ case_new_node_that_others_can_open() {
 	systemctl restart rdmabrokerd
 }
 
-# foreign DEVICE: prints the ids in the status that the broker did not make.
+# foreign DEVICE: prints the part of the status about ids on DEVICE that the broker did not make.
 foreign() {
 	rdmabrokerctl --json status | python3 -c "
 import json, sys
@@ -478,7 +479,7 @@ case_broken_policy() {
 		allow everythig user carol
 	END
 	refused_reload "$error"
-	# systemctl prints the error, and names the place to look at.
+	# The status that systemctl and rdmabrokerctl print contains the error and its place.
 	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the previous 3 rules stay'"
 	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"

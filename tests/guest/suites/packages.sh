@@ -17,8 +17,8 @@ long_cases=('*')
 PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
-# Prints the paths of the file system, without temporary files, logs and caches, and without the backups of
-# /etc/passwd and /etc/group, because the packages' users stay.
+# Prints the paths of the file system, without temporary files, logs, caches, and the data of dpkg and of the
+# journal's catalog. Also leaves out the backups of /etc/passwd and /etc/group, because the packages' users stay.
 files() {
 	find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
 		-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
@@ -33,7 +33,7 @@ nodes() {
 	stat -c '%n %U:%G %a' $NODES
 }
 
-# If `dpkg` fails, its messages are in the case's output.
+# Runs dpkg without questions to the admin. Its messages are in the case's output, which is shown after a failure.
 dpkg_() {
 	DEBIAN_FRONTEND=noninteractive dpkg "$@" < /dev/null
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs the commands of README's sections INSTALL and FIRST POLICY, unchanged. The user is carol, who is in no group
-# and may use sudo. At the begin the product is not installed.
+# Runs the first commands of README's section INSTALL, and all commands of FIRST POLICY. Only ADDR is replaced. The
+# user is carol, who is in no group and can use sudo. At the begin the product is not installed.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -70,7 +70,7 @@ case_first_policy() {
 	assert_contains " $(as $WHO id -nG) " " rdma "
 	assert_eq "$(status_field "['policy']['rules']")" 3
 	assert_eq "$(status_field "['warnings']")" "[]"
-	# Members of the group may use RDMA, but are no admins. Other users may not use RDMA.
+	# Members of the group are allowed to use RDMA, but are no admins. Other users are not allowed to use RDMA.
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7471
 	fails 1 as $WHO rdmabrokerctl drain --cancel
 	serve storage $WHO $A 4420 -P

@@ -44,7 +44,7 @@ case_rping_between_users() {
 	ping_pong alice bob
 }
 
-# watch_wire COUNT: runs tcpdump on d0 until it has seen that many packets.
+# watch_wire COUNT: runs tcpdump on d0 until it has seen COUNT packets.
 watch_wire() {
 	tcpdump --immediate-mode -nvi d0 -c "$1" udp port 4791 > packets 2> tcpdump.log &
 	await 'grep -q "listening on" tcpdump.log'
