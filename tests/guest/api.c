@@ -234,7 +234,7 @@ static void check_connect_wait(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* Every wait ends, even if there is no answer. */
+/* resolve_addr_wait must end with an error, even if no host answers. */
 static void check_deadline(void)
 {
 	int64_t start = now_ms();
@@ -243,7 +243,7 @@ static void check_deadline(void)
 
 	open_session(0);
 	id = make_id();
-	/* No host has this address, so the resolution gets no answer. */
+	/* No host has this address. */
 	addr.sin_addr.s_addr = (addr.sin_addr.s_addr & htonl(0xffffff00)) | htonl(250);
 	r = rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&addr, 500);
 	printf("resolve_addr_wait of nobody: %s after %lld ms\n", error_name(r),

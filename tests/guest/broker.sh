@@ -61,7 +61,7 @@ users_policy() {
 	END
 }
 
-# status_field EXPRESSION: prints an element of rdmabrokerctl's JSON output, such as ['sessions'].
+# status_field EXPRESSION: prints an element of the daemon's status, such as ['sessions'].
 status_field() {
 	rdmabrokerctl --json status |
 		python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
@@ -71,10 +71,10 @@ count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
 }
 
-# counted_holdings: prints the daemon's counters and its number of open files. The counted descriptors include the
-# socket and the pidfd of the client that requests the status, and the proof that this client sent with its hello,
-# until a thread has closed it. Therefore the request is repeated until, after its end, exactly two descriptors fewer
-# are open than were counted.
+# counted_holdings: prints the daemon's counters and its number of open files. The counter "fds" includes two
+# descriptors of the client that requests the status: its socket and its pidfd. It can also include a third one, the
+# proof that this client sent with its hello, which a thread of the daemon closes soon. Therefore the request is
+# repeated (up to 50 times) until, after the client's end, exactly two descriptors fewer are open than were counted.
 counted_holdings() {
 	local counted files
 	for _ in {1..50}; do
@@ -103,7 +103,7 @@ holdings() {
 
 declare -A pid # process ids of programs in the background, by NAME; the output of each is in the file NAME
 
-# serve NAME USER ADDR PORT [OPTION...]
+# serve NAME USER ADDR PORT [OPTION...]: starts a server in the background, and waits until it listens.
 serve() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
@@ -113,7 +113,8 @@ serve() {
 	await_line "$name" "listening on"
 }
 
-# connect NAME USER ADDR PORT [OPTION...]: runs rounds until it is stopped.
+# connect NAME USER ADDR PORT [OPTION...]: starts a client in the background, and waits until it is connected. The
+# client makes rounds until it is stopped.
 connect() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
@@ -124,7 +125,7 @@ connect() {
 	await_line "$name" "established"
 }
 
-# await_line FILE TEXT [COUNT]: waits until COUNT lines of FILE contain TEXT.
+# await_line FILE TEXT [COUNT]: waits until at least COUNT (1) lines of FILE contain TEXT.
 await_line() {
 	(await "[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]") || {
 		cat "$1"
@@ -132,7 +133,7 @@ await_line() {
 	}
 }
 
-# finish NAME [EXPECTED_STATUS]: waits until the program ends by itself.
+# finish NAME [EXPECTED_STATUS]: waits until the program ends, and checks its exit status (by default 0).
 finish() {
 	local status=0
 	wait "${pid[$1]}" || status=$?

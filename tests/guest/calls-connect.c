@@ -58,7 +58,10 @@ static void check_id(struct rdmabroker_id *id, const char *device, const union a
 		die("the id does not know the peer's answer");
 }
 
-/* A QP for datagrams needs other attributes in INIT than one for connections. The library must not confuse them. */
+/*
+ * The library remembers the INIT attributes of a QP for connections, for later QPs. A QP for datagrams has other INIT
+ * attributes, which the library must not use for connections.
+ */
 static void make_datagram_qp(struct rdmabroker *session, const union address *address)
 {
 	struct link link;
@@ -69,7 +72,10 @@ static void make_datagram_qp(struct rdmabroker *session, const union address *ad
 	rdmabroker_destroy_id(link.id);
 }
 
-/* connect-to ADDR PORT DEVICE COUNT [steps]: makes COUNT connections one after the other, and uses and ends each. */
+/*
+ * connect-to ADDR PORT DEVICE COUNT [steps]: makes COUNT connections one after the other, and uses and ends each.
+ * With "steps", it then waits for the suite.
+ */
 int connect_to(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -116,9 +122,9 @@ static void check_spent(struct link *link)
 }
 
 /*
- * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. In the end, six
- * connections have been made. There is no listener on the port above PORT. The route to ADDR uses DEVICE, but from
- * SOURCE it uses OTHER.
+ * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. Six connections succeed.
+ * A server must listen on PORT, and nobody on PORT + 1. The route to ADDR uses the device DEVICE. The route to ADDR
+ * from the address SOURCE uses the device OTHER.
  */
 int connect_to_refused(char **argv)
 {
@@ -136,8 +142,8 @@ int connect_to_refused(char **argv)
 	nobody.in.sin_port = htons((uint16_t)(ntohs(address.in.sin_port) + 1));
 
 	/*
-	 * The QP is on OTHER, but the route to ADDR uses DEVICE. The library resolves step by step, because it has
-	 * learned nothing about OTHER yet.
+	 * A QP on OTHER is wanted, but the route to ADDR uses DEVICE. The library finds this out before it makes the
+	 * QP: it does not know the INIT attributes of OTHER yet, and therefore resolves the route first.
 	 */
 	link_init_on(&other, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must_fail("connect_to, other device", try_to_connect(&other, &address), -EXDEV);
@@ -147,7 +153,9 @@ int connect_to_refused(char **argv)
 	use(&first, argv[2], &address);
 	client_disconnect(&first);
 
-	/* There is no listener on this port. The second attempt uses a spare id. */
+	/*
+	 * There is no listener on this port. The second attempt can use a spare, an id that was resolved in advance.
+	 */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	for (int i = 0; i < 2; i++) {
 		must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
@@ -179,8 +187,10 @@ int connect_to_refused(char **argv)
 	client_disconnect(&link);
 
 	/*
-	 * From SOURCE the route uses OTHER, as the QP does. Without SOURCE (`other`) the QP is on the wrong device
-	 * again. By then the library has learned about OTHER, and makes the QP before the route is resolved.
+	 * Two connects want a QP on OTHER. The first names SOURCE, so its route uses OTHER too, and it succeeds. The
+	 * second (the id of `other`) names no source, so its route uses DEVICE, and it fails with EXDEV. The first
+	 * connect has shown the library the INIT attributes of OTHER. Therefore the second makes its QP before it
+	 * resolves the route.
 	 */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must(session, "connect_to from SOURCE", try_from(&link, &source, &address));
@@ -193,7 +203,7 @@ int connect_to_refused(char **argv)
 	link_done(&other);
 	rdmabroker_destroy_id(other.id);
 
-	/* The id is already bound to SOURCE, an address of OTHER, but the QP is on DEVICE. */
+	/* The id is bound to SOURCE, an address of OTHER, but a QP on DEVICE is wanted. A failure unbinds the id. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
 	must_fail("connect_to, bound to another device", try_to_connect(&link, &address), -EXDEV);

@@ -18,7 +18,7 @@ static struct rdmabroker_conn_param data_param(const void *data, size_t len)
 	};
 }
 
-/* The transport pads private data with zeroes. */
+/* Checks that the event's private data begins with DATA. The transport appends zeroes to private data. */
 static void check_data(const struct rdmabroker_event *event, const char *data, size_t len)
 {
 	if (event->conn->private_data_len < len ||
@@ -58,7 +58,10 @@ static void answer_by_completion(struct link *link, struct ibv_wc *wc)
 	datagram_answer(link, wc, &attr);
 }
 
-/* datagram-server ADDR PORT COUNT: accepts one look-up, and answers COUNT datagrams. */
+/*
+ * datagram-server ADDR PORT COUNT: accepts one look-up (the connection request of a datagram id), and answers COUNT
+ * datagrams.
+ */
 int datagram_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -89,7 +92,7 @@ int datagram_server(char **argv)
 	return 0;
 }
 
-/* Sends a datagram and waits for the answer. Datagrams may be lost in general, but on these devices none is lost. */
+/* Sends a datagram and verifies the answer. It does not retry, because these devices lose no datagrams. */
 static void ask(struct link *link, const struct link_dest *dest, uint32_t qkey, uint64_t round)
 {
 	struct message *m = &link->memory->send.message;
@@ -108,7 +111,7 @@ static void ask(struct link *link, const struct link_dest *dest, uint32_t qkey, 
 	link_post_receive(link, (unsigned)wc.wr_id);
 }
 
-/* datagram-client ADDR PORT COUNT */
+/* datagram-client ADDR PORT COUNT: looks up the server's QP, and exchanges COUNT datagrams with it. */
 int datagram_client(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -177,8 +180,9 @@ static const char *rejecter_name(enum rdmabroker_rejecter rejecter)
 }
 
 /*
- * datagram-refused ADDR PORT BY [TEXT]: checks that both the event and connect_wait name BY as the one that rejects
- * the look-up.
+ * datagram-refused ADDR PORT BY [TEXT]: makes a look-up with connect and another with connect_wait. Both must fail,
+ * and BY must be the one that rejected them ("nobody": they failed without a reject). TEXT must be the first event's
+ * text.
  */
 int datagram_refused(char **argv)
 {

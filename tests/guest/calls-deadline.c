@@ -6,14 +6,14 @@
 
 #include "tests/guest/calls.h"
 
-/* If a reply does not come, every call ends at its deadline, and the id can be destroyed at once afterwards. */
+/* Calls that get no reply end by their deadline, and their ids can then be destroyed at once. */
 
 #define CALL_MS 1500
 #define GRACE_MS 1000
 
 /*
- * Checks that the call has failed by its deadline. The error may be ETIMEDOUT, or one that the kernel reports
- * earlier.
+ * Checks that the call has failed, and not later than GRACE_MS after its deadline. The error is ETIMEDOUT, or one
+ * that the kernel reports earlier.
  */
 static void ended(const char *what, int64_t start, int r)
 {
@@ -44,7 +44,7 @@ static void destroyed(struct rdmabroker_id *id)
 		die("destroy_id does not return at once");
 }
 
-/* deadline-broker ADDR PORT: the suite stops the broker. */
+/* deadline-broker ADDR PORT: the suite stops the broker with SIGSTOP. */
 int deadline_broker(char **argv)
 {
 	const struct rdmabroker_options o = { .size = sizeof(o), .call_timeout_ms = CALL_MS };
@@ -206,7 +206,7 @@ int disconnect_stopped(char **argv)
 	return 0;
 }
 
-/* deadline-disconnect ADDR PORT: the peer cannot be reached any more. */
+/* deadline-disconnect ADDR PORT: after the connection is established, the peer cannot be reached any more. */
 int deadline_disconnect(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

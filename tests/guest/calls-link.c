@@ -213,7 +213,7 @@ void link_post_send(struct link *link, const struct link_dest *dest)
 	link->n_sends++;
 }
 
-/* Writes the pattern of the next message to the peer's memory. */
+/* Writes the pattern in link->memory->target into the client's memory, at the address that REQUEST contains. */
 void link_post_write(struct link *link, const struct message *request)
 {
 	struct ibv_sge sge = {
@@ -248,8 +248,8 @@ static void wait_for_completions(struct link *link, int timeout_ms)
 }
 
 /*
- * Takes a receive that completed before link_try() awaited it, because the answer to a send may arrive before the
- * send completes. Returns false if there is none.
+ * Takes a receive that completed while link_try() awaited a send. The answer to a send can arrive before the send
+ * completes. Returns false if there is no such receive.
  */
 static bool take_early(struct link *link, struct ibv_wc *ret)
 {
@@ -301,8 +301,8 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 		if (late)
 			return false;
 		/*
-		 * An event of an earlier completion may be pending, so the queue is checked once more after the
-		 * timeout.
+		 * The event that ends this wait can belong to a completion that was taken earlier. Therefore the
+		 * queue is polled once more after the timeout.
 		 */
 		late = left <= 0;
 		wait_for_completions(link, late ? 0 : (int)left);

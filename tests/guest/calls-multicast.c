@@ -9,8 +9,8 @@
 #define NONE_MS 500
 
 /*
- * Joins the group, and sets *RET to the parameters for sending to it. Returns false if the kernel cannot join the
- * group.
+ * Joins the group, and sets *RET to the parameters for sending to it. Checks that the group cannot be joined twice.
+ * Returns false if the kernel cannot join the group.
  */
 static bool join(struct link *link, const union address *group, unsigned flags,
 		 struct link_dest *ret)
@@ -38,9 +38,9 @@ static bool join(struct link *link, const union address *group, unsigned flags,
 }
 
 /*
- * The sender's address is read from the received header, whose second half is the IPv4 header. libibverbs cannot
- * derive the address from the completion of a multicast datagram, because the datagram's destination is none of the
- * port's own addresses.
+ * Answers the sender of a datagram. The sender's address is read from the received header, whose second half is the
+ * IPv4 header. libibverbs cannot derive it from the completion of a multicast datagram, because the datagram's
+ * destination is none of the port's own addresses.
  */
 static void answer_sender(struct link *link, const struct ibv_wc *wc, const struct link_dest *dest)
 {
@@ -71,7 +71,10 @@ static void bind_link(struct link *link, struct rdmabroker *session, const union
 	link_make_qp(link, IBV_QPT_UD);
 }
 
-/* multicast-receive ADDR GROUP COUNT: answers COUNT datagrams to the group, then leaves it. */
+/*
+ * multicast-receive ADDR GROUP COUNT: answers COUNT datagrams that were sent to the group, and leaves the group. It
+ * fails if it then gets another datagram.
+ */
 int multicast_receive(char **argv)
 {
 	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");
@@ -112,7 +115,10 @@ static void post(struct link *link, const struct link_dest *dest, uint64_t round
 	link_await(link, IBV_WC_SEND, &wc);
 }
 
-/* Waits for the answer of ROUND. It skips datagrams that are no answer, because a member also receives its own. */
+/*
+ * Waits for the answer of ROUND, and verifies it. Skips datagrams that are no answer, because a member of the group
+ * also receives its own datagrams. Returns false if no answer comes in time.
+ */
 static bool take_answer(struct link *link, uint64_t round)
 {
 	const struct message *m;
@@ -131,7 +137,10 @@ static bool take_answer(struct link *link, uint64_t round)
 	return true;
 }
 
-/* multicast-send ADDR GROUP COUNT FLAGS */
+/*
+ * multicast-send ADDR GROUP COUNT FLAGS: joins the group with FLAGS, sends COUNT datagrams to it, and verifies their
+ * answers. When the suite lets it continue, it sends one more.
+ */
 int multicast_send(char **argv)
 {
 	union address address = make_address(argv[0], "0"), group = make_address(argv[1], "0");

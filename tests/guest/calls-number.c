@@ -5,7 +5,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Both ends of a connection that has no QPs: the programs only offer QP numbers, which a rule may accept. */
+/* Both ends of a connection that has no QPs. The programs only offer QP numbers. A rule can allow such numbers. */
 
 static struct rdmabroker_conn_param number_param(const char *qpn)
 {
@@ -74,8 +74,8 @@ int number_server(char **argv)
 }
 
 /*
- * number-client ADDR PORT QPN: connects with the QP number QPN, and stays connected until the peer disconnects or the
- * suite ends it. Exit status 3: the broker refuses that number.
+ * number-client ADDR PORT QPN: connects with the QP number QPN. It ends when the peer rejects or disconnects, or when
+ * the suite ends it. Exit status 3: connect failed at once, as it does if the broker refuses that number.
  */
 int number_client(char **argv)
 {

@@ -58,7 +58,10 @@ static void bind_is_refused(struct rdmabroker *session, const char *host, unsign
 	rdmabroker_destroy_id(id);
 }
 
-/* binds ADDR ADDR6: the addresses of one device, in both families. */
+/*
+ * binds ADDR ADDR6: listens on the wildcard addresses and on these two addresses of a device, and checks which other
+ * binds are refused.
+ */
 int binds(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -75,8 +78,8 @@ int binds(char **argv)
 			die("%s: the device should %sbe known", hosts[i], wildcard ? "not " : "");
 		bind_is_refused(session, hosts[i], port);
 		/*
-		 * A wildcard address takes the port on all addresses of its family. The address :: also takes it on
-		 * all IPv4 addresses.
+		 * A wildcard address takes the port on all addresses of its family. Without AFONLY, the address ::
+		 * also takes it on all IPv4 addresses.
 		 */
 		if (wildcard)
 			bind_is_refused(session, hosts[i + 1], port);
@@ -145,7 +148,7 @@ int options(char **argv)
 	return 0;
 }
 
-/* devices: prints the devices, and checks that each can be used. */
+/* devices: prints the devices, and for each whether it can be used. */
 int devices(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -169,7 +172,7 @@ int devices(char **argv)
 	return 0;
 }
 
-/* reloads FILE COUNT: changes the rules in FILE before each reload. */
+/* reloads FILE COUNT: makes COUNT reloads, and changes the rule in FILE before each. */
 int reloads(char **argv)
 {
 	struct rdmabroker *session = open_session(0);

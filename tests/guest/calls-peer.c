@@ -62,7 +62,7 @@ void client_connect(struct link *link, struct rdmabroker *session, const union a
 		check_ack_timeout(link);
 		return;
 	}
-	/* The QP moves to INIT once more, because the access flags are known only now. */
+	/* The connection manager knows the QP's access flags only now. Therefore the QP moves to INIT once more. */
 	link_move(link, IBV_QPS_INIT);
 	link_move(link, IBV_QPS_RTR);
 	link_move(link, IBV_QPS_RTS);
@@ -193,7 +193,7 @@ bool server_lost_device(const struct server *server)
 	return server->lost_device;
 }
 
-/* Ends the link of a client that gives up early. This is not a failure of the server. */
+/* Ends the link of a client that gave up before it was connected. This is not a failure of the server. */
 static void lose_link(struct server *server, struct link *link, const char *why, const char *text)
 {
 	printf("a client is lost: %s: %s\n", why, text ? text : "-");
@@ -280,8 +280,8 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 
 /*
  * The memory of an answer can be used again when its send has completed. The server does not block until then,
- * because a client may disconnect as soon as it has the answer, before its QP has acknowledged it. The send then
- * never completes, and the id gets an event.
+ * because a client may disconnect as soon as it has the answer, before its QP has acknowledged it. Then the send
+ * never succeeds, and the id gets an event.
  */
 static void serve_link(struct server *server, struct link *link)
 {
@@ -355,7 +355,7 @@ int serve(char **argv)
 	return 0;
 }
 
-/* client ADDR PORT MODE ROUNDS [ACK_TIMEOUT] */
+/* client ADDR PORT MODE ROUNDS [ACK_TIMEOUT]: connects, makes ROUNDS rounds, and disconnects. */
 int client(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -375,7 +375,7 @@ int client(char **argv)
 }
 
 /*
- * client-leaves ADDR PORT ROUNDS: makes ROUNDS rounds. When the suite lets it continue, it makes one more, and
+ * client-leaves ADDR PORT ROUNDS: makes ROUNDS rounds. When the suite lets it continue, it makes one more round, and
  * disconnects immediately after the answer.
  */
 int client_leaves(char **argv)
@@ -396,8 +396,8 @@ int client_leaves(char **argv)
 }
 
 /*
- * client-reset ADDR PORT ROUNDS: connects with a QP that stays in RESET until the peer has accepted. The kernel
- * reports a QP in RESET to the broker only in a dump of all QPs.
+ * client-reset ADDR PORT ROUNDS: connects with a QP that stays in RESET until the peer has accepted, and makes ROUNDS
+ * rounds. The broker finds a QP in RESET only if it asks the kernel for a dump of all QPs.
  */
 int client_reset(char **argv)
 {

@@ -3,9 +3,9 @@
 
 #include "tests/guest/calls.h"
 
-/* A device is removed while it is in use, and added again. The sessions go on. */
+/* A device is removed while it is in use, and added again. The programs keep their sessions. */
 
-/* removal-server ADDR PORT: listens on the device that is removed. */
+/* removal-server ADDR PORT: serves a client on the device that is removed, and once more when it was added again. */
 int removal_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -29,7 +29,7 @@ int removal_server(char **argv)
 	return 0;
 }
 
-/* removal-client ADDR PORT */
+/* removal-client ADDR PORT: connects, loses its connection by the removal, and connects again. */
 int removal_client(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

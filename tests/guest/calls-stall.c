@@ -9,14 +9,14 @@
 
 #include "tests/guest/calls.h"
 
-/* The counters are compared after this time, which is longer than the QPs' ack timeout of 2.1 s. */
+/* The counters are compared after this time, which is longer than the QPs' default ack timeout of 2.1 s. */
 #define WATCH_SECONDS 5
 
 #define COUNTERS_MAX 512
 #define NAME_SIZE 96
 
 struct counter {
-	char of[NAME_SIZE]; /* name of the device and the group that the counter belongs to */
+	char of[NAME_SIZE]; /* folder of the counter; its path has the name of the device */
 	char name[NAME_SIZE];
 	uint64_t value;
 };
@@ -123,7 +123,7 @@ static void tell_command(FILE *f, const char *command)
 		pclose(output);
 }
 
-/* Prints the first COLUMNS hexadecimal numbers of each processor's line. */
+/* Prints the first three numbers of each processor's line. */
 static void tell_softnet(FILE *f)
 {
 	FILE *file = fopen("/proc/net/softnet_stat", "re");
@@ -169,7 +169,7 @@ static size_t read_counters(struct counter *ret)
 	return n;
 }
 
-/* Counters that have not changed are printed, too. */
+/* Prints the counters that are not 0, also if they have not changed. "lifespan" is a setting, not a counter. */
 static void tell_counters(FILE *f, const struct counter *before, size_t n_before,
 			  const struct counter *after, size_t n)
 {
@@ -184,7 +184,7 @@ static void tell_counters(FILE *f, const struct counter *before, size_t n_before
 			fprintf(f, "%s  %s:", of[0] ? "\n" : "", c->of);
 		of = c->of;
 		fprintf(f, " %s %" PRIu64, c->name, c->value);
-		/* A device may have been added or removed in between. */
+		/* If a device was added or removed in between, the two lists differ and are not compared. */
 		if (n == n_before && strcmp(before[i].name, c->name) == 0)
 			fprintf(f, " (+%" PRIu64 ")", c->value - before[i].value);
 	}

@@ -172,13 +172,13 @@ static int run(char **argv, bool pumped)
 	return 0;
 }
 
-/* threads-waiting ADDR PORT THREADS CONNECTIONS */
+/* threads-waiting ADDR PORT THREADS CONNECTIONS: each thread calls the _wait forms. */
 int threads_waiting(char **argv)
 {
 	return run(argv, /* pumped= */ false);
 }
 
-/* threads-pumped ADDR PORT THREADS CONNECTIONS */
+/* threads-pumped ADDR PORT THREADS CONNECTIONS: one more thread takes all events and passes them on. */
 int threads_pumped(char **argv)
 {
 	return run(argv, /* pumped= */ true);

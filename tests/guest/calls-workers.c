@@ -13,8 +13,8 @@
 #include "tests/guest/calls.h"
 
 /*
- * One process listens, others serve: each request is passed as a descriptor to the next worker, which replies with a
- * byte once it has imported the id.
+ * One process listens, and the workers, which are other processes, serve. Each connection request is passed as a
+ * descriptor to the next worker in turn. The worker imports the id, and then replies with a byte.
  */
 
 #define WORKERS_MAX 8
@@ -43,7 +43,7 @@ static void send_fd(int sock, int fd)
 		die("a descriptor cannot be passed on: %s", strerror(errno));
 }
 
-/* Returns -1 when the sender has closed the socket. */
+/* Returns -1 if the sender has closed the socket, or on an error. */
 static int receive_fd(int sock)
 {
 	union {
@@ -85,7 +85,10 @@ static void try_forged(struct rdmabroker *session)
 	close(pair[1]);
 }
 
-/* Runs in a process of its own, and never returns. */
+/*
+ * The worker WHO, in a process of its own. It serves the ids that arrive at SOCK, until the parent has closed SOCK
+ * and no connection is left. Never returns.
+ */
 static void work(uint32_t who, int sock)
 {
 	struct rdmabroker *session = open_session(0);
@@ -146,7 +149,7 @@ static void hand_over(struct rdmabroker *session, struct rdmabroker_id *request,
 	rdmabroker_destroy_id(request);
 }
 
-/* workers ADDR PORT WORKERS COUNT: accepts COUNT connections in total. */
+/* workers ADDR PORT WORKERS COUNT: the workers accept COUNT connections in total. */
 int workers(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -165,8 +168,8 @@ int workers(char **argv)
 			die("no process: %s", strerror(errno));
 		case 0:
 			/*
-			 * The child closes its copies of the other workers' sockets, because they would hide from
-			 * these workers that the parent closes its own.
+			 * The child closes its copies of the parent's sockets to the earlier workers. If they stayed
+			 * open, these workers would not notice that the parent closes its sockets.
 			 */
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
@@ -203,8 +206,8 @@ int workers(char **argv)
 }
 
 /*
- * The clients of the workers are threads, each with its own session. With HOLD the connections are held until the
- * suite ends them.
+ * The clients of the workers are threads, each with its own session. If `hold` is set, the connections are held until
+ * the suite or the worker ends them.
  */
 struct client_thread {
 	pthread_t thread;
@@ -231,7 +234,10 @@ static bool is_disconnected(struct rdmabroker *session)
 	return is;
 }
 
-/* Makes rounds until the worker disconnects, or until the suite ends them. */
+/*
+ * Makes rounds until the worker disconnects, or until hold_is_over is set and the last round is verified. Then ends
+ * the connection.
+ */
 static void hold(struct link *link, uint32_t who)
 {
 	struct rdmabroker *session = rdmabroker_get_session(link->id);
@@ -275,7 +281,10 @@ static void *run_client(void *arg)
 	return NULL;
 }
 
-/* many ADDR PORT COUNT PARALLEL [hold]: COUNT connections, PARALLEL at a time, 5 rounds on each. */
+/*
+ * many ADDR PORT COUNT PARALLEL [hold]: makes COUNT connections, PARALLEL at a time, and 5 rounds on each. With
+ * "hold", each connection then makes more rounds, until the suite or the worker ends it.
+ */
 int many(char **argv)
 {
 	int count = number(argv[2]), n = number(argv[3]);

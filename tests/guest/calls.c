@@ -11,7 +11,7 @@
 
 #include "tests/guest/calls.h"
 
-/* No wait of a program should take as long as this. */
+/* SIGALRM ends a program that runs for longer. */
 #define PROGRAM_SECONDS 380
 
 void die(const char *fmt, ...)

@@ -2,7 +2,7 @@
 #ifndef TESTS_GUEST_CALLS_H
 #define TESTS_GUEST_CALLS_H
 
-/* The programs of the test suite "calls": each is a subcommand of the binary calls, and fails with status 1. */
+/* The programs of the test suite "calls". Each is a subcommand of the binary calls. If it fails, its status is 1. */
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The longest timeout in these programs. */
+/* The longest timeout of a single call or wait in these programs. */
 #define DEADLINE_MS 60000
 
 /* calls.c: shared functions */
@@ -21,9 +21,9 @@ const char *error_name(int r);
 int number(const char *text);
 const char *argument(char **argv, int i); /* returns "" if there is none */
 
-/* Prints NAME, and waits until the suite sends a line. */
+/* Prints NAME, and waits for a line from the suite. The program fails if none comes in time. */
 void step(const char *name);
-/* Returns whether the suite has sent the line, without waiting. */
+/* Returns whether the suite has sent a line, and consumes that line. Does not wait for one. */
 bool step_is_over(void);
 
 struct rdmabroker *open_session(unsigned flags);
@@ -57,13 +57,13 @@ enum link_mode {
 	LINK_OWN, /* the library makes and moves the QP */
 	LINK_SET, /* the program makes the QP, and the library moves it */
 	LINK_EXTERNAL, /* the program makes and moves the QP, which the library does not know */
-	LINK_RESET, /* as LINK_EXTERNAL, but the QP is still in RESET in the connect */
+	LINK_RESET, /* as LINK_EXTERNAL, but the QP is still in RESET when the id connects */
 	LINK_SRQ, /* the library makes the QP, with a shared receive queue */
 };
 
 #define LINK_RECEIVES 4
 #define PATTERN_SIZE 960 /* a whole message fits into a datagram */
-#define PATTERN_WRITTEN 1000000000000u /* + round: seed of the pattern that the server writes */
+#define PATTERN_WRITTEN 1000000000000u /* plus the round: seed of what the server writes */
 
 struct message {
 	uint64_t round;
@@ -81,7 +81,7 @@ struct link_memory {
 struct link {
 	struct rdmabroker_id *id;
 	enum link_mode mode;
-	struct ibv_pd *pd; /* the session's PD */
+	struct ibv_pd *pd; /* the PD of the QP and the memory, which the link does not own */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
@@ -105,18 +105,18 @@ struct link {
 
 enum link_mode link_mode(const char *name);
 void link_init(struct link *link, struct rdmabroker_id *id, enum link_mode mode);
-/* Like link_init(), but before the id has a device: the link uses VERBS and PD. */
+/* Like link_init(), for an id that has no device yet: the link uses the device of VERBS, and PD. */
 void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mode,
 		  struct ibv_context *verbs, struct ibv_pd *pd);
 struct ibv_qp_init_attr link_qp_attr(const struct link *link, enum ibv_qp_type type);
-/* Uses the QP that the library has made in the meantime, and posts its receives. */
+/* Stores in LINK the QP that the library has made for the id, and posts its receives. */
 void link_take_qp(struct link *link);
-/* Makes the QP and posts its receives. */
+/* Makes the QP and posts its receives. With LINK_RESET it posts none, because a QP in RESET accepts none. */
 void link_make_qp(struct link *link, enum ibv_qp_type type);
 /* Returns whether the library does not know the QP: LINK_EXTERNAL and LINK_RESET. */
 bool link_is_external(const struct link *link);
 void link_move(struct link *link, enum ibv_qp_state state);
-/* Call this before the id is destroyed. */
+/* Destroys the QP and all else that the link has made. The caller then destroys the id. */
 void link_done(struct link *link);
 
 void link_post_receive(struct link *link, unsigned slot);
@@ -131,11 +131,12 @@ void link_post_send(struct link *link, const struct link_dest *dest);
 void link_post_write(struct link *link, const struct message *request);
 
 /*
- * Waits for the next completion with the given opcode. Skips other completions with success. Returns false if there
- * was none within the timeout, or if one failed. *RET has its status (IBV_WC_SUCCESS: the timeout has passed).
+ * Waits for the next completion with the given opcode. Skips successful completions with other opcodes, but keeps
+ * receives for a later call. Returns false if there was none within the timeout, or if any completion failed. *RET
+ * then has the status of the failed completion (IBV_WC_SUCCESS: the timeout has passed).
  */
 bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, struct ibv_wc *ret);
-/* Like link_try(), but the program ends if the completion does not come. */
+/* Like link_try(), but the program fails where link_try() would return false. */
 void link_await(struct link *link, enum ibv_wc_opcode opcode, struct ibv_wc *ret);
 
 void pattern_fill(uint8_t *bytes, uint64_t seed);
@@ -143,31 +144,34 @@ void pattern_check(const char *what, const uint8_t *bytes, uint64_t seed);
 
 /* calls-stall.c: prints the state if something does not happen in time */
 
-/* Called by link_init and link_done. */
+/* Called by link_init_on() and link_done(). */
 void stall_add(struct link *link);
 void stall_remove(struct link *link);
 /*
- * Call this before the program fails. It prints on stderr the QPs of this process and their outstanding operations,
- * the peers' QPs as netlink reports them, and the counters of the devices and the network. It consumes the session's
- * events and the link's completions, either of which may be NULL, and takes some seconds.
+ * The caller ends the program after this. It prints on stderr WHAT did not happen, the QPs of this process with their
+ * outstanding operations, all QPs of the host that netlink reports, and the counters of the devices and the network.
+ * It consumes the events of SESSION (NULL: none) and the completions of LINK (NULL: none), and takes some seconds.
  */
 void stall_tell(struct rdmabroker *session, struct link *link, const char *what);
 
-/* calls-datagram.c: verifies a received datagram, and answers its sender at ATTR */
+/* calls-datagram.c: verifies a received datagram, and answers its sender, whose address is ATTR */
 void datagram_answer(struct link *link, const struct ibv_wc *wc, struct ibv_ah_attr *attr);
 
 /*
- * calls-peer.c: both ends of a round. The client sends a pattern. The server verifies it, writes another one into the
- * client's memory, and answers. The client verifies both.
+ * calls-peer.c: both ends of a round. The client sends a pattern. The server verifies it, writes a second pattern
+ * into the client's memory, and sends a third one as its answer. The client verifies the second and the third.
  */
 
-/* The ACK_TIMEOUT of all connections of this process; -1: not set. */
+/* The option ACK_TIMEOUT that client_connect() and server_accept() set; -1: they do not set it. */
 extern int ack_timeout;
 
-/* Connects with calls of the form _wait. */
+/* Resolves and connects with the _wait forms of the calls, which return with the outcome. */
 void client_connect(struct link *link, struct rdmabroker *session, const union address *address,
 		    enum link_mode mode);
-/* The two steps of a round are client_ask() and client_take(). RET_WHO may be NULL. */
+/*
+ * A round has two steps. client_ask() sends. client_take() awaits the answer, verifies it, and sets *RET_WHO to the
+ * number of the server (RET_WHO is NULL: it is not needed).
+ */
 enum answer {
 	ANSWER_NONE, /* no answer within the timeout */
 	ANSWER_VERIFIED,
@@ -175,7 +179,7 @@ enum answer {
 };
 void client_ask(struct link *link);
 enum answer client_take(struct link *link, int timeout_ms, uint32_t *ret_who);
-/* Does both steps. Returns the number of the server that answered. */
+/* Does both steps, and fails if no answer comes. Returns the number of the server that answered. */
 uint32_t client_round(struct link *link);
 void client_disconnect(struct link *link);
 
@@ -183,8 +187,8 @@ struct server;
 struct server *server_new(struct rdmabroker *session, uint32_t who, enum link_mode mode);
 void server_accept(struct server *server, struct rdmabroker_id *request);
 /*
- * Waits for an event of the session, a completion of a link, or input from FD (-1: none). Returns true if there is
- * input.
+ * Waits for events of the session, completions of the links, or input from FD (-1: none), and handles the events and
+ * completions. Returns true if there is input, which it does not read.
  */
 bool server_wait(struct server *server, int fd);
 unsigned server_n_links(const struct server *server);
@@ -192,7 +196,7 @@ unsigned server_n_ended(const struct server *server);
 bool server_lost_device(const struct server *server);
 void server_free(struct server *server);
 
-/* The subcommands: argv[0] is the first argument after the name. */
+/* The subcommands. argv[0] is the first argument after the name of the subcommand. */
 int datagram_server(char **argv);
 int datagram_client(char **argv);
 int datagram_refuser(char **argv);

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs the programs of the binary calls. Such a program prints one line for each step. Before a step for which the suite
-# has to do something first, it waits for `go`.
+# Runs the programs of the binary calls. Such a program prints lines as it proceeds. Where the suite has to do
+# something first, the program prints the name of the step, and waits until the suite calls `go`.
 
 declare -A pids
 
-# start NAME USER COMMAND...: runs COMMAND in the background. Its output is in the file NAME.
+# start NAME USER COMMAND...: runs the subcommand COMMAND of calls in the background. Its output is in the file NAME.
 start() {
 	local name=$1 user=$2
 	shift 2
@@ -20,7 +20,8 @@ go() {
 	echo go > "$1.in"
 }
 
-# await_line NAME TEXT [COUNT]: waits until the program NAME has printed TEXT in COUNT lines, or has failed.
+# await_line NAME TEXT [COUNT]: waits until at least COUNT (1) lines of the program NAME contain TEXT. Fails if the
+# program fails first.
 await_line() {
 	local seen="[ \$(grep -cF -- '$2' $1) -ge ${3:-1} ]"
 
@@ -28,7 +29,7 @@ await_line() {
 	eval "$seen" || fail "$1 does not say '$2': $(cat "$1")"
 }
 
-# finish NAME [EXPECTED_STATUS]: waits for the program's end, and checks its exit status.
+# finish NAME [EXPECTED_STATUS]: waits for the program's end, and checks its exit status (by default 0).
 finish() {
 	local status=0
 	wait "${pids[$1]}" || status=$?
@@ -38,12 +39,12 @@ finish() {
 	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
 }
 
-# run USER COMMAND...: runs COMMAND to its end.
+# run USER COMMAND...: runs the subcommand COMMAND of calls to its end.
 run() {
 	local user=$1 status=0
 	shift
 	as "$user" calls "$@" || status=$?
-	# Print the output of the other programs as well.
+	# After a failure, print the output of the other programs as well.
 	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 80 {} +
 	return $status
 }

@@ -101,7 +101,10 @@ static void *share_rounds(void *arg)
 		}
 		id = event->id;
 		type = event->event;
-		/* Until the event is acked, no other thread can destroy the id. */
+		/*
+		 * rdma_destroy_id() waits until all events of the id are acked. Therefore DISCONNECTED is acked
+		 * before step() destroys the id, and the other events after step() has used it.
+		 */
 		if (type == RDMA_CM_EVENT_DISCONNECTED)
 			CHECK(rdma_ack_cm_event(event) == 0);
 		step(id, type);
@@ -256,7 +259,7 @@ void case_signal(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A thread that waits too late for an event waits for ever. It gets no error that would end the program. */
+/* A thread that waits on a destroyed channel waits for ever. It gets no error that would end the program. */
 
 static atomic_int late;
 
@@ -270,7 +273,7 @@ static void *come_late(void *channel)
 	return NULL;
 }
 
-/* Returns the number of the system call that a thread of this process is in; -1: none. */
+/* Returns the number of the system call in which a thread of this process waits; -1: none. */
 static long system_call(int tid)
 {
 	char path[64];

@@ -86,7 +86,7 @@ void server_start(struct server *server)
 	CHECK(pthread_create(&server->thread, NULL, server_run, server) == 0);
 }
 
-/* Cancels the server's thread while it waits for an event, as rping does. */
+/* Ends the server. Its thread is cancelled while it waits for an event, as in rping. */
 void server_stop(struct server *server)
 {
 	CHECK(pthread_cancel(server->thread) == 0);
@@ -229,8 +229,8 @@ static void *sync_server(void *arg)
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
 	/*
-	 * The client disconnects first. If the server did, the client's QP would be in ERR, and the completion that
-	 * the client waits for, that of its send, might not come.
+	 * The client disconnects first. If the server did, the client's QP could move to ERR before the client has
+	 * the completion of its send, and the client could wait for that completion in vain.
 	 */
 	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
@@ -303,7 +303,7 @@ static void case_sync(void)
 	rdma_destroy_ep(other);
 }
 
-/* Migrates an id that has a QP, and migrates it again when it is connected. */
+/* Migrates an id that has a QP, again when it is connected, and again when it is disconnected. */
 static void case_migrate(void)
 {
 	struct rdma_event_channel *one = rdma_create_event_channel();
@@ -393,7 +393,10 @@ static void case_srq(void)
 	server_stop(&server);
 }
 
-/* The following cases need actions of the suite, and cannot be run with librdmacm. */
+/*
+ * The following cases run only with the drop-in. The cases stays-away, lost and removal print "ready", and then the
+ * suite ends the daemon or removes the device.
+ */
 
 static void say(const char *text)
 {
@@ -435,7 +438,10 @@ static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel
 	CHECK(false);
 }
 
-/* The broker ends and does not come back. Its ids cannot be used with librdmacm, whatever RDMABROKER_FALLBACK= is. */
+/*
+ * The broker ends and does not come back. A program that has used the broker does not change to librdmacm, whatever
+ * RDMABROKER_FALLBACK= is.
+ */
 static void case_stays_away(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A program of librdmacm that knows nothing of a broker. It expects the behaviour of librdmacm, so it is run with
- * librdmacm and with the drop-in. Each case is a function in the table of dropin.c.
+ * A program of librdmacm that makes no calls of the broker's library. Most of its cases run with librdmacm and with
+ * the drop-in, and expect the same behaviour. Each case is a function in the table of dropin.c.
  */
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 extern struct sockaddr_in here; /* the server's address */
 
-/* Ends the program with the line and errno unless COND holds. */
+/* Unless COND holds, prints the line and errno, and ends the program with status 1. */
 #define CHECK(cond) ((cond) ? (void)0 : check_failed(__FILE__, __LINE__, #cond))
 __attribute__((noreturn)) void check_failed(const char *file, int line, const char *cond);
 
@@ -26,15 +26,15 @@ struct server {
 	pthread_t thread;
 };
 
-/* Accepts every connection, and disconnects when the peer does. */
+/* Starts a server in a thread. It accepts every connection, and disconnects when the peer does. */
 void server_start(struct server *server);
 void server_stop(struct server *server);
 
-/* Takes the next event on CHANNEL, which must have this TYPE, and acks it. */
+/* Takes the next event on CHANNEL that is not TIMEWAIT_EXIT, and acks it. It must have this TYPE and status 0. */
 void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
-/* Makes a QP whose queues librdmacm creates. */
+/* Makes a QP. librdmacm or the drop-in creates its completion queues. */
 void make_qp(struct rdma_cm_id *id);
-/* Makes an id and connects it, on a channel without other events. */
+/* Makes an id and connects it to the server. CHANNEL must have no events of other ids. */
 struct rdma_cm_id *connect_new(struct rdma_event_channel *channel);
 void disconnect(struct rdma_cm_id *id);
 

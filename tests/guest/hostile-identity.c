@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Attacks in which a process pretends to be another one. While the daemon is stopped, a process connects, leaves its
- * connections to this one, and ends. Then the suite gives its pid to a victim, and lets the daemon continue.
+ * Attacks in which a process pretends to be another one. While the daemon is stopped, a child process connects to it,
+ * passes the connections to this process, and ends. Then the suite starts a victim that gets the pid of the child,
+ * and lets the daemon continue.
  */
 
 #include <errno.h>
@@ -18,14 +19,14 @@
 #include "tests/guest/hostile.h"
 
 enum way {
-	WAY_PLAIN, /* without the feature PROOF */
-	WAY_PROOF, /* with the feature PROOF, and with this process's own proof */
+	WAY_PLAIN, /* the hello does not announce the feature PROOF */
+	WAY_PROOF, /* the hello announces the feature PROOF, and this process sends its own proof */
 	N_WAYS,
 };
 
 static const char *const way_names[N_WAYS] = { "without a proof", "with a proof of its own" };
 
-/* Connects SOCKS in a child process. Returns the pid of the child, which has ended by then. */
+/* Gets SOCKS from a child process, which connects them and ends. Returns the pid of the child. */
 static pid_t connect_and_end(int socks[N_WAYS])
 {
 	uint8_t buf[PACKET_MAX];
@@ -97,7 +98,7 @@ static enum end greet(int sock, enum way way)
 	if (way == WAY_PLAIN)
 		return say_hello(sock, /* announce= */ false, -1).end;
 	answer = say_hello(sock, /* announce= */ true, -1);
-	/* Linux 6.5 and later need no proof. */
+	/* With Linux 6.5 and later, the daemon asks for no proof. */
 	if (answer.end != END_DONE || !answer.proof[0])
 		return answer.end;
 	fd = make_proof(answer.proof);
@@ -116,7 +117,7 @@ static struct answer ask(int sock, Rdmabroker__Request *request)
 	return await_answer(sock, DEADLINE_MS);
 }
 
-/* Connects with this QP number to the server at 10.9.0.1. */
+/* Creates an id, and connects it with the QP number QPN to the server at 10.9.0.1. Returns the last answer. */
 static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -151,7 +152,7 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 	connect_to.param = &param;
 	request.op_case = RDMABROKER__REQUEST__OP_CONNECT;
 	request.connect = &connect_to;
-	/* The request is repeated until the route is resolved. */
+	/* Until the route is resolved, the request is refused with STATUS_BAD_STATE. */
 	do {
 		poll(NULL, 0, 20);
 		answer = ask(sock, &request);
@@ -161,9 +162,9 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 }
 
 /*
- * ARGV[0] "unit": only a rule for the victim's unit would admit this user, so no connection may be admitted. "qp":
- * ARGV[1] is the port to which the victim's QP is to be connected. The number of that QP is the second line that the
- * suite sends.
+ * ARGV[0] "unit": only a rule for the victim's unit would allow a session, so each hello must be refused. ARGV[0]
+ * "qp": each hello must succeed, but each connect with the number of the victim's QP must be refused. ARGV[1] is the
+ * port to connect to. The number of the QP is the second line that the suite sends.
  */
 void attack_pid(char **argv)
 {

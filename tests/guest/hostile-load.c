@@ -21,12 +21,12 @@ static unsigned number_of_sessions(const char *text)
 	return n;
 }
 
-/* Clients that send requests and never read replies. The daemon must not keep all replies. */
+/* Clients that send requests and never read replies. The daemon must not keep the replies to all requests. */
 
 /* The attack ends when the daemon has read no request for this time. */
 #define STALLED_MS 2000
 
-/* Sends until the socket is full or closed. */
+/* Sends requests until *N_SENT is N, or until the socket is full or closed. *RET_GONE: it is closed. */
 static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
 {
 	uint8_t buf[PACKET_MAX];
@@ -41,7 +41,7 @@ static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
 	}
 }
 
-/* unread SESSIONS REQUESTS */
+/* unread SESSIONS REQUESTS: fails if the daemon takes REQUESTS requests from any of the SESSIONS sessions. */
 void attack_unread(char **argv)
 {
 	unsigned n_sessions = number_of_sessions(argv[0]), n = number(argv[1]);
@@ -82,14 +82,14 @@ void attack_unread(char **argv)
 
 #define CROWD_MAX 20000
 #define CROWD_STATUS_MAX 32
-/* The crowd is full when none of the connections in the socket's queue was accepted for this time. */
+/* No further connection is accepted if the daemon has sent nothing to the crowd for this time. */
 #define CROWD_STALLED_MS 1500
 #define CROWD_HOLD_MS 10000
 #define CROWD_SERIAL_ID 2
 
 static struct crowd {
 	int epoll;
-	int socks[CROWD_MAX]; /* -1: closed */
+	int socks[CROWD_MAX]; /* -1: not connected, or closed */
 	unsigned n;
 	unsigned n_open, n_queue_full, n_greeted, n_with_id, n_dropped, n_garbage;
 	unsigned n_refused[CROWD_STATUS_MAX]; /* connections that were refused, by status */
@@ -138,7 +138,7 @@ static void crowd_read(unsigned i)
 	crowd_lose(i);
 }
 
-/* Returns false if nothing arrived within the timeout. */
+/* Waits for packets from the daemon, and takes them. Returns false if nothing arrived within the timeout. */
 static bool crowd_wait(int timeout_ms)
 {
 	struct epoll_event events[64];
@@ -149,7 +149,10 @@ static bool crowd_wait(int timeout_ms)
 	return n > 0;
 }
 
-/* Connects, and sends a hello and a request for an id. Such a client needs the most descriptors in the daemon. */
+/*
+ * Connects, and sends a hello and a request for an id. Such a client needs the most descriptors in the daemon.
+ * Returns false if the socket's queue is full.
+ */
 static bool crowd_add(unsigned i)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
@@ -170,8 +173,8 @@ static bool crowd_add(unsigned i)
 }
 
 /*
- * crowd CONNECTS: prints "full" when no more connections are accepted, and "held" after the accepted ones have been
- * held for a while.
+ * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more of them, and
+ * "held" when it has held the accepted ones for CROWD_HOLD_MS.
  */
 void attack_crowd(char **argv)
 {
@@ -214,13 +217,16 @@ void attack_crowd(char **argv)
 	printf("held: %u connections are open\n", crowd.n_open);
 }
 
-/* Slow clients: some send one byte a second, some nothing at all, and some nothing after hello. */
+/*
+ * Slow clients. Some send nothing at all, and some nothing after their hello. Others send a single byte; new ones of
+ * this kind connect every second.
+ */
 
 #define N_SLOW 50
 #define SLOW_SECONDS 12 /* longer than the daemon waits for a hello */
 #define HELLO_MIN_MS 9000
 
-/* Each silent connection must be dropped, and not too early. */
+/* Judges the silent connections that have ended or got a packet: each must be dropped, and not too early. */
 static void judge_silent(struct pollfd silent[N_SLOW], int64_t start, unsigned *n_dropped)
 {
 	int64_t took = now_ms() - start;
@@ -255,7 +261,7 @@ void attack_slow(char **argv)
 	for (int second = 0; second < SLOW_SECONDS; second++) {
 		int64_t next = start + 1000 * (second + 1);
 
-		/* Each byte is a packet, and none is a valid request. */
+		/* Each byte is a packet of its own, and no packet of one byte is a valid request. */
 		for (unsigned i = 0; i < N_SLOW; i++) {
 			slow[i] = must_connect();
 			send_bytes(slow[i], hello + (size_t)second % len, 1);
@@ -286,7 +292,7 @@ void attack_slow(char **argv)
 /* Clients that send requests without waiting for the replies to earlier ones. */
 
 #define FLOOD_IDS 100
-/* The attack fails if no reply arrives for this time. */
+/* The attack fails if for this time no reply arrives, and no request can be sent. */
 #define FLOOD_STALLED_MS 5000
 
 static const int flood_ops[] = {
@@ -318,14 +324,14 @@ static void flood_read(struct flooder *f, unsigned i)
 	if (answer.serial != 2 + f->n_answered)
 		die("session %u: answer %u comes instead of %u", i, answer.serial,
 		    2 + f->n_answered);
-	/* Only admins may request the status. */
+	/* A request for the status must be refused, because only admins are allowed to make it. */
 	if (flood_ops[f->n_answered % N_FLOOD_OPS] == OP(GET_STATUS) && answer.end != END_REFUSED)
 		failed("session %u: request %u is not refused", i, f->n_answered);
 	f->n_refused += answer.end == END_REFUSED;
 	f->n_answered++;
 }
 
-/* flood SESSIONS REQUESTS */
+/* flood SESSIONS REQUESTS: each of SESSIONS sessions sends REQUESTS requests, and must get all replies in order. */
 void attack_flood(char **argv)
 {
 	unsigned n_sessions = number_of_sessions(argv[0]), n = number(argv[1]);

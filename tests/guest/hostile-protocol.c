@@ -38,11 +38,11 @@ void attack_raw(char **argv)
 	attack_bytes("one byte more than a packet", buf, PACKET_MAX + 1, ALLOW(END_CLOSED));
 	memset(buf, 0, sizeof(buf));
 	attack_bytes("16 KiB of zero bytes", buf, PACKET_MAX, ALLOW(END_CLOSED));
-	/* Nested length-delimited fields, each as long as the rest. */
+	/* Length-delimited fields of 10 bytes. Their contents look like such fields, too. */
 	memset(buf, 0x0a, sizeof(buf));
 	attack_bytes("16 KiB of nesting", buf, PACKET_MAX, ALLOW(END_CLOSED));
 
-	/* The client closes the connection before the reply. */
+	/* Clients that close the connection after half a hello, after a whole hello, and after nothing. */
 	len = pack_hello(buf, 1);
 	sock = must_connect();
 	send_bytes(sock, buf, len / 2);
@@ -85,7 +85,7 @@ static void send_copies(int sock, const void *buf, size_t len, int fd, size_t n_
 	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 	for (size_t i = 0; i < n_fds; i++)
 		fds[i] = fd;
-	/* The connection may be closed already. */
+	/* EPIPE: the daemon has already closed the connection. */
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		die("sendmsg: %s", strerror(errno));
 }
@@ -95,7 +95,7 @@ static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
 	send_copies(sock, buf, len, STDERR_FILENO, n_fds);
 }
 
-/* Only an import takes a descriptor, and it takes exactly one. */
+/* After the hello, only an import takes descriptors, and it takes one. With any others the session must end. */
 static void attack_request_fds(int op, size_t n_fds)
 {
 	bool takes = op == OP(IMPORT_ID) && n_fds == 1;
@@ -130,7 +130,7 @@ void attack_fds(char **argv)
 	}
 }
 
-/* Sends one request after a valid hello. The request must be refused, and the session must continue. */
+/* Sends one request after a valid hello. The request must get a reply that refuses it. */
 static void attack_request(const char *attack, Rdmabroker__Request *request)
 {
 	uint8_t buf[PACKET_MAX];
@@ -206,7 +206,7 @@ void attack_protocol(char **argv)
 	close(sock);
 }
 
-/* Sends fields that are out of range, in requests about an id that exists or that does not. */
+/* Sends requests about ID, with fields that are out of range. Of all ids only 1 exists. WHOSE describes ID. */
 static void attack_fields_of(uint32_t id, const char *whose)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -330,7 +330,7 @@ void attack_fields(char **argv)
 	attack_fields_of(12345, "id of nobody");
 }
 
-/* Valid requests with flipped bits. Whatever the result, the connection must not hang. */
+/* Sends a valid request with flipped bits, N_FLIPPED times. The daemon must reply or close the connection. */
 void attack_flipped(char **argv)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -359,7 +359,7 @@ void attack_flipped(char **argv)
 		for (unsigned flips = 1 + random_next() % 4; flips > 0; flips--)
 			buf[random_next() % len] ^= (uint8_t)(1u << random_next() % 8);
 		send_bytes(sock, buf, len);
-		/* The serial may be flipped as well, so any reply counts. */
+		/* The serial may be flipped as well, so a reply with any serial is allowed. */
 		end = await_end(sock, 2);
 		judge("flipped bits", end == END_GARBAGE ? END_DONE : end,
 		      ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE));
@@ -367,7 +367,7 @@ void attack_flipped(char **argv)
 	}
 }
 
-/* Sends many requests about id 1. */
+/* A prober sends many requests, most of them about id 1. When its session ends, it begins another. */
 
 struct prober {
 	int sock;
@@ -435,7 +435,7 @@ void attack_cut(char **argv)
 	probe(request_each_cut, ALLOW(END_CLOSED), 1);
 }
 
-/* limits STEP: sends every STEPth request */
+/* limits STEP: sends every STEPth of the requests in which one field has an extreme value. */
 void attack_limits(char **argv)
 {
 	unsigned step = number(argv[0]);
@@ -484,7 +484,10 @@ static void judge_stranger(int sock, uint32_t serial, const char *what, uint32_t
 		failed("%s: status %u", what, answer.status);
 }
 
-/* strangers N: tries the first N handles that clients choose, and the first N that the daemon chooses. */
+/*
+ * strangers N: tries the first N handles that clients choose, and the first N that the daemon chooses. Then tries to
+ * kick the first N sessions.
+ */
 void attack_strangers(char **argv)
 {
 	unsigned n = number(argv[0]);
@@ -515,7 +518,7 @@ void attack_strangers(char **argv)
 	close(sock);
 }
 
-/* Fills SOCK, whose peer does not read, so that from now on its last close() blocks for a minute. */
+/* Fills SOCK, whose peer does not read. From now on the close() of its last descriptor blocks for a minute. */
 static void make_linger(int sock)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
@@ -528,8 +531,9 @@ static void make_linger(int sock)
 }
 
 /*
- * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks. So that the
- * sender cannot be that process, a child sends them and exits, because an exit does not linger.
+ * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks. This process
+ * must not block. Therefore a child makes the socket and sends the copies. The child does not block either, because a
+ * process that exits does not linger.
  */
 static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
@@ -559,8 +563,8 @@ static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 
 /*
  * Makes the daemon close descriptors that linger for a minute. They are sent with a request that takes one, with the
- * first hello (one, or as many as fit into a packet), and in packets that the daemon will not read. ARGV[0]
- * "stranger": this user may not have a session, so there is no request. Ends when stdin ends.
+ * first hello (one, or as many as fit into a packet), and in packets that the daemon will not read. Ends when stdin
+ * ends. If ARGV[0] is "stranger", policy allows this user no session, and no request is sent.
  */
 void attack_linger(char **argv)
 {

@@ -3,8 +3,8 @@
 /*
  *   hostile SOCKET ATTACK [ARG...]
  *
- * Ends with status 1 if an attack succeeded. Each attack must end with a reply or with the connection's end: no reply
- * at all is a failure.
+ * Ends with status 1 if the daemon did anything wrong. For example, it must answer each attempt with a reply or with
+ * the connection's end.
  */
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 #include "tests/guest/hostile.h"
 
-/* No wait of an attack should take as long as this. */
+/* SIGALRM ends a program that runs for longer. */
 #define PROGRAM_SECONDS 800
-/* The program ends after so many failures, as further ones would give no more information. */
+/* The program ends after this number of failures, because more failures would give no more information. */
 #define FAILURES_MAX 20
 
 static const char *const end_names[N_ENDS] = {
@@ -180,7 +180,7 @@ size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 	return pack_request(buf, &request);
 }
 
-/* Returns false if the packet is an event, which can come at any time. */
+/* Reads a packet into *RET. Returns false if it is an event or a notice, which can come at any time. */
 static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 {
 	Rdmabroker__Frame *frame =
@@ -224,7 +224,7 @@ struct answer await_answer(int sock, int timeout_ms)
 		if (poll(&p, 1, left > 0 ? (int)left : 0) == 0)
 			return (struct answer){ .end = END_SILENCE };
 		n = recv(sock, buf, sizeof(buf), MSG_TRUNC | MSG_DONTWAIT);
-		/* The error is returned once, before the packets that were sent earlier. */
+		/* recv() returns this error once. The next call can still return a packet that was sent earlier. */
 		if (n < 0 && errno == ECONNRESET && !reset) {
 			reset = true;
 			continue;

@@ -3,9 +3,9 @@
 #define TESTS_GUEST_HOSTILE_H
 
 /*
- * Clients that break the protocol, or that use too many resources. Each attack is a subcommand. It prints a summary
- * in one line, and one more for each failure. The suite checks that the daemon lives on, and that other clients are
- * served.
+ * Clients that break the protocol, or that use too many resources. Each attack is a subcommand, which prints a
+ * summary, and one line for each failure. The suite checks that the daemon continues, and that it serves other
+ * clients.
  */
 
 #include <stdbool.h>
@@ -16,15 +16,15 @@
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* The longest time that a reply of the daemon may take. */
+/* A reply of the daemon must not take longer than this. */
 #define DEADLINE_MS 60000
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 
 enum end {
 	END_CLOSED, /* the connection was closed */
-	END_REFUSED, /* a reply with a failure */
-	END_DONE, /* a reply without one */
+	END_REFUSED, /* a reply that reports a failure */
+	END_DONE, /* a reply that reports success */
 	END_SILENCE,
 	END_GARBAGE, /* a packet that a daemon never sends, or not at this time */
 };
@@ -35,13 +35,13 @@ struct answer {
 	enum end end;
 	uint32_t serial;
 	uint32_t status; /* only with END_REFUSED */
-	char proof[64]; /* name of the socket to connect to for a proof; empty: none */
+	char proof[64]; /* name that a proof's socket must have; empty: no proof is needed */
 };
 
 /* hostile.c: shared functions */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
-/* Reports an error of the daemon. The attack continues if possible. */
+/* Reports an error of the daemon. The attack then continues, but a certain number of errors ends it. */
 __attribute__((format(printf, 1, 2))) void failed(const char *fmt, ...);
 int64_t now_ms(void);
 uint32_t random_next(void);
@@ -51,19 +51,19 @@ unsigned number(const char *text);
 /* FLAGS are those of socket(2). Returns -1 and sets errno if it cannot connect. */
 int try_connect(int flags);
 int must_connect(void);
-/* Connects, and sends a valid hello with serial 1. */
+/* Connects, sends a valid hello with serial 1, and takes its reply, which must be a success. */
 int greeted_connect(void);
 
-/* The connection may have ended. The caller notices that when it waits for the reply. */
+/* Sends one packet. It is no error if the connection has ended: await_answer() reports that. */
 void send_bytes(int sock, const void *buf, size_t len);
-/* Never blocks. Returns false if the socket is full, or closed (*ret_gone is set). */
+/* Sends one packet, and never blocks. Returns false if the socket is full or closed. *RET_GONE: it is closed. */
 bool try_send(int sock, const void *buf, size_t len, bool *ret_gone);
 size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request);
 size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version);
 
-/* Waits for the next reply, and skips events. */
+/* Waits for the next reply or the connection's end. Skips events and notices. */
 struct answer await_answer(int sock, int timeout_ms);
-/* Like await_answer(), but the reply must be to the request SERIAL. */
+/* Like await_answer() with DEADLINE_MS, but a reply to another request than SERIAL is END_GARBAGE. */
 enum end await_end(int sock, uint32_t serial);
 /* Counts one attempt by its END, which must be among ALLOWED. */
 void judge(const char *what, enum end end, unsigned allowed);

@@ -103,7 +103,7 @@ static struct rdmabroker_id *find_peer(void)
 	return id;
 }
 
-/* The private data is the number of the child. */
+/* The private data is *CHILD, the number of a child; CHILD is NULL: none. */
 static struct rdmabroker_conn_param conn_param(uint32_t *child)
 {
 	return (struct rdmabroker_conn_param){
@@ -185,7 +185,7 @@ void run_client(uint32_t number)
 	}
 }
 
-/* The server, which accepts every request, or every Nth. */
+/* The server, which accepts every request or some of them. */
 
 static struct link *new_link(unsigned child)
 {
@@ -206,7 +206,7 @@ static void tell_link(struct link *link, int event)
 	link->told_ns = now_ns();
 }
 
-/* Returns whether the event ends its id. */
+/* Returns whether the event means that the connection has ended or has failed. */
 static bool is_end(const struct rdmabroker_event *event)
 {
 	switch (event->type) {
@@ -224,8 +224,8 @@ static bool is_end(const struct rdmabroker_event *event)
 }
 
 static unsigned n_serving; /* links that have not ended */
-static bool is_victim; /* the parent will kill this server */
-static struct child *falls; /* this server, if it kills itself after an accept; NULL: it does not */
+static bool is_victim; /* this server is killed, by the parent or by itself */
+static struct child *falls; /* entry of this server, if it is to kill itself; NULL: it is not */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
@@ -271,7 +271,10 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 		link->established = true;
 }
 
-/* Serves until stdin ends, which means that no more clients come, and until all links have ended. */
+/*
+ * Serves until stdin ends, which means that no more clients come, and then until all links have ended. Fails if this
+ * takes longer than TOLD_MAX_MS.
+ */
 void run_server(unsigned every, struct child *falls_as)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
@@ -309,7 +312,7 @@ void run_server(unsigned every, struct child *falls_as)
 	rdmabroker_close(session);
 }
 
-/* The watcher, which has connections to a server that is killed. A line "PORT" on stdin begins a round. */
+/* The watcher. A line "PORT" on stdin begins a round, in which it connects to a server that is killed. */
 
 static bool read_port(unsigned *ret)
 {

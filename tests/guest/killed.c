@@ -6,8 +6,9 @@
  *   killed clients ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *   killed servers ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *
- * Every fourth client kills itself immediately after its request, and every second server after it has accepted one.
- * Ends with status 1 if a peer was not notified.
+ * Kills COUNT clients, or COUNT servers, and checks that their peers are notified. Every fourth client kills itself
+ * immediately after its connect request, and every second server after it has accepted one. Ends with status 1 if a
+ * peer was not notified in time, or if anything else failed.
  */
 
 #include <arpa/inet.h>
@@ -34,9 +35,9 @@
 #define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
-#define N_EARLY 4 /* one in so many processes may be killed before it has a session */
+#define N_EARLY 4 /* of this number of clients, one can be killed before it has a session */
 #define N_PORTS 40
-#define EVERY 2 /* a server that is killed accepts one in so many requests; the others wait */
+#define EVERY 2 /* a server that is killed accepts one in EVERY requests; the others wait */
 #define N_EVENTS 66
 
 static const char *const state_names[N_STATES] = {
@@ -138,7 +139,7 @@ static void become(const char *user)
 		die("prctl: %s", strerror(errno));
 }
 
-/* Starts a process in ROLE with its ARGUMENT. IN is its stdin, -1: none. */
+/* Starts a process of USER in ROLE with its ARGUMENT. IN is its stdin; -1: it has that of the parent. */
 static pid_t start(const char *user, const char *role, unsigned argument, unsigned port, int in)
 {
 	char texts[5][24], host[INET_ADDRSTRLEN];
@@ -162,7 +163,10 @@ static pid_t start(const char *user, const char *role, unsigned argument, unsign
 	die("exec: %s", strerror(errno));
 }
 
-/* The time is taken when the signal is sent, because the peers may notice the end before the parent does. */
+/*
+ * Kills the process, and records the time unless the process has killed itself. The time is taken before the signal
+ * is sent, because the peers may notice the end before the parent does.
+ */
 static void kill_now(pid_t pid, unsigned number)
 {
 	int status;
@@ -175,7 +179,7 @@ static void kill_now(pid_t pid, unsigned number)
 		die("process %u has ended by itself, with status %d", number, WEXITSTATUS(status));
 }
 
-/* Waits for a process that has a deadline of its own. Returns false if it failed. It has then printed why. */
+/* Waits for a process that has a deadline of its own. Returns false if the process failed; it has printed why. */
 static bool await_end(pid_t pid)
 {
 	int status;
@@ -183,7 +187,7 @@ static bool await_end(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* Returns false if nobody has rung until DUE_NS. */
+/* Waits until DUE_NS for a process that calls ring(). Returns false if none did. */
 static bool hear_until(int64_t due_ns)
 {
 	struct pollfd p = { .fd = bell_fd, .events = POLLIN };
@@ -223,7 +227,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns false if a peer was notified too late, or not at all. */
+/* Prints how soon and how the peers were notified. Returns false if one was notified too late, or not at all. */
 static bool report(const char *who)
 {
 	static int64_t took[LINKS_MAX];
@@ -285,7 +289,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
-	bool with_session; /* it must have a session first; then this is false, and due_ns is set */
+	bool with_session; /* it has no session yet, and is not killed before it has one */
 	int64_t due_ns;
 };
 

@@ -14,25 +14,24 @@
 
 #define DEADLINE_MS 60000
 /*
- * A peer that is notified later than this was not notified by the broker: the connection's own timeouts have ended
- * it.
+ * If a peer is notified later than this, the broker did not notify it: the connection has ended by its own timeouts.
  */
 #define TOLD_MAX_MS 60000
 #define CHILDREN_MAX 4096
 #define LINKS_MAX 65536
 #define N_WATCHED 4 /* connections to each server that is killed */
 
-/* The state that a client has reached. */
+/* The state that a client has reached, in a loop from STATE_SESSION on. */
 enum state {
-	STATE_STARTED, /* it has no session */
-	STATE_SESSION, /* it has sent no connect request */
-	STATE_REQUEST, /* it has got no reply */
+	STATE_STARTED, /* it has no session yet */
+	STATE_SESSION, /* it has a session, and has not begun to connect */
+	STATE_REQUEST, /* it has begun to connect, and has no reply yet */
 	STATE_ESTABLISHED,
 	STATE_DISCONNECTING,
 	N_STATES,
 };
 
-/* One in so many clients is killed while its peer has not yet replied to its request. */
+/* Of this number of clients, one kills itself immediately after it has sent its connect request. */
 #define N_ASKING 4
 #define NOBODY (~0u)
 #define EVENT_NONE (-1)
@@ -45,10 +44,13 @@ struct child {
 	atomic_uint n_failed;
 };
 
-/* A connection to a process that is killed, as its peer sees it. */
+/* A connection, as one of its two ends records it: "this end". */
 struct link {
-	unsigned child; /* the other end; NOBODY: a process that is not killed */
-	/* Times: the request has come, or is about to be sent; the peer is told of the end. 0: not yet. */
+	unsigned child; /* number of the process at the other end; NOBODY: it is not killed */
+	/*
+	 * The time at which this end got the connect request, or was about to send it; and the time at which this end
+	 * was notified that the connection had ended. 0: not yet.
+	 */
 	atomic_llong seen_ns, told_ns;
 	atomic_bool established;
 	atomic_int event; /* the event that ended it */
@@ -72,18 +74,18 @@ int64_t now_ns(void);
 int64_t in_ms(int64_t ms);
 int ms_until(int64_t deadline_ns);
 unsigned number(const char *text, unsigned max);
-void ring(void); /* wakes the processes that wait for a change */
+void ring(void); /* wakes the parent, which waits for a change in *shared */
 
 /* killed-roles.c: the processes that the parent starts; each ends by itself, or is killed */
 
-/* Connects, sends and disconnects in a loop. */
+/* The client NUMBER. It connects, sends and disconnects in a loop. */
 void run_client(uint32_t number);
 /*
- * Accepts every request, or every Nth. FALLS: the server's entry, if it kills itself after an accept; NULL: it does
- * not.
+ * Accepts one of EVERY requests. If FALLS is not NULL, the server kills itself after its first accept, and FALLS is
+ * its entry in shared->children.
  */
 void run_server(unsigned every, struct child *falls);
-/* Keeps connections to a server that is killed. */
+/* Makes connections to one server after the other, and waits each time until it is notified that they have ended. */
 void run_watcher(void);
 
 #endif

@@ -4,7 +4,7 @@
 #
 #     . "$(dirname "$0")/../lib.sh"
 #
-# It ends with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
+# A suite that consists of cases ends with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
 
 share=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 PATH=$share/bin:$PATH:/usr/sbin:/sbin
@@ -14,7 +14,7 @@ PATH=$share/bin:$PATH:/usr/sbin:/sbin
 
 # ---- waiting and asserting ----
 
-slower=1 # factor for timeouts: how much slower than the installed product this one is
+slower=1 # factor for timeouts; higher for a product that was built with sanitizers, because that is slower
 
 fail() {
 	echo "FAILED: $*" >&2
@@ -32,8 +32,9 @@ skip() {
 	exit 77
 }
 
-# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds. The timeout is long, because a test
-# must not fail on a busy machine. Use this only for conditions that have no event to wait for.
+# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds, and fails after SECONDS (60). The
+# timeout is long, because a test must not fail on a busy machine. Use this only for conditions that have no event to
+# wait for.
 await() {
 	local condition=$1 seconds=$((${2:-60} * slower))
 	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
@@ -80,12 +81,13 @@ assert_fails_with() {
 #
 # By default, the kernel would pass packets between two of its own addresses over lo. So the routes to both addresses
 # come before the table of local addresses. A packet to 10.9.0.1 is sent from 10.9.0.2 by d1, where tcpdump can see
-# it. Only packets from an address to itself pass over lo.
+# it. A packet passes over lo only if its sender is bound to the device that has the destination address.
 
 fabric_sysctls() {
 	local dev=$1
 
-	# Packets whose source is an address of this host are accepted (no martians), and ARP replies to them.
+	# Packets whose source is an address of this host are accepted. An ARP request is answered only by the device
+	# that has the address.
 	sysctl -q -w "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0" \
 		"net.ipv4.conf.$dev.arp_ignore=1"
 }
@@ -120,15 +122,15 @@ fabric_routes() {
 	ip -6 route replace fd09::1 dev d1 src fd09::2 table 9
 	ip -6 route replace fd09::2 dev d0 src fd09::1 table 9
 
-	# On one host the neighbour's reply comes before rdma_resolve_addr() begins to wait for it, and the
-	# kernel then looks again only at the timeout. So the neighbours are permanent entries.
+	# On one host the neighbour's reply can come before rdma_resolve_addr() begins to wait for it. The kernel
+	# would then look again only at the timeout. So the neighbours are permanent entries.
 	fabric_neighbour d1 d0 10.9.0.1 fd09::1
 	fabric_neighbour d0 d1 10.9.0.2 fd09::2
 
 	for family in -4 -6; do
 		! ip $family rule show pref 9 | grep -q . || continue
-		# The first rule is for packets that are sent, the others for the kernel's check of the source of
-		# packets that are received.
+		# The first rule is for packets that are sent. The next two are for the kernel's check of the source
+		# of packets that are received. Then the table of local addresses moves behind these three.
 		ip $family rule add pref 9 iif lo lookup 9
 		ip $family rule add pref 9 oif d0 lookup 9
 		ip $family rule add pref 9 oif d1 lookup 9
@@ -185,7 +187,8 @@ fabric_down() {
 
 # ---- the product ----
 
-# Installs the packages if PRODUCT=debs; otherwise the files of `make install`, with the same steps as a package.
+# Installs the packages if PRODUCT=debs, otherwise the files of `make install`. For these files it creates users and
+# reloads systemd and udev, as a package does, but does not start the daemon.
 install_product() {
 	if [ "${PRODUCT:-dest}" = debs ]; then
 		dpkg -i "$share"/debs/*.deb > /run/dpkg.log 2>&1 ||
@@ -210,7 +213,7 @@ install_product() {
 
 case_seconds=${case_seconds:-300}
 
-# Prints the names of the case_* functions, in the order of their definitions.
+# Prints the names of the case_* functions except case_sanitizers, in the order of their definitions.
 list_cases() {
 	local name
 
@@ -274,8 +277,9 @@ list_share() {
 	done
 }
 
-# run_cases [fast|long|NAME...]: runs all cases, a share of them, or the named ones, with or without case_.
-# With PROGRESS set, the name of a case is printed before it runs.
+# run_cases [fast|long|NAME...]: runs all cases, a share of them, or those with the given names (case_ can be
+# omitted). If the product was built with sanitizers, case_sanitizers runs last. With PROGRESS set, the name of a case
+# is printed before the case runs.
 run_cases() {
 	local name names=() number=0 passed=0 failed=0 start tenths took
 

@@ -121,7 +121,7 @@ check-guest-deb: guest-image guest-dest guest-debs
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)
 
-# Calls of the library that the product's own programs do not make, or make differently.
+# The library's calls, made by programs of unprivileged users.
 check-guest-calls: guest-image guest-dest
 	$(Q)$(guest-run) suites/calls.sh $(CASES)
 
@@ -145,7 +145,7 @@ check-guest-sidebyside: guest-image guest-dest
 check-guest-hostile: guest-image guest-dest
 	$(Q)$(guest-run) suites/hostile.sh $(CASES)
 
-# README's commands, unchanged.
+# README's commands.
 check-guest-readme: guest-image guest-dest
 	$(Q)$(guest-run) suites/readme.sh $(CASES)
 

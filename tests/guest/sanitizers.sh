@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: BSD-2-Clause
-# For lib.sh: functions for a product that was built with SAN=address,undefined. Each report of a sanitizer is a file
-# below $reports, and the case in which it appears fails. Some reports are in the journal or in the files of the case:
-# together with AddressSanitizer, UndefinedBehaviorSanitizer can only write to stderr, and services of systemd do not
-# have the suite's environment.
+# For lib.sh: functions for a product that was built with SAN=address,undefined. A case in which a sanitizer reports
+# an error fails. Most reports are files in $reports. The others are in the journal or in files of the case, because
+# UndefinedBehaviorSanitizer together with AddressSanitizer can write only to stderr, and because services of systemd
+# do not have the suite's environment.
 
 reports=/run/sanitizers
 
 # through: the command that runs a program of librdmacm with the drop-in. If the drop-in has AddressSanitizer, the
-# program needs it too, and Debian's programs do not have it. Therefore its library, asan, is preloaded. Leaks of the
+# program needs it too, and Debian's programs do not have it. Therefore the library $asan is preloaded. Leaks of the
 # programs themselves are ignored.
 asan=
 through=(rdmabrokerctl run --)
@@ -18,8 +18,8 @@ sanitized() {
 	grep -qaE 'lib(asan|ubsan)\.so' "${1:-/usr/sbin/rdmabrokerd}" 2> /dev/null
 }
 
-# verify_asan_link_order=0: the drop-in is before libasan in LD_PRELOAD, which is safe, because it only has the
-# names of librdmacm. use_sigaltstack=0: when a cancelled thread unregisters its signal stack, AddressSanitizer
+# verify_asan_link_order=0: the drop-in is before libasan in LD_PRELOAD. This is safe, because the drop-in defines
+# only names of librdmacm. use_sigaltstack=0: when a cancelled thread unregisters its signal stack, AddressSanitizer
 # would report its own accesses to that stack as errors.
 sanitizer_options() {
 	echo "log_path=$reports/report:log_exe_name=1:print_stacktrace=1:verify_asan_link_order=0:quarantine_size_mb=16:use_sigaltstack=0"
@@ -43,7 +43,8 @@ sanitizer_dropin() {
 	END
 }
 
-# Creates the files that the units need if the product has sanitizers. The units may be installed later.
+# Creates the files that the units need if the product has sanitizers. This is possible before the units are
+# installed.
 sanitizers_prepare() {
 	local unit
 	mkdir -p $reports
@@ -68,7 +69,8 @@ sanitizers_begin() {
 		through=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0" rdmabrokerctl run --)
 }
 
-# sanitizer_reports CURSOR FOLDER: prints the reports since CURSOR, and empties $reports. Fails if there are none.
+# sanitizer_reports CURSOR FOLDER: prints the reports in $reports, in the journal since CURSOR, and in the files of
+# FOLDER. Removes those in $reports. Fails if there are no reports.
 sanitizer_reports() {
 	local file found=1 words='(Address|Leak|UndefinedBehavior)Sanitizer[: ]|runtime error:'
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Scripts run through the broker: librdmabroker. */
+/* The backend "broker": scripts run with librdmabroker. */
 
 #include <errno.h>
 #include <netdb.h>
@@ -34,7 +34,7 @@ static int broker_get_fd(enum side side)
 	return rdmabroker_get_fd(sessions[side]);
 }
 
-/* Prints the text of a refusal on stderr, which is not compared. */
+/* If a call has failed, prints the error text on stderr, which is not compared. */
 static int tell(int r)
 {
 	if (r >= 0)

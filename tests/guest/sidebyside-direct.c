@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Scripts run directly: librdmacm, and the kernel's rdma_cm device. */
+/* The backend "direct": scripts run with librdmacm, or with the drop-in in its place. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -57,14 +57,14 @@ const char *error_name(int r)
 	static char number[24];
 	const char *name = strerrorname_np(-r);
 
-	/* The kernel has some errnos that should not reach user space. */
+	/* Some errnos of the kernel have no name in user space, which they should not reach. */
 	snprintf(number, sizeof(number), "errno %d", -r);
 	return name ?: number;
 }
 
 /* Ids */
 
-/* Names that begin with "active" belong to the active side. */
+/* Names that begin with "active" belong to the active side, all others to the passive side. */
 static enum side side_of(const char *name)
 {
 	return strncmp(name, "active", strlen("active")) == 0 ? SIDE_ACTIVE : SIDE_PASSIVE;

@@ -2,8 +2,8 @@
 
 /*
  * The scripts, by subject. The verbs are in sidebyside-steps.c, the names of addresses in sidebyside-tell.c. Ids
- * whose names begin with "active" belong to the active side, all others to the passive one. Each side has its own
- * event channel.
+ * whose names begin with "active" belong to the active side, and all others to the passive one, until the verb
+ * "migrate" moves them. Each side has its own event channel.
  */
 
 #include <stddef.h>
@@ -596,7 +596,7 @@ const struct exception exceptions[] = {
 
 	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG },
 	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG },
-	/* The kernel rejects the connection, as it cannot accept it. */
+	/* With librdmacm, the kernel rejects the connection when it cannot accept it. */
 	{ "accept-too-much-data", "quiet active", "REJECTED active, status 28", "nothing",
 	  TOO_BIG },
 	{ "reject-too-much-data", "reject passive length=149", "EINVAL", "E2BIG", TOO_BIG },

@@ -176,7 +176,10 @@ static int do_resolve_route(const struct step *step, struct text *out)
 	return backend->resolve_route(slot_of(step)->id, DEADLINE_MS / 5);
 }
 
-/* The word "none": no parameters. "length=N": N bytes of private data. */
+/*
+ * Reads parameters of a connection from the words after the id. "data=TEXT" and "length=N" (N bytes) set the private
+ * data. The word "none": returns NULL, no parameters.
+ */
 static struct rdma_conn_param *parse_param(const struct step *step, struct rdma_conn_param *ret)
 {
 	static char filler[256];
@@ -344,7 +347,7 @@ static struct ibv_cq *make_cq(struct ibv_context *verbs)
 	return cq;
 }
 
-/* A program cannot make a QP before the id has a device. */
+/* A program cannot make a QP before the id has a device. Then this prints "no device". */
 static int do_create_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -393,7 +396,10 @@ static int do_make_qp(const struct step *step, struct text *out)
 	return slot->own_qp ? 0 : -errno;
 }
 
-/* qp-attr ID STATE */
+/*
+ * qp-attr ID STATE: prints the attributes for a move to STATE. If the library does not know the QP, the QP is also
+ * moved.
+ */
 static int do_qp_attr(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -413,7 +419,7 @@ static int do_qp_attr(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* qp-state ID */
+/* qp-state ID: prints the state of the id's QP. */
 static int do_qp_state(const struct step *step, struct text *out)
 {
 	static const char *const names[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err" };
@@ -432,7 +438,7 @@ static int do_qp_state(const struct step *step, struct text *out)
 	return -r;
 }
 
-/* event SIDE [NAME]: a connection request gets NAME. */
+/* event SIDE [NAME]: waits for the next event, and prints it. A connection request gets the name NAME ("passive"). */
 static int do_event(const struct step *step, struct text *out)
 {
 	return await_event(side_named(step->words[1]), step->n > 2 ? step->words[2] : "passive",
@@ -462,7 +468,7 @@ static int do_quiet(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* Notifies the suite that the script is ready. */
+/* Does nothing itself. A line is printed for this step, as for every step, and the suite waits for that line. */
 static int do_ready(const struct step *step, struct text *out)
 {
 	(void)step;

@@ -14,7 +14,7 @@
 
 #include "tests/guest/sidebyside.h"
 
-/* The kernel chooses ports from this range. */
+/* The kernel chooses ports from this one up. */
 #define FIRST_CHOSEN_PORT 32768
 
 /* An address is written as 10.9.0.1:7471, *:0, [fd09::1]:7471, or as a name. */
@@ -164,7 +164,7 @@ static void add_event(struct text *out, const struct event *event)
 		add(out, ", context %s", (const char *)event->join_context);
 }
 
-/* A connection request gets the name REQUEST_NAME. */
+/* The id of a connection request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out)
 {
 	struct event event;

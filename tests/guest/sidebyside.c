@@ -75,7 +75,7 @@ static void run_step(const char *text)
 	die("not a step: %s", text);
 }
 
-/* Prints events that no step has taken, as the runs are also compared by these. */
+/* Prints the events that no step has taken, because these are compared, too. */
 static void tell_rest(void)
 {
 	int64_t deadline = now_ms() + QUIET_MS;

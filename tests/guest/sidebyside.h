@@ -28,14 +28,14 @@ struct event {
 	int status;
 	void *id;
 	void *listen_id; /* only in a CONNECT_REQUEST */
-	struct rdma_conn_param conn; /* its private data is not set */
-	struct rdma_ud_param ud; /* its private data is not set */
+	struct rdma_conn_param conn; /* the private data is in data, not here */
+	struct rdma_ud_param ud; /* the private data is in data, not here */
 	const void *join_context;
 	uint8_t data[256];
 	uint8_t data_len;
 };
 
-/* Calls return 0 or a negative errno. */
+/* Calls that return an int, except get_fd, return 0 or a negative errno. */
 struct backend {
 	const char *name;
 	uint16_t port_offset; /* added to all ports, so that both can run at the same time */
@@ -87,14 +87,15 @@ extern const struct backend direct_backend, broker_backend;
 struct script {
 	const char *name;
 	/*
-	 * "VERB ID ARGUMENT...; ...". A "!" marks a VERB that would end or block the program if it were run directly.
+	 * "VERB ID ARGUMENT...; ...". A "!" before a VERB: with librdmacm it would end or block the program, and is
+	 * not run.
 	 */
 	const char *steps;
 };
 
 /*
- * Intended differences between librdmacm and librdmabroker. In these steps each of the two must give exactly its
- * result in this table. Then the reason is printed instead of the result.
+ * Intended differences between librdmacm and librdmabroker. If a step has the result that this table has for the
+ * backend of the run, the whole entry is printed instead of the result. Thus both runs print the same line.
  */
 struct exception {
 	const char *script;
@@ -120,7 +121,7 @@ struct text {
 	size_t n;
 };
 
-/* An id of a script, with the name that it has there. */
+/* An id of a script, with its name in the script. */
 struct slot {
 	char name[16];
 	enum side side;
@@ -153,11 +154,14 @@ int drop_slot(struct slot *slot);
 
 /* sidebyside-tell.c */
 
-/* TEXT is an address as 10.9.0.1:7471, *:0 or [fd09::1]:7471, or a name. */
+/* TEXT is an address as 10.9.0.1:7471, *:0 or [fd09::1]:7471, a name from a table, or "unix" (another family). */
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
-/* A connection request gets the name REQUEST_NAME. */
+/*
+ * Takes the next event of SIDE, and adds it to OUT. If it is a connection request, its id gets the name REQUEST_NAME.
+ * Returns -EAGAIN if there is no event. await_event() waits for the event, and returns -ETIMEDOUT if none comes.
+ */
 int take_event(enum side side, const char *request_name, struct text *out);
 int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
 
@@ -170,7 +174,7 @@ struct step {
 
 struct verb {
 	const char *name;
-	unsigned n_words; /* minimum number of words */
+	unsigned n_words; /* minimum number of words of a step, with the verb */
 	int (*run)(const struct step *step, struct text *out);
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Preloaded into the daemon: once the file "arm" is in SLOW_DIR=, the call that SLOW= names takes 15 seconds, as it
- * can on a host with slow firmware, a slow kernel or a slow name service. The call removes that file, so the next one
- * is not slow, and creates the files "begun" and "ended".
+ * Preloaded into the daemon. SLOW= names a function. While the file "arm" is in the folder SLOW_DIR=, the next call
+ * of that function takes 15 seconds, as it can on a host with slow firmware, a slow kernel or a slow name service.
+ * This call removes "arm", so that later calls are not slow, and creates the files "begun" and "ended".
  */
 
 #include <dlfcn.h>
