@@ -10,7 +10,7 @@
 /*
  * The library against a hostile daemon: calls, and the packets that the daemon sends between them. The input is a
  * program: a letter for each call, and, where the library waits, letters for what the daemon sends (hostile.c). Every
- * call must return, and ids and events must be as the header promises.
+ * call must return, and ids and events must be as rdmabroker.h promises.
  */
 
 #define IDS 6

@@ -38,7 +38,7 @@ uint32_t take_number(struct input *input)
 	};
 	uint8_t c = take(input);
 
-	/* The value of a digit is its number. */
+	/* The characters '0' to '9' stand for the numbers 0 to 9. */
 	if (c >= '0' && c <= '9')
 		return c - '0';
 	return c >= 'a' && c <= 'p' ? numbers[c - 'a'] : c;
@@ -112,8 +112,8 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	case PROTOBUF_C_TYPE_BYTES:
 		n = take_bytes(input, 4, 240, &data);
 		/*
-		 * The length is a multiple of 4, because an address needs 4 or 16 bytes. An empty string becomes the
-		 * name of a device that exists.
+		 * The length is a multiple of 4, because an address needs 4 or 16 bytes. If the input ends, the
+		 * length is what was left. An empty string becomes the name of a device that exists.
 		 */
 		if (field->type == PROTOBUF_C_TYPE_STRING && n == 0) {
 			data = (const uint8_t *)"fake0";
@@ -129,8 +129,8 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 }
 
 /*
- * A digit of the input is the number of times that a field occurs. If several fields of a oneof occur, the last one
- * counts.
+ * A digit of the input determines for each field how many times it occurs, from 0 to 3. If several fields of a oneof
+ * occur, the last one counts.
  */
 static void put_message(struct out *out, struct input *input,
 			const ProtobufCMessageDescriptor *descriptor, int depth)

@@ -32,12 +32,15 @@ uint8_t take(struct input *input);
 unsigned take_digit(struct input *input);
 /* Returns a number: that of a digit, one at or near a limit for 'a' to 'p', or else the byte itself. */
 uint32_t take_number(struct input *input);
-/* Returns a number of bytes, at most MAX: a digit of the input times SCALE. *RET points into the input. */
+/*
+ * Takes bytes from the input, and returns their number: a digit of the input times SCALE, but at most MAX and at most
+ * what is left. *RET points into the input.
+ */
 size_t take_bytes(struct input *input, size_t scale, size_t max, const uint8_t **ret);
 
 /*
- * Encodes a message of type DESCRIPTOR whose fields are taken from the input. Returns its length. Fields that do not
- * fit are left out.
+ * Encodes a message of type DESCRIPTOR whose fields are taken from the input. Returns its length. Bytes that do not
+ * fit into BUF are dropped, and the message is then cut.
  */
 size_t make_message(struct input *input, const ProtobufCMessageDescriptor *descriptor, uint8_t *buf,
 		    size_t size);

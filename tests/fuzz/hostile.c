@@ -76,7 +76,7 @@ static uint32_t next_request(struct hostile *hostile, int *ret_op)
 	return serial;
 }
 
-/* Replies with success, and with the results that the library needs to continue. */
+/* Replies to the oldest pending request with success, and with the results that the library needs to continue. */
 static void answer_well(struct hostile *hostile)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
@@ -115,8 +115,8 @@ static size_t put_length(uint8_t *buf, uint8_t tag, size_t n)
 }
 
 /*
- * Sends a frame with any message as its field BODY. SERIAL: the serial of the pending request that the message
- * replies to; 0: it is no reply.
+ * Sends a frame with a message as its field BODY. The message is of type DESCRIPTOR, and its content comes from the
+ * input. SERIAL is the serial of the pending request to which it replies; 0: there is none.
  */
 static void send_any(struct hostile *hostile, unsigned body,
 		     const ProtobufCMessageDescriptor *descriptor, uint32_t serial)
@@ -152,7 +152,7 @@ static void fail_request(struct hostile *hostile)
 	send_frame(hostile, &frame);
 }
 
-/* Sends a valid event, about an existing id. */
+/* Sends an event that can be decoded. Its id, which need not exist, and its type and status come from the input. */
 static void send_event(struct hostile *hostile)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;

@@ -12,10 +12,10 @@
 struct hostile {
 	struct input *input;
 	int sock; /* the daemon's end; -1: closed */
-	uint32_t serials[64]; /* serials of the unanswered requests, the oldest first */
+	uint32_t serials[64]; /* serials of the first unanswered requests, the oldest first */
 	int ops[64];
 	unsigned n_requests;
-	bool honest; /* the next replies are valid */
+	bool honest; /* it replies to each request with a valid success */
 };
 
 /* Opens a session with the daemon. Returns NULL if that fails. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fuzzing with libFuzzer. clang builds everything below $(O)/fuzz. Each target is a file. corpus/TARGET contains its
-# seeds and the inputs that have found an error, and TARGET.dict the tokens of its input.
+# Fuzzing with libFuzzer. Everything is built with clang, in $(O)/fuzz. Each target is a file. corpus/TARGET contains
+# its seeds and the inputs that have found an error, and TARGET.dict the tokens of its input.
 FUZZERS := packet requests rules config client reject
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \

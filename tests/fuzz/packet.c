@@ -73,8 +73,8 @@ static void use_request(const Rdmabroker__Request *request)
 }
 
 /*
- * Returns whether the message may have unknown fields. protobuf-c keeps these, but may encode them in a form that it
- * cannot decode.
+ * Returns whether the message has unknown fields, or can have some in a repeated field. protobuf-c keeps unknown
+ * fields, but sometimes encodes them in a form that it cannot decode.
  */
 static bool has_unknown(const ProtobufCMessage *message)
 {
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (frame->body_case == RDMABROKER__FRAME__BODY_REQUEST)
 		use_request(frame->request);
 
-	/* A decoded message can be encoded and decoded again. */
+	/* A decoded message without unknown fields can be encoded and decoded again. */
 	n = rdmabroker__frame__get_packed_size(frame);
 	if (n > sizeof(packed) || has_unknown(&frame->base))
 		return 0;

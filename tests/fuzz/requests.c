@@ -126,7 +126,7 @@ static void start(void)
 	must(server_new(&w.server, w.loop, w.core, fd, 32768, &server_ops, NULL) == 0);
 }
 
-/* Reads and drops the replies, but keeps their descriptors. */
+/* Reads and drops the replies, but keeps their descriptors as far as there is room. */
 static void receive(struct client *client)
 {
 	uint8_t buf[PACKET_MAX];
@@ -178,7 +178,10 @@ static void end(void)
 		if (w.fds[i] >= 0)
 			close(w.fds[i]);
 	hooks_run(w.loop);
-	/* A timer checks whether the descriptors that were sent to an ended session have been received or dropped. */
+	/*
+	 * The descriptors that were sent to an ended session stay charged until a timer finds that they have been
+	 * received or dropped.
+	 */
 	for (int i = 0; i < 1000 && w.core->account.used[ACCOUNT_FDS] > 0; i++)
 		sd_event_run(w.loop, 10000);
 
@@ -216,8 +219,8 @@ static void choose_client(struct input *input)
 }
 
 /*
- * Takes a handle from the input. A letter is one of the client's own ids, which are numbered from 1. A digit is the
- * id of a connection request.
+ * Takes a handle from the input. A letter from a to o is one of the client's own ids, which are numbered from 1. A
+ * digit is the id of a connection request.
  */
 static uint32_t take_id(struct input *input)
 {
@@ -305,7 +308,7 @@ static void send_raw(struct input *input)
 	send_bytes(data, n, w.fds, w.fds[0] >= 0 && n % 16 == 8);
 }
 
-/* Makes the connection manager send an unexpected event. */
+/* Makes the fake connection manager send an event about an id, no matter whether the id can expect it. */
 static void make_event(struct input *input)
 {
 	uint32_t handle = take_id(input);

@@ -44,8 +44,8 @@ static struct policy *load(const char *text, size_t len)
 }
 
 /*
- * Returns one of the policy's matches of type WORD, so that a question with its value matches a rule. NULL: there is
- * none.
+ * Returns one of the matches of type WORD in the policy's rules. A question with the value of this match has a chance
+ * to match the rule. NULL: there is no such match.
  */
 static const struct policy_match *pick_match(const struct policy *policy, const char *word,
 					     unsigned nth)
@@ -214,8 +214,8 @@ static void compare_rules(const struct policy *a, size_t i, const struct policy 
 }
 
 /*
- * Checks that the texts that are reported for rules parse to the same rules. They are appended to TEXT, which defines
- * their sets.
+ * Checks that the texts that are reported for the first rules parse to the same rules. For this, the texts are
+ * appended to TEXT, which defines the sets that the rules use.
  */
 static void read_again(const struct policy *policy, const char *text, size_t len)
 {

@@ -44,7 +44,6 @@ static void put_bytes(struct writer *w, unsigned field, const void *data, size_t
 	w->n += n;
 }
 
-/* Encodes by hand, because the generated code cannot write invalid messages. */
 static void put_address(struct writer *w, unsigned field, const char *host, uint32_t port)
 {
 	struct writer inner = { (uint8_t[32]){ 0 }, 0 };

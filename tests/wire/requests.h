@@ -17,12 +17,12 @@ const char *request_name(int op);
 
 /*
  * Encodes a valid request, for the id ID if the request has one. Returns the length of its packet. EXTRA are encoded
- * fields that are appended to the request's own message.
+ * fields, valid or not, that are appended to the request's own message.
  */
 size_t request_make(uint32_t serial, int op, uint32_t id, const uint8_t *extra, size_t extra_len,
 		    uint8_t buf[PACKET_MAX]);
 
-/* TRY is called with each of many requests, which are all about id 1. */
+/* The following two functions call TRY with many requests. Those that are about an id are about id 1. */
 struct request_trial {
 	uint32_t *serial; /* the last serial that was used */
 	void (*try)(void *userdata, const uint8_t *buf, size_t len, const char *what);
@@ -31,5 +31,5 @@ struct request_trial {
 
 /* Tries every request, cut at every length below its own. */
 void request_each_cut(const struct request_trial *trial);
-/* Tries every field of every request with values at its limits, past them, and of each wire type. */
+/* Tries the fields of every request with values at and past the usual limits, and with each wire type. */
 void request_each_field(const struct request_trial *trial);
