@@ -1,6 +1,6 @@
-# Each check_X.c is a program, which is linked with all of the product's objects except main(). Exported functions
-# come from the library, all others from the daemon's objects. The fake fabric is linked before the archive, and so
-# replaces the real one.
+# Each check_X.c is a program. Most of these programs are linked with the library, and with the archive of the
+# daemon's objects. The archive has neither main() nor the real fabric. The fake fabric is linked instead of the real
+# one.
 UNIT_SRC := $(wildcard tests/unit/check_*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 FAKE_SRC := $(wildcard tests/fake/*.c)
@@ -16,7 +16,8 @@ HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.
 # These programs test the parts of the real fabric that need no RDMA.
 UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan routes routes_messages)
 
-# These programs test the library with its calls replaced by hooks. Their rule is in tests/hooks/module.mk.
+# These programs test the library or the drop-in with hooks in the place of its system calls. Their rule is in
+# tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin library_hostile library_pages library_waits)
 
 $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \

@@ -4,7 +4,7 @@
 /*
  * The layout of the structs in version 2.0 of the library's ABI on 64-bit machines, and the values of its enums. A
  * compiler's error in this file means that programs which were built with version 2.0 do not work any more. Later
- * versions append members, so their structs may be larger than the sizes in this file.
+ * versions append members, so their structs can be larger than the sizes in this file.
  */
 
 #include <limits.h>

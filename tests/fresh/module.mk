@@ -12,7 +12,8 @@ fresh-run = { $(deb-files); } | tar -c --null -T - | $(fresh-dir)/run $(fresh-ro
 fresh-root: guest-user
 	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
 
-# Builds the packages on the fresh machine, and installs them on another one. Then the guest gets them.
+# Builds the packages on the fresh machine, installs them on another one, and copies them to the guest's shared
+# folder.
 fresh-debs: fresh-root
 	$(Q)rm -rf $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
@@ -23,8 +24,8 @@ fresh-debs: fresh-root
 fresh-newcomer: fresh-root
 	$(Q)$(fresh-run) newcomer
 
-# Makes fresh-$(1). In a container that may not mount, there can be no fresh machine, and $(2) runs instead. For the
-# packages, $(2) builds those of the guest without a fresh machine.
+# Makes fresh-$(1). In a container that is not allowed to mount, there can be no fresh machine, and $(2) runs instead.
+# For the packages, $(2) builds those of the guest without a fresh machine.
 fresh-or = $(Q)if why=$$($(fresh-dir)/run --possible $(1) 2>&1); then $(MAKE) --no-print-directory fresh-$(1); \
 	else echo "skipped: no bare Debian can be entered here: $$why"; $(2); fi
 
