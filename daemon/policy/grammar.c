@@ -59,10 +59,7 @@ static const struct policy_settings no_settings = {
 	.rnr_retry_count = -1,
 };
 
-/*
- * Complains if WORD is not allowed here, in a rule for these operations. The rest of the line is parsed
- * nevertheless.
- */
+/* Complains if RULE cannot have WORD at this place. The rest of the line is parsed nevertheless. */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
 		       struct said *said)

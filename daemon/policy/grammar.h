@@ -10,5 +10,8 @@
 struct parser;
 struct source;
 
-/* Returns 0, -EBADMSG or -ENOMEM. After -EBADMSG further sources can be read, to find more errors. */
+/*
+ * Returns 0, -ENOMEM, or -EBADMSG if this source or an earlier one has errors. After -EBADMSG further sources can
+ * be read, to find more errors.
+ */
 int grammar_read(struct parser *parser, struct source *source);

@@ -208,7 +208,7 @@ int lexer_next(struct lexer *lexer)
 		goes_on = false;
 		if (r == -EBADMSG) {
 			/*
-			 * Skip the rest of the logical line: without this part it would only cause more
+			 * Skip the lines that continue this one: parsed by themselves, they would only cause more
 			 * complaints.
 			 */
 			while (ends_in_backslash(&line) && source_next(lexer->source, &line))

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Splits a source into logical lines of tokens. If the last character of a line is '\', the next line
- * continues it; '#' begins a comment, which ends with its physical line.
+ * Splits a source into logical lines of tokens. A '#' where a token could begin starts a comment, which ends with its
+ * physical line. If a line has no comment and its last character is '\', the next line continues it.
  */
 
 #include <stdbool.h>

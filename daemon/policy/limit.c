@@ -36,8 +36,8 @@ static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 }
 
 /*
- * Complains about a rate per user or per peer that can never be reached, because the rate of the whole rule
- * is lower.
+ * Complains about a rate per user or per peer that never takes effect, because the whole rule has a lower rate
+ * and no larger burst.
  */
 static void check_rate(struct parser *parser, const struct token *token, const char *what,
 		       const struct policy_rate *part, const struct policy_rate *whole)

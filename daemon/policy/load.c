@@ -84,7 +84,7 @@ static int load_files(struct policy **ret, const char *const *files, size_t n_fi
 
 	if (r < 0)
 		return r;
-	/* Parse all files, also after an error, so that one run shows all errors. */
+	/* Parse all files, also after an error other than -ENOMEM, so that one run shows all errors. */
 	for (size_t i = 0; i < n_files && loading.first_error != -ENOMEM; i++) {
 		r = source_new_file(&source, files[i], /* optional= */ false, diag);
 		feed(&loading, source, r);

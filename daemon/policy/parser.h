@@ -26,11 +26,11 @@ struct parser {
 	/* for the source that is being read: */
 	const char *file; /* name of the file; lives as long as the policy */
 	const struct token *token; /* the next token */
-	bool is_line_bad; /* there was a complaint about the current line */
+	bool is_line_bad; /* the current line has an error, so it does not become a rule */
 
 	/* for all sources that were read so far: */
 	bool has_failed; /* a line was bad */
-	bool is_full; /* a rule was one too many, so no further line is read */
+	bool is_full; /* there was one rule too many, so no further line is read */
 };
 
 /* Initializes PARSER. When all sources are read, call set_done(). */
@@ -38,8 +38,8 @@ void parser_init(struct parser *parser, struct policy *policy, enum policy_names
 		 struct diag *diag);
 
 /*
- * For the parse functions of the words: returns the next token and moves on to the one after it, but not past
- * TOKEN_END.
+ * Returns the next token, and moves on to the one after it. TOKEN_END is the last token: it is returned again by each
+ * further call.
  */
 const struct token *parser_take(struct parser *parser);
 /* Complains about TOKEN, so that its line does not become a rule. Returns -EBADMSG. */
@@ -53,8 +53,8 @@ int parser_complain(struct parser *parser, const struct token *token, const char
 int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words);
 /*
- * As parser_complain(), with the message TAKES, which describes the valid values. "did you mean ...?" follows
- * it if one of the candidates that were offered to GUESS is more similar than all others.
+ * As parser_complain(), with the message TAKES, which describes the valid values. If TOKEN is a word, and one of
+ * the candidates offered to GUESS is similar to it, and more so than all others, "did you mean ...?" follows.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);

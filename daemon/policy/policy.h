@@ -12,8 +12,8 @@
  *   final   unknown facts count against the client: an allow rule matches only what is known to match, a reject
  *           rule matches whatever may match.
  *
- * Policies are reference counted: an id keeps the policy that admitted it for as long as it exists, so that
- * the rule that decided can still be reported after a reload.
+ * Policies are reference counted: an id holds a reference to the policy whose rule admitted it, so that this
+ * rule can still be reported after a reload.
  */
 
 #include <stdbool.h>
@@ -50,8 +50,8 @@ struct policy_rate {
 /*
  * The settings of an allow rule. The limits belong to the rule, not to a client: RATE, MAX and PENDING count
  * all objects that the rule has admitted, the other limits count them separately for each user or each peer
- * address. words.c and rdmabroker.rules(5) list the operations to which a setting applies. If a rule is for any
- * operation, the caller must ignore the settings that do not apply to the operation of its question.
+ * address. words.c and rdmabroker.rules(5) list the operations to which a setting applies. A rule for "any" can
+ * have settings that do not apply to the operation of a question. The caller must ignore these.
  */
 struct policy_settings {
 	int tos; /* 0..255, forced; -1: not set */
@@ -102,7 +102,7 @@ struct policy_rule {
 
 struct policy_verdict {
 	enum policy_answer answer;
-	/* the rule that decided; NULL: no rule matched; on POLICY_DEFER: the first rule that may match */
+	/* the rule that decided; NULL: no rule matched; on POLICY_DEFER: the first rule that can still match */
 	const struct policy_rule *rule;
 	/*
 	 * on POLICY_REJECT: the reason that the rule gives; "denied": the rule gives none; "no-rule": no rule
@@ -118,9 +118,9 @@ struct policy_verdict {
 enum policy_names {
 	POLICY_NAMES_MUST_EXIST, /* a missing name is an error */
 	/*
-	 * A missing name gives a complaint in DIAG, but is no error. Whether the user or group matches stays
-	 * unknown. So an allow rule with such a name matches nobody, and a reject rule matches everybody whom
-	 * its other words match.
+	 * A missing name gives a complaint in DIAG, but is no error. A match that contains the name counts as an
+	 * unknown fact, for all users. So in a final question, an allow rule with this match matches nobody, and
+	 * a reject rule matches everybody whom its other matches can match.
 	 */
 	POLICY_NAMES_MAY_BE_MISSING,
 };
@@ -135,8 +135,8 @@ int policy_load_dir(struct policy **ret, const char *dir, enum policy_names name
 		    struct diag *diag);
 /*
  * Loads POLICY again to look up missing names, from copies of the texts that it was loaded from, whether or
- * not the files have changed. Reads only members of POLICY that never change, so a thread may call this. Only
- * for a policy that has missing names. Returns 0 or a negative errno.
+ * not the files have changed. Reads only members of POLICY that never change, so it can be called in a thread.
+ * Only for a policy that has missing names. Returns 0 or a negative errno.
  */
 int policy_load_again(struct policy **ret, const struct policy *policy, struct diag *diag);
 /*
@@ -173,9 +173,9 @@ void policy_decide(const struct policy *policy, const struct policy_question *qu
 
 /*
  * Peers trust ports below 1024, but the kernel checks the broker's right to use them, not the client's. So
- * the rule that allows a client to listen on such a port has to name the port. If VERDICT allows listening by
- * a rule that does not, policy_check_port() turns it into a rejection. It does nothing for other ports and
- * operations.
+ * a rule that allows a client to listen on one of them has to have a port match. If VERDICT allows listening on
+ * one of them by a rule without a port match, policy_check_port() turns it into a rejection. It does nothing for
+ * other ports and operations.
  */
 bool policy_port_needs_name(int port);
 void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict);

@@ -53,7 +53,8 @@ struct policy {
 int policy_new(struct policy **ret);
 /* Returns zeroed memory that lives as long as the policy does; NULL: out of memory. */
 void *policy_alloc(struct policy *policy, size_t size);
-char *policy_strdup(struct policy *policy, const char *text); /* a copy of TEXT in such memory */
+/* Copies TEXT to memory from policy_alloc(). */
+char *policy_strdup(struct policy *policy, const char *text);
 int policy_add_match(struct policy *policy, const struct policy_match *match);
 /* Adds a rule, whose matches are the last N_MATCHES that were added. Sets the rule's INDEX. */
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,

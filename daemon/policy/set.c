@@ -119,8 +119,8 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 }
 
 /*
- * Reads a prefix, an address or @SET, and sets either *ret_set or *ret_prefix. Sets neither after a complaint
- * that still allows the rest of the line to be parsed.
+ * Reads a prefix, an address or @SET, and stores it in *ret_prefix or *ret_set. If the value has an error after
+ * which the rest of the line can still be parsed, returns 0 and stores nothing.
  */
 static int take_member(struct parser *parser, const char *what, struct prefix *ret_prefix,
 		       const struct prefix_set **ret_set)

@@ -10,8 +10,8 @@
 #include "proto/word.h"
 
 /*
- * Complains if tos-max is below the traffic class that the rule forces. Each of the two settings calls this,
- * because they can be in either order.
+ * Complains if tos-max is below the traffic class that the rule forces. The parse functions of tos, dscp and
+ * tos-max all call this, because a rule can have these settings in any order.
  */
 static void check_tos(struct parser *parser, const struct token *token,
 		      const struct policy_settings *settings)

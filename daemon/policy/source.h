@@ -41,8 +41,8 @@ const char *source_name(const struct source *source);
 /* Gets the next line. False: there are no more lines. */
 bool source_next(struct source *source, struct source_line *ret);
 /*
- * True if LINE may be parsed: it is not too long, is UTF-8, and has no control characters. Otherwise a complaint
- * is added to DIAG.
+ * True if LINE is not too long, is UTF-8 without a byte order mark, and has no control characters except tabs.
+ * Otherwise a complaint is added to DIAG, and the line must not be parsed.
  */
 bool source_check_line(const struct source *source, const struct source_line *line,
 		       struct diag *diag);

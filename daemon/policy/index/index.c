@@ -5,9 +5,9 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-/* Of look-ups by both dimensions (index.h). If a question needs more, only one dimension is used. */
+/* Maximum number of look-ups by both dimensions of a way (index.h). If more are needed, one dimension is used. */
 #define LOOKUPS_MAX 256
-/* Of sets that contain the same address of a question. If there are more, its dimension is not used. */
+/* Maximum number of sets that contain an address of a question. If there are more, its dimension is not used. */
 #define SETS_MAX 256
 
 /* A question's keys, by dimension. */
@@ -216,7 +216,10 @@ static bool next_listed(struct candidates *candidates, size_t *ret)
 			++*top;
 		if (candidates->n_lists > 1)
 			sift_down(candidates, 0);
-		/* Skip duplicates: a rule can be in several lists, for example in those of several groups. */
+		/*
+		 * Skip rules before the first one that is wanted, and duplicates: a rule can be in several lists, for
+		 * example in those of several groups.
+		 */
 		if (rule < candidates->next)
 			continue;
 		candidates->next = rule + 1;

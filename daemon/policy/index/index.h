@@ -4,16 +4,19 @@
 /*
  * Finds the rules that can match a question, so that not all rules need to be examined.
  *
- * Each rule is filed under one "way": the dimension (see key.h) in which the fewest other rules have the
- * rule's keys, or two dimensions if one leaves too many rules. Under a way of two dimensions a rule is in
- * several lists: those of its pairs of keys, those of its single keys, and one without a key. So a question that
- * does not know the facts of both dimensions finds the rule too; it uses the narrowest lists for which it knows
- * the facts. Rules without a key are filed under the way without dimensions. A question uses a few lists,
- * which are merged in the order of the rules.
+ * Each rule from INDEX_FIRST_RULE on is filed under one "way": one or two dimensions (see key.h) in which few other
+ * rules have the rule's keys. A second dimension is used if one leaves too many rules, or if questions may not know
+ * the fact of the first. A rule without keys is filed under the way without dimensions, and so is a rule whose
+ * keys would make the index too large.
  *
- * The result contains every rule that may match, and some that do not match: the match functions decide.
- * Lists are found by hashes alone. If two keys have the same hash, they share a list; then more rules than
- * necessary are examined.
+ * Under a way of two dimensions a rule is in several lists: one for each of its pairs of keys, one for each single
+ * key, and one without a key. So a question finds the rule even if it knows the fact of one dimension only, or of
+ * none: it uses the narrowest lists for which it knows the facts. The lists that a question uses are merged in the
+ * order of the rules.
+ *
+ * The result contains every rule that matches, and each wanted rule (MAYBE_ALLOW, MAYBE_REJECT) for which unknown
+ * facts decide whether it matches. It can contain other rules as well: the match functions decide. Lists are found by
+ * hashes alone. If two keys have the same hash, they share a list, and more rules than necessary are examined.
  */
 
 #include <stdbool.h>
@@ -25,15 +28,15 @@ struct policy_facts;
 struct policy_index;
 struct policy_match;
 
-/* The rules before this one are in no list, because it is faster to examine so few rules than to look them up. */
+/* The rules before this one are in no list: to examine these few is faster than to look them up. */
 #define INDEX_FIRST_RULE 16
 /* If a question needs more lists than this, all rules are examined instead. */
 #define INDEX_LISTS_MAX 256
 
 /*
  * Flags of candidates_init(). If unknown facts decide whether a rule matches, the caller wants the rule as a
- * candidate only if it is an allow rule, only if it is a reject rule, or in both cases. The candidates may
- * include the other rules as well.
+ * candidate only if it is an allow rule, only if it is a reject rule, or in both cases. The candidates can
+ * include the unwanted rules as well.
  */
 enum {
 	MAYBE_ALLOW = 1 << 0,
@@ -70,7 +73,7 @@ struct policy_index_rules {
 int policy_index_new(struct policy_index **ret, const struct policy_index_rules *rules);
 struct policy_index *policy_index_free(struct policy_index *index);
 
-/* Begins an iteration at the rule FIRST. INDEX can be NULL. FACTS must outlive the candidates. */
+/* Begins an iteration at the rule FIRST. INDEX NULL: all rules are candidates. FACTS must outlive the candidates. */
 void candidates_init(struct candidates *candidates, const struct policy_index *index,
 		     size_t n_rules, const struct policy_facts *facts, unsigned wanted,
 		     size_t first);

@@ -13,7 +13,7 @@
 #define WAYS_MAX (1 + (_KEY_DIMENSION_MAX - 1) * _KEY_DIMENSION_MAX / 2)
 
 /*
- * A way: the one or two dimensions that a rule is filed by. KEY_NONE: not used. The second is used only if
+ * A way: the two dimensions, one or none that a rule is filed by. KEY_NONE: not used. The second is used only if
  * the first is.
  */
 struct way {
@@ -25,8 +25,8 @@ struct way {
 #define BY_SECOND 2u
 /*
  * If not all dimensions of a way are part of a hash, there are two lists: the one whose hash has this bit
- * contains the reject rules, the other one the allow rules. They are separate because some questions need only
- * one of the two, if it is not known whether the rules match.
+ * contains the reject rules, the other one the allow rules. They are separate because a question that does not know
+ * the facts of the other dimensions may need only the reject rules, or only the allow rules.
  */
 #define OF_REJECTS 4u
 

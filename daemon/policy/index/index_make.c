@@ -11,9 +11,10 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-/* one dimension suffices for a rule if each of its keys there has at most so many rules */
+/* A dimension finds few enough rules if none of a rule's keys in it belongs to more than this many rules. */
 #define FEW 8
-#define ENTRIES_PER_RULE 64 /* limit for the numbers in all lists, divided by the number of rules */
+/* The lists of rules with keys can have this many entries for each rule of the policy. */
+#define ENTRIES_PER_RULE 64
 
 struct rule_keys {
 	size_t n[_KEY_DIMENSION_MAX]; /* 0: the rule has no key in this dimension */
@@ -27,12 +28,12 @@ struct builder {
 	struct way *ways; /* the way of each rule */
 	struct rule_keys *keys; /* keys of the current rule */
 	/*
-	 * The number of rules that have a key, indexed by some bits of the key's hash: if keys collide, their
-	 * count is too high.
+	 * The number of rules that have a key and are for an operation, indexed by some bits of a hash of key and
+	 * operation. If these bits are the same for two pairs, their count is too high.
 	 */
 	uint32_t *counts;
 	size_t n_counts;
-	size_t n_left; /* number of entries that may still be made */
+	size_t n_left; /* number of list entries that ENTRIES_PER_RULE still allows */
 	/* the sets that rules are filed by, indexed by their number; NULL: no rule is filed by this set */
 	const struct prefix_set **sets;
 	/*
@@ -106,8 +107,9 @@ static unsigned rarest(const struct builder *builder, const uint32_t *counts, un
 }
 
 /*
- * Returns a second dimension for the rule: CERTAIN, or the rarest one if FIRST alone leaves too many rules.
- * KEY_NONE: no second dimension is needed or useful.
+ * Returns a second dimension for the rule. This is CERTAIN if that is not FIRST and its keys are not too common. Else
+ * it is the dimension with the rarest keys except FIRST, if a key of FIRST has more than FEW rules. KEY_NONE: neither
+ * applies, the keys of the second dimension are too common, or there are too many pairs of keys.
  */
 static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
 			    unsigned certain)
@@ -323,7 +325,7 @@ static int count_lists(struct builder *builder)
 	}
 }
 
-/* Finishes the lists: a list of one number moves into its slot, and the others are moved together. */
+/* Finishes the lists: moves the number of a list of one into its slot, and moves the other lists together. */
 static void close_lists(struct builder *builder)
 {
 	struct policy_index *index = builder->index;

@@ -6,8 +6,8 @@
 #include "policy/index/key.h"
 #include "policy/rule/condition.h"
 
-#define HEAD_MAX 63 /* a key contains at most so many bytes before a pattern's first wildcard */
-#define DATA_MAX 16 /* a key contains at most so many of the first bytes of private data */
+#define HEAD_MAX 63 /* maximum number of bytes of a pattern that its key covers */
+#define DATA_MAX 16 /* maximum number of bytes of private data that a key covers */
 #define LENGTH_IPV6 33 /* length of the key of ::/0; 0 to 32 are the lengths of IPv4 prefixes */
 #define LENGTH_SET 162
 
@@ -107,9 +107,9 @@ static size_t keys_from_prefixes(enum key_dimension dimension, const struct pref
 }
 
 /*
- * Makes the keys of port ranges. A range is covered by aligned blocks of one size: at most half of the range,
- * and so large that five blocks suffice. The blocks can extend past the ends of the range. For a port there the
- * rule is found, and its match function then returns TERNARY_NO.
+ * Makes the keys of port ranges. A range is covered by aligned blocks of one size, so large that five blocks
+ * suffice. The blocks can extend past the ends of the range. A question about a port that is in a block but not in
+ * the range finds the rule too, and the match function then returns TERNARY_NO.
  */
 static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
 {
@@ -138,9 +138,9 @@ static uint64_t hash_char(uint64_t hash, char c)
 }
 
 /*
- * Makes the key of a pattern, and returns how many keys there are: 0 if the pattern begins with a wildcard, else
- * 1. The key's length is 0 if the pattern has no wildcard, because it is then the key of the whole name. Otherwise it
- * is the number of bytes before the first wildcard, at most HEAD_MAX.
+ * Makes the key of a pattern, and returns the number of keys: 0 if the pattern begins with a wildcard, else 1. A
+ * backslash counts as a wildcard. The key of a pattern without wildcards is that of the whole name, and its length
+ * is 0. Otherwise the length is the number of bytes before the first wildcard, at most HEAD_MAX.
  */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {

@@ -17,7 +17,11 @@
 #define KEY_MATCH_MAX 1024 /* maximum number of keys of one match */
 #define KEY_FACT_MAX 1024 /* maximum number of keys of one fact */
 
-/* The lengths of the keys of matches in one dimension. A question needs keys of these lengths only. */
+/*
+ * The length of a key shows which part of a value was hashed, for example the number of leading bits of an address.
+ * This struct collects the lengths of the keys of matches in one dimension. A question needs keys of these lengths
+ * only.
+ */
 struct key_lengths {
 	size_t n;
 	uint8_t lengths[KEY_LENGTHS];
@@ -32,8 +36,9 @@ struct key {
 void key_lengths_add(struct key_lengths *lengths, unsigned length);
 
 /*
- * Makes the keys of a match. RET has space for KEY_MATCH_MAX. *ret_set is the set if the only key is that of
- * a set, else NULL. Returns the number of keys; 0: there are too many, or the match cannot be looked up.
+ * Makes the keys of a match. RET has space for KEY_MATCH_MAX. *ret_set is the set if the only key is that of a
+ * set with more than one prefix, else NULL. Returns the number of keys; 0: there are too many, or the match cannot
+ * be looked up.
  */
 size_t key_from_match(const struct policy_match *match, struct key *ret,
 		      const struct prefix_set **ret_set);
@@ -51,13 +56,14 @@ enum key_state key_from_facts(enum key_dimension dimension, const struct policy_
 			      const struct key_lengths *lengths, uint64_t *ret, size_t *ret_n);
 
 /*
- * A rule with a set of several prefixes is found in two steps: an address leads to the numbers of the sets
- * that contain it, by keys in no dimension (KEY_NONE), and the number of a set leads to the rules. In one
- * step, each rule would have to be filed under each prefix of its set.
+ * A rule with a set of several prefixes is found in two steps. First the address is looked up by the keys of its
+ * prefixes, whose dimension is KEY_NONE. This gives the numbers of the sets that contain it. Then each number is
+ * looked up by key_from_set(), which gives the rules. With one step, each rule would have to be filed under each
+ * prefix of its set.
  */
 uint64_t key_from_set(enum key_dimension dimension, size_t number);
 struct key key_from_prefix(const struct prefix *prefix);
-/* Makes the keys of an address in no dimension (KEY_NONE). RET has space for KEY_LENGTHS. */
+/* Makes the keys of an address for the first step. RET has space for KEY_LENGTHS. */
 size_t key_from_address(const struct prefix *address, const struct key_lengths *lengths,
 			uint64_t *ret);
 

@@ -15,8 +15,8 @@
 
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
 /*
- * The operations that "any" covers. A rule has to name observe and admin, which show and change the state of
- * other users.
+ * The operations that "any" covers. It does not cover observe and admin, which show and change the state of
+ * other users: a rule for these must name them.
  */
 #define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
@@ -70,7 +70,10 @@ enum key_dimension {
 
 #define KEY_LAST_CERTAIN KEY_GROUP
 
-/* The result of a match function: facts can be unknown. */
+/*
+ * The result of a match function. TERNARY_UNKNOWN: it depends on a fact that is not known, or on the name of a user
+ * or group that could not be looked up.
+ */
 enum ternary {
 	TERNARY_NO,
 	TERNARY_UNKNOWN,

@@ -23,7 +23,7 @@ struct prefix {
 enum prefix_status {
 	PREFIX_OK,
 	PREFIX_NO_ADDRESS, /* the part before the slash is no IPv4 or IPv6 address */
-	PREFIX_BAD_LENGTH, /* the part after the slash is no number, or too large */
+	PREFIX_BAD_LENGTH, /* the part after the slash is no number, has a leading zero, or is too large */
 	PREFIX_HOST_BITS, /* bits after the prefix are set; they are cleared in the result */
 };
 

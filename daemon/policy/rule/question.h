@@ -13,7 +13,7 @@ enum policy_operation {
 	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
 	POLICY_LISTEN, /* may bind and listen */
-	POLICY_CONNECT, /* an outgoing connection or look-up */
+	POLICY_CONNECT, /* an outgoing connection; for datagrams: an outgoing look-up (SIDR) */
 	/*
 	 * a connection request that arrives at a listener; uid, groups and unit are those of the listener's
 	 * owner
@@ -34,8 +34,8 @@ struct policy_question {
 	const gid_t *gids; /* the primary group and the supplementary ones */
 	size_t n_gids;
 
-	const struct sockaddr *local; /* NULL or a wildcard address: not known */
-	const struct sockaddr *peer; /* NULL: not known */
+	const struct sockaddr *local; /* NULL, a wildcard or no IP address: not known */
+	const struct sockaddr *peer; /* NULL, a wildcard or no IP address: not known */
 	int port; /* port of the service, host order; 0: any free port; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
