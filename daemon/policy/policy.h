@@ -86,7 +86,7 @@ struct policy_settings {
 struct policy_rule {
 	size_t index; /* position of the rule in the policy, from 0 */
 	/*
-	 * the rule as it was written, but on one line, with one blank between tokens, none before ',', and no
+	 * the rule as it was written, but on one line, with one blank between tokens, no blanks around ',', and no
 	 * comment
 	 */
 	const char *text;
