@@ -38,7 +38,7 @@ static struct account_user *user_find(struct account *account, uid_t uid)
 	return NULL;
 }
 
-/* USED can exceed LIMIT, because limits can be lowered at any time. */
+/* USED can exceed LIMIT, because limits can be lowered at any time, and some charges ignore them. */
 static bool fits(uint64_t used, uint64_t amount, uint64_t limit)
 {
 	return used <= limit && amount <= limit - used;

@@ -59,7 +59,7 @@ int account_add(struct account *account, struct charge *charge, enum account_slo
 		uint64_t amount, uid_t uid);
 /* True if the limit of all users, including the reserve, is reached. */
 bool account_is_full(const struct account *account, enum account_slot slot);
-/* The amount that UID is charged for. */
+/* The amount that is charged to UID now. */
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
-void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
+void charge_grow(struct charge *charge, uint64_t amount); /* adds AMOUNT; ignores limits */
 void charge_done(struct charge *charge); /* idempotent */

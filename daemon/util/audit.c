@@ -10,7 +10,7 @@ bool audit_begin(struct audit *audit, struct ratelimit *limit)
 	return ratelimit_pass(limit, &audit->n_suppressed);
 }
 
-/* A value may contain newlines, because sd_journal_sendv() passes each field with its length. */
+/* A value can contain newlines, because sd_journal_sendv() passes each field with its length. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
 {
 	size_t left = sizeof(audit->space) - audit->used;

@@ -9,8 +9,8 @@
 #include "util/util.h"
 
 /*
- * If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is
- * NULL.
+ * With this macro uthash does not exit if memory runs out, but leaves the new element out of the table. Its hh.tbl is
+ * then NULL, which is checked where an element is added.
  */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -85,8 +85,8 @@ struct closer *closer_free(struct closer *closer)
 	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++)
 		offload_free(closer->offloads[i]);
 	/*
-	 * A closing that a thread is stuck with stays allocated until the process ends, but is no longer
-	 * charged to its user.
+	 * Closings that a stuck thread has not finished stay allocated until the process ends, but are no longer
+	 * charged to their users.
 	 */
 	if (!list_is_empty(&closer->busy)) {
 		list_for_each(l, &closer->busy)

@@ -39,8 +39,8 @@ struct closing; /* descriptors of one user that are closed together */
 
 int closer_new(struct closer **ret, sd_event *loop, struct account *account);
 /*
- * Waits for threads that are stuck, for a few seconds at most. After that it leaves their descriptors open
- * until the process ends.
+ * Waits until all descriptors are closed, for a few seconds at most, and frees CLOSER. If a thread is stuck for
+ * longer, its descriptors and CLOSER are left as they are until the process ends. Takes NULL; returns NULL.
  */
 struct closer *closer_free(struct closer *closer);
 /*
@@ -54,13 +54,13 @@ void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdat
 unsigned closer_n_waiting(const struct closer *closer);
 
 /*
- * Creates a closing with room for MAX descriptors. It has to be bound to a user before closing_go(). Returns
+ * Creates a closing with room for MAX descriptors. It has to be bound to a user before descriptors are added. Returns
  * 0 or -ENOMEM.
  */
 int closing_new(struct closing **ret, struct closer *closer, size_t max);
 /*
- * Binds CLOSING to UID and CLASS; it may be bound again. Returns 0, or -ENOMEM, which can only happen if no other
- * closing is bound to the same user and class; the binding is unchanged then.
+ * Binds CLOSING to UID and CLASS, in place of the binding that it had, if any. Returns 0; or -ENOMEM, and the binding
+ * is unchanged. -ENOMEM is possible only if no closing is bound to the same UID and CLASS.
  */
 int closing_bind(struct closing *closing, uid_t uid, enum closer_class class);
 bool closing_is_bound(const struct closing *closing);

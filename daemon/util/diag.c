@@ -180,7 +180,7 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	complaint->line = line;
 	complaint->column = column;
 
-	/* If there is no memory for the excerpt, the message is kept without it. */
+	/* If there is no memory for the file's name or the excerpt, the message is kept without it. */
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	diag->n_kept++;

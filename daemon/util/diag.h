@@ -27,9 +27,9 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 size_t diag_count(const struct diag *diag);
 /* "file:line:column: message" of the first complaint, or NULL. Owned by DIAG. */
 const char *diag_first(const struct diag *diag);
-/* As diag_first(), for complaint I; NULL past the end. Source line and caret are not included. */
+/* As diag_first(), for complaint I; NULL past the last one that was kept. */
 const char *diag_at(const struct diag *diag, size_t i);
-/* The parts of a complaint. diag_get() returns those of complaint I; false past the end. */
+/* The parts of a complaint. diag_get() returns those of complaint I; false past the last one that was kept. */
 struct diag_parts {
 	const char *file; /* NULL: none */
 	unsigned line, column; /* 0: none */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Maps small integers (handles) to objects. A new object gets the lowest free number, from 1 on; 0 is not a
- * handle. A look-up is an array access.
+ * Maps small integers (handles) to objects. handles_add() gives a new object the lowest free number, from 1 on; 0 is
+ * not a handle. A look-up is an array access.
  */
 
 #include <stddef.h>

@@ -14,5 +14,8 @@ struct journal *journal_new(void); /* NULL: no memory, or no thread could be sta
  * allocated, because the thread still uses it. Takes NULL; returns NULL.
  */
 struct journal *journal_free(struct journal *journal);
-/* FIELDS are "NAME=VALUE", as for sd_journal_sendv(). Never waits for the journal. */
+/*
+ * Puts an entry into the queue; if that is full, the entry is dropped and counted. FIELDS are "NAME=VALUE", as for
+ * sd_journal_sendv(). Never waits for the journal.
+ */
 void journal_write(struct journal *journal, const struct iovec *fields, size_t n_fields);

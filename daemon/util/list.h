@@ -34,7 +34,7 @@ static inline void list_insert(struct list *pos, struct list *l)
 	pos->prev = l;
 }
 
-/* Makes L an empty list, so that it may be removed again. */
+/* Removes L from its list. L becomes an empty list, so removing it again has no effect. */
 static inline void list_remove(struct list *l)
 {
 	l->prev->next = l->next;
@@ -49,6 +49,6 @@ static inline struct list *list_first(const struct list *head)
 
 #define list_for_each(l, head) for ((l) = (head)->next; (l) != (head); (l) = (l)->next)
 
-/* The body may remove the entry L, but no other entries. */
+/* The body can remove or free the entry L. It must not remove other entries. */
 #define list_for_each_safe(l, n, head) \
 	for ((l) = (head)->next, (n) = (l)->next; (l) != (head); (l) = (n), (n) = (l)->next)

@@ -35,8 +35,8 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 #define log_debug(...) log_msg(LOG_DEBUG, __VA_ARGS__)
 
 /*
- * A rate limit lets at most RATELIMIT_BURST lines pass in 10 s. Before the next line that passes, the number
- * of lines that were left out is written.
+ * A rate limit lets at most RATELIMIT_BURST lines pass in 10 s, which begin with the first of them. If lines were
+ * left out, log_limited() writes their number before the next line that passes.
  */
 struct ratelimit {
 	uint64_t begin_usec;
@@ -47,7 +47,7 @@ struct ratelimit {
 #define RATELIMIT_BURST 10
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
-/* True if the 10 s have passed or have not begun: then the next line passes. */
+/* True if the 10 s have passed or have not begun, so that the next line passes. */
 bool ratelimit_is_over(const struct ratelimit *limit);
 
 #define log_limited(limit, level, fmt, ...)                                                    \

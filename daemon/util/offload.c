@@ -14,8 +14,8 @@
 #include "util/util.h"
 
 /*
- * If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is
- * NULL.
+ * With this macro uthash does not exit if memory runs out, but leaves the new element out of the table. Its hh.tbl is
+ * then NULL, which is checked where an element is added.
  */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -325,7 +325,7 @@ void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key)
 	offload->max_jobs_per_key = max_jobs_per_key;
 }
 
-/* Ends the threads. False: a thread is stuck. */
+/* Ends the threads, after they have run the jobs that wait. False: a thread has not ended in END_SECONDS. */
 static bool end_threads(struct offload *offload)
 {
 	struct timespec deadline;

@@ -7,9 +7,10 @@
  *   offload ── lane, lane, ...   one per key (a user): its jobs run one after the other, in order
  *      └────── thread, ...       at most MAX_THREADS; a thread is started when there is work for it
  *
- * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread and
- * may access only the job. Its done() is called from the loop, never from within offload_submit(), and may
- * free the job. All functions here must be called in the loop's thread.
+ * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread, or by
+ * offload_free(), and must access only the job. Afterwards done() is called from the loop, or by offload_free(), but
+ * never from within offload_submit(). done() is allowed to free the job. All functions of this file must be called in
+ * the loop's thread.
  */
 
 #include <stdbool.h>
@@ -35,19 +36,19 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
  */
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
- * Waits for running jobs, for two seconds at most, and then runs the remaining ones itself. Returns NULL. If
- * a thread is stuck, it returns OFFLOAD instead, which stays allocated with all objects that its jobs need, until
- * the process ends.
+ * Waits until the threads have run all jobs, for two seconds at most. Runs jobs that are left itself, calls done() of
+ * all jobs, frees OFFLOAD and returns NULL. If a thread has not ended after two seconds, it returns OFFLOAD instead.
+ * OFFLOAD, and all objects that its jobs use, must then stay allocated until the process ends.
  */
 struct offload *offload_free(struct offload *offload);
 
 /*
  * Assigns JOB to the lane of KEY. Returns 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be
- * submitted or released. A lane is allocated as long as it has a job, so while another job of KEY is prepared,
- * -ENOMEM is not possible.
+ * submitted or released. A lane is allocated as long as it has a job, so -ENOMEM is not possible while another job of
+ * KEY is prepared or submitted.
  */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
-void offload_release(struct offload_job *job); /* may be called on a job that is not prepared */
+void offload_release(struct offload_job *job); /* does nothing if JOB is not prepared */
 /* Submits JOB, which must be prepared. JOB is in use until its done() is called. Submitting cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);
 

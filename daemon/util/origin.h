@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The place where a failure of the daemon began: the line that first returned the negative errno. It is
- * recorded there and printed where the failure is reported, because an errno alone does not show which of
- * many calls failed.
+ * The place where a failure of the daemon began: the line that first returned the negative errno. That line calls
+ * origin_note(). The code that reports the failure prints the place too, because an errno alone does not show which
+ * of many calls failed.
  */
 
 struct origin {

@@ -35,7 +35,7 @@ static inline void closep(int *fd)
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 
-/* Defines FOO_freep(), which calls FOO_free(), for use with _cleanup_(). */
+/* Defines a function for _cleanup_(), named FUNC with a 'p' after it. It calls FUNC unless the variable is NULL. */
 #define DEFINE_CLEANUP(type, func)          \
 	static inline void func##p(type *p) \
 	{                                   \
