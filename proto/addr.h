@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Socket addresses of the families that the connection manager supports. */
+/* IPv4 and IPv6 socket addresses. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,11 +9,11 @@
 
 #define ADDR_STRLEN 80 /* space for "[v6%scope]:port" and the NUL */
 
-/* Writes the address to BUF: "10.0.0.1:4420", "[fd00::1%2]:4420", or "-" if there is none. Returns BUF. */
+/* Writes "10.0.0.1:4420", "[fd00::1%2]:4420", or "-" if ADDR is NULL or of another family, to BUF. Returns BUF. */
 const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN]);
 socklen_t addr_len(const struct sockaddr *addr); /* 0: a family that is not supported */
 uint16_t addr_port(const struct sockaddr *addr); /* host order */
 bool addr_is_wildcard(const struct sockaddr *addr);
 bool addr_is_loopback(const struct sockaddr *addr);
-/* True if A and B are the same host or group; ports are ignored. */
+/* True if A and B have the same address; ports and scopes are ignored. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);

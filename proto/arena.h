@@ -31,9 +31,9 @@ struct arena {
 
 /*
  * FIRST is uninitialised and has SIZE bytes of space, a multiple of the largest alignment; the first
- * allocation is at the beginning of that space. Once FIRST is full, an allocation fails if the further blocks
- * have more than MORE_MAX bytes already, or if it is larger than MORE_MAX itself. MORE_MAX 0: there are no
- * further blocks, and arena_free() need not be called.
+ * allocation is at the beginning of that space. An allocation that the last block has no room for gets a further
+ * block. It fails if the further blocks have more than MORE_MAX bytes already, or if it is larger than MORE_MAX
+ * itself. MORE_MAX 0: there are no further blocks, and arena_free() need not be called.
  */
 void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max);
 /* Frees FIRST, which was allocated with malloc(), and the further blocks. Takes NULL. */

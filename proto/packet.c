@@ -75,8 +75,8 @@ void packet_end(int sock)
 
 	shutdown(sock, SHUT_RDWR);
 	/*
-	 * From now on each packet has its sender's credentials. The end of the stream has none, by which
-	 * packet_discard() distinguishes it from an empty packet.
+	 * From now on recvmsg() returns credentials with each packet, but none at the end of the stream. By this
+	 * packet_discard() distinguishes the end from an empty packet.
 	 */
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
 	/* Reading the pending socket error clears it; otherwise recvmsg() would return it before the packets. */

@@ -24,9 +24,10 @@
  * packet_recv() returns -ECONNRESET too, because it cannot be distinguished from the end of the stream.
  *
  * In every case FDS gets the *RET_N_FDS descriptors that were received, with CLOEXEC; the caller has to close
- * them. If a packet has more than MAX_FDS descriptors, the kernel closes the others during this call, and closing a
- * descriptor can block for as long as its sender likes. So a caller that does not trust the sender needs a MAX_FDS of
- * PACKET_ALL_FDS, and as many unused descriptors. MAX_FDS must be even.
+ * them. If a packet has more descriptors than MAX_FDS, or than this process may open, the kernel closes the rest
+ * during this call. Closing a descriptor can block for as long as its sender likes. So a caller that does not trust
+ * the sender has to set MAX_FDS to PACKET_ALL_FDS, and has to be able to open as many more descriptors. MAX_FDS must
+ * be even, and at most PACKET_ALL_FDS.
  */
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 

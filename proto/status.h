@@ -63,7 +63,7 @@ struct refusal {
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text);
 /*
- * Reads a refusal from DATA, which may be padded. Control characters in the text are replaced by '?'. False:
- * DATA is no refusal by a broker.
+ * Reads a refusal from DATA, which can be padded. Bytes of the text that are not printable UTF-8 are replaced by '?'.
+ * False: DATA is no refusal by a broker.
  */
 bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

@@ -10,7 +10,7 @@
 
 /*
  * Removes a socket file on which nobody listens any more: a connect to it is refused. A connect to a file that is
- * no socket is refused too, but such a file must not be removed. Then this returns -EEXIST.
+ * no socket is refused too, but such a file must not be removed. For such a file this returns -EEXIST.
  */
 static int remove_stale(int fd, const struct sockaddr_un *addr)
 {

@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 /*
- * Set WORD and LEN, call word_guess() for each candidate, then read BEST. A candidate is similar if at most
- * two letters, and fewer than half of the longer word's letters, must be replaced, added, left out or swapped
- * with their neighbour, ignoring case. A word of more than 32 bytes is similar to no other. Candidates must
- * outlive the guess.
+ * Set WORD and LEN, and the other members to 0. Call word_guess() for each candidate, and then read BEST, which is
+ * NULL if no candidate is similar. A candidate is similar if at most two letters, and fewer than half of the longer
+ * word's letters, must be replaced, added, left out or swapped with their neighbour, ignoring case. A word of more
+ * than 32 bytes is similar to no other. Candidates must outlive the guess.
  */
 struct word_guess {
 	const char *word; /* need not end in NUL */
