@@ -15,7 +15,7 @@ enum {
 	EXIT_REJECT = 3, /* explain: policy rejects */
 };
 
-#define MAX_OPTIONS 12 /* the maximum of options that are one verb's own */
+#define MAX_OPTIONS 12 /* the maximum number of options that are one verb's own */
 
 struct verb_option {
 	const char *name; /* NULL ends the list */
@@ -31,7 +31,8 @@ struct ctl {
 	bool json;
 	bool help;
 	bool version;
-	const char *given[MAX_OPTIONS]; /* arguments of the verb's own options; NULL: not given */
+	/* arguments of the verb's own options; "": given, and takes no argument; NULL: not given */
+	const char *given[MAX_OPTIONS];
 };
 
 struct verb {

@@ -54,8 +54,8 @@ static const char *plural(unsigned n)
 }
 
 /*
- * Waits until no connections are left, or until the timeout. Handshakes count too, because they will become
- * connections.
+ * Waits until no connections are left, until the timeout, or until another admin cancels draining. Handshakes count
+ * too, because they can become connections.
  */
 static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret,
 			bool *ret_draining)

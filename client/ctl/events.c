@@ -52,7 +52,7 @@ struct wanted {
 	struct rdmabroker_filter filter;
 	uint32_t uid;
 	struct sockaddr_storage peer;
-	unsigned long count; /* end after so many notices; 0: no end */
+	unsigned long count; /* end after this many notices, "lost" ones not counted; 0: no end */
 };
 
 static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
@@ -300,7 +300,7 @@ static void set_status(struct row *row, int status)
 		set(row, COLUMN_RESULT, "%d", status);
 }
 
-/* Unless the outcome is "allowed", the reason includes the text of the rule. */
+/* If a decision is not "allowed", the reason includes the text of the rule. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
 	bool refused = notice->outcome_name && notice->outcome != RDMABROKER_OUTCOME_ALLOWED;
@@ -399,14 +399,14 @@ static bool flush(void)
 	if (fflush(stdout) == 0)
 		return !interrupted;
 	if (errno == EPIPE || interrupted) {
-		/* Nobody reads the rest: discard it, so that main() does not report an error. */
+		/* Nobody wants the rest: discard it, so that main() does not report an error. */
 		__fpurge(stdout);
 		clearerr(stdout);
 	}
 	return false;
 }
 
-/* Waits until there may be a notice. False as in flush(). */
+/* Waits until there may be a notice. False: the program has to end, because the reader is gone or a signal came. */
 static bool wait_for_more(struct rdmabroker *session)
 {
 	struct pollfd fds[] = {
@@ -470,7 +470,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	if (r < 0) {
 		status = ctl_complain_failure(r);
 	} else {
-		/* The header is printed after watch, so it shows that from now on no event is missed. */
+		/* The header is printed after watch, so it shows that the watch has begun. */
 		if (!ctl->json)
 			print_head();
 		if (flush())

@@ -114,7 +114,7 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	if (r == 0 && given[OPTION_PORT])
 		r = read_port(given[OPTION_PORT], &ret->port);
 	ret->ids = !given[OPTION_SESSIONS];
-	/* A session has no state and no peer. */
+	/* A session has no state, peer or port. So options about these select only ids, except with --sessions. */
 	ret->sessions = given[OPTION_SESSIONS] ||
 			!(ret->states || ret->state || ret->by_peer || ret->port);
 	return r;

@@ -24,7 +24,7 @@ const struct verb_option common_options[] = {
 	{ NULL },
 };
 
-/* The values that getopt_long() returns: OWN + the index of the verb's option, COMMON + the index of a common one. */
+/* getopt_long() returns OWN + the index of a long option of the verb, or COMMON + that of one that all verbs have. */
 #define OWN 0x100
 #define COMMON 0x200
 
@@ -91,8 +91,8 @@ static bool take_own(struct ctl *ctl, int which)
 }
 
 /*
- * Skips the first entry of ARGV, which is the name of the program or of the verb. On return ARGV has the arguments
- * that are left.
+ * Reads options into CTL. Skips the first entry of ARGV, which is the name of the program or of the verb. On return
+ * ARGV has the arguments that are left.
  */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
@@ -129,7 +129,7 @@ bool options_read_common(struct ctl *ctl, int *argc, char ***argv)
 	return read_options(ctl, "+:hV", argc, argv);
 }
 
-/* Options after the name of the program to run belong to that program. To avoid mistakes, "--" must precede them. */
+/* Options after the name of the program to run are that program's. If there are any, "--" must precede the name. */
 static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 {
 	char **all = *argv;

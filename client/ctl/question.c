@@ -279,7 +279,7 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 	case OPTION_DATA:
 		return question->data;
 	default:
-		return true; /* the user is always known */
+		return true; /* the user, the groups and the unit are always known */
 	}
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion for rdmabrokerctl(1). tests/ctl compares it with the program's own table.
 
-# What can stand behind OPTION. False: it takes nothing.
+# Completes the argument of the option $1, of which $2 is typed already. False: the option takes no argument.
 _rdmabrokerctl_argument() {
 	case $1 in
 	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;

@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-bool is_number(const char *text); /* TEXT has only decimal digits */
+bool is_number(const char *text); /* TEXT has only decimal digits, and at least one */
 bool read_number(const char *text, unsigned long max,
 		 unsigned long *ret); /* prints no error if it fails */
 /* The index of WORD in WORDS, which end with NULL. -1: WORD is not among them, and an error was printed. */
 int read_word(const char *what, const char *word, const char *const *words);
 
 /* The following return 0, or print an error and return an exit status. */
-int read_user(const char *name, uint32_t *ret); /* a name or a uid, with or without an entry */
+int read_user(const char *name, uint32_t *ret); /* a name, or a uid, which need not have an entry */
 int read_address(const char *text, struct sockaddr_storage *ret); /* numeric; its port is 0 */
 int read_port(const char *text, uint16_t *ret);

@@ -63,8 +63,8 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		return EXIT_FAILURE;
 	}
 	/*
-	 * A program that opens devices by libibverbs needs the leases before: with RDMABROKER_DEVICES=all the drop-in
-	 * gets them at the program's start.
+	 * A program that opens devices by libibverbs needs leases before it does so. With RDMABROKER_DEVICES=all the
+	 * drop-in gets them at the program's start.
 	 */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
 	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {

@@ -112,7 +112,7 @@ static void print_json(const struct rdmabroker_status *status)
 	putchar('\n');
 }
 
-/* Prints the label before the first line of a list, and blanks before the others. */
+/* Prints the label before the first line of a list, and blanks before the other lines. */
 static void print_label(const char **label)
 {
 	printf("%11s%c ", *label, **label ? ':' : ' ');
