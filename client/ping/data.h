@@ -11,7 +11,8 @@
  *   ... and at the end
  *     SEND bye                             ───────>   knows that no round was lost
  *
- * Functions that return int return 0 or a negative errno, and store the reason as text in data.error.
+ * Functions that take a struct data and return int, except data_get_fd(), return 0 or a negative errno, and store the
+ * reason as text in data.error.
  */
 
 #include <infiniband/verbs.h>
@@ -27,7 +28,7 @@ struct data {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_qp *qp; /* the id's QP, which is not owned */
+	struct ibv_qp *qp; /* the id's QP, which data_done() does not destroy */
 
 	uint8_t *message; /* the message to send: header and pattern */
 	uint8_t *received; /* the message received: header and pattern */
@@ -62,7 +63,7 @@ int data_get_fd(const struct data *data);
 int data_wakeup(struct data *data);
 /* Take completions. Flushed work requests are ignored: an event of the connection reports why they were flushed. */
 int data_poll(struct data *data);
-/* A message was received, and the last one that was sent has completed. */
+/* True if a message was received, and the last one that was sent has completed. */
 bool data_is_ready(const struct data *data);
 
 int data_send_round(struct data *data, uint64_t round);

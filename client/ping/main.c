@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
-	/* A server gets this advice in the broker's error message. */
+	/* If a server listens on a loopback address, the broker's error message gives the advice. */
 	if (outcome == OUTCOME_FAILED && !options.serve &&
 	    (is_loopback(&options.addr) || is_loopback(&options.source)))
 		complain(

@@ -86,7 +86,7 @@ static enum outcome lost(struct ping *ping)
 	return OUTCOME_FAILED;
 }
 
-/* Prints the data in hexadecimal and as text, without the zero bytes that the transport pads with. */
+/* Prints the data in hexadecimal and as text, without the zero bytes at its end, with which the transport pads it. */
 static void complain_private_data(const uint8_t *data, size_t len)
 {
 	char hex[2 * UINT8_MAX + 1], text[UINT8_MAX + 1];
@@ -189,7 +189,7 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		break;
 	case RDMABROKER_EVENT_CONNECT_RESPONSE:
 		/*
-		 * Happens only with --qpn, where the library knows no QP. The broker should have rejected its number.
+		 * Happens only with --qpn, where the library knows no QP. The broker should have rejected the number.
 		 */
 		complain("the broker accepted QP number 0x%x, which it must refuse",
 			 ping->options->qpn);
@@ -291,7 +291,7 @@ static void handle_event(struct ping *ping, struct rdmabroker_event *event)
 	rdmabroker_free_event(event);
 }
 
-/* Returns 1 if there were events. */
+/* Returns 1 if there were events, 0 if there were none, or a negative errno. */
 static int take_events(struct ping *ping)
 {
 	struct rdmabroker_event *event;
@@ -310,7 +310,8 @@ static int take_events(struct ping *ping)
 }
 
 /*
- * Returns 1 if something has completed: the caller then has to check the condition that it waits for before it polls.
+ * Returns 1 if something has completed or failed: the caller then has to check the condition that it waits for before
+ * it polls.
  */
 static int take_completions(struct conn *conn)
 {
@@ -478,7 +479,7 @@ void ping_conn_done(struct ping *ping, struct conn *conn)
 {
 	if (ping->conn == conn)
 		ping->conn = NULL;
-	/* Destroy the QP before its CQ and PD, and the id last, because that closes the device. */
+	/* Destroy the QP before its CQ and PD. Destroy the id last, because its destruction closes the device. */
 	if (conn->has_data) {
 		rdmabroker_destroy_qp(conn->id);
 		data_done(&conn->data);

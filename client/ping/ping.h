@@ -4,8 +4,9 @@
 /*
  * rdmabroker-ping: both roles, client and server, over one session.
  *
- * Only ping_pump() waits: for the session, the completion channel and signals. The code of each role is a
- * sequence of steps; each step starts an operation and waits for its outcome.
+ * The code of each role is a sequence of steps; each step starts an operation and waits for its outcome. The session
+ * is not RDMABROKER_NONBLOCK, so calls such as listen and connect wait for the broker's reply themselves. For all
+ * else there is ping_pump(), which polls the session, the completion channel and the signals.
  */
 
 #include <netinet/in.h>
@@ -18,12 +19,12 @@
 #define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
 #define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
 
-/* The outcome of a step. If it is not OK, an error has been printed already. */
+/* The outcome of a step. If it is FAILED or REFUSED, an error has been printed already. */
 enum outcome {
 	OUTCOME_OK = 0,
 	OUTCOME_FAILED,
-	OUTCOME_REFUSED, /* rejected by the broker or by the peer */
-	OUTCOME_GONE, /* the peer ended the connection before it had sent bye */
+	OUTCOME_REFUSED, /* rejected by the broker, the peer or the connection manager */
+	OUTCOME_GONE, /* the peer disconnected, or gave up, before the step was done */
 	OUTCOME_REMOVED, /* the device is gone */
 	OUTCOME_STOPPED, /* stopped by a signal */
 };
@@ -80,7 +81,7 @@ struct ping {
 	struct rdmabroker *session;
 	int signal_fd;
 	bool stop;
-	bool lost; /* the broker is gone */
+	bool lost; /* the session cannot be used any more, mostly because the broker is gone */
 	struct conn *conn; /* the current connection; NULL: none */
 
 	struct rdmabroker_id *listener;
@@ -105,16 +106,23 @@ enum outcome ping_call_failed(int r);
 
 /* Handle events and completions; wait if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
 int ping_pump(struct ping *ping, int64_t deadline);
-/* Call ping_pump() until the connection is in STATE. */
+/*
+ * Call ping_pump() until the connection is in STATE. Other outcomes than OK: the connection has ended or disconnected
+ * before, the session is lost, the timeout has passed, or a signal came. In a wait for CONN_DISCONNECTED signals do
+ * not count.
+ */
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
-/* Call ping_pump() until a message was received; OUTCOME_GONE: the connection ended instead. */
+/*
+ * Call ping_pump() until a message was received, and the last one that was sent has completed. OUTCOME_GONE: the peer
+ * has disconnected; other outcomes as those of ping_await(). Only a server's wait ends at a signal.
+ */
 enum outcome ping_await_message(struct ping *ping);
 
 /* Give the connection its memory and its QP. */
 enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size);
-/* Disconnect, and wait until the connection has ended. */
+/* If the connection is established, disconnect, and wait until it has ended. */
 enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
-/* Free the connection. When this returns, the program has no objects on the device any more. */
+/* Free the connection. When this returns, it has no objects on the device any more. */
 void ping_conn_done(struct ping *ping, struct conn *conn);
 void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
 
