@@ -86,8 +86,9 @@ static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
 }
 
 /*
- * Converts OpenMetrics to Prometheus' format. There TYPE and HELP have the name of the samples instead of the
- * family's: for a counter the name with "_total". The format has no type "info", and no UNIT lines.
+ * Converts OpenMetrics to Prometheus' format, whose TYPE and HELP lines have the name of the samples instead of the
+ * family's: the name with "_total" for a counter, with "_info" for an info. An info becomes a gauge, because the
+ * format has no type "info". The lines UNIT and EOF are left out.
  */
 static void print_as_prometheus(FILE *f, const char *text)
 {

@@ -15,7 +15,7 @@
 
 /*
  * The timeout of one request. The metrics of a large policy need several requests, which the library ends after six
- * times this timeout.
+ * times this timeout in all.
  */
 #define CALL_MS 2000
 
@@ -34,7 +34,7 @@ struct fetch {
 	pthread_mutex_t lock; /* guards the members below */
 	pthread_cond_t cond;
 	bool is_wanted; /* a fetch was begun, and its result was not taken yet */
-	bool is_running; /* the thread is fetching */
+	bool is_running; /* the thread is fetching, or has to begin a fetch */
 	bool is_ending; /* the thread has to end */
 	struct fetched fetched;
 };
@@ -108,8 +108,8 @@ static void ask_broker(struct fetch *fetch, struct fetched *ret)
 		if (r < 0)
 			fetch->session = rdmabroker_close(fetch->session);
 		/*
-		 * -ECONNRESET in an old session: the broker was restarted since the last fetch. Retry once in a new
-		 * session.
+		 * -ECONNRESET in an old session: the broker has ended this session since the last fetch, for example
+		 * by a restart. Retry once in a new session.
 		 */
 	} while (r == -ECONNRESET && is_old && !(is_old = false));
 }

@@ -3,8 +3,7 @@
 
 /*
  * Fetches the broker's metrics in a separate thread, because the library's calls wait for the broker. The thread
- * keeps one session, and opens a new one after a failure. Each fetch ends at the latest after the library's
- * deadlines.
+ * keeps one session, and opens a new one after a failure. The library's timeouts limit the duration of each fetch.
  */
 
 #include <stdbool.h>
@@ -18,8 +17,8 @@ struct fetched {
 };
 
 /*
- * SOCKET: the broker's socket; NULL: the library's default. DONE is called in LOOP, and owns the text.
- * Returns 0 or a negative errno.
+ * SOCKET: the broker's socket; NULL: the library's default. DONE is called from LOOP after each fetch, and has to
+ * free the text. Returns 0 or a negative errno.
  */
 int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
 	      void (*done)(void *userdata, struct fetched *fetched), void *userdata);
@@ -28,5 +27,5 @@ int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
  * process has to end without waiting for the thread.
  */
 bool fetch_free(struct fetch *fetch);
-/* Begins a fetch. False: a fetch is in progress already. */
+/* Begins a fetch. False: a fetch is in progress already, or DONE was not called for the last one yet. */
 bool fetch_start(struct fetch *fetch);

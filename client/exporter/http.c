@@ -17,14 +17,14 @@
 #include "proto/addr.h"
 
 #define MAX_CONNECTIONS 16
-#define MAX_PER_HOST 4 /* does not apply to this host, whose programs all have one address */
+#define MAX_PER_HOST 4 /* of one address; loopback addresses and Unix sockets have no limit */
 #define CONNECTION_USEC (10 * 1000000ULL) /* the deadline of a connection, from its start */
 #define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
-#define PAUSE_USEC (1 * 1000000ULL) /* pause of accepting when no descriptors are left */
+#define PAUSE_USEC (1 * 1000000ULL) /* pause after accept() has failed, as without descriptors */
 #define FETCH_USEC \
-	(5 * 1000000ULL) /* then the broker counts as away; Prometheus waits for ten seconds */
+	(5 * 1000000ULL) /* after this the broker counts as absent; Prometheus waits for 10 s */
 #define FRESH_USEC (1 * 1000000ULL) /* how long an answer is used for later requests */
-#define OLD_TEXTS_MAX (64 << 20) /* in bytes, the texts that slow readers may keep in memory */
+#define OLD_TEXTS_MAX (64 << 20) /* in bytes, the texts that slow readers keep in memory */
 #define LOG_USEC (60 * 1000000ULL) /* warnings are limited to one in this time */
 
 /*
@@ -32,9 +32,9 @@
  * so far.
  */
 struct answer {
-	char *text; /* the broker's metrics; NULL: the broker is away */
+	char *text; /* the broker's metrics; NULL: the broker did not answer */
 	uint64_t n_fetches;
-	uint64_t usec; /* when the answer came; 0: there is none yet */
+	uint64_t usec; /* when the answer came; 0: there is none */
 	struct MHD_Response *responses[_EXPOSITION_MAX];
 };
 
@@ -122,7 +122,7 @@ static void free_body(void *userdata)
 	free(body);
 }
 
-/* Makes a response that all connections share. NULL: out of memory. */
+/* Makes a response that all connections that want FORMAT share. NULL: out of memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
 	struct body *body = calloc(1, sizeof(*body));

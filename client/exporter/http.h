@@ -5,8 +5,8 @@
  * Serves the metrics over HTTP, at /metrics. libmicrohttpd implements HTTP, in the exporter's event loop.
  *
  * The number of connections is limited. A connection gets little memory, serves one request, and ends at its
- * deadline. So a client that keeps connections open can delay only later connections, and these by ten seconds at
- * most.
+ * deadline, ten seconds after its start. So a client that keeps connections open can delay later connections, but
+ * not block them for ever.
  *
  * Requests that come while a fetch from the broker is in progress, or less than a second after its end, share one
  * answer.

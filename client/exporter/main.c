@@ -19,7 +19,7 @@
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif
 
-/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= names it. */
+/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= contains its number, 78. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 #define EXIT_USAGE 2
 

@@ -93,8 +93,9 @@ static int handle(void *userdata, const char *section, const char *name, const c
 }
 
 /*
- * Called by libinih instead of fgets(). Removes blanks at the beginning of a line, because libinih would treat it as
- * the continuation of a value. Refuses a long line, because libinih would treat the rest as another line.
+ * Called by libinih instead of fgets(). Removes blanks at the beginning of a line, because libinih would treat a line
+ * with blanks there as the continuation of a value. Refuses a long line, because libinih would treat the rest as
+ * another line.
  */
 static char *read_line(char *buffer, int size, void *userdata)
 {
@@ -131,7 +132,7 @@ int settings_read(struct settings *settings, const char *path, bool must_exist)
 		return r;
 	}
 	r = ini_parse_stream(read_line, &reading, handle, &reading);
-	/* PATH may be a directory: fopen() opens it, but reading fails. */
+	/* PATH can be a directory: fopen() opens it, but reading fails. */
 	if (ferror(reading.file)) {
 		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
 		r = -EIO;

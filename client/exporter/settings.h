@@ -20,7 +20,7 @@ struct settings {
 void settings_init(struct settings *settings); /* the defaults */
 /*
  * Reads the file PATH, which need not exist unless MUST_EXIST is set. Returns 0 or a negative errno; each error was
- * reported with its line.
+ * reported.
  */
 int settings_read(struct settings *settings, const char *path, bool must_exist);
 /*
