@@ -19,7 +19,8 @@ extern "C" {
 struct rdmabroker_status {
 	size_t size;
 	const char *version; /* the daemon's version */
-	const char *policy_error; /* of the last reload, "file:line:column: ..."; NULL: none */
+	/* the first error of the last reload, or of the load at the start: "file:line:column: ..."; NULL: none */
+	const char *policy_error;
 	unsigned n_rules;
 	unsigned n_sessions;
 	unsigned n_listeners;
@@ -57,10 +58,10 @@ struct rdmabroker_holder {
 	const char *name; /* chosen by the process itself, printable; NULL: not known */
 	unsigned n_ids;
 	/*
-	 * State and addresses of one of its ids: a listener if the process has one, else an id that connects or is
-	 * connected.
+	 * State and addresses of one of its ids: a listener if the process has one; else an id that connects or is
+	 * connected, if it has one; else another id.
 	 */
-	const char *state; /* as `rdma resource show cm_id` prints it: "LISTEN" */
+	const char *state; /* as `rdma resource show cm_id` prints it, for example "LISTEN" */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
 };
 
@@ -100,8 +101,8 @@ struct rdmabroker_listed_session {
 	uint64_t number; /* as in the journal */
 	uint32_t uid;
 	int pid;
-	const char *unit; /* the client's systemd unit; NULL: in none */
-	const char *rule; /* "file:line" that admitted the session; NULL: an admin's session */
+	const char *unit; /* the client's systemd unit; NULL: in none, or not known */
+	const char *rule; /* "file:line" that admitted the session; NULL: none, e.g. for admins */
 	uint64_t age_ms;
 	unsigned n_ids;
 	unsigned n_leases;
@@ -147,14 +148,18 @@ enum rdmabroker_notice_kind {
 	RDMABROKER_NOTICE_DECISION = 1, /* a decision of policy */
 	RDMABROKER_NOTICE_CM = 2, /* a program gets an event of the connection manager */
 	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
-	RDMABROKER_NOTICE_LOST = 4, /* only n_lost: no notice came after the lost ones */
+	/*
+	 * Notices were dropped, and no later notice has come that could report their number, n_lost. Besides n_lost,
+	 * only size, time_ns, kind and kind_name are set.
+	 */
+	RDMABROKER_NOTICE_LOST = 4,
 };
 
 enum rdmabroker_outcome {
 	RDMABROKER_OUTCOME_NONE = 0, /* none, or one that this library does not know */
 	RDMABROKER_OUTCOME_ALLOWED = 1,
 	RDMABROKER_OUTCOME_REJECTED = 2,
-	RDMABROKER_OUTCOME_BUSY = 3, /* by a limit of the rule, after an ALLOWED notice */
+	RDMABROKER_OUTCOME_BUSY = 3, /* refused by a limit of the rule, after an ALLOWED notice */
 };
 
 /* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
@@ -182,7 +187,7 @@ struct rdmabroker_filter {
 /* Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL. */
 struct rdmabroker_notice {
 	size_t size;
-	uint64_t n_lost; /* notices lost before this one, because they were not taken in time */
+	uint64_t n_lost; /* notices dropped before this one, because they were not taken in time */
 	uint64_t time_ns; /* since 1970, by the daemon's clock */
 	enum rdmabroker_notice_kind kind;
 	enum rdmabroker_operation operation; /* DECISION */
@@ -243,7 +248,7 @@ struct rdmabroker_explanation {
 	const char *reason; /* on reject, else NULL */
 	size_t n_effects;
 	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
-	/* Not NULL: a member that is not known could change the decision; this is the first rule that may match. */
+	/* The first rule for which members that are not known could change the decision; NULL: none. */
 	const struct rdmabroker_rule *depends;
 };
 
@@ -299,10 +304,13 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
  * @number: The session's number, from rdmabroker_get_list().
  * @id: 0: the whole session; its program gets RDMABROKER_EVENT_LOST.
  * Description:
- *   A connection is disconnected: both sides get DISCONNECTED. A connection request that was not accepted
- *   yet is rejected, and its program gets CONNECT_ERROR. If a connection is not established yet, its program
- *   gets CONNECT_ERROR as well. Any other id is taken from its program, which gets DEVICE_REMOVAL with status
- *   -EACCES. The daemon's journal names the caller. The client can connect again: only a rule prevents that.
+ *   The effect depends on the state of the id. An established connection is disconnected, and both sides get
+ *   DISCONNECTED. A connection that is being set up ends, and its program gets the event of a failed connection. A
+ *   connection request that was not accepted yet is rejected, and its program gets CONNECT_ERROR. An id in the state
+ *   addr-resolved, resolving-route or route-resolved, or an established one for datagrams, becomes failed: its
+ *   program gets CONNECT_ERROR with status -EACCES. An id that is idle, bound, listening or resolving the address is
+ *   revoked: its program gets DEVICE_REMOVAL with status -EACCES, and can only destroy the id. The daemon's journal
+ *   names the caller. The client can connect again: only a rule prevents that.
  * Returns:
  *   0; -EBADF: there is no such session or id; -EINVAL: the id has ended already, or the session is the
  *   caller's own; -EACCES: only admins may call this (policy operation "admin").
@@ -337,7 +345,7 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
  * Description:
  *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
  *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
- *   Use a session for nothing else, because its descriptor is readable for notices and for events alike.
+ *   Use a session of its own for watching, because the descriptor is readable for notices and for events alike.
  * Returns:
  *   0; -EINVAL: the filter is not valid; -EACCES: only observers may call this (policy operation "observe").
  */
@@ -348,8 +356,8 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
  * @ret: The notice, on success; free it with rdmabroker_free_notice().
  * Description:
  *   While notices wait, the descriptor of rdmabroker_get_fd is readable. The daemon does not wait for slow
- *   readers: notices that are not taken in time are lost, and n_lost of the next notice is the number of the
- *   lost ones. Nothing else is lost.
+ *   readers: notices that are not taken in time are dropped, and n_lost of the next notice is their number.
+ *   Only notices are dropped.
  * Returns:
  *   0; -EAGAIN: no notice came within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the
  *   broker is gone, and all its notices were taken.

@@ -65,7 +65,7 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 	address_unpack(&ret->peer, in->peer);
 }
 
-/* Stores the holders of DEVICE at SPACE. Returns where the next device's are to be stored. */
+/* Fills RET from DEVICE, whose holders are stored at SPACE. Returns the space for the holders of the next device. */
 static struct rdmabroker_holder **in_foreign_ids(struct rdmabroker_foreign_ids *ret,
 						 const Rdmabroker__Status__Device *device,
 						 struct rdmabroker_holder **space)

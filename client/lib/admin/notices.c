@@ -18,13 +18,13 @@
 #include "proto/names.h"
 
 /*
- * The maximum of queued notices: those that were received while a call waited for something else, or faster than the
- * program takes them. If the queue is full new notices are dropped, as the daemon does for a client that does not
- * read.
+ * The maximum number of queued notices. Notices are queued if they are received while a call waits for something
+ * else, or faster than the program takes them. If the queue is full, new notices are dropped, as the daemon does for
+ * a client that does not read.
  */
 #define NOTICES_MAX 4096
 
-#define NOTICES_BYTES_MAX (32 << 20) /* the maximum of their size */
+#define NOTICES_BYTES_MAX (32 << 20) /* the maximum size of all queued notices together */
 
 struct notice {
 	struct rdmabroker_notice public;
@@ -233,7 +233,7 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 	return r;
 }
 
-/* Makes a LOST notice: no later notice has come that could report the loss. */
+/* Queues a LOST notice. Called if notices were dropped, and no later one has come that could report their number. */
 static int make_lost(struct notices *notices)
 {
 	struct notice *notice = calloc(1, sizeof(*notice));

@@ -19,12 +19,15 @@ struct notices {
 	TAILQ_HEAD(, notice) list;
 	unsigned n; /* number of notices in LIST */
 	size_t n_bytes; /* size of the notices in LIST */
-	uint64_t n_lost; /* notices that came after the last one in LIST, and were dropped */
+	uint64_t n_lost; /* number of notices dropped since the last one was added to LIST */
 };
 
 void notices_init(struct notices *notices);
 void notices_done(struct notices *notices);
-/* Append the notice FRAME to the list, or drop it if the list is full or nobody watches. Takes ownership of FRAME. */
+/*
+ * Append the notice FRAME to the list, or drop it if the list is full, memory runs out or nobody watches. Takes
+ * ownership of FRAME.
+ */
 void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
 /* Whether get_notice() would return one. */
 bool notices_has_any(const struct notices *notices);

@@ -66,7 +66,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 	address_unpack(&ret->peer, in->info->peer);
 }
 
-/* Each id has to follow its session, on the same page or a later one. False: the broker listed an id otherwise. */
+/* The broker lists the ids in the order of their sessions. False: an id is out of this order, or has no session. */
 static bool list_fill(struct list *list)
 {
 	struct rdmabroker_listed_session **session = list->sessions;
