@@ -4,8 +4,9 @@
  * Measures how long a decision takes, by the number of rules and the shape of the policy. The sizes take turns, so
  * that other work on the machine affects all of them. The median of the turns is printed.
  *
- * The questions are made from the policy's rules, each of which is used equally often. One question in four matches
- * no rule. All questions together need more memory than the processor's nearest caches have.
+ * Three questions in four are made from rules of the policy, which are chosen at random. The fourth is made as if
+ * from a rule past the last one, so that in most shapes it matches no rule. All questions together need more memory
+ * than the processor's nearest caches have.
  */
 
 #include <arpa/inet.h>
@@ -146,8 +147,8 @@ static void make_set(struct facts *facts, size_t i, size_t n)
 }
 
 /*
- * The shape "users x peers" has as many users as peers, and a rule for each pair of them. Therefore no single fact
- * finds the rule. Returns the number of users: the square root of N, rounded up.
+ * The shape "users x peers" has about as many users as peers, and each rule is for another pair of them. Therefore no
+ * single fact finds the rule. Returns the number of users: the square root of N, rounded up.
  */
 static size_t root_of(size_t n)
 {
@@ -386,7 +387,7 @@ static struct asked *questions_of(const struct shape *shape, size_t n)
 			.unit = -1,
 			.device = -1,
 		};
-		/* A number past the rules makes a question that matches none of them. */
+		/* In most shapes, a number past the rules makes a question that matches none of them. */
 		size_t rule = random() % n + (i % 4 == 3 ? 200000 : 0);
 
 		shape->make_facts(&facts, rule, n);

@@ -6,12 +6,18 @@
  *
  *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
  *
- * Listens on both ports. The rule for PORT has RATE, with a burst of as many. Connects to OTHER-PORT, first without
- * other load, then while CLIENTS clients together connect to PORT at ten times RATE, evenly spread, and then while
- * they use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if more connections were made than RATE and
- * the burst admit; no client was refused; no client connected; a connection failed for a reason other than BUSY, also
- * on OTHER-PORT; or a client that retries did not connect. Otherwise the number of connections is only printed,
- * because it depends on the speed of the machine; a unit test checks the broker's count.
+ * Listens on both ports. The rule for PORT has to admit RATE connections per second, with a burst of RATE. Connects
+ * to OTHER-PORT, first without other load, then while CLIENTS clients together connect to PORT at ten times RATE,
+ * evenly spread, and then while they use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if
+ *
+ *   - more connections to PORT were made than RATE and the burst admit,
+ *   - no client was refused, or no client connected to PORT,
+ *   - a connection to PORT failed for a reason other than BUSY,
+ *   - a connection to OTHER-PORT failed, or
+ *   - a client that retries did not connect.
+ *
+ * No other number of connections is an error, because the number depends on the speed of the machine. A unit test
+ * checks the broker's count.
  *
  * In production, overloading clients usually run on other hosts. Here they are a separate process with low priority,
  * so that the services, the neighbour's client and the broker get the CPU first.

@@ -27,14 +27,14 @@
 
 #define MAX_CLIENTS 512
 #define MAX_LEVELS 8
-/* The deadline of every wait. */
+/* The deadline of a worker's wait for an event, for data or for a reply. */
 #define DEADLINE_MS 120000
 #define RESOLVE_MS 10000
 
 enum way {
 	WAY_DIRECT, /* librdmacm and the kernel's rdma_cm device */
 	WAY_LIBRARY, /* librdmabroker */
-	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before it */
+	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before librdmacm */
 	WAY_ONE_GO, /* librdmabroker, the client with rdmabroker_connect_to_wait() */
 	WAY_NO_SPARES, /* WAY_ONE_GO while the broker keeps no spare ids */
 	WAY_RELAY, /* WAY_DIRECT, with WAY_ONE_GO's messages to a process that does nothing else */
@@ -89,7 +89,7 @@ enum phase {
 	PHASE_DISCONNECT, /* until the event DISCONNECTED */
 	PHASE_DESTROY_ID,
 	PHASE_DESTROY_QP,
-	PHASE_TEARDOWN, /* the last three together */
+	PHASE_TEARDOWN, /* the three phases above together */
 	N_PHASES,
 };
 
@@ -99,15 +99,15 @@ struct sample {
 	uint64_t ns[N_PHASES];
 };
 
-/* The leader's orders to a worker, each in a packet with a number N. Except where stated, the worker answers once. */
+/* The leader's orders to a worker, each in a packet with a number N. The worker answers once, unless stated here. */
 enum order {
 	ORDER_READY, /* answer when the worker is set up */
 	ORDER_MARK, /* server: answer when no connection is left, and report the CPU time used */
 	/* Client: answer, wait for the barrier, do N of these, and answer again. */
 	ORDER_CONNECT,
 	ORDER_RPC,
-	ORDER_DATA, /* N pings, then as many writes as struct config contains */
-	ORDER_END,
+	ORDER_DATA, /* N pings, and then the writes that struct config specifies */
+	ORDER_END, /* end without an answer */
 };
 
 struct command {
@@ -237,7 +237,7 @@ struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
 /* Makes the library create a QP for the id. The library also moves the QP through its states. */
 void give_qp(void *id);
-/* QP: NULL if the library made the QP. */
+/* Fills RET with the parameters of a connect or accept. QP: NULL if the library made the QP. */
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp);
 
 /* data.c: data over established connections */
@@ -269,7 +269,7 @@ struct data_end {
 const struct data_request *find_data_request(const void *data, size_t size);
 struct data_end *data_open(const struct data_request *request);
 void data_close(struct data_end *end);
-/* Binds this process to a CPU of its own until data_close(), because both ends poll. */
+/* If there are two CPUs, binds this process to one of its own until data_close(), because both ends poll. */
 void data_begin(struct data_end *end);
 void data_post_receive(struct data_end *end);
 void data_echo(struct data_end *end);

@@ -182,7 +182,10 @@ static void parse_set(const char *option, char *text, const char *const *names, 
 		misused("%s: the list is empty", option);
 }
 
-/* Removes the ways that the other options make impossible. Ends the program if none is left. */
+/*
+ * Removes the ways that need --qps managed if that is not given. Ends the program if no way is left, or if no-spares
+ * has no command.
+ */
 static void check_ways(struct options *options)
 {
 	bool any = false;

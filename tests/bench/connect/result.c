@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Writes the results, as one JSON document. Times are in microseconds. Percentiles are by nearest rank, over all
- * samples of all clients of a round.
+ * Writes the results, as one JSON document. Times are in microseconds, except those that are named "seconds".
+ * Percentiles are by nearest rank, over all samples of all clients of a round.
  */
 
 #include <errno.h>

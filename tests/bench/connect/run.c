@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The rounds. In each round each way has one turn, and each round begins with a different way. Therefore changes on
- * the host affect all ways alike.
+ * The rounds. In each round each way has one turn, and each round begins with another way than the one before.
+ * Therefore changes on the host affect all ways alike.
  */
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 static struct team teams[N_WAYS];
 
 /*
- * Returns how many connections each client makes in ROUND. Round 0 only warms up, and therefore has a quarter of the
- * connections.
+ * Returns how many connections each client makes in ROUND: at least MIN_CONNECTS. Round 0 only warms up, and
+ * therefore has a quarter of the connections.
  */
 static unsigned n_connects_each(const struct options *options, unsigned round, unsigned n_clients)
 {
@@ -30,7 +30,10 @@ static unsigned n_connects_each(const struct options *options, unsigned round, u
 	return n < MIN_CONNECTS ? MIN_CONNECTS : n;
 }
 
-/* Returns the CPU time of the process; 0: there is none, or its time is not known. */
+/*
+ * Returns the CPU time of the process, or of its first thread if the kernel has schedstat; 0: there is no process, or
+ * its time is not known.
+ */
 static uint64_t process_cpu_ns(int pid)
 {
 	unsigned long long ns = 0, user, system;
@@ -42,7 +45,7 @@ static uint64_t process_cpu_ns(int pid)
 	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	f = fopen(path, "re");
 	if (f) {
-		/* This file counts one thread, and is more precise than the ticks in stat. */
+		/* This file counts only the first thread, but is more precise than the ticks in stat. */
 		if (fscanf(f, "%llu", &ns) != 1)
 			ns = 0;
 		fclose(f);
@@ -185,9 +188,10 @@ static void run_level(const struct options *options, unsigned n_clients)
 }
 
 /*
- * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with all ways, the data
- * path. Once established, a connection is the same in all ways (enum way). Therefore the results of the ways differ
- * by less than the host's speed changes from one second to the next, and the ways alternate in many short turns.
+ * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with each way that
+ * run_alone() chooses, the data path. Once established, a connection is the same in all ways (enum way). Therefore
+ * the results of the ways differ by less than the host's speed changes from one second to the next, and the ways
+ * alternate in many short turns.
  */
 static void measure_alone(const struct options *options, const struct result *result)
 {

@@ -7,7 +7,8 @@
  * executes the same instructions,
  *
  *   - time stands still except for the steps that are made here,
- *   - the daemon's loop is prepared between its turns, as if it slept, and runs only when a source is ready.
+ *   - the daemon's loop is prepared between its turns, as if it slept, and runs only when a source is ready or the
+ *     library waits.
  *
  * Prints a line for each part: its name, how often it was executed, and how many allocations were made in it.
  */
@@ -24,7 +25,7 @@
 #include "tests/bench/host/host.h"
 
 #define WARM_UP 50
-#define TIMES 200 /* repetitions of each part; so many connections are open at the same time */
+#define TIMES 200 /* repetitions of each part; as many connections are open at the same time */
 
 static sd_event *loop;
 static int loop_fd = -1;
@@ -159,7 +160,7 @@ static void run_daemon(void)
 		daemon_turn();
 }
 
-/* Parts: callgrind writes the counts of each to a file under the part's name. */
+/* Parts: callgrind writes the counts of each part to a file, which contains the part's name. */
 
 static struct ends ends;
 static struct connection connections[TIMES];

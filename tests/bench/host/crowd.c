@@ -10,8 +10,8 @@
 
 /*
  * Measures what a request costs the daemon if many sessions send one at the same time, and what the end of a session
- * costs if many end at the same time. The cost is the daemon's CPU time. The daemon is stopped while the requests
- * arrive.
+ * costs if many end at the same time. The cost is the daemon's CPU time. The daemon is stopped (SIGSTOP) while the
+ * requests are sent, or the sockets are closed.
  */
 
 #define LEVELS 4
@@ -37,7 +37,7 @@ static uint64_t cpu_of(const struct daemon *daemon)
 	return work.cpu_ns;
 }
 
-/* Returns the us for each of N requests. */
+/* Returns the daemon's CPU time for one of N requests, in us. */
 static double ask_together(const struct daemon *daemon, const int *fds, unsigned n)
 {
 	struct message request, reply;

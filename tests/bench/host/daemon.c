@@ -19,8 +19,8 @@
 #define END_MS 600000 /* long, because all clients may have gone at once */
 
 /*
- * The daemon runs in a process of its own. Only the daemon itself can find out how much memory it uses, so it replies
- * to requests for that. Its other figures are read from outside.
+ * The daemon runs in a process of its own. Only the daemon itself can find out how much of its heap is in use. So it
+ * sends this figure when it is requested on the control socket. All other figures are read from outside.
  */
 
 static int on_control(sd_event_source *source, int fd, uint32_t events, void *userdata)

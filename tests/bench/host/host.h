@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The complete daemon, started as main() starts it, but with the fake fabric. Programs that use the library connect
- * to it over a real socket. The measurements do not include the cost of RDMA itself.
+ * The complete daemon, started as main() starts it, but with the fake fabric. Clients connect to it over a real
+ * socket, with the library or without. The measurements do not include the cost of RDMA itself.
  */
 
 #include <netinet/in.h>
@@ -17,7 +17,7 @@
 #include "broker.h"
 #include "client/rdmabroker.h"
 
-#define DEADLINE_MS 30000 /* the deadline of every wait: long enough for a busy machine */
+#define DEADLINE_MS 30000 /* of all waits but that for a daemon's end; enough for a busy machine */
 #define SERVICE_PORT 7471
 
 noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -70,12 +70,12 @@ struct daemon_memory daemon_get_memory(const struct daemon *daemon);
 void daemon_get_work(const struct daemon *daemon, struct daemon_work *ret);
 unsigned daemon_count_fds(const struct daemon *daemon);
 
-/* ends.c: a program that listens and one that connects, with a session each */
+/* ends.c: the two ends of connections: a session that listens, and one that connects */
 struct ends {
 	struct rdmabroker *server, *client;
 	struct rdmabroker_id *listener;
 	bool resolves_at_once; /* address and route in one request; false: separately */
-	uint32_t last_qpn; /* new for each connection, because of time wait */
+	uint32_t last_qpn; /* each end of each connection gets a new number, because of time wait */
 };
 
 struct connection {
@@ -85,7 +85,7 @@ struct connection {
 struct rdmabroker *open_session(const char *socket);
 void ends_open(struct ends *ends, const char *socket);
 void ends_close(struct ends *ends);
-/* Makes all the calls of both ends' programs, and waits for all their events. */
+/* Makes all the calls of both ends, and waits for all their events. */
 void ends_connect(struct ends *ends, struct connection *ret);
 void ends_disconnect(struct ends *ends, const struct connection *connection);
 
@@ -102,7 +102,7 @@ void wire_receive(int fd, struct message *ret);
 void wire_exchange(int fd, const struct message *request, struct message *ret);
 /* Ends the program unless REPLY is the reply to the request SERIAL, and no refusal. */
 void wire_check_reply(const struct message *reply, uint32_t serial);
-/* Creates an id for the requests of the session. */
+/* Creates an id with the number ID in the session. */
 void wire_create_id(int fd, uint32_t id);
 
 /* result.c: figures with a value for each round, the table of targets, and the JSON document */
@@ -135,7 +135,7 @@ struct series {
 	size_t n;
 };
 
-/* One plot of "cost against open connections". */
+/* Adds a plot to the JSON document. The strings are not copied. */
 void result_add_plot(const char *title, const char *x, const char *y, const char *note,
 		     const struct series *series, size_t n_series);
 void result_write(const char *path);
@@ -143,7 +143,7 @@ void result_write(const char *path);
 /* The options that main.c parses */
 struct options {
 	unsigned rounds;
-	unsigned connections; /* the largest number of connections */
+	unsigned connections; /* the largest number of connections, and of idle sessions */
 	unsigned idle_s;
 };
 

@@ -79,7 +79,7 @@ void measure_idle(const struct options *options)
 	after = daemon_get_memory(&daemon);
 	await_quiet(&daemon);
 	daemon_get_work(&daemon, &idle);
-	/* An interval without any activity is measured. */
+	/* Measure an interval in which no client does anything. */
 	poll(NULL, 0, (int)options->idle_s * 1000);
 	daemon_get_work(&daemon, &end);
 	daemon_stop(&daemon);

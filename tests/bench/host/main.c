@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Measures what the broker itself costs, with a fake fabric and without RDMA. Every figure is a median of rounds. A
- * ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
+ * Measures what the broker itself costs, with a fake fabric and without RDMA. The figures of rpc, scale and crowd are
+ * medians of rounds. A ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
+ * The figures of memory and idle are measured once.
  */
 
 #include <getopt.h>

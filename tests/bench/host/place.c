@@ -21,7 +21,7 @@ static const char config_text[] = "[Daemon]\n"
 				  "IdsPerUser=1048576\n"
 				  "DescriptorsPerUser=1048576\n";
 
-/* A rule for each operation, for the user who runs this program. */
+/* A rule for each operation that is measured, for the user who runs this program. */
 static const char rules_text[] = "allow session user %u\n"
 				 "allow device user %u device fake*\n"
 				 "allow listen user %u port 7000-7999\n"

@@ -137,7 +137,7 @@ void result_add_plot(const char *title, const char *x, const char *y, const char
 	memcpy(plot->series, series, n_series * sizeof(*series));
 }
 
-/* Names are not quoted, because none of them contains a character that needs it. */
+/* Strings are not escaped, because none of them contains a character that needs it. */
 void result_write(const char *path)
 {
 	FILE *f = fopen(path, "we");

@@ -15,7 +15,7 @@
  * The difference is due to the daemon, to packing and unpacking, and to the library, which are added one by one.
  */
 
-#define CALLS 300 /* measured for each method in each round; fewer if TURN_NS has passed */
+#define CALLS 300 /* measured for each way in each round; fewer if TURN_NS has passed */
 #define TURN_NS 100000000
 #define RPC_TARGET 1.5
 
@@ -94,7 +94,7 @@ static void ask(enum way way)
 	}
 }
 
-/* Returns the median of the us for one call. */
+/* Returns the median duration of a call, in us. */
 static double run_turn(enum way way)
 {
 	uint64_t begin = now_ns();
@@ -122,7 +122,7 @@ static void pin(pid_t pid, int cpu)
 		die("sched_setaffinity: %m");
 }
 
-/* Finds the first two CPUs that this process may use. RET[1] is -1 if there is only one. */
+/* Finds the first two CPUs on which this process is allowed to run. RET[1] is -1 if there is only one. */
 static void find_cpus(const cpu_set_t *all, int ret[2])
 {
 	int n = 0;
@@ -181,7 +181,7 @@ void measure_rpc(const struct options *options)
 	must(rdmabroker_create_id(rpc.session, RDMABROKER_PS_TCP, NULL, &rpc.id), "create_id");
 	rpc.wire = wire_open(daemon.place.socket);
 	wire_create_id(rpc.wire, 1);
-	/* The serials have as many bytes as the library's will have. */
+	/* Packed, these serials have as many bytes as those that the library will send. */
 	rpc.serial = 1000;
 	wire_pack_get_option(&rpc.request, rpc.serial, 1);
 	wire_exchange(rpc.wire, &rpc.request, &rpc.reply);

@@ -7,7 +7,7 @@
 
 /*
  * Measures what one more connection costs, by the number of open connections. For each number there is a daemon and a
- * pair of programs that hold all the connections. The numbers take turns on one CPU, so that other work on the host
+ * pair of sessions that hold all the connections. The numbers take turns on one CPU, so that other work on the host
  * affects all of them.
  */
 
