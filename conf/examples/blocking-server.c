@@ -2,7 +2,7 @@
 /*
  * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread of
  * its own, which waits until the client disconnects and then prints the text that the client has sent. If COUNT is
- * given, the server ends after COUNT connections.
+ * given, the server ends after COUNT connection requests.
  *
  *	cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
@@ -77,7 +77,7 @@ static int make_qp(struct conn *conn)
 	if (rdmabroker_create_qp(conn->id, pd, &attr) < 0)
 		return failed("make a QP");
 
-	/* Post the receive before the accept, because the client may send at once. */
+	/* Post the receive before the accept, because the client can send as soon as it is accepted. */
 	sge = (struct ibv_sge){
 		.addr = (uintptr_t)conn->text,
 		.length = sizeof(conn->text),
