@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# The build directory. make writes nothing outside it, except for what `make install` installs.
+# The build directory. Only install, bench-record, abi-program and the installation of packages write outside it.
 O ?= build
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
@@ -121,7 +121,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 
 -include $(shell test -d $(O)/obj && find $(O)/obj -name '*.d')
 
-# Debian packages. Missing ones are installed before anything that needs them is built.
+# Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
@@ -155,7 +155,7 @@ demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
-# Tests. `check` runs before each commit, `check-rest` runs what `check` leaves out, and `check-all` runs both.
+# Tests. `check` is run before each commit, `check-rest` runs what `check` leaves out, and `check-all` runs both.
 # tests/steps lists the steps of each. The last line of their output is "N passed, N failed".
 # SHARE=fast: the part of a step that `check` runs; SHARE=long: the part that `check-rest` runs.
 SHARE ?=
