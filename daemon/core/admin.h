@@ -17,8 +17,10 @@ struct session;
  * session are in the order of their handles.
  */
 struct admin_cursor {
-	uint64_t session; /* number of the next session; if it is gone, the next higher number */
-	uint32_t id; /* handle of the next id, or the next higher one; 0: the session itself */
+	/* number of the next entry's session; if that session is gone, it means the next higher one */
+	uint64_t session;
+	/* handle of the next id; if that id is gone, it means the next higher one; 0: the session itself */
+	uint32_t id;
 };
 
 /*
@@ -31,10 +33,13 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 /*
  * The admin BY ends session NUMBER (admin_kick_session()), or only the session's id HANDLE (admin_kick_id()). The
  * journal names the admin. Both return 0, or a status that FAILURE explains: STATUS_NO_SUCH_ID (there is no such
- * session or id), STATUS_BAD_STATE (the id has ended already) or STATUS_BAD_REQUEST (NUMBER is the admin's own
- * session).
+ * session or id), STATUS_BAD_STATE (the id has ended or is disconnecting already, or another session has taken it
+ * over) or STATUS_BAD_REQUEST (admin_kick_session() only: NUMBER is the admin's own session).
  */
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure);
 int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure);
-/* Begins or ends draining: while the broker drains, clients may begin nothing new. The journal names the admin BY. */
+/*
+ * Begins or ends draining, and writes to the journal that the admin BY did so. While the broker drains, it refuses
+ * clients that begin anything new. No effect if nothing changes.
+ */
 void admin_set_draining(struct session *by, bool draining);

@@ -16,14 +16,21 @@
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-/* Each admission checks this many keys of each table, and frees those that are no longer needed. */
+/*
+ * A rule's tally has a table of users and a table of peers. Each admission checks this many entries of each table,
+ * and frees those that are no longer needed.
+ */
 #define SWEEP_STEP 2
-/* This many keys are checked before a new key is refused because the table is full. */
+/*
+ * If a table is full, this many of its entries are checked at most, so that one can be freed for a new one. If none
+ * can be freed, the new one is refused.
+ */
 #define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
 /*
- * The times to retry when a limit of objects, or of pending requests, is reached. They are estimates, because it is
- * not known when an object will be freed or a request answered.
+ * The times after which a refused client should retry: RETRY_OBJECT_MS if a limit of objects, users or peers is
+ * reached, RETRY_PENDING_MS if the limit of pending connection requests is. They are estimates, because it is not
+ * known when an object will be freed or a request answered.
  */
 #define RETRY_OBJECT_MS 500
 #define RETRY_PENDING_MS 100
@@ -31,7 +38,7 @@
 struct admissions {
 	uint64_t last_number; /* the newest tally's number */
 	size_t n;
-	/* by the index of the rule; the last one counts the requests that no rule matches */
+	/* tallies[i] is the tally of rule i; the last one counts the policy requests that no rule matches */
 	struct tally *tallies[];
 };
 
@@ -208,8 +215,9 @@ static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
 }
 
 /*
- * Refused requests get different times to retry, one after the other, at the rate of the limit. If all got
- * the same time, they would retry together, and most would be refused again. Returns the time in ms from now.
+ * Returns the time, in ms from now, after which a refused request should be retried. Refused requests get times one
+ * after the other, at the rate of the limit: if all got the same time, they would retry together, and most would be
+ * refused again. No time is longer than RETRY_MAX_MS, so beyond that several requests get the same time.
  */
 static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
 {
@@ -223,9 +231,10 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 }
 
 /*
- * Keys: the users and the peers that have a bucket. A key is dead when its bucket is full, no object is counted for
- * it, and each time to retry that it gave has passed: freeing it loses nothing. Each admission checks a few keys, in
- * turn, and frees the dead ones. So a table holds few dead keys, and no admission has to walk the whole table.
+ * Keys: the entries of a tally's tables of users and peers. A key is dead if its bucket is full, no object is counted
+ * for it, and all times to retry that were given for it have passed. Freeing a dead key loses nothing. Each admission
+ * checks a few keys, in turn, and frees the dead ones. So a table holds few dead keys, and no admission has to walk
+ * the whole table.
  */
 
 #define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)

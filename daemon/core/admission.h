@@ -3,10 +3,11 @@
 
 /*
  * Each rule has a tally: the counters of its decisions, the number of objects that the rule has admitted and that
- * exist now, and the token buckets of its rate limits (struct policy_settings). When the policy is replaced, a tally
- * passes to the new rule with the same file and text. A tally exists at least as long as its objects.
+ * exist now, and the token buckets of its rate limits (struct policy_settings). One more tally counts the policy
+ * requests that no rule matches. When the policy is replaced, a tally passes to the new rule with the same file and
+ * text. A tally exists at least as long as its objects.
  *
- * Admission is all or nothing: an object is admitted, and counted, by all limits of a rule or by none.
+ * Admission is all or nothing: if one limit of a rule refuses an object, no limit of the rule counts the object.
  */
 
 #include <stdbool.h>
@@ -20,14 +21,14 @@ struct admissions;
 struct tally_user;
 struct tally_peer;
 
-/* One rule keeps buckets for at most this many users, and for as many peers. */
+/* One rule keeps buckets for at most this many users, and for at most this many peers. */
 #define TALLY_KEYS_MAX 65536
 
 struct tally {
 	unsigned n_refs;
 	uint64_t number; /* from 1; never reused, even when the tally is gone */
 	char *key; /* file and text of its rule */
-	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the daemon started */
+	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the tally was created */
 	unsigned n_now; /* objects that exist now */
 	/* how many of n_now are connection requests that wait for the client's accept */
 	unsigned n_pending;
@@ -45,8 +46,8 @@ struct tally {
 /* An admission. Embedded in the object that was admitted. */
 struct admitted {
 	struct tally *tally; /* NULL: nothing was admitted */
-	struct tally_user *user; /* NULL: the rule does not count by user */
-	bool pending;
+	struct tally_user *user; /* NULL: the object is not counted for its user */
+	bool pending; /* counted in tally.n_pending */
 };
 
 /* The limit that a request has reached, and the time to retry. */
@@ -81,7 +82,7 @@ unsigned tally_count_keys(const struct tally *tally);
 int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
 		uid_t uid, const struct sockaddr *peer, bool pending, struct admitted *ret,
 		struct overflow *ret_overflow);
-/* the object no longer waits for the client's accept */
+/* To be called when the object no longer waits for the client's accept. Idempotent. */
 void admitted_answered(struct admitted *admitted);
 /* Moves an admission to another owner, of user UID. No limit is checked, because the object was admitted before. */
 void admitted_move(struct admitted *from, struct admitted *to, uid_t uid);

@@ -15,10 +15,13 @@
 #include "util/clock.h"
 #include "util/util.h"
 
-/* On Ethernet a route is resolved within the kernel, and on InfiniBand usually within a millisecond. */
+/*
+ * ADDR_RESOLVED is held back for at most this long. Usually that suffices: on Ethernet a route is resolved within the
+ * kernel, and on InfiniBand usually within a millisecond.
+ */
 #define HOLD_MS 20
 
-/* What the new fabric id gets from the old one. */
+/* What is kept of the old fabric id while a new one replaces it. */
 struct again {
 	struct sockaddr_storage local, peer;
 	char device[64];
@@ -48,7 +51,10 @@ static void rearm(struct aheads *aheads)
 	sd_event_source_set_enabled(aheads->timer, SD_EVENT_ONESHOT);
 }
 
-/* Ids in DUE have the earliest deadlines: the present. */
+/*
+ * Enters STATE, which is HELD or DUE, and puts the id on the list of ids, which is sorted by deadline. The deadline
+ * of an id in DUE is now, so the id goes to the front.
+ */
 static void enlist(struct id *id, enum ahead_state state)
 {
 	struct aheads *aheads = aheads_of(id);
@@ -68,7 +74,10 @@ static void leave(struct id *id, enum ahead_state state)
 	id->ahead.state = state;
 }
 
-/* Sends ADDR_RESOLVED, which was held back. If its attributes cannot be read, the client requests them later. */
+/*
+ * Sends ADDR_RESOLVED, which was held back. ROUTED: it also reports that the route is resolved. If the QP attributes
+ * cannot be read, the event has none, and the client requests them later.
+ */
 static void send_address(struct id *id, bool routed)
 {
 	struct session_event out = { .type = RDMA_CM_EVENT_ADDR_RESOLVED, .routed = routed };
@@ -89,7 +98,8 @@ static void send_route(struct id *id)
 }
 
 /*
- * If the client has requested the route with the address (ResolveAddr.route), the event of the route follows as usual.
+ * Returns the state that follows HELD. It is NONE if the client has requested the route with the address
+ * (ResolveAddr.route), so that there is no route that it still has to request.
  */
 static enum ahead_state after_address(struct id *id)
 {
@@ -143,7 +153,7 @@ void aheads_done(struct aheads *aheads)
 	aheads->timer = sd_event_source_disable_unref(aheads->timer);
 }
 
-/* A datagram id whose route is resolved cannot join groups any more, and a plan has its own events. */
+/* A datagram id cannot join groups any more once its route is resolved, and a plan has its own events. */
 void ahead_want(struct id *id)
 {
 	if (!id_is_datagram(id) && !id->plan && id->state == ID_ADDR_QUERY)
@@ -162,7 +172,10 @@ void ahead_move(struct id *from, struct id *to)
 	leave(from, AHEAD_NONE);
 }
 
-/* The address leads to another device than before. The client may have created its QP already. */
+/*
+ * True: the address leads to another device than before, so the id cannot be used: the client can have created its QP
+ * on the old device already.
+ */
 static bool is_elsewhere(const struct id *id)
 {
 	struct fabric_id_info info;
@@ -202,7 +215,7 @@ bool ahead_on_address(struct id *id)
 	id->ahead.state = AHEAD_NONE;
 	if (start_route(id) < 0)
 		return false;
-	/* If another event comes first, such as DEVICE_REMOVAL, that event has the info. */
+	/* If another event comes before ADDR_RESOLVED, such as DEVICE_REMOVAL, that event has to carry the info. */
 	id->info_pending = true;
 	enlist(id, AHEAD_HELD);
 	return true;
@@ -214,7 +227,7 @@ bool ahead_on_route(struct id *id)
 
 	switch (id->ahead.state) {
 	case AHEAD_HELD:
-		/* Without a route, resolve_go_on() requests it again, if the client has requested it. */
+		/* If the route has failed, but the client has requested it, resolve_go_on() resolves it again. */
 		leave(id, routed ? after_address(id) : AHEAD_NONE);
 		send_address(id, routed);
 		return true;
@@ -255,7 +268,7 @@ static int copy_options(const struct id *id, struct fabric_id *to)
 	return r;
 }
 
-/* Replaces the fabric id. The TOS is set when the address is resolved, see settings_admit(). */
+/* Replaces the fabric id by a new one. The TOS is set when the address is resolved, see settings_admit(). */
 static int replace_fabric(struct id *id, struct failure *failure)
 {
 	struct core *core = id->session->core;
@@ -292,7 +305,10 @@ static int replace_fabric(struct id *id, struct failure *failure)
 	return 0;
 }
 
-/* The kernel destroys the old fabric id in a thread. Until then the bind, and with it the request, waits. */
+/*
+ * Binds the new fabric id to the old address, and resolves the old peer's address again. A thread destroys the old
+ * fabric id; until that is done, the bind can fail, and then the client's request waits.
+ */
 static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
 {
 	const struct sockaddr *local = (struct sockaddr *)&id->ahead.again->local;

@@ -4,12 +4,13 @@
 /*
  * Routes that are resolved ahead. Nearly every program resolves the route as soon as it gets ADDR_RESOLVED. To save
  * the round trip, a client can request the route with the address (ResolveAddr.ahead). Then ADDR_RESOLVED is held
- * back until the route is resolved, and reports both (session_event.routed). It is held back only for a short time: if
- * the route takes longer, or fails, ADDR_RESOLVED is sent alone, and the client requests the route as usual.
+ * back until the route is resolved, and reports both (session_event.routed). It is held back only for a short time:
+ * if the route takes longer, or fails, ADDR_RESOLVED is sent alone, and the client requests the route as usual.
  *
- * The TOS and the ACK timeout become part of a route. If the client changes them before it requests the route, a
- * route that was resolved ahead cannot be used, and the kernel resolves an id's route only once. Then the broker
- * replaces the fabric id by a new one with the same addresses and options, and resolves both again.
+ * The TOS and the ACK timeout become part of a route. If the client or a new policy changes them before the client
+ * requests the route, the route that was resolved ahead cannot be used. Because the kernel resolves an id's route
+ * only once, the broker then replaces the fabric id by a new one with the same addresses and options, and resolves
+ * the address and the route again.
  */
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct session_event;
 
 struct aheads {
 	struct list ids; /* id.ahead.link: HELD and DUE, in the order of their deadlines */
-	sd_event_source *timer; /* set to the first deadline */
+	sd_event_source *timer; /* expires at the first deadline, or earlier; off: IDS is empty */
 };
 
 enum ahead_state {
@@ -42,32 +43,42 @@ struct ahead {
 	enum ahead_state state;
 	struct list link; /* aheads.ids */
 	uint64_t until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
-	struct again *again; /* REBIND and AGAIN: the addresses of the old fabric id; else NULL */
+	/* REBIND and AGAIN: addresses and device of the old fabric id; else NULL */
+	struct again *again;
 };
 
 int aheads_init(struct aheads *aheads, sd_event *loop);
-void aheads_done(struct aheads *aheads); /* no id may be left */
+void aheads_done(struct aheads *aheads); /* all ids must be gone */
 
-/* The client wants the route ahead. To be called when the resolution of the address has begun. */
+/*
+ * The client wants the route ahead. To be called when the resolution of the address has begun. No effect for a
+ * datagram id, or for an id that has a plan.
+ */
 void ahead_want(struct id *id);
-/* To be called when the id is freed. */
+/* Takes the id off aheads.ids, and frees AHEAD's data. To be called when the id is freed. */
 static inline void ahead_forget(struct ahead *ahead)
 {
 	list_remove(&ahead->link);
 	free(ahead->again);
 }
 
-/* FROM becomes TO, which has FROM's state already. */
+/* Moves FROM's struct ahead to TO, which replaces FROM in another session. */
 void ahead_move(struct id *from, struct id *to);
 
 /*
- * The address is resolved, and policy allows the connection. Begins to resolve the route, if it is to be resolved
- * ahead or again. True: the client gets no ADDR_RESOLVED now.
+ * To be called when the address is resolved and policy allows the connection. Begins to resolve the route, if it is
+ * to be resolved ahead or again. True: the client gets no ADDR_RESOLVED now.
  */
 bool ahead_on_address(struct id *id);
-/* The route is resolved, or has failed, as the id's state shows. True: the client does not get this event. */
+/*
+ * To be called when the route is resolved, or its resolution has failed: the id's state tells which. Sends
+ * ADDR_RESOLVED if it was held back. True: the client does not get the event of the route.
+ */
 bool ahead_on_route(struct id *id);
-/* The address was resolved again, and that or policy's decision has failed. The client expects the route's event. */
+/*
+ * To be called when the resolution of the address, or a step that follows it, has failed. True: the address was being
+ * resolved again, so the client expects an event of the route (ROUTE_ERROR).
+ */
 bool ahead_fails_route(struct id *id);
-/* The client requests the route: as resolve_route(), also for an id whose route was resolved ahead. */
+/* The client requests the route. As resolve_route(), but also for an id whose route was resolved ahead. */
 int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);

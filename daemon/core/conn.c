@@ -45,7 +45,7 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failur
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
-	/* Refuse an id that has a plan, because the broker itself will connect it. */
+	/* The broker itself connects an id that has a plan, so the client must not. */
 	return id->plan ? id_refuse_state(id, "connect", failure) :
 			  conn_connect_planned(id, param, local_ece, failure);
 }
@@ -85,7 +85,7 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "connect");
 	} else if (r > 0) {
-		r = 0; /* timewait.c sends the connect later, through conn_resume() */
+		r = 0; /* the connect is held back; timewait.c will call conn_resume() */
 	}
 	if (r != 0) {
 		admitted_done(&id->admitted);
@@ -151,7 +151,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	struct failure failure;
 	int r;
 
-	/* Check again, because a QP number that had several connections may have several time waits. */
+	/* Check again, because a QP number that had several connections can have several time waits. */
 	r = timewait_hold(id, param, accept);
 	if (r > 0)
 		return;
@@ -239,7 +239,7 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	case ID_DISCONNECTED:
 		return 0; /* nothing is left to do */
 	default:
-		break; /* without a connection the kernel does nothing and returns success */
+		break; /* without a connection the kernel sends nothing, and returns success or an error */
 	}
 	/* A connect or accept that is held back (timewait.h) is dropped, because the peer has not received it yet. */
 	if (id->held) {

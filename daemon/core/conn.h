@@ -10,7 +10,7 @@
 struct failure;
 struct id;
 
-/* LOCAL_ECE: the ECE options to offer; NULL: none. */
+/* LOCAL_ECE: the ECE options to send to the peer. NULL, or a vendor_id of 0: none are sent. */
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure);
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
@@ -25,6 +25,6 @@ int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
 			 const struct ibv_ece *local_ece, struct failure *failure);
 /*
  * Sends the connect or accept that timewait_hold() has held back, or holds it back again. For an accept, ID.request
- * must be set; it is NULL afterwards. On failure the id is FAILED, and the client gets a CONNECT_ERROR.
+ * must be set. ID.request is NULL afterwards. On failure the id is FAILED, and the client gets a CONNECT_ERROR.
  */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);

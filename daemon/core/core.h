@@ -25,10 +25,10 @@
 
 struct core_settings {
 	unsigned max_ids_per_session;
-	int backlog; /* of a listener whose backlog neither the client nor a rule sets */
-	/* of a connection whose TOS neither the client nor a rule sets; -1: the kernel's default */
+	int backlog; /* backlog of a listener for which neither the client nor a rule sets one */
+	/* TOS of a connection for which neither the client nor a rule sets one; -1: the kernel's default */
 	int tos;
-	unsigned resolve_timeout_ms; /* upper limit and default of a client's timeout */
+	unsigned resolve_timeout_ms; /* upper limit and default of each timeout for a resolution */
 };
 
 struct closer;
@@ -40,23 +40,23 @@ struct core {
 	struct policy *policy;
 	struct admissions *admissions; /* tallies of the policy's rules */
 	struct account account;
-	struct closer *closer; /* closes, in threads, descriptors that came from clients */
+	struct closer *closer; /* threads that close clients' sockets and descriptors */
 	struct units *units; /* look up the systemd units of clients */
 	struct core_settings settings;
 
 	sd_event *loop;
-	/* dispatch_event(), which id.c sets as the handler of its ids' events */
+	/* dispatch_event(); id.c makes it the handler of the events of ids that sessions own */
 	fabric_event_fn on_event;
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* timer for ENFORCING, enabled while that list has entries */
 	struct aheads aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
-	struct waits waits; /* requests of clients that wait for the fabric */
+	struct waits waits; /* requests of clients that wait, see wait.h */
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct pool *pool;
-	bool draining; /* draining: clients may begin nothing new */
+	bool draining; /* true: clients are refused when they begin anything new */
 	uint64_t last_session; /* the newest session's number */
 
 	/* The numbers of objects that exist now. session.c, id.c and id_state.c keep them: */
@@ -64,7 +64,7 @@ struct core {
 	unsigned n_ids;
 	unsigned n_listeners;
 	unsigned n_connections; /* established connections */
-	/* connections that were requested or accepted, and are not yet established */
+	/* connections, and service look-ups of datagram ids, that are being made */
 	unsigned n_handshakes;
 	unsigned n_leases; /* kept by lease.c */
 

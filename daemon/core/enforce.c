@@ -20,7 +20,7 @@
  * disconnect.
  */
 
-#define SLICE 256 /* ids and sessions to check in one turn of the loop */
+#define SLICE 256 /* at most this many ids and sessions are checked in one turn of the loop */
 
 static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
 {
@@ -84,10 +84,10 @@ static void enforce_id(struct id *id)
 }
 
 /*
- * Decides about the session and its leases. Admins and observers keep their session even if they may not be clients
- * any more, because without the session they could not see what the policy does. Their leases and ids are treated
- * like those of other clients. Returns true if the session's ids have to be checked; false if the session ends, was
- * no client, or has no permits because its Hello has not succeeded.
+ * Decides about the session and its leases. Admins and observers keep their session even if policy no longer lets
+ * them be clients, because without the session they could not see what the policy does. Their leases and ids are
+ * treated like those of other clients. Returns true if the session's ids have to be checked. Returns false if the
+ * session ends, was no client, or has no permits because its Hello has not succeeded.
  */
 static bool enforce_session(struct session *session)
 {
@@ -118,7 +118,10 @@ static bool enforce_session(struct session *session)
 	return was_client;
 }
 
-/* Checks the session first, then at most MAX of its ids. Returns MAX less the number of ids that it has checked. */
+/*
+ * Checks at most MAX ids of SESSION. If the walk over the ids has not begun, checks the session itself first.
+ * Returns MAX less the number of ids that it has checked.
+ */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
 	struct id *id;
@@ -139,7 +142,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 	return max;
 }
 
-/* Checks SLICE ids and sessions. Clients whose requests are ready by then are served before the next slice. */
+/* Checks at most SLICE ids and sessions. Between two slices the loop serves the clients whose requests are ready. */
 static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct core *core = userdata;

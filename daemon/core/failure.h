@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A failure describes why a request was refused. The verb that refuses the request fills it in; rpc/request.c
- * puts it into the reply.
+ * A failure describes why a request was refused, why a later step failed, or why the broker has ended an id.
+ * The code that refuses the request fills it in, and rpc/request.c puts it into the reply. In the other cases it is
+ * put into an event.
  */
 
 #include "proto/status.h"
@@ -33,15 +34,17 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * As failure_set_fabric(), for a call that takes a port. If the port is in use and one of the two conflicting
- * addresses is a wildcard, the kernel returns EADDRNOTAVAIL, which the text explains. VERB is for the text
- * ("bind"). ADDR is NULL if the id is bound already.
+ * As failure_set_fabric(), for a call that takes a port of ADDR. The text also explains EADDRNOTAVAIL, which the
+ * kernel returns for several causes: for example, the port is in use and one of the two conflicting addresses is a
+ * wildcard. VERB is for the text ("bind"). ADDR is NULL if the id is bound already.
  */
 int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr);
 /* STATUS_BUSY: the limit in OVERFLOW, of RULE, is reached. */
 int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
 		     const struct overflow *overflow, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* STATUS_DENIED by VERDICT. The verdict's rule is recorded; if it rejects, its reason is appended to the text. */
+/*
+ * STATUS_DENIED by VERDICT. Records the verdict's rule, if any. If VERDICT rejects, appends its reason to the text.
+ */
 int failure_set_denied(struct failure *failure, const struct policy_verdict *verdict,
 		       const char *fmt, ...) __attribute__((format(printf, 3, 4)));

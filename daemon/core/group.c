@@ -73,8 +73,8 @@ static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_
 	int r = fabric_join_new(&group->join, group->id->fabric, addr, flag, group);
 
 	/*
-	 * The kernel returns ENOTSUPP for IPv6 groups on RoCE. It is an errno of the kernel that programs do
-	 * not know.
+	 * For IPv6 groups on RoCE the kernel returns ENOTSUPP (524), which it uses internally and which programs
+	 * do not know.
 	 */
 	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
 }

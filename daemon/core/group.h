@@ -14,5 +14,6 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	       struct failure *failure);
 int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure);
 void group_leave_all(struct id *id);
-void group_enforce(struct id *id); /* leaves the groups that policy no longer allows */
+/* Leaves the groups that policy no longer allows, and notifies the owner. */
+void group_enforce(struct id *id);
 const struct sockaddr *group_addr(const struct fabric_join *join);

@@ -163,7 +163,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, stru
 					  id_state_to_string(id->state));
 	/*
 	 * On the passive side the kernel fills in the address handle from the connection request, with the
-	 * traffic class that the peer chose. Replace it by the traffic class that our policy has set.
+	 * traffic class that the peer chose. Replace it by the id's own traffic class.
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;

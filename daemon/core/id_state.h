@@ -22,16 +22,27 @@
  *      v                                                                          │
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
- *   any state ──DEVICE_REMOVAL──> REMOVED, any state ──taken over by another session──> MOVED,
+ *   any state but MOVED and REVOKED ──DEVICE_REMOVAL──> REMOVED,
+ *   any state but REMOVED and REVOKED ──taken over by another session──> MOVED,
  *   LISTENING ──not allowed by a new policy──> REVOKED,
  *   IDLE, BOUND, LISTENING, ADDR_QUERY ──ended by an admin──> REVOKED.
  *   An id that is REMOVED, MOVED or REVOKED can only be destroyed.
  *
+ *   Not drawn: CONNECTING, RESPONDED, ACCEPTED ──disconnect──> DISCONNECTING,
+ *   RESPONDED, ACCEPTED ──DISCONNECTED──> DISCONNECTED, CONNECTING, RESPONDED ──ESTABLISHED──> ESTABLISHED,
+ *   RESPONDED ──reject, REJECTED, UNREACHABLE, CONNECT_ERROR──> FAILED, REQUEST ──CONNECT_ERROR──> FAILED.
+ *   If the broker itself fails or refuses to take a step, or ends an id that has or was to get a connection, the id
+ *   goes back to BOUND, or becomes FAILED or DISCONNECTING.
+ *
+ *   If the route is resolved ahead (ahead.h), the id goes from ADDR_RESOLVED on to ROUTE_QUERY without a request, and
+ *   accepts resolve_route in ROUTE_QUERY and ROUTE_RESOLVED too. If the route has to be resolved again, the id then
+ *   goes back to BOUND and ADDR_QUERY.
+ *
  *   For a datagram id CONNECTING is a service look-up, and ACCEPTED means that a look-up was answered. There is no
  *   handshake: CONNECTING ──ESTABLISHED──> ESTABLISHED.
  *
- * A client's request that the state does not allow is refused and leaves the id unchanged. An event that this
- * diagram does not show for the state is passed on to the client, but does not change the state (dispatch.c).
+ * A client's request that the state does not allow is refused and leaves the id unchanged. An event that is not
+ * given here for the state is passed on to the client, but does not change the state (dispatch.c).
  */
 
 #include <rdma/rdma_cma.h>
@@ -70,7 +81,10 @@ const char *id_state_to_word(enum id_state state);
 /* The event as one word ("connect-request"); NULL: there is no such event. */
 const char *id_event_to_word(enum rdma_cm_event_type type);
 
-/* Enters STATE, and releases what an id in that state does not have, such as a connection request. */
+/*
+ * Enters STATE. In any state but REQUEST, frees the id's connection request. In DISCONNECTED, FAILED and REMOVED,
+ * ends the id's admission. In DISCONNECTED, begins its time wait.
+ */
 void id_set_state(struct id *id, enum id_state state);
 /* Refuses VERB ("listen") because the state does not allow it. Returns STATUS_BAD_STATE. */
 int id_refuse_state(struct id *id, const char *verb, struct failure *failure);

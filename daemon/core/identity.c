@@ -42,9 +42,9 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 }
 
 /*
- * SO_PEERPIDFD gives a pidfd of the process that connected, even if that process has ended. Without
- * SO_PEERPIDFD the pidfd is opened by the pid, which may belong to another process by now, so PROVEN stays
- * false.
+ * SO_PEERPIDFD gives a pidfd of the very process that connected. If SO_PEERPIDFD fails, because the kernel lacks it
+ * or the process is gone, the pidfd is opened by the pid. The pid can belong to another process by now, so PROVEN
+ * stays false then.
  */
 static int get_pidfd(struct identity *identity, int sock)
 {
@@ -95,9 +95,10 @@ int identity_init(struct identity *identity, int sock)
  * socket names the process that called listen(). If that process has the pid of the process of PIDFD, and the process
  * of PIDFD is still alive, then both are the same process: no other process could have the pid in between.
  *
- * SCM_CREDENTIALS would not be a proof, however late the packet came. Root of a pid namespace, which any user
- * can become, may name another process of the namespace as the sender, and the kernel looks that process up
- * when sendmsg() begins. A sendmsg() that blocks can outlive the process whose pid it carries.
+ * SCM_CREDENTIALS would not be a proof, however long after the opening of PIDFD the packet came. Root of a pid
+ * namespace, which any user can become, is allowed to name another process of the namespace as the sender, and the
+ * kernel looks that process up when sendmsg() begins. A sendmsg() that blocks can outlive the process whose pid it
+ * carries.
  */
 
 const char *identity_ask(struct identity *identity)
@@ -136,9 +137,9 @@ static bool has_name(int fd, const char *name)
 
 /*
  * FD comes from the client and can be anything. So do not make a call that takes a lock which the sender
- * could hold, as reading the address of an IP socket does. The socket must be a listening one: SO_PEERCRED
- * then gives the credentials at listen(), which is possible only after the socket was bound to the name in
- * question. A connected socket can be bound to that name long after its credentials were recorded.
+ * could hold, as reading the address of an IP socket does. The socket must be a listening one: the kernel records
+ * its credentials at listen(), and lets a Unix socket listen only after it was bound to its name. A connected socket
+ * would be no proof, because it can be bound to the name long after its credentials were recorded.
  */
 static bool is_proof(const struct identity *identity, int fd)
 {

@@ -22,7 +22,10 @@
 struct identity {
 	uid_t uid;
 	pid_t pid;
-	/* refers to the process that has PID; -1: there is none, or the kernel has no pidfd for it */
+	/*
+	 * of the process that connected or, as long as PROVEN is false, possibly of a later process with its pid;
+	 * -1: none could be opened
+	 */
 	int pidfd;
 	bool proven; /* the process of PIDFD is known to be the client */
 	char question[64]; /* the name that the proof has to use; empty: no proof was requested */
@@ -45,11 +48,11 @@ const char *identity_ask(struct identity *identity);
  */
 void identity_prove(struct identity *identity, int fd);
 /*
- * Sets the unit if the process still lives. R and UNIT are the results of sd_pid_get_unit() for PID; -ENODATA: the
- * process is in no unit. Takes over UNIT.
+ * Sets identity.unit to the result of a look-up, if the look-up succeeded and the process still lives. R and UNIT are
+ * the results of sd_pid_get_unit() for PID; -ENODATA: the process is in no unit. Takes over UNIT.
  */
 void identity_set_unit(struct identity *identity, int r, char *unit);
 /* The reason, as text for users, why it is not known whether PID is the client's; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
-/* False once the process is gone. Then its pid may belong to another process. */
+/* False: the process of PIDFD has ended, or there is no PIDFD. Then PID can belong to another process. */
 bool identity_is_alive(const struct identity *identity);

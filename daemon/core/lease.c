@@ -9,9 +9,9 @@
 #include "util/util.h"
 
 /*
- * The lease of a session for one device. The request that opens the device waits until the client's user can
- * open the device node; until then the lease has no opens. After the wait the request is repeated, and policy
- * decides again.
+ * The lease of a session for one device. If a thread has to give the client's user access to the device node first,
+ * the request that creates the lease waits for that, and the lease has no opens meanwhile. After the wait the request
+ * is repeated. If the user has access now, policy decides again.
  */
 struct lease {
 	struct list link; /* session.leases */
@@ -21,7 +21,7 @@ struct lease {
 	char *device;
 	unsigned n_opens;
 	bool waits;
-	int r; /* result of fabric_lease_new(): 0 or a negative errno */
+	int r; /* result of the wait: 0 or a negative errno */
 };
 
 static struct lease *lease_free(struct lease *lease)
@@ -112,7 +112,7 @@ static void make_wish(struct wish *ret, const char *name)
 	};
 }
 
-/* AGAIN: the request is repeated; if policy allows it again, the decision is not counted and reported again. */
+/* AGAIN: the request is repeated. If policy allows it again, the new decision is neither counted nor reported. */
 static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
 			 struct policy_verdict *ret, struct failure *failure)
 {

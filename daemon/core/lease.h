@@ -3,7 +3,8 @@
 
 /*
  * Leases: a lease gives a session's user access to one device node. The session's opens and closes of the
- * device are counted; the lease ends with the last close.
+ * device are counted. The lease ends with the last close or, before that, when the device is removed, policy no
+ * longer allows it, or the session ends.
  */
 
 struct fabric_device;
@@ -11,8 +12,9 @@ struct failure;
 struct session;
 
 /*
- * NAME empty: the first device. Returns 0: the client's user can open the device node; -EINPROGRESS: not yet, repeat
- * the request when session_ops.resume is called; a status that FAILURE explains; or another negative errno.
+ * Counts an open of device NAME by SESSION, and creates the lease if there is none. NAME empty: the first device.
+ * *RET is the device. Returns 0: the client's user can open the device node; -EINPROGRESS: not yet, repeat the
+ * request when session_ops.resume is called; a status that FAILURE explains; or another negative errno.
  */
 int lease_open(struct session *session, const char *name, struct fabric_device **ret,
 	       struct failure *failure);

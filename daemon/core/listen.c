@@ -82,8 +82,8 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 
 	/*
 	 * With librdmacm a small backlog only makes peers wait: the kernel drops the connection requests
-	 * beyond it, and the peers send them again. The broker would reject them instead. So it raises a
-	 * client's backlog to the default, unless the rule sets a backlog.
+	 * beyond it, and the peers send them again. The broker would reject them instead. So it lets at least
+	 * the default number of connection requests wait, unless the rule sets a backlog.
 	 */
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
@@ -223,7 +223,7 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	if (r == 0)
 		r = listen_fill_request(id, &out, &failure);
 	if (r != 0) {
-		/* The peer gave up in the meantime, or the device is being removed. */
+		/* Most likely the peer gave up in the meantime, or the device is being removed. */
 		id_free(id);
 		return;
 	}

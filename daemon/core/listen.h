@@ -9,7 +9,10 @@ struct id;
 struct session_event;
 
 int listen_start(struct id *id, unsigned backlog, struct failure *failure);
-/* Handles EVENT, a connection request to LISTENING: creates a new id for the request, or rejects the peer. */
+/*
+ * Handles EVENT, a connection request to LISTENING: creates a new id for it and notifies the client, or rejects the
+ * peer.
+ */
 void listen_on_request(struct id *listening, struct fabric_event *event);
 /* Adds to EVENT the QP attributes that the owner of REQUEST will need to accept it. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure);

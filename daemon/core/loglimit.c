@@ -176,8 +176,8 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 		return &limits->spare;
 	}
 	/*
-	 * The next line begins a new window, so the pair becomes the last in both lists, which are sorted by
-	 * age.
+	 * The next line begins a new window, so the pair goes to the end of the list LIMITING and to the end of its
+	 * user's list. Both are sorted by age.
 	 */
 	list_remove(&pair->link);
 	list_insert(&limits->limiting, &pair->link);

@@ -6,7 +6,7 @@
  * pair's lines never suppress those of another. A pair's first line always passes. Then the pair is:
  *
  *   limiting  its window of 10 s is running
- *   pending   its window is over; its next line will report how many were left out
+ *   pending   its window is over and lines were left out; the pair's next line will report how many
  *   dropped   its window is over and no line was left out, so the pair need not be kept
  *
  * Because a user may have a range of 65536 uids, and a policy thousands of rules, at most LOG_LIMITS_MAX pairs
@@ -37,6 +37,8 @@ struct log_limits {
 
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
-/* The limit for the next line about UID and RULE, a number that is unique to the rule. Valid for one line only. */
+/*
+ * The limit for the next line about UID and RULE, a unique number of the rule (0: no rule). Valid for one line only.
+ */
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule);
 unsigned log_limits_count(const struct log_limits *limits);

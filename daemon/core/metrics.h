@@ -12,7 +12,7 @@
 enum decision {
 	DECISION_ALLOWED,
 	DECISION_REJECTED, /* by a rule */
-	DECISION_NO_RULE,
+	DECISION_NO_RULE, /* rejected, because no rule matches */
 	DECISION_BUSY, /* allowed, but then refused by a limit of the rule */
 	_DECISION_MAX,
 };
@@ -34,6 +34,10 @@ enum phase {
 struct metrics {
 	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
 	uint64_t refusals[_STATUS_MAX]; /* refused requests of clients, by enum status */
-	uint64_t events[METRICS_N_EVENTS]; /* events sent to clients, by enum rdma_cm_event_type */
+	/*
+	 * events sent to clients, by enum rdma_cm_event_type; an ADDR_RESOLVED that also reports the route counts as
+	 * ROUTE_RESOLVED too
+	 */
+	uint64_t events[METRICS_N_EVENTS];
 	struct histogram phases[_PHASE_MAX];
 };

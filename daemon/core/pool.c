@@ -17,7 +17,7 @@ struct dest {
 	struct list spares; /* spare.link, the oldest first */
 	unsigned n_spares;
 	unsigned n_wanted;
-	uint64_t used_ms; /* when a client last connected to the destination; 0: the slot is free */
+	uint64_t used_ms; /* time of its last pool_take() or pool_miss(); 0: the slot is free */
 };
 
 struct spare {
@@ -34,9 +34,12 @@ struct spare {
 struct pool {
 	struct core *core;
 	sd_event_source *filler; /* makes spares when the loop is idle */
-	/* the filler is stopped until no connection is being made, or until the clock ticks */
+	/*
+	 * the filler has stopped, because a connection was being made or devices were being opened; pool_on_quiet()
+	 * or the next tick of the clock starts it again
+	 */
 	bool waits;
-	/* the clock has ticked: the filler makes spares even while connections are being made */
+	/* the clock has ticked while the filler was stopped: it makes spares even while connections are being made */
 	bool late;
 	sd_event_source *clock; /* a timer, runs while a destination is in use */
 	unsigned max;
@@ -53,8 +56,8 @@ static bool is_same(const struct pool_key *a, const struct pool_key *b)
 }
 
 /*
- * The hash of a destination's key gives the only slot that the destination can have. If another destination has the
- * slot, the new one gets it once the other has not been used for a tick.
+ * Each destination has only one possible slot, which a hash of its port space and address gives. If another
+ * destination has the slot, the new one gets it once the other has not been used for a tick.
  */
 static struct dest *place_of(struct pool *pool, const struct pool_key *key)
 {
@@ -102,8 +105,8 @@ static void dest_clear(struct dest *dest)
 }
 
 /*
- * Makes no more spares for the destination of SPARE, which could not be resolved or has become invalid. The
- * next connect has to resolve the destination, so that a client gets the error.
+ * Drops SPARE, which could not be resolved or has become invalid. No more spares are made for its destination until a
+ * client's connect had to resolve the destination itself. So the client gets the error.
  */
 static void give_up(struct spare *spare)
 {
@@ -174,8 +177,9 @@ static int make_spare(struct pool *pool, struct dest *dest)
 }
 
 /*
- * Makes one spare in each call, so that a client whose request arrives meanwhile waits for one spare at most.
- * During a handshake no spare is made unless LATE, because making the spare would delay the handshake.
+ * Makes at most one spare in each call, so that a client whose request arrives meanwhile waits for one spare at most.
+ * While devices are being opened no spare is made, because that would return -EINPROGRESS. During a handshake no
+ * spare is made unless LATE is set, because making the spare would delay the handshake.
  */
 static int on_idle(sd_event_source *source, void *userdata)
 {
@@ -214,7 +218,7 @@ static void start_clock(struct pool *pool)
 
 /*
  * Drops the spares that have got too old, and reduces the destination's number of wanted spares by one for each of
- * them. Drops the destinations that are no longer used.
+ * them. Drops the destinations that are no longer used. If the filler waits, starts it.
  */
 static int on_clock(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -374,7 +378,7 @@ void pool_on_quiet(struct pool *pool)
 void pool_on_change(struct pool *pool)
 {
 	/*
-	 * The fabric may have called this because it no longer monitors routes. Then spares would get out of
+	 * The cause of this call can be that the fabric no longer monitors routes. Then spares would get out of
 	 * date unnoticed, so keep none.
 	 */
 	if (!fabric_knows_routes(pool->core->fabric))

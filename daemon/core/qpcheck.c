@@ -15,7 +15,7 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->qp_check.lookup = NULL;
 	id->qp_check.answer = answer;
-	/* Only the present request may use the result, because later the number may belong to another QP. */
+	/* Only the present request is allowed to use the result: later the number can belong to another QP. */
 	id->qp_check.request = session->last_request;
 	if (id->plan)
 		id->plan->go_on(id);
@@ -23,7 +23,7 @@ static void on_qp_answer(void *userdata, int answer)
 		session->ops->resume(session->userdata);
 }
 
-/* Returns the result of fabric_qp_belongs(); -EINPROGRESS: the request is repeated when the result is known. */
+/* Returns the result of fabric_qp_belongs(). -EINPROGRESS: it is not known yet; on_qp_answer() will be called. */
 static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;

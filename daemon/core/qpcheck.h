@@ -4,7 +4,7 @@
 /*
  * Checks the QP number that a client offers for an id, because the kernel would connect the QP of any process. The QP
  * must belong to the client. If the kernel reports no QP of the number, a rule can accept the number ("qp reserved").
- * The owner is looked up in another thread, so the result comes in a later turn of the loop.
+ * A thread looks up the owner, so the result usually comes in a later turn of the loop.
  */
 
 #include <stdbool.h>
@@ -21,15 +21,15 @@ struct qpcheck {
 	char device[64];
 	uint32_t qpn;
 	int answer; /* the result, as fabric_qp_belongs() returns it */
-	uint64_t request; /* the session.last_request that may use the result; 0: none */
+	uint64_t request; /* the session.last_request that the result is for; 0: none */
 	/* qpcheck_run() last returned 0 although the kernel reports no QP of the number. */
 	bool is_unknown;
 };
 
 /*
- * Returns 0: the client may offer QPN of DEVICE, if qpcheck_by_rule() returns 0 too; STATUS_NOT_OWNER or another
- * status: the client may not offer it; -EINPROGRESS: the result is not known yet. When the result is known, the id's
- * plan is carried out again or, if the id has no plan, the client's request is repeated.
+ * Returns 0: the client is allowed to offer QPN of DEVICE, if qpcheck_by_rule() returns 0 too; STATUS_NOT_OWNER or
+ * another status: the client must not offer it; -EINPROGRESS: the result is not known yet. When the result is known,
+ * the id's plan is carried out again or, if the id has no plan, the client's request is repeated.
  */
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);
 

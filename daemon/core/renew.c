@@ -9,11 +9,11 @@
 #include "core/wish.h"
 
 /*
- * OnReload=keep keeps existing connections. But an id has no connection yet if only its address was resolved,
- * or its connection request arrived, before the policy was replaced. So policy decides about such an id again when
- * its route is resolved, or when it connects or accepts. The id gets the rule of the new decision, with the rule's
- * limits and settings. If a setting can no longer be changed and the rule does not allow its value, the connect or
- * accept is refused.
+ * OnReload=keep keeps existing connections. It does not cover an id that has no connection yet when the policy is
+ * replaced: an id whose address or route is resolved, or a connection request. The new policy decides about such an
+ * id again when its route is requested, and when it connects or accepts. The id gets the rule of the new decision,
+ * with the rule's limits and settings. If a setting can no longer be changed and the rule does not allow its value,
+ * the connect or accept is refused.
  */
 
 /* The time after which the peer should retry. It is short, because nothing has to become free first. */
@@ -24,7 +24,10 @@ static bool is_decided(const struct id *id)
 	return id->policy == id->session->core->policy;
 }
 
-/* Admits by RULE an id that another rule has admitted: a connect that is held back, or a connection request. */
+/*
+ * If another rule has admitted ID, replaces that admission by one of RULE. This concerns a connect that is held back,
+ * and a connection request. Returns as decide_admit_within().
+ */
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
 		       struct failure *failure)
 {

@@ -43,7 +43,10 @@ void revoke_connection(struct id *id, const struct failure *why, const char *tex
 	case ID_RESPONDED:
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
-		/* If the disconnect has begun, the client and the peer get its events, and no other event. */
+		/*
+		 * Once a disconnect has begun, the client and the peer get the events of the disconnect. Then the
+		 * client gets no CONNECT_ERROR.
+		 */
 		if (id_is_datagram(id) || conn_disconnect(id, &ignored) != 0)
 			break;
 		if (id->state == ID_DISCONNECTING)

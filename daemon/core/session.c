@@ -96,7 +96,7 @@ void session_count_refusal(struct session *session, enum status status)
 	session->core->metrics.refusals[status]++;
 }
 
-/* Sessions are moved to a list of their own first, so that one that begins to wait again is not resumed twice. */
+/* First moves the sessions to another list, so that a session that begins to wait again is not resumed twice. */
 void session_resume_all(struct list *waiting)
 {
 	struct list resumed, *l;
@@ -120,7 +120,10 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
-	/* A session without permits was never reported as opened, so it is not reported as closed. */
+	/*
+	 * A session without permits is not reported as closed: its Hello has not succeeded, so it was never reported
+	 * as opened, or a new policy has taken its permits.
+	 */
 	if (session->permits && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
@@ -148,8 +151,8 @@ struct session *session_free(struct session *session)
 }
 
 /*
- * The client has not requested this operation, so a rejection is neither counted nor reported. A decision
- * that allows is counted and reported if COUNTS.
+ * True: policy allows the client OPERATION. The client has not requested this operation, so a rejection is neither
+ * counted nor reported. A decision that allows is counted and reported if COUNTS is true.
  */
 static bool may(struct session *session, enum policy_operation operation, const char *what,
 		bool counts)

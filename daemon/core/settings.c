@@ -101,8 +101,8 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict, struct f
 	}
 	settings_set_rule(id, verdict->rule);
 	/*
-	 * The traffic class becomes part of the path when the route is resolved, and cannot be changed
-	 * afterwards.
+	 * Apply the traffic class only before the route is resolved, because it becomes part of the path then, and
+	 * cannot be changed afterwards.
 	 */
 	return id->state == ID_ADDR_RESOLVED ? settings_apply(id, failure) :
 					       apply_ack_timeout(id, failure);

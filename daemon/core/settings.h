@@ -12,15 +12,16 @@ struct id;
 struct qp_attr;
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule);
-void settings_forget_rule(struct id *id); /* after this, policy decides again */
+void settings_forget_rule(struct id *id); /* afterwards the id counts as not decided yet */
 /*
- * VERDICT allows the id: sets the id's rule and applies the rule's settings, as far as they can still be
- * changed. Returns STATUS_DENIED if the id is bound with REUSEADDR and the rule does not allow that.
+ * VERDICT must allow the id. Sets the id's rule and applies the rule's settings, as far as they can still be
+ * changed. Returns 0; STATUS_DENIED if the id is bound with REUSEADDR and the rule does not allow that; or
+ * STATUS_FABRIC.
  */
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
-/* Applies the settings of the id's rule. No effect if no rule has decided yet. */
+/* Applies the TOS and the ACK timeout of the id's rule. No effect on a listener, or if no rule has decided yet. */
 int settings_apply(struct id *id, struct failure *failure);
-/* The traffic class that RULE gives the id; -1: the kernel's. */
+/* The traffic class that RULE gives the id; -1: the kernel's default. */
 int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 
 /* The settings that limit the client's connection parameters; NULL: there is no limit. */

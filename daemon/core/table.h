@@ -16,7 +16,7 @@ struct table_walk {
 	uint32_t request, id; /* the last visited places in session.requests and session.ids */
 };
 
-/* The next id; NULL: there are no more. Ids may be added and removed between two calls. */
+/* The next id; NULL: there are no more. It is allowed to add and remove ids between two calls. */
 struct id *table_next(struct session *session, struct table_walk *walk);
 /* Returns 0 or STATUS_NO_SUCH_ID. */
 int table_find(struct session *session, uint32_t handle, struct id **ret, struct failure *failure);

@@ -11,7 +11,7 @@
 #include "util/util.h"
 
 struct entry {
-	struct list link; /* timewaits.buckets */
+	struct list link; /* in one of the lists timewaits.buckets */
 	struct timewaits *timewaits;
 	char device[64];
 	uint32_t qpn;
@@ -19,7 +19,7 @@ struct entry {
 	uint64_t until_usec;
 	/* held.link: the connects and accepts that wait for the end of the entry */
 	struct list held;
-	/* started when a connect or accept waits, or when the id is destroyed */
+	/* ends the entry; NULL: not started yet, because no connect or accept waits and the id still exists */
 	sd_event_source *timer;
 };
 
@@ -27,7 +27,9 @@ struct held {
 	struct list link; /* entry.held */
 	struct id *id;
 	bool accept;
-	/* the connection request that is accepted: policy may have to decide about it again */
+	/*
+	 * the connection request that is accepted, because policy can have to decide about it again; NULL: a connect
+	 */
 	struct fabric_event *request;
 	struct rdma_conn_param param;
 	uint8_t private_data[256];
@@ -92,8 +94,8 @@ static void drop_held(struct held *held)
 }
 
 /*
- * Ends an entry: sends the connects and accepts that it held back. The entry is freed first, because they may
- * have to wait for another entry.
+ * Ends an entry: frees it, and calls timewaits.resume for the connects and accepts that it held back. The entry is
+ * freed first, because timewaits.resume can hold a connect or accept back again, for another entry.
  */
 static void release(struct entry *entry)
 {
@@ -138,7 +140,10 @@ static int start_timer(struct entry *entry, sd_event *loop)
 				 on_timer, entry);
 }
 
-/* The duration of the time wait, as the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. */
+/*
+ * The duration of the time wait, as the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. At most
+ * TIMEWAIT_MAX_USEC.
+ */
 static uint64_t rest_usec(const struct id *id)
 {
 	uint64_t usec = id->qp_timeout > 8 ? 1000ULL << (id->qp_timeout - 8) : 1000;

@@ -6,8 +6,9 @@
  * new connection of the same QP number as stale. A connect or accept that offers the QP number during that
  * time is held back, and sent when the time is over. To the client the peer just seems slow to answer.
  *
- * Each time wait has an entry (struct entry). The entry ends with the kernel's TIMEWAIT_EXIT event. If the id is
- * destroyed earlier, there is no TIMEWAIT_EXIT; then the entry ends after the time that the kernel would have waited.
+ * Each time wait has an entry (struct entry), which ends with the kernel's TIMEWAIT_EXIT event. If the id is
+ * destroyed earlier, there is no TIMEWAIT_EXIT. So a timer ends the entry after the time that the kernel is expected
+ * to wait, if the id is destroyed or a connect or accept is held back.
  */
 
 #include <rdma/rdma_cma.h>
@@ -24,7 +25,7 @@ struct core;
 struct id;
 
 struct timewaits {
-	/* Sends the connect or accept of ID that was held back: conn_resume(). */
+	/* Sends the connect or accept of ID that was held back, or holds it back again: conn_resume(). */
 	void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept);
 	struct list buckets[TIMEWAIT_BUCKETS]; /* entry.link */
 	unsigned n;
@@ -33,10 +34,10 @@ struct timewaits {
 void timewaits_init(struct timewaits *timewaits,
 		    void (*resume)(struct id *id, const struct rdma_conn_param *param,
 				   bool accept));
-/* no connect or accept may be held back any more */
+/* Must not be called while a connect or accept is held back. */
 void timewaits_done(struct timewaits *timewaits);
 
-/* The id's connection has ended: its time wait begins. Idempotent. */
+/* The id's connection has ended: its time wait begins. No effect while the id has an entry. */
 void timewait_enter(struct id *id);
 /* The kernel reports that the time wait of the id is over. */
 void timewait_exit(struct id *id);
@@ -49,7 +50,8 @@ void timewait_forget(struct id *id);
 void timewait_move(struct id *from, struct id *to);
 
 /*
- * Checks whether PARAM's QP number is in time wait. Returns 1: the connect or accept is held back, and
- * timewaits.resume will be called with PARAM; 0: it can be sent now; or a negative errno.
+ * Checks whether PARAM's QP number is in time wait. Returns 0 if the connect or accept can be sent now, or a negative
+ * errno. Returns 1 if it is held back: then ID.request was taken over, and timewaits.resume will be called with a
+ * copy of PARAM, unless timewait_forget() is called before.
  */
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept);

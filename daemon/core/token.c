@@ -19,8 +19,8 @@ struct token {
 };
 
 /*
- * This is the only call on a descriptor that a client sent for an import. It takes no lock that the sender
- * could hold, and if the file is not a socket, it calls none of the file's operations.
+ * Apart from its closing, this is the only call on a descriptor that a client sent for an import. It takes no lock
+ * that the sender could hold, and if the file is not a socket, it calls none of the file's operations.
  */
 static int get_cookie(int fd, uint64_t *ret)
 {
@@ -80,7 +80,7 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 	if (shutdown(token->sock, SHUT_RD) < 0)
 		return failure_errno(failure, -errno);
 	r = failure_errno(failure, get_cookie(theirs, &token->cookie));
-	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed. */
+	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed or shut down. */
 	if (r == 0)
 		r = failure_errno(failure, sd_event_add_io(core->loop, &token->io, token->sock, 0,
 							   on_end, token));

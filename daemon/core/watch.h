@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Sessions of admins and observers can watch policy decisions, the events sent to clients, and the beginning
+ * Sessions of admins and observers can watch policy decisions, the events of all ids, and the beginning
  * and end of sessions. Each watch has a filter. If nobody watches, the only cost is the check of an empty
  * list. A session's watch ends with the session.
  */
@@ -18,7 +18,7 @@
 /* In the order of notice_kind_names. */
 enum notice_kind {
 	NOTICE_DECISION, /* policy, or a rule's limit, has decided */
-	NOTICE_CM, /* an event for a client */
+	NOTICE_CM, /* an event of an id, also one that is not sent to the client */
 	NOTICE_SESSION, /* a session has begun or ended */
 	_NOTICE_KIND_MAX,
 };
@@ -84,7 +84,7 @@ static inline bool core_is_watched(const struct core *core)
 int watch_start(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);
 
-/* These three functions may be called only if core_is_watched(). OVERFLOW may be NULL. */
+/* These three functions must be called only if core_is_watched(). OVERFLOW NULL: no limit was reached. */
 void watch_decision(const struct session *session, const struct wish *wish,
 		    const struct policy_verdict *verdict, const struct overflow *overflow);
 void watch_cm(const struct session_event *event);

@@ -18,7 +18,7 @@ struct wish {
 	const char *object; /* NULL: made from the addresses */
 	/* OBJECT is made from these: "A", or "A to B"; NULL: none */
 	const struct sockaddr *addrs[2];
-	/* the id that the policy request is about; of a new connection request, the listener; NULL: none */
+	/* the id that the policy request is about; for a new connection request, the listener; NULL: none */
 	const struct id *id;
 };
 
