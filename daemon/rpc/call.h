@@ -14,7 +14,7 @@
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* rules in a reply: they fit into a packet even with the longest texts */
-#define MAX_LISTED 24 /* sessions and ids in a reply: they fit into a packet, too */
+#define MAX_LISTED 24 /* sessions and ids in a reply: they fit into a packet, as the rules do */
 #define TEXT_MAX 512
 
 struct control;
@@ -154,7 +154,10 @@ int do_init_qp_attr(struct call *call);
 int do_open_device(struct call *call);
 int do_close_device(struct call *call);
 int do_list_devices(struct call *call);
-/* Creates an id. M is the create_id request, or the field FIRST of another request. BARE as in id_new(). */
+/*
+ * Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. BARE as in
+ * id_new(), but an id with an option that needs a fabric id gets one.
+ */
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare);
 /* do_status.c */
 int do_get_status(struct call *call);

@@ -25,25 +25,25 @@ void control_init(struct control *control, uint64_t (*reload)(void *userdata), v
 void control_done(struct control *control);
 
 /*
- * Sets the first error of the last reload, or of the start, in the form "file:line:column: text"; NULL: none.
- * ERROR is copied.
+ * Stores a copy of ERROR, the first error of the last reload or of the start; NULL: none. An error in a file has the
+ * form "file:line:column: text".
  */
 void control_set_policy_error(struct control *control, const char *error);
 const char *control_get_policy_error(const struct control *control); /* never NULL */
 
 /*
- * To be called when all reloads up to TICKET are done. R: 0, or a negative errno. DIAG has the errors; it is
- * taken over and may be NULL.
+ * To be called when all reloads up to TICKET are done. R is the result of the last of them: 0, or a negative errno.
+ * DIAG has its errors. DIAG is taken over, and is allowed to be NULL.
  */
 void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag);
 /*
- * Starts a reload for SESSION's request and sets *TICKET. AGAIN: the request is repeated, so the reload was
- * started before, and *TICKET is unchanged since. Returns -EINPROGRESS if the reload is not done yet: then
- * the request is resumed later. Otherwise returns R of control_reloaded(); *RET_DIAG, which may be NULL,
- * stays the control's.
+ * Starts a reload for SESSION's request and sets *TICKET. If AGAIN is true, the request is repeated: starts nothing,
+ * because *TICKET already is the ticket of the request's reload. Returns -EINPROGRESS if the reload is not done yet:
+ * then the request is resumed later. Otherwise returns R of control_reloaded(), and sets *RET_DIAG, which stays the
+ * control's and can be NULL.
  */
 int control_reload(struct control *control, struct session *session, uint64_t *ticket, bool again,
 		   const struct diag **ret_diag);
 
-/* the number of descriptors that are open in this process; 0: not known */
+/* Returns the number of descriptors that are open in this process; 0: not known. */
 uint32_t control_count_fds(void);

@@ -19,7 +19,11 @@ const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE NULL
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
 
-/* Each of these structs has space for a message and for all that it points to. Absent parts stay NULL. */
+/*
+ * Each of these structs has space for a message, its submessages, and texts that have to be composed. Absent parts
+ * stay NULL. Other texts, such as names of devices, are not copied, so they must stay valid until the message is
+ * packed.
+ */
 struct out_id_info {
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;

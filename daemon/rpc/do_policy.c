@@ -129,7 +129,10 @@ static void add_max(struct call *call, const char *name, unsigned max)
 		add_effect(call, "%s %u", name, max);
 }
 
-/* Adds to the reply the settings in S that apply to OPERATION. S has others too if its rule is for any operation. */
+/*
+ * Adds to the reply the settings in S that apply to OPERATION. If the rule of S names the operation "any", S can also
+ * have settings that apply to other operations only.
+ */
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_settings *s)
 {

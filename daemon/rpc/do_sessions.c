@@ -104,7 +104,7 @@ int do_drain(struct call *call)
 	return 0;
 }
 
-/* Finds the value whose name is WORD; -1 if WORD is empty. False: no value has this name. */
+/* Sets *RET to the value whose name is WORD, or to -1 if WORD is empty. False: no value has this name. */
 static bool find_word(const char *word, const char *(*name)(int value), int n, int *ret)
 {
 	*ret = -1;

@@ -28,8 +28,8 @@ static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 }
 
 /*
- * FOUND: the holders that the last scan found; NULL: there was no scan yet. Holders that do not fit into the reply
- * are left out, but their ids are counted in more_ids.
+ * Fills in OUT from FOUND, the holders that the last complete scan found. Returns OUT, or NULL if FOUND is NULL: no
+ * scan is complete yet. Holders that do not fit into the reply are left out, but their ids are counted in more_ids.
  */
 static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 						       Rdmabroker__Status__ForeignIds *out,

@@ -10,15 +10,16 @@
 #include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)
-#define BATCH 256 /* flights checked each time the timer expires */
+#define BATCH 256 /* at most this many flights are checked each time the timer expires */
 
 struct flight {
 	struct list link; /* flights.list, while descriptors are in flight */
 	struct flights *flights;
 	int sock;
 	struct charge charge; /* for the descriptors in flight */
-	bool held;
-	struct closing *closing; /* closes SOCK when it is time; NULL: the session still exists */
+	bool held; /* see flight_hold() */
+	/* closes SOCK when all descriptors have been received; NULL: the session still exists */
+	struct closing *closing;
 };
 
 static bool has_arrived(const struct flight *flight)

@@ -28,7 +28,7 @@ int flights_init(struct flights *flights, sd_event *loop);
 void flights_done(struct flights *flights);
 
 /*
- * Charges one more descriptor to SESSION's user, before it is sent over SOCK. Creates *FLIGHT if it is NULL.
+ * To be called before a descriptor is sent over SOCK: charges it to SESSION's user. If *FLIGHT is NULL, creates it.
  * Returns 0, STATUS_QUOTA that FAILURE explains, or a negative errno.
  */
 int flight_add(struct flight **flight, struct flights *flights, struct session *session, int sock,

@@ -24,7 +24,10 @@ void lobby_done(struct lobby *lobby)
 	assert(list_is_empty(&lobby->users));
 }
 
-/* Root and the daemon's own user do not count towards LOBBY_MAX, so that they get in when all places are taken. */
+/*
+ * False: USER is root or the daemon's own user. Their clients do not count towards LOBBY_MAX, and are not dropped
+ * because of it.
+ */
 static bool counts(const struct lobby *lobby, const struct lobby_user *user)
 {
 	return user->uid != 0 && user->uid != lobby->own;

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The lobby holds the clients that are connected and not admitted yet. It has few places, for each user and
- * for all together. A new client always gets a place. If a user then has too many clients in the lobby, the oldest
- * of them has to leave. If there are too many clients of all users, the oldest client of the user with most clients
- * has to leave. So a user with many silent connections displaces only its own clients.
+ * The lobby holds the clients that are connected, but whose session is not charged to their user yet. The number of
+ * places is limited, for each user and for all users together. A new client always gets a place. If its user then has
+ * too many clients in the lobby, the oldest of them has to go. If all users together have too many clients in the
+ * lobby, the oldest client of the user with most clients has to go. So a user with many silent connections displaces
+ * only its own clients.
  */
 
 #include <stdbool.h>
@@ -35,5 +36,5 @@ void lobby_init(struct lobby *lobby);
 void lobby_done(struct lobby *lobby); /* the lobby must be empty */
 int lobby_enter(struct lobby *lobby, struct lobby_place *place, uid_t uid); /* 0 or -ENOMEM */
 void lobby_leave(struct lobby_place *place); /* idempotent */
-/* The place whose client has to leave because there are too many clients; NULL: there are not too many. */
+/* The place whose client has to go because there are too many clients; NULL: there are not too many. */
 struct lobby_place *lobby_surplus(struct lobby *lobby);

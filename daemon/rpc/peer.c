@@ -22,7 +22,10 @@
 #include "util/log.h"
 #include "util/util.h"
 
-/* At most this many packets are read when a session has ended. By default the kernel queues some 280 small ones. */
+/*
+ * When a session has ended, at most this many packets that nobody has read are received, to close their descriptors.
+ * By default the kernel queues some 280 small packets.
+ */
 #define UNREAD_MAX 512
 
 #define HELLO_USEC (10 * 1000000ULL)
@@ -40,7 +43,7 @@ struct packet {
 	uint8_t data[];
 };
 
-/* Disconnects the client. The peer is freed later, by the loop, because callers may still use it. */
+/* Disconnects the client. The peer is freed later, by the loop, because the caller still uses it. */
 static void peer_close(struct peer *peer)
 {
 	if (peer->ending)
@@ -117,7 +120,7 @@ static unsigned count_queued(struct id *id)
 	return n;
 }
 
-/* True if an event of TYPE about ID is queued already. */
+/* True if an event of TYPE about ID is queued already, among those that the charge of ID covers. */
 static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 {
 	struct list *l;
@@ -129,8 +132,9 @@ static bool is_queued(struct id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Queues a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id. All other packets
- * are charged to the session's user as queued bytes. EVENT NULL: the packet has no event.
+ * Queues a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id; the event of a
+ * connection request belongs to the new id here. All other packets are charged to the session's user as queued bytes.
+ * EVENT NULL: the packet has no event. Returns 0, -EXFULL if the queue is full, or another negative errno.
  */
 static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
 		   const struct session_event *event)
@@ -178,7 +182,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 	charge_done(&packet->charge);
 	if (packet->fd >= 0)
 		count_queued_fds(peer, -1);
-	/* our own copy of an export's descriptor, so closing it does not block */
+	/* This is our own copy of an export's descriptor, so closing it does not block. */
 	closep(&packet->fd);
 	free(packet);
 }
@@ -213,7 +217,10 @@ static int flush(struct peer *peer)
 	return 0;
 }
 
-/* Replies and events have precedence over notices, which may use only half of each limit. */
+/*
+ * True: a notice of LEN bytes can be queued. Notices get only half of each limit: replies and events have
+ * precedence.
+ */
 static bool has_room_for_notice(const struct peer *peer, size_t len)
 {
 	const struct account *account = core_get_account(session_get_core(peer->session));
@@ -252,7 +259,7 @@ static void drop_on_failure(struct peer *peer, int r)
 		peer_drop(peer, strerror(-r));
 }
 
-/* Called when the client has sent Hello and its session is charged. */
+/* Called when the session is charged, that is, when Hello waits or has succeeded. Idempotent. */
 static void leave_lobby(struct peer *peer)
 {
 	peer->deadline = sd_event_source_disable_unref(peer->deadline);
@@ -260,8 +267,8 @@ static void leave_lobby(struct peer *peer)
 }
 
 /*
- * Called when Hello has succeeded: the peer's class becomes CLOSER_ADMITTED. From now on only a session with the
- * permit CLIENT may send descriptors (ImportId).
+ * Called when Hello has succeeded: the peer's class becomes CLOSER_ADMITTED. From Linux 6.16 on, the client can now
+ * send descriptors (for ImportId) only if its session has the permit CLIENT.
  */
 static void let_in(struct peer *peer)
 {
@@ -413,7 +420,7 @@ static void on_session_notice(void *userdata, const struct notice *notice)
 	update_io(peer);
 }
 
-/* If the queue is empty, reports to the client how many notices were dropped. */
+/* If notices were dropped and the queue is empty, reports to the client how many. */
 static int tell_lost(struct peer *peer)
 {
 	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
@@ -431,7 +438,7 @@ static int tell_lost(struct peer *peer)
 	return 0;
 }
 
-/* Drops the id's queued events, as the kernel does when an id is destroyed. */
+/* Drops the queued events that the id's charge covers, as the kernel drops the events of an id that is destroyed. */
 static void on_session_forget(void *userdata, struct id *id)
 {
 	struct list *l;
@@ -448,10 +455,10 @@ static void on_session_end(void *userdata, const char *why)
 /* Receiving */
 
 /*
- * Makes a thread close the descriptors that came with the last packet, unless the packet's request waits. To be
- * called after the request was processed, because the request can change the peer's class: Hello may admit the client
- * by the proof that came with it. closing_bind() cannot fail, because the peer's own closing is bound to the same
- * user and class.
+ * Makes a thread close the descriptors that came with the last packet. If the packet's request waits and the peer
+ * does not end, they stay open. To be called after the request was processed, because the request can change the
+ * peer's class: Hello can admit the client by the proof that came with it. closing_bind() cannot fail, because the
+ * peer's own closing is bound to the same user and class.
  */
 static void close_received(struct peer *peer)
 {
@@ -580,9 +587,9 @@ static void receive(struct peer *peer, struct closing *room)
 
 /*
  * Receives the packets that nobody has read, and makes a thread close their descriptors. No more packets can come,
- * because the socket was shut down. Returns true if the socket is empty. It is not emptied if the daemon has too few
- * free descriptors or memory, if too many descriptors of the user wait to be closed, or beyond UNREAD_MAX packets.
- * Then, when the socket is closed, the kernel closes the descriptors that are left.
+ * because the socket was shut down. Returns true if the socket is empty. Stops early and returns false if the daemon
+ * has too few free descriptors or memory, if too many descriptors of the user wait to be closed, or after UNREAD_MAX
+ * packets. Then the kernel closes the descriptors that are left when the socket is closed.
  */
 static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
 {
@@ -686,7 +693,7 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	if (r < 0)
 		return r;
 	uid = session_get_uid(peer->session);
-	/* Let the client send descriptors, because the proof that Hello may require is one. */
+	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
 	if (identity_doubt(session_get_identity(peer->session)))
 		packet_pass_fds(sock, true);
 	r = closing_bind(closing, uid, CLOSER_STRANGER);

@@ -9,12 +9,12 @@
  *
  * The reply to Hello may require a proof (core/identity.h). Then the client sends Hello again.
  *
- * A request may have to wait, for a port or a result from the kernel. That delays only its own client: the
- * request is kept, and is processed again from its beginning when it can go on.
+ * A request can have to wait, for example for a port, a result from the kernel, or a reload. That delays only its own
+ * client: the request is kept, and is processed again from its beginning when it can go on.
  *
- * No client may use more than its share of the loop: one request of it is read in a turn, and none while
- * there are replies that the client does not read. A client is dropped if replies or events would make its queue
- * exceed a limit. Notices, for sessions that watch, may use at most half of each limit; a notice that would exceed
+ * No client gets more than its share of the loop: at most one request of it is read in a turn, and none while
+ * there are packets that the client does not read. A client is dropped if replies or events would make its queue
+ * exceed a limit. Notices, for sessions that watch, use at most half of each limit. A notice that would exceed
  * this half is dropped, and the client stays.
  */
 
@@ -39,12 +39,15 @@ struct peer {
 	struct flight *flight; /* descriptors in flight; NULL: none was sent yet */
 	struct lobby_place place; /* its place in the lobby, until the session is charged */
 	uint32_t events; /* the epoll events that are selected; 0: none */
-	/* true: nothing is read, because the closer is behind with the client's user, or memory has run out */
+	/*
+	 * true: nothing is read, because too many descriptors of the client's user wait to be closed, or memory has
+	 * run out
+	 */
 	bool paused;
 	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the lobby */
 	struct list reaping; /* peers.reaping, once the peer ends */
 	struct request_progress progress;
-	bool is_in; /* let_in() was called */
+	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
 	enum closer_class class; /* class of CLOSING */
 	/* closes the descriptors of the last packet, once its request is processed; NULL: none */
 	struct closing *received;
@@ -64,8 +67,9 @@ struct peer {
 
 /*
  * Creates the peer of the client at the other end of SOCK. Takes over SOCK and CLOSING, also on failure. CLOSING must
- * not be bound to a user yet. CLOSING closes SOCK when the peer is freed (see flight_land()); on failure it closes
- * SOCK at once. The loop frees the peer after its client has hung up or was dropped.
+ * not be bound to a user yet. On failure CLOSING closes SOCK at once. Otherwise it closes SOCK when the peer is freed
+ * and the client has received all descriptors that were sent to it (see flight_land()). The loop frees the peer after
+ * its client has hung up or was dropped.
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);

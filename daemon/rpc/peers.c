@@ -8,9 +8,9 @@
 #include "rpc/peers.h"
 #include "util/util.h"
 
-#define BATCH 64 /* events of clients handled in one turn of the loop */
-#define REAPED_A_TURN 16 /* ending sessions handled in one turn */
-#define IDS_A_TURN 256 /* ids of an ending session that are freed in one turn */
+#define BATCH 64 /* at most this many events of clients are handled in one turn of the loop */
+#define REAPED_A_TURN 16 /* at most this many ending sessions are handled in one turn */
+#define IDS_A_TURN 256 /* at most this many ids of one ending session are freed in one turn */
 
 #define NOBODY ((uid_t)-1)
 
@@ -69,8 +69,8 @@ static void run_soon(sd_event_source *source)
 
 /*
  * Frees the peers that end, in slices, because a session can have thousands of ids. The source is a timer
- * that is due at once, because a timer is dispatched after the clients that are ready by then. A deferred
- * source would be dispatched before them again and again.
+ * that is due at once: the loop dispatches a timer after the clients that are ready already, but would dispatch a
+ * deferred source before them again and again.
  */
 static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -154,7 +154,7 @@ struct closing *peers_get_room(struct peers *peers)
 {
 	if (peers_make_closings(peers) == 0)
 		return TAKE_PTR(peers->room);
-	/* The peer is read again after a second, or when another peer was freed. */
+	/* The peers that cannot be read now are read again after a second, or when another peer was freed. */
 	peers->has_no_room = true;
 	peers->ops->set_accepting(peers->userdata, false);
 	return NULL;

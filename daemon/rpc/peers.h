@@ -62,8 +62,8 @@ void peers_remove(struct peers *peers, struct peer *peer);
 /* Makes all peers read from their clients again, if reading was paused. */
 void peers_resume_all(struct peers *peers);
 /*
- * Selects the epoll EVENTS of PEER's socket; 0: none. Returns 0 or a negative errno; cannot fail if events
- * were selected before.
+ * Selects the epoll EVENTS of PEER's socket instead of those that were selected; 0: none. Returns 0 or a negative
+ * errno. Cannot fail if some events were selected until now.
  */
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
 /* Frees PEER in a later turn of the loop, when no caller uses it any more. */
@@ -75,7 +75,7 @@ void peers_resume(struct peers *peers, struct peer *peer);
 int peers_make_closings(struct peers *peers);
 /* A closing with room for all descriptors that a packet can carry, not bound yet; NULL: there is no memory. */
 struct closing *peers_get_room(struct peers *peers);
-/* returns a closing that was not used */
+/* Takes back ROOM, which peers_get_room() has returned and which was not used. */
 void peers_put_room(struct peers *peers, struct closing *room);
 /* Makes CLOSING, which is not bound yet, close SOCK, whose client will not be served. SOCK is charged to no user. */
 void peers_refuse(struct closing *closing, int sock);

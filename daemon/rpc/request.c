@@ -70,8 +70,8 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 
 /*
  * Creates the id of Request.first, and then carries out the operation. If the operation fails, the id is freed again.
- * For resolve_addr the id is created bare, because resolve_addr may find a spare for the id. If there is no spare,
- * resolve_addr creates the fabric id.
+ * If resolve_addr is the operation, the id is created without a fabric id (bare) unless its options need one, because
+ * resolve_addr may find a spare that has a fabric id. If there is no spare, resolve_addr creates the fabric id.
  */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {

@@ -13,8 +13,8 @@
 struct control;
 
 /*
- * A packet is decoded into a fixed space on the stack. If a packet needs more, it cannot be decoded. So a
- * client cannot make the daemon allocate memory, and a request costs no malloc().
+ * A packet is decoded into a fixed space on the stack. If a packet needs more, it cannot be decoded. So decoding
+ * costs no malloc(), and no packet can make it use much memory.
  */
 #define REQUEST_SPACE 65536
 union request_memory {
@@ -41,8 +41,9 @@ enum request_outcome {
  *
  * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
  * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,
- * or a negative errno. Then SEND is called again, with a refusal as the reply. SEND is not called if the request
- * waits, or if a quiet request has succeeded, unless its reply has a descriptor or requires a proof.
+ * or a negative errno. For such a reason SEND is called again, with a refusal as the reply. SEND is not called if the
+ * request waits. Nor is it called if a quiet request has succeeded and its reply neither has a descriptor nor
+ * requires a proof.
  */
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
@@ -50,7 +51,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);
-/* True if REQUEST may carry a descriptor, in the present state of SESSION. */
+/* True if REQUEST is allowed to carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /*
  * Writes to BUF the reply to the request SERIAL, which failed with R, a negative errno. Returns the length of

@@ -153,7 +153,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core_get_closer(core), on_caught_up, &server->peers);
-	/* Clients cannot send descriptors until peer.c enables that for their socket. */
+	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
 	packet_pass_fds(fd, false);
 
 	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The listening socket and its clients. When descriptors run out, accepting pauses until a client disconnects
- * or a second has passed; connected clients are not affected.
+ * The listening socket and its clients. When descriptors or memory run out, accepting pauses until the peer of a
+ * client is freed or a second has passed. Meanwhile the connected clients are served, except those for whose next
+ * packet there is no memory.
  */
 
 #include <stdint.h>
@@ -17,7 +18,7 @@ struct server;
 struct server_ops {
 	/*
 	 * Starts to read configuration and policy again. Returns a ticket, from 1. control_reloaded() is
-	 * called when the reload is done, which may be within this call.
+	 * called when the reload is done; this can be within this call.
 	 */
 	uint64_t (*reload)(void *userdata);
 };
