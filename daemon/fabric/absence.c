@@ -38,7 +38,10 @@ static bool exists(const struct place *place, const char *path)
 	return access(full, F_OK) == 0;
 }
 
-/* NAME is the kernel's name of the device: "rdma_cm", "uverbs0". */
+/*
+ * If a device's node is missing or cannot be opened, writes the explanation and returns true. NAME is the kernel's
+ * name of the device: "rdma_cm", "uverbs0".
+ */
 static bool explain_node(const struct place *place, const char *name)
 {
 	char full[PATH_MAX];

@@ -10,7 +10,7 @@
 #include "fabric/internal.h"
 #include "util/util.h"
 
-#define BATCH 64 /* events per dispatch; limited so that other sources are dispatched too */
+#define BATCH 64 /* most events in one dispatch, so that other sources get their turn */
 
 #define RETRY_USEC (100 * 1000ULL)
 
@@ -78,9 +78,9 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Makes the opener release the device, in case its node is gone already; if the node goes later, a uevent starts
- * the opener. Every id of the device gets DEVICE_REMOVAL, but only the first of these events starts the opener,
- * because no events are read while the opener runs.
+ * Makes the opener release the device of ID, in case its node is gone already. If the node goes later, a uevent
+ * starts the opener. Every id of the device gets DEVICE_REMOVAL. The flag is_going lets only the first of these
+ * events start the opener, because each run of the opener holds up the reading of events.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {
@@ -93,8 +93,9 @@ static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 }
 
 /*
- * Acks the event before it is delivered, because rdma_destroy_id() waits until all events of the id are acked. After
- * the ack, the rdma_cm_id of an id that is being destroyed may be gone, but its struct fabric_id still exists.
+ * Delivers an event to its id. Acks the event before, because rdma_destroy_id() waits until all events of the id are
+ * acked. After the ack, the rdma_cm_id of an id that is being destroyed can be gone, but its struct fabric_id still
+ * exists.
  */
 static void take(struct fabric *fabric, struct rdma_cm_event *event)
 {
@@ -138,8 +139,8 @@ static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)
 	if (rdma_get_cm_event(fabric->cm, ret) < 0)
 		return -(errno ?: EIO);
 	/*
-	 * A status of -1 means that librdmacm itself made a query for this event, and the query failed; errno
-	 * has the reason. A status of the kernel is a negative errno already.
+	 * If the status is -1 and errno is set, librdmacm itself made a query for this event, and the query failed;
+	 * errno has the reason. Any other status comes from the kernel and needs no change.
 	 */
 	if ((*ret)->status == -1 && errno != 0)
 		(*ret)->status = -errno;
@@ -212,9 +213,9 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 }
 
 /*
- * librdmacm makes some checks in its first call only. If rdma_cm does not exist then, librdmacm assumes for
- * good that the kernel has the newest ABI version and no AF_IB. If it may not open rdma_cm, it waits for
- * udev, up to 5 s. So librdmacm is not called before rdma_cm can be opened.
+ * Returns 0 if rdma_cm can be opened, or a negative errno. librdmacm must not be called before: it makes some checks
+ * in its first call only. If rdma_cm does not exist at that call, librdmacm assumes for good that the kernel has the
+ * newest ABI version and no AF_IB. If librdmacm has no permission to open rdma_cm, it waits for udev, up to 5 s.
  */
 static int check_rdma_cm(void)
 {
@@ -267,7 +268,7 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
-	/* librdmacm's first call would wait for librdmacm's mutex, which the opener holds. */
+	/* The call that opens the channel would wait for librdmacm's mutex, which the opener can hold. */
 	if (fabric_is_opening(fabric))
 		return -EINPROGRESS;
 	r = check_rdma_cm();

@@ -149,8 +149,8 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 		return NULL;
 	id->on_event = NULL;
 	/*
-	 * destroy() calls rdma_disconnect() in each stage of a connection. It has an effect on an established
-	 * connection; a connection that is not established yet ends when the id is destroyed.
+	 * destroy() calls rdma_disconnect() in each stage of a connection. That has an effect on an established
+	 * connection only. A connection that is not established yet ends when the id is destroyed.
 	 */
 	id->disconnects = id->stage != STAGE_NONE;
 	id->ps = id->cm->ps;
@@ -370,7 +370,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	return 0;
 }
 
-/* librdmacm waits until the join's events are acked. This does not block, because take() acks them at once. */
+/* librdmacm waits until the join's events are acked. That does not block, because channel.c acks them at once. */
 struct fabric_join *fabric_join_free(struct fabric_join *join)
 {
 	if (!join)

@@ -26,8 +26,8 @@ static void announce(void *userdata)
 	struct list *l;
 
 	/*
-	 * This call does not block while librdmacm looks for devices, because the opener's thread has already
-	 * made librdmacm do that. If this call fails, fabric_id_new() calls it again.
+	 * In its first call librdmacm looks for devices, which can block. Usually this is not the first call, because
+	 * the opener's thread has made one. If this call fails, fabric_id_new() repeats it.
 	 */
 	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {

@@ -7,14 +7,15 @@
  *   fabric ── device, device, ...       the RDMA devices that udev reports, with the leases on their nodes
  *      └───── id, id, ...               the ids of all sessions, on one event channel (one open rdma_cm)
  *
- * The fabric makes no policy decisions and never waits for a peer. Every call returns 0 or a negative errno.
- * The outcome of a call that takes time arrives as an event of the id. Events are delivered by the event
- * loop, never from within a call into the fabric. An event is copied and acked before it is delivered, so an
+ * The fabric makes no policy decisions and never waits for a peer. A call that can fail returns a negative errno.
+ * The outcome of a call that takes time arrives as an event of the id, or through a callback. The event loop delivers
+ * events and callbacks, never a call into the fabric. An event is copied and acked before it is delivered, so an
  * id can be freed at any time, also from within its event callback.
  *
- * Calls that may wait in the kernel or in firmware are made by threads: the calls that destroy ids and open
- * devices. While devices are being opened no events are delivered, and calls that would bind an id to a
- * device return -EINPROGRESS, because librdmacm would make them wait for the mutex that it holds meanwhile.
+ * Threads destroy ids, open devices, look up the owners of QPs and change ACLs, because that can wait for the kernel
+ * or for firmware. While devices are being opened, which here includes the release of devices that are gone, no
+ * events are delivered, and calls that would bind an id to a device return -EINPROGRESS, because librdmacm would
+ * make them wait for the mutex that it holds meanwhile.
  *
  * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/,
  * which produces scripted states and faults that real hardware cannot produce at will.
@@ -57,11 +58,11 @@ struct fabric_holder {
 	 * State and addresses of one of these ids: of a listening one if there is any, else of one that
 	 * connects or is connected, else of any.
 	 */
-	const char *state; /* as `rdma resource show cm_id` prints it */
+	const char *state; /* as `rdma resource show cm_id` prints it; "?": not known */
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
 };
 
-/* The result of the latest scan of a device. The kernel's own ids are not counted. */
+/* The result of the latest complete scan of a device. The kernel's own ids are not counted. */
 struct fabric_holders {
 	uint64_t seen_ms; /* time of the scan, from clock_ms() */
 	/* ids of the processes beyond FABRIC_HOLDERS_MAX, which are not listed */
@@ -75,16 +76,19 @@ struct fabric_holders {
 struct fabric_ops {
 	/* DEVICE can be used from now on; it stays valid until device_removed returns. */
 	void (*device_added)(void *userdata, struct fabric_device *device);
-	/* The device's node is gone and its leases are void (see fabric_lease_new()). */
+	/*
+	 * The device's node is gone, or the device was renamed and will be announced again by its new name. Its
+	 * leases are void (see fabric_lease_new()).
+	 */
 	void (*device_removed)(void *userdata, struct fabric_device *device);
 	/*
 	 * Addresses, routes or neighbours of the host changed, so routes that were resolved before may be out of
-	 * date. May be NULL. See fabric_knows_routes().
+	 * date. NULL: changes are not monitored. See fabric_knows_routes().
 	 */
 	void (*routes_changed)(void *userdata);
 	/*
-	 * A call that returned -EINPROGRESS can be tried again, because the freed id that held PORT (network
-	 * order) is destroyed now, or, if PORT is 0, because no devices are being opened any more.
+	 * A call that returned -EINPROGRESS can be tried again. If PORT (network order) is not 0, a freed id that
+	 * held PORT is destroyed now. If PORT is 0, no devices are being opened any more.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 };
@@ -96,7 +100,10 @@ struct fabric_event {
 	/* of a CONNECT_REQUEST: the new id, which the callback owns; else NULL */
 	struct fabric_id *request;
 	struct rdma_conn_param conn; /* private_data points into the field below, or is NULL */
-	/* Set for MULTICAST_JOIN and for events of datagram ids; CONN then has only qp_num and private_data. */
+	/*
+	 * Set for MULTICAST_JOIN, MULTICAST_ERROR and all events of datagram ids. For these events CONN has only
+	 * qp_num and private_data.
+	 */
 	struct rdma_ud_param ud;
 	uint8_t private_data[256];
 	struct ibv_ece remote_ece; /* of a CONNECT_REQUEST or CONNECT_RESPONSE; vendor_id 0: none */
@@ -115,9 +122,9 @@ struct fabric_id_info {
 };
 
 /*
- * rdma_cm, devices and udev may be missing at the start: they are used once they appear. Devices that are
- * already present are announced from the event loop, by device_added. ACL entries that a previous process
- * left on the nodes are removed, as far as this process owns the nodes.
+ * rdma_cm, devices and udev can be missing at the start: they are used once they appear. Devices that are
+ * already present are announced from the event loop, by device_added. With FABRIC_ACCESS_ACL, the ACL entries that a
+ * previous process left on the nodes are removed, as far as this process owns the nodes.
  */
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
@@ -138,8 +145,8 @@ unsigned fabric_device_n_leases(const struct fabric_device *device);
 
 /*
  * The other processes that hold connection manager ids on the devices. Each device is scanned when it
- * appears, and the result is written to the journal. fabric_look() starts a new scan, unless the last one has
- * only just ended. If the result is small, the scan is complete when fabric_look() returns.
+ * appears, and the result is written to the journal. fabric_look() starts a new scan of all devices, unless a scan is
+ * running or has ended a short time ago. If the result is small, the scan is complete when fabric_look() returns.
  * fabric_device_holders() returns NULL until the first scan of the device is complete.
  */
 void fabric_look(struct fabric *fabric);
@@ -155,8 +162,8 @@ typedef void (*fabric_answer_fn)(void *userdata, int answer);
  * errno if the lease gives no access. If fabric_lease_new() returns 0 or -EINPROGRESS, *RET is the lease; on
  * any other negative errno *RET is not set.
  *
- * When the device is removed, its leases become void, and DONE may never be called for them. The caller must
- * still free them, which has no further effect.
+ * When the device is removed, its leases become void. For a lease that waits then, DONE is called with -ENODEV, or
+ * not at all. The caller must still free the leases, which has no further effect.
  */
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
 		     fabric_answer_fn done, void *userdata);
@@ -165,21 +172,21 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 
 /* The results of fabric_qp_belongs(): the owner of the QP with a given number. */
 enum fabric_qp {
-	FABRIC_QP_FOREIGN, /* a QP of another process, or the kernel's */
+	FABRIC_QP_FOREIGN, /* a QP of another process, or the kernel's, or a QP that is gone or was not found again */
 	FABRIC_QP_OWN, /* a QP of the process PID */
 	/*
-	 * The kernel reports no QP of this number. It may be free, be reserved by any process, or be that of a QP
-	 * which the driver does not report, for example one that a process made with mlx5's DEVX.
+	 * The kernel reports no QP of this number. The number can be free, be reserved by any process, or be that of
+	 * a QP which the driver does not report, for example one that a process made with mlx5's DEVX.
 	 */
 	FABRIC_QP_UNKNOWN,
 };
 
 /*
- * Finds out whether QP number QPN of DEVICE was created by the process PID (by any thread of it), on behalf
- * of UID. The kernel asks the device's firmware, so a thread makes the request. Returns -EINPROGRESS and sets
- * *RET: DONE will be called from the event loop with the result. The results are those of enum fabric_qp;
- * -ENODEV: no such device; -EDQUOT: UID has too many look-ups pending; other negative errno: the look-up
- * failed. A result that is known at once is returned, and *RET is NULL.
+ * Finds out for the user UID whether QP number QPN of DEVICE was created by the process PID (by any of its threads).
+ * The kernel asks the device's firmware, so a thread makes the request. Returns -EINPROGRESS and sets *RET: DONE will
+ * be called from the event loop with the result. The results are those of enum fabric_qp; -ENODEV: no such device;
+ * -EDQUOT: UID has too many look-ups pending; other negative errno: the look-up failed. A result that is known at
+ * once is returned, and *RET is NULL.
  */
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
 		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
@@ -200,14 +207,15 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
  */
 struct fabric_id *fabric_id_free(struct fabric_id *id);
 /*
- * As fabric_id_free(), for an id whose client is gone. The id is kept until its peer has been notified, for
- * some seconds at most, and keeps its port meanwhile. The number of ids kept this way is limited, for each
- * user and for all together; an id beyond the limit is freed at once.
+ * As fabric_id_free(), for an id whose client is gone. If the id's peer has to be notified that the connection ends,
+ * the id is kept until that is done, for some seconds at most, and keeps its port meanwhile. The number of ids kept
+ * this way is limited, for each user and for all together. Any other id, and an id beyond the limit, is freed at
+ * once.
  */
 void fabric_id_abandon(struct fabric_id *id);
 /*
- * Sets the owner of an id, who gets its events. The id of a connection request has no owner at first, and its
- * events are dropped. So set its owner before its next event can arrive.
+ * Sets the owner of an id, who gets its events. The id of a connection request has no owner at first, and the events
+ * of an id without an owner are dropped. So set its owner before its next event can arrive.
  */
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);

@@ -14,8 +14,11 @@
  *   ASKED, ACCEPTED  The peer's kernel handles messages on several CPUs. A REJ that closely follows the REQ or the
  *                    REP may be handled first, and is dropped because no connection matches it. Then a peer that got
  *                    the REQ accepts and waits for more than a minute, and a peer that got the REP keeps its
- *                    connection for ever. So the id is kept for a short time, until the peer's next message. Then
- *                    it is destroyed or, if the connection is established by then, disconnected.
+ *                    connection for ever. So the id is kept until the peer's next message, for RESPONSE_USEC at
+ *                    most. If that message establishes the connection, the id is disconnected and kept as above.
+ *                    Otherwise it is destroyed.
+ *
+ * In any other stage the id is destroyed at once.
  *
  * A REJ that is lost is not repeated in any case, because the peer's further messages are for an id that no
  * longer exists.

@@ -114,8 +114,8 @@ static void copy_printable(char *ret, size_t size, const char *text)
 
 /*
  * Reads the status file of a thread. The thread's name is in the first line and cannot contain a line break,
- * because /proc escapes line breaks. If /proc hides other users' processes, the process stays unknown, and
- * RET->pid is TID.
+ * because /proc escapes line breaks. If the file cannot be read, for example because /proc hides other users'
+ * processes, the process stays unknown, and RET->pid is TID.
  */
 static void read_process(uint32_t tid, struct process *ret)
 {
@@ -224,7 +224,9 @@ static int on_entry_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* For each holder, its id with the highest rank is shown. A listening id is the most informative one. */
+/*
+ * For each holder, the first of its ids with the highest rank is shown. A listening id is the most informative one.
+ */
 static unsigned rank(const struct entry *entry)
 {
 	switch (entry->state) {

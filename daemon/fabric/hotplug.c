@@ -83,7 +83,7 @@ static void look_at_cm(struct fabric *fabric, sd_device *d)
 {
 	const char *node;
 
-	/* Only the daemon may open rdma_cm, whatever the setting Access= for devices is. */
+	/* No other user must be able to open rdma_cm, whatever the setting Access= for devices is. */
 	if (sd_device_get_devname(d, &node) >= 0)
 		fabric_check_node(node, FABRIC_ACCESS_ACL, &fabric->cm_node_told);
 }
@@ -100,7 +100,7 @@ static void on_misc(struct fabric *fabric, sd_device *d, sd_device_action_t acti
 		look_at_cm(fabric, d);
 }
 
-/* A device is renamed by a uevent of the device itself, not of its node, so all devices are checked. */
+/* Checks all devices for a new name, because the uevent of a renamed device does not name the device's node. */
 static void look_at_all(struct fabric *fabric)
 {
 	struct list *l, *n;
@@ -139,8 +139,8 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		return 0;
 	}
 	/*
-	 * First start the opener, which releases the daemon's descriptors of the device: the kernel's removal of
-	 * the device blocks until they are closed.
+	 * First start the opener, which releases the daemon's descriptors of the device: until they are closed, the
+	 * kernel's removal of the device can block.
 	 */
 	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);

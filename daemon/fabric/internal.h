@@ -17,7 +17,10 @@
 #include "util/offload.h"
 
 #define DYING_LISTS 256
-/* If this many unwanted connection requests wait to be destroyed, no events are read until there are fewer. */
+/*
+ * If this many connection requests that no session took over wait to be destroyed, no events are read until there are
+ * fewer.
+ */
 #define DYING_UNWANTED_MAX 16384
 
 struct fabric {
@@ -30,7 +33,7 @@ struct fabric {
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
 	struct account kept; /* counts the ids in FAREWELLS, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
-	unsigned n_dying_unwanted;
+	unsigned n_dying_unwanted; /* ids in DYING with is_unwanted */
 	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
 	/* changes the ACLs of nodes, see lease.c; has one thread and one lane */
@@ -68,12 +71,12 @@ struct fabric_device {
 	/* removes the ACL entries that an earlier process of the daemon left on the node */
 	struct offload_job clearing;
 	int clear_r;
-	/* a scan is to be made, and its result to be written to the journal; see look.c */
+	/* a scan has yet to begin; the result of the next complete one is to be written to the journal; see look.c */
 	bool look_wanted, look_untold;
 	struct fabric_holders *holders; /* result of the latest scan; NULL: none is complete yet */
 	bool node_told; /* a warning about its node was written, see node.c */
 	unsigned n_leases;
-	/* held by leases, by a thread's work, by a scan, and by the fabric while the device exists */
+	/* held by grants (lease.c), by a thread's work, by a scan, and by the fabric while the device exists */
 	unsigned n_refs;
 };
 
@@ -84,24 +87,28 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 int fabric_start_hotplug(struct fabric *fabric);
 
 /*
- * lease.c. The first removes the ACL entries of all users; call it before there is a lease. The second restores
- * the entries of the leases; call it when udev may have changed the node.
+ * lease.c. Both only start a thread's work. The first removes the ACL entries of all users; call it before there is a
+ * lease. The second restores the entries of the leases; call it when udev may have changed the node.
  */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
-/* look.c: scan the new DEVICE, and write the result to the journal */
+/* look.c: starts a scan of the new DEVICE, whose result will be written to the journal */
 void fabric_look_at(struct fabric_device *device);
 struct look *look_free(struct look *look);
 
-/* node.c: warns if other users can open NODE. *TOLD: a warning was written, and the node is still wrong. */
+/*
+ * node.c: warns if NODE does not belong to the daemon's user, or if every user can open it. ACCESS is the access that
+ * clients should have; FABRIC_ACCESS_OPEN: nothing is checked. *TOLD: a warning was written, and the node is still
+ * wrong.
+ */
 void fabric_check_node(const char *node, enum fabric_access access, bool *told);
 
 /* channel.c */
 /* Returns 0 (also if the channel is open already) or a negative errno. */
 int fabric_open_channel(struct fabric *fabric);
 void fabric_close_channel(struct fabric *fabric);
-/* Call when devices were added or removed. */
+/* Starts the opener. Call when devices were added or removed. */
 void fabric_look_for_devices(struct fabric *fabric);
 /* Starts or stops reading events. Call when a condition in may_read() has changed. */
 void fabric_update_io(struct fabric *fabric);
@@ -125,7 +132,7 @@ struct fabric_id {
 	char device[64]; /* name of its device; "": not bound to one */
 	enum stage stage;
 	struct list leaving; /* fabric.farewells */
-	/* timeout of the farewell; NULL: fabric_id_abandon() was not called */
+	/* timeout of the farewell; NULL: the id is not in fabric.farewells */
 	sd_event_source *farewell;
 	struct charge kept;
 
@@ -133,7 +140,7 @@ struct fabric_id {
 	struct list dying; /* one of the lists in fabric.dying, while it is being destroyed */
 	bool disconnects; /* destroy() disconnects the id first */
 	bool is_request; /* the id began as a connection request: its port is the listener's */
-	bool is_unwanted; /* a connection request that no session took over */
+	bool is_unwanted; /* a connection request that no session has taken over */
 	enum rdma_port_space ps; /* PS and PORT are set when the id is freed */
 	in_port_t port; /* 0: the id has no port of its own */
 	struct charge ending;
@@ -151,7 +158,7 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 /* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* farewell.c: ids whose client is gone. fabric_farewell_on_event() may free the id. */
+/* farewell.c: ids whose client is gone. fabric_farewell_on_event() can free the id. */
 void fabric_init_farewells(struct fabric *fabric);
 void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
 void fabric_end_farewells(struct fabric *fabric);

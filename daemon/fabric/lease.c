@@ -31,9 +31,9 @@ struct grant {
 
 	struct offload_job job;
 	bool runs;
-	/* While the thread runs, only it uses these: */
+	/* Not changed while the thread runs: whether it sets the entry (true) or removes it. */
 	bool allow;
-	int r;
+	int r; /* while the thread runs, only it uses this */
 };
 
 struct fabric_lease {
@@ -55,7 +55,7 @@ static void grant_free(struct grant *grant)
 	free(grant);
 }
 
-/* Calls DONE of all leases that wait. DONE may free its lease. */
+/* Calls DONE of all leases that wait. DONE is allowed to free its lease. */
 static void tell(struct grant *grant, int r)
 {
 	struct list *l;
@@ -116,8 +116,8 @@ static void grant_go_on(struct grant *grant)
 }
 
 /*
- * Logs that an entry could not be removed. The removal is not tried again before the user's next lease, or
- * the daemon's next start.
+ * If R is a failure, logs that an entry could not be removed. The removal is not tried again until the user has had
+ * another lease, or the daemon starts again.
  */
 static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
 {

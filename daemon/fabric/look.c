@@ -26,18 +26,18 @@
 
 #define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
 #define DATAGRAMS_MAX 8192 /* read for one device at most; they hold some 700,000 ids */
-#define READ_AT_ONCE 32 /* datagrams that fabric_look() reads before it returns */
+#define READ_AT_ONCE 32 /* fabric_look() reads at most this many datagrams before it returns */
 #define REST_MS 1000 /* the shortest pause before fabric_look() begins another scan */
 #define REST_FACTOR 9 /* or the pause is this many times as long as the scan, if that is longer */
 
 struct look {
 	struct fabric *fabric;
-	struct nldev *nldev; /* NULL: none yet, or closed because a dump failed */
+	struct nldev *nldev; /* NULL: none yet, or closed because a dump failed or was too long */
 	sd_event_source *io;
 	struct fabric_device *device; /* the device being scanned, with a reference; NULL: idle */
 	struct holders *found; /* the holders that were found so far */
 	unsigned n_datagrams; /* datagrams of this dump that were read so far */
-	/* when the scan of all devices began; when the next one may begin */
+	/* when the scan of all devices began; when fabric_look() is allowed to begin the next one */
 	uint64_t begun_ms, rest_until_ms;
 	struct ratelimit failures;
 	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
@@ -71,7 +71,7 @@ static int open_netlink(struct look *look)
 		return r;
 	r = sd_event_add_io(look->fabric->loop, &look->io, nldev_get_fd(look->nldev), EPOLLIN,
 			    on_io, look);
-	/* All other event sources are more urgent. */
+	/* The event sources that serve clients are more urgent. */
 	if (r >= 0)
 		r = sd_event_source_set_priority(look->io, SD_EVENT_PRIORITY_IDLE);
 	if (r < 0)
@@ -214,7 +214,7 @@ static struct fabric_device *next_wanted(struct fabric *fabric)
 	return device;
 }
 
-/* Begins the scan of the next device. If there is none, the scan of all devices is complete. */
+/* Begins the scan of the next device. If there is none, the scan of all devices is complete, and a pause begins. */
 static void go_on(struct look *look)
 {
 	struct fabric_device *device;

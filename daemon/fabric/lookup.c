@@ -38,7 +38,10 @@ static void run(struct offload_job *job)
 					      lookup->wait.want.qpn, lookup->wait.want.pid);
 }
 
-/* Keeps one netlink socket for the next look-up. More are needed only while several look-ups run at a time. */
+/*
+ * Keeps NLDEV for the next look-up, or frees it if one is kept already. More than one is needed only while several
+ * look-ups run at a time.
+ */
 static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 {
 	if (fabric->nldev)

@@ -88,8 +88,9 @@ static int on_done(const struct nlmsghdr *header, void *data)
 }
 
 /*
- * Handles one datagram. 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram belongs to an
- * earlier exchange, which failed before all of its messages were read.
+ * Handles one datagram. Returns 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram is not for
+ * this socket; or another negative errno: the exchange has failed. A datagram of an earlier exchange, which failed
+ * before all of its messages were read, is such a failure: -EPROTO.
  */
 static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
 {

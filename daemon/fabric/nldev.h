@@ -3,8 +3,8 @@
 
 /*
  * A netlink socket for queries about RDMA devices and their resources, which return the data that `rdma`
- * (iproute2) prints. It does not depend on the fabric, so a thread can have one of its own. Only one thread
- * at a time may use an object.
+ * (iproute2) prints. It does not depend on the fabric, so a thread can have one of its own. Two threads must not
+ * use the same object at the same time.
  */
 
 #include <libmnl/libmnl.h>
@@ -34,7 +34,7 @@ int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer
  * These read a dump in pieces: after the send the kernel makes the next piece whenever one is received, so a
  * long reply need not be read in one go. Until the dump ends, no other request can be sent; to abort it, free
  * the object. nldev_receive() returns 1: there is more; 0: the dump is complete; -EAGAIN: nothing to read
- * yet; other negative errno: the dump has failed.
+ * yet; -EINTR: call it again; other negative errno: the dump has failed.
  */
 int nldev_get_fd(const struct nldev *nl);
 int nldev_send(struct nldev *nl, struct nlmsghdr *header);

@@ -19,7 +19,7 @@ void fabric_check_node(const char *node, enum fabric_access access, bool *told)
 	const char *name = strrchr(node, '/') ? strrchr(node, '/') + 1 : node;
 	struct stat st;
 
-	/* The node may be gone again. */
+	/* With FABRIC_ACCESS_OPEN every mode is right. If stat() fails, the node is gone again. */
 	if (access == FABRIC_ACCESS_OPEN || stat(node, &st) < 0)
 		return;
 	if (st.st_uid == geteuid() && !(st.st_mode & EVERYBODY)) {

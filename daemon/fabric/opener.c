@@ -64,7 +64,7 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 /*
  * True if the new list DEVICES lacks an open device that was not released. Then the old list must be kept for
  * now: the kernel removes a device from librdmacm's list before it unlinks the node, and the device cannot be
- * released before that. When the node is gone, opener_look() is called again.
+ * released before its node is unlinked. When the node is gone, opener_look() is called again.
  */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {

@@ -24,13 +24,13 @@ struct opener;
 int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata), void *userdata);
 struct opener *opener_free(struct opener *opener);
 /*
- * Starts the thread. Call when devices were added or removed. MAY_OPEN: librdmacm can be called, see
- * check_rdma_cm().
+ * Starts the thread; if the thread runs, makes it run once more. Call when devices were added or removed. Devices are
+ * opened only if MAY_OPEN was true in this or an earlier call: librdmacm can be called, see check_rdma_cm().
  */
 void opener_look(struct opener *opener, bool may_open);
 /*
- * True while the thread runs. The thread may hold librdmacm's mutex, for which calls that bind an id to a
- * device would wait. False again before DONE is called.
+ * True while the thread runs. The thread can hold librdmacm's mutex, for which calls that bind an id to a
+ * device would wait. Before DONE is called, it is false again.
  */
 bool opener_is_running(const struct opener *opener);
 /* True if opener_look() was ever called with MAY_OPEN. */

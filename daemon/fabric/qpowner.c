@@ -83,9 +83,9 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
 }
 
 /*
- * The kernel reports the thread that made the QP, or none if that thread has ended, which is common with a
- * pool of threads. Then this queries which thread made the QP's protection domain and, if that thread has
- * ended too, which thread opened the device for it.
+ * Completes facts->tid. The kernel reports the thread that made the QP, or none if that thread has ended, which is
+ * common with a pool of threads. In that case this queries which thread made the QP's protection domain and, if that
+ * thread has ended too, which thread opened the device for the QP.
  */
 static int find_maker(struct nldev *nl, const struct nldev_device *device,
 		      struct qpowner_facts *facts)
@@ -209,7 +209,7 @@ static int on_dump(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_qps, data);
 }
 
-/* Returns the number of datagrams, or a negative errno. */
+/* Returns the number of datagrams before the one that ended the dump, or a negative errno. */
 static int dump(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
 {
 	_cleanup_free_ char *buf = malloc(DATAGRAM_MAX);

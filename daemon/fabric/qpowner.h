@@ -10,7 +10,7 @@
 
 /*
  * Returns the result of fabric_qp_belongs(), or -EAGAIN: the QP has no port, so that only qpowner_scan()
- * finds it. May run in any thread, if no other thread uses NL or DEVICE meanwhile. DEVICE is filled in if its
+ * finds it. Can run in any thread, as long as no other thread uses NL or DEVICE meanwhile. DEVICE is filled in if its
  * n_ports is 0, and renewed if it is out of date.
  */
 int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
@@ -33,8 +33,8 @@ struct qpowner_want {
 };
 
 /*
- * Sets ANSWER of all N WANTS, which must be sorted by qpn, from a dump of the device's QPs, with a port or
- * without. Returns 0, or a negative errno: then the ANSWERs are not valid.
+ * Sets ANSWER of all N WANTS from a dump of all QPs of the device, also those that have no port. WANTS must be
+ * sorted by qpn. Returns 0, or a negative errno: then the ANSWERs are not valid.
  */
 int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device,
 		 struct qpowner_want **wants, size_t n);

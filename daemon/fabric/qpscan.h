@@ -4,8 +4,9 @@
 /*
  * Finds the owners of QPs that have no port. The kernel does not return such a QP when it is queried by its
  * number, but only in a dump of all QPs of the device. A dump is expensive, because the kernel queries each QP
- * for it. So there is only one dump at a time, all look-ups that wait share the next one, and after a dump there
- * is a rest of nine times its duration. Thus dumps take at most a tenth of the time, whatever clients do.
+ * for it. So there is only one dump at a time, all look-ups that wait for the same device share the next one, and
+ * after a dump there is a rest of nine times its duration. Thus dumps take at most a tenth of the time, whatever
+ * clients do.
  */
 
 #include <sys/types.h>
@@ -32,5 +33,5 @@ int qpscan_new(struct qpscan **ret, sd_event *loop);
  */
 struct qpscan *qpscan_free(struct qpscan *scan);
 
-/* Starts the look-up WAIT. It is answered by a dump that begins after this call. */
+/* Starts the look-up WAIT. A dump that runs already does not answer it, but a later one does. */
 void qpscan_ask(struct qpscan *scan, struct qpscan_wait *wait);

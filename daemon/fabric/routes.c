@@ -20,14 +20,14 @@
 #include <uthash.h>
 
 /*
- * The kernel sends a notification whenever a neighbour is used, confirmed or becomes stale. Only a change of
- * the neighbour's link-layer address matters here, so the addresses are remembered.
+ * The kernel sends a notification whenever a neighbour is used, confirmed or becomes stale. It matters here only if
+ * the neighbour gets, changes or loses its link-layer address, so the addresses are remembered.
  */
 
-#define DATAGRAMS_MAX 64 /* read in one turn of the loop */
+#define DATAGRAMS_MAX 64 /* at most this many are read in one turn of the loop */
 #define LLADDR_MAX 32 /* the kernel's MAX_ADDR_LEN */
 
-/* States in which a neighbour has a link-layer address: the kernel's NUD_VALID. */
+/* States in which the kernel uses the neighbour's link-layer address: its NUD_VALID. */
 #define STATES_VALID (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct neighbour {
@@ -184,8 +184,8 @@ static bool take_message(struct routes *routes, const struct nlmsghdr *header)
 		return false;
 	default:
 		/*
-		 * All other messages about links, addresses, routes or rules are changes; lower types are
-		 * netlink's own.
+		 * All other messages of the monitored groups are changes. Types below NLMSG_MIN_TYPE are netlink's
+		 * own messages.
 		 */
 		return header->nlmsg_type >= NLMSG_MIN_TYPE;
 	}
@@ -258,7 +258,7 @@ static int on_notices(sd_event_source *source, int fd, uint32_t revents, void *u
 		routes->ended = true;
 		changed = true;
 	}
-	/* This must be last, because the callback may free ROUTES. */
+	/* This must be last, because the callback can free ROUTES. */
 	if (changed)
 		routes->changed(routes->userdata);
 	return 0;

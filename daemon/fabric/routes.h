@@ -26,5 +26,5 @@ struct routes *routes_free(struct routes *routes);
 /* False once notifications have ended; CHANGED is called one last time when they end. */
 bool routes_can_tell(const struct routes *routes);
 
-/* True if a datagram of notifications contains a change. Remembers the neighbours in the datagram. */
+/* True if a datagram of notifications contains a change, or might. Remembers the neighbours in the datagram. */
 bool routes_take(struct routes *routes, const void *datagram, size_t len);
