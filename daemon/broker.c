@@ -24,8 +24,8 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define NAMES_MSEC 1000 /* missing names are looked up again this long after the start */
-#define STATUS_USEC (1 * 1000000ULL) /* at most one status line is sent in this time */
+#define NAMES_MSEC 1000 /* time until missing names are first looked up again */
+#define STATUS_USEC (1 * 1000000ULL) /* time until a change of the status line is sent */
 
 struct broker {
 	struct broker_options options;
@@ -59,7 +59,7 @@ static void log_diag(const struct diag *diag)
 
 /*
  * Sessions and descriptors that are reserved for root and the daemon's own user, in addition to what all
- * users may have. A session has two descriptors.
+ * users can have. A session has two descriptors.
  */
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
@@ -90,8 +90,8 @@ static uint64_t n_fds_for_clients(void)
 }
 
 /*
- * Applies the log level, limits and defaults of the configuration. Socket=, Access= and
- * QueuedBytesPerSession= apply from the next start on.
+ * Applies the log level, limits and defaults of the configuration. A change of Socket=, Access= or
+ * QueuedBytesPerSession= takes effect at the next start only.
  */
 static void apply(struct broker *broker)
 {
@@ -167,8 +167,8 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 }
 
 /*
- * If the contents of the status line have changed, starts the timer that sends it. The timer does not run
- * otherwise, so that it does not wake an idle daemon.
+ * If the contents of the status line have changed, starts the timer that sends it. If they have not, the timer does
+ * not run, so that it does not wake an idle daemon.
  */
 static void look_at_status(struct broker *broker)
 {

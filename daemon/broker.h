@@ -31,7 +31,7 @@ struct broker_options {
 
 /*
  * Returns 0, BROKER_MISCONFIGURED (the errors were logged) or another error as a negative errno. An error in
- * the policy does not prevent the start: then everything is rejected.
+ * the policy does not prevent the start: the broker rejects everything until a reload succeeds.
  */
 int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
@@ -40,6 +40,7 @@ int broker_run(struct broker *broker);
 
 /*
  * Parses FILES, or, if N_FILES is 0, the files that the daemon would read, and changes nothing. Returns 0: no
- * errors; 1: errors, which are printed to stderr. With JSON the result is an object on stdout instead.
+ * errors; 1: there are errors, which are printed to stderr, or the check or its output failed. With JSON the result
+ * is an object on stdout instead.
  */
 int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

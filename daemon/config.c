@@ -17,8 +17,8 @@
 
 /*
  * libinih goes on after an error, reports no columns, and limits lines to a length that was set at its build.
- * So read_line() passes one trimmed line at a time to it, and remembers that line until handle() is called for
- * the line.
+ * So read_line() passes one trimmed line at a time to it, and keeps that line in LINE for the error messages until it
+ * reads the next one.
  */
 struct reading {
 	struct config *config;
@@ -225,7 +225,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Returns the position of the first character, from AT on, that is no blank. */
+/* Returns the position of the first character, from AT on, that is not a blank; the length of LINE: there is none. */
 static size_t skip_blanks(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -280,8 +280,8 @@ static void check_handled(struct reading *reading)
 }
 
 /*
- * Selects the part of LINE that libinih gets. False: libinih gets an empty line instead, because LINE is blank,
- * a comment or malformed.
+ * Selects the part of the line that libinih gets: from *RET_FROM to before *RET_TO. False: libinih gets an empty line
+ * instead, because the line is blank, a comment, malformed or too long.
  */
 static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
 {
@@ -363,7 +363,7 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* Returns false if no earlier version had this key in this section. */
+/* If an earlier version had this key in this section, records a warning and returns true. */
 static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
 			      size_t at)
 {
@@ -418,7 +418,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 	return 1;
 }
 
-/* Returns 0, -ENOENT for a missing file that is optional, or another negative errno. */
+/* Returns 0, or a negative errno. -ENOENT: the file is missing; if it is OPTIONAL, DIAG has no error about that. */
 static int load_file(struct config *config, const char *path, bool optional, struct diag *diag)
 {
 	struct reading reading = { .config = config, .diag = diag };

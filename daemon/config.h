@@ -13,7 +13,7 @@
 struct diag;
 
 enum config_device_access {
-	/* a client may open a device node while the node's ACL has an entry for its user */
+	/* clients can open a device node as long as the node's ACL has an entry for their user */
 	CONFIG_DEVICE_ACCESS_ACL,
 	CONFIG_DEVICE_ACCESS_OPEN, /* all users can open the device nodes without that entry */
 };
@@ -40,21 +40,21 @@ struct config {
 	/* [Limits] DescriptorsPerUser= : descriptors that the daemon holds open for the user's clients */
 	unsigned max_fds_per_user;
 	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
-	/* [Limits] QueuedBytesPerSession= : replies, events and notices that the client has not read */
+	/* [Limits] QueuedBytesPerSession= : replies, events and notices that wait because the client does not read */
 	unsigned max_queued_bytes;
 	unsigned max_spare_ids; /* [Limits] SpareIds= */
 
 	unsigned backlog; /* [Defaults] Backlog= : used if neither client nor rule sets a backlog */
 	/* [Defaults] TOS= 0..255 or none (-1) : used if neither client nor rule sets a TOS */
 	int tos;
-	/* [Defaults] ResolveTimeoutMSec= : upper limit for address and route resolution */
+	/* [Defaults] ResolveTimeoutMSec= : upper limit and default of a client's timeout for each resolution */
 	unsigned resolve_timeout_ms;
 
 	/* "file:line:column: ..." of the first key that an earlier version had and that has no effect; NULL: none */
 	char *warning;
 };
 
-/* sets CONFIG to zero; config_done() may be called on it */
+/* Sets CONFIG to zero. From then on config_done() can be called on it. */
 void config_init(struct config *config);
 void config_done(struct config *config);
 /*

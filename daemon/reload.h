@@ -18,8 +18,8 @@ struct diag;
 struct reloader;
 
 /*
- * Reads configuration and policy. Returns 0, or a negative errno with the errors in DIAG; then neither result
- * is written.
+ * Reads configuration and policy. Returns 0, or a negative errno: then DIAG has the errors, and neither result is
+ * written.
  */
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag);
@@ -28,9 +28,12 @@ int reload_read_config(const struct broker_options *options, struct config *ret,
 int reload_read_policy(const struct broker_options *options, const struct config *config,
 		       enum policy_names names, struct policy **ret, struct diag *diag);
 
-/* The result of a reload, and of each call of reloader_start() that waited for a reload when this one began. */
+/*
+ * The result of a reload. It is the result for all calls of reloader_start() that were made before the reload began
+ * and that no earlier reload has served.
+ */
 struct reloaded {
-	uint64_t ticket; /* ticket of the last of these calls */
+	uint64_t ticket; /* ticket of the last call before the reload began */
 	int r; /* 0, or a negative errno */
 	struct config config; /* valid if R is 0; after taking it over, call config_init() on it */
 	struct policy *policy; /* valid if R is 0; DONE has to take a reference to keep it */
