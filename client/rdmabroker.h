@@ -565,7 +565,7 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
  * Description:
  *   Takes the listener's next CONNECT_REQUEST; other events stay queued.
  * Returns:
- *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed.
+ *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed; -EACCES: policy or an admin has ended it.
  * See also: rdma_get_request
  */
 int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms,

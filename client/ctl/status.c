@@ -179,9 +179,10 @@ static void print_text(const struct rdmabroker_status *status)
 {
 	printf("%11s: rdmabrokerd %s\n", "version", status->version);
 	if (status->no_policy)
-		printf("%11s: NOT LOADED, everything is rejected except rdmabrokerctl run by root; "
-		       "fix the error and run rdmabrokerctl reload: %s\n",
-		       "policy", status->policy_error ?: "");
+		printf("%11s: NOT LOADED: %s\n"
+		       "%11s  everything is rejected, except rdmabrokerctl run by root; fix the "
+		       "error, then run rdmabrokerctl reload\n",
+		       "policy", status->policy_error ?: "", "");
 	else if (status->policy_error)
 		printf("%11s: RELOAD FAILED, the previous %u rules are in force: %s\n", "policy",
 		       status->n_rules, status->policy_error);

@@ -174,6 +174,16 @@ static enum outcome explain_error(const struct conn *conn, const struct rdmabrok
 	return OUTCOME_FAILED;
 }
 
+/* Policy or an admin can end an id with the same event, which then has a status. */
+static void say_removed(const struct ping *ping, const struct rdmabroker_event *event)
+{
+	if (event->status == 0)
+		say(ping, "device removed");
+	else
+		complain("the broker has ended the id: %s",
+			 event->text ?: strerror(-event->status));
+}
+
 static void handle_conn_event(struct ping *ping, struct conn *conn,
 			      const struct rdmabroker_event *event)
 {
@@ -191,8 +201,9 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		/*
 		 * Happens only with --qpn, where the library knows no QP. The broker should have rejected the number.
 		 */
-		complain("the broker accepted QP number 0x%x, which it must refuse",
-			 ping->options->qpn);
+		complain(
+			"the broker accepted QP number 0x%x, which only a rule with 'qp reserved' allows",
+			ping->options->qpn);
 		end_conn(conn, OUTCOME_FAILED);
 		break;
 	case RDMABROKER_EVENT_ESTABLISHED:
@@ -224,7 +235,7 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		end_conn(conn, explain_error(conn, event));
 		break;
 	case RDMABROKER_EVENT_DEVICE_REMOVAL:
-		say(ping, "device removed");
+		say_removed(ping, event);
 		end_conn(conn, OUTCOME_REMOVED);
 		break;
 	default:
@@ -280,7 +291,7 @@ static void handle_event(struct ping *ping, struct rdmabroker_event *event)
 		handle_conn_event(ping, ping->conn, event);
 	} else if (id == ping->listener) {
 		if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL) {
-			say(ping, "device removed");
+			say_removed(ping, event);
 			ping->listener_removed = true;
 		}
 	} else if (event->type != RDMABROKER_EVENT_TIMEWAIT_EXIT) {

@@ -124,7 +124,9 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	if (r < 0)
 		return ping_call_failed(r);
 	if (options->use_qpn) {
-		complain("the broker accepted QP number 0x%x, which it must refuse", options->qpn);
+		complain(
+			"the broker accepted QP number 0x%x, which only a rule with 'qp reserved' allows",
+			options->qpn);
 		return OUTCOME_FAILED;
 	}
 	return ping_await(ping, CONN_ESTABLISHED, "accepting");

@@ -153,7 +153,10 @@ int wait_for_devices(struct session *session, const char *what, struct failure *
 	if (!fabric_is_opening(session->core->fabric))
 		return 0;
 	r = wait_for_fabric(session, /* port= */ 0);
-	return r != 0 ? r :
-			failure_set_fabric(failure, -ETIMEDOUT,
-					   "%s: the host's RDMA devices are being opened", what);
+	if (r != 0)
+		return r;
+	failure_set(failure, STATUS_FABRIC,
+		    "cannot %s: the host's RDMA devices are still being opened; try again", what);
+	failure->error = ETIMEDOUT;
+	return STATUS_FABRIC;
 }

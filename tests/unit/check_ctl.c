@@ -151,10 +151,10 @@ START_TEST(status_without_a_policy)
 
 	in_server(do_set_fallback, NULL);
 	ck_assert_int_eq(ctl("status"), 0);
-	assert_has(
-		got.out,
-		"policy: NOT LOADED, everything is rejected except rdmabrokerctl run "
-		"by root; fix the error and run rdmabrokerctl reload: my.rules:7:1: unknown action\n");
+	assert_has(got.out,
+		   "policy: NOT LOADED: my.rules:7:1: unknown action\n"
+		   "             everything is rejected, except rdmabrokerctl run by root; fix the "
+		   "error, then run rdmabrokerctl reload\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"policy\"] == {\"rules\": 0, \"error\": \"my.rules:7:1: unknown action\", "
 		    "\"loaded\": False, \"missing_names\": 0}");

@@ -186,6 +186,20 @@ static void e2big(void)
 	rdmabroker_close(s);
 }
 
+/* An admin ends a listener: the event is that of a removed device, but the device is still there. */
+static void eacces_by_an_admin(void)
+{
+	struct rdmabroker *s = open_session(0), *admin = open_session(0);
+	struct rdmabroker_id *listener, *request;
+
+	listener = start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_kick(admin, number_of(admin, 0), 1), 0);
+	expect_failure(rdmabroker_get_request(listener, T, &request), EACCES,
+		       "get_request: the broker has ended the id: ended by an admin");
+	rdmabroker_close(admin);
+	rdmabroker_close(s);
+}
+
 static void eacces(void)
 {
 	struct rdmabroker *s = open_session(0);
@@ -199,6 +213,8 @@ static void eacces(void)
 	set_policy("allow session");
 	expect_failure(rdmabroker_resolve(new_id(s), NULL, addr(7471), T), EACCES, "no-rule");
 	rdmabroker_close(s);
+	set_policy("allow any");
+	eacces_by_an_admin();
 }
 
 static void eaddrinuse(void)

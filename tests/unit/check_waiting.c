@@ -342,7 +342,7 @@ START_TEST(devices_that_are_never_open)
 	send_only(&server, OP(BIND_ADDR), 2);
 	ck_assert_uint_eq(server.n_answers, 1);
 	ck_assert_int_eq(server.error, ETIMEDOUT);
-	ck_assert_ptr_nonnull(strstr(server.text, "devices are being opened"));
+	ck_assert_ptr_nonnull(strstr(server.text, "devices are still being opened"));
 }
 END_TEST
 

@@ -6,6 +6,14 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/wire/fail.h"
 
+int await_explain_removal(const struct rdmabroker_event *event, const char *name)
+{
+	if (event->status == 0)
+		return fail(ENODEV, "%s: the device was removed", name);
+	return fail(-event->status, "%s: the broker has ended the id: %s", name,
+		    event->text ?: strerror(-event->status));
+}
+
 static int explain_bad(const struct rdmabroker_event *event, const char *name)
 {
 	int error;
@@ -18,7 +26,7 @@ static int explain_bad(const struct rdmabroker_event *event, const char *name)
 		return fail(ECONNREFUSED, "%s: rejected%s%s", name, event->text ? ": " : "",
 			    event->text ?: "");
 	case RDMABROKER_EVENT_DEVICE_REMOVAL:
-		return fail(ENODEV, "%s: the device was removed", name);
+		return await_explain_removal(event, name);
 	default:
 		error = event->status < 0 ? -event->status : ECONNABORTED;
 		if (event->retry_after_ms > 0)

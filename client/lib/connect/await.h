@@ -16,3 +16,8 @@ int await_outcome(struct rdmabroker_id *id, struct call *call, uint64_t good, ui
  */
 int await_event(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 		int64_t deadline, struct rdmabroker_event **ret);
+/*
+ * Fails as EVENT, a DEVICE_REMOVAL, says: -ENODEV, or -EACCES if policy or an admin has ended the id. NAME is the
+ * program's call.
+ */
+int await_explain_removal(const struct rdmabroker_event *event, const char *name);

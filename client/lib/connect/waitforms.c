@@ -105,8 +105,9 @@ int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms, struct 
 	if (r < 0)
 		return r;
 	if (event->type == RDMABROKER_EVENT_DEVICE_REMOVAL) {
+		r = await_explain_removal(event, "get_request");
 		rdmabroker_free_event(event);
-		return fail(ENODEV, "get_request: the device was removed");
+		return r;
 	}
 	*ret = event->id;
 	(*ret)->request = event;
