@@ -147,6 +147,87 @@ void devices_sweep(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Ports: each is queried once. The lock is held. */
+
+static int query_port(const struct device *device, uint8_t number, struct port *ret)
+{
+	struct ibv_port_attr attr;
+	int r = ibv_query_port(device->verbs, number, &attr);
+
+	*ret = (struct port){ .number = number };
+	if (r != 0)
+		return -r;
+	ret->is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+	ret->active_mtu = (uint8_t)attr.active_mtu;
+	return 0;
+}
+
+/* Returns the struct in DEVICE; NULL: it has no room for this port. */
+static struct port *find_port(struct device *device, uint8_t number)
+{
+	for (size_t i = 0; i < PORTS_MAX; i++)
+		if (device->ports[i].number == number || device->ports[i].number == 0)
+			return &device->ports[i];
+	return NULL;
+}
+
+static int get_port(struct device *device, uint8_t number, struct port *ret)
+{
+	struct port *known = find_port(device, number);
+	int r = 0;
+
+	if (known && known->number) {
+		*ret = *known;
+		return 0;
+	}
+	r = query_port(device, number, ret);
+	if (r == 0 && known)
+		*known = *ret;
+	return r;
+}
+
+int device_get_port(struct device *device, uint8_t number, struct port *ret)
+{
+	int r;
+
+	pthread_mutex_lock(&lock);
+	r = get_port(device, number, ret);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* On InfiniBand the subnet manager can change the P_Keys, so there the table is queried each time. */
+static int get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret)
+{
+	struct port *known = find_port(device, number), port;
+	int r = get_port(device, number, &port);
+
+	if (r < 0)
+		return r;
+	if (port.has_pkey && port.pkey_index == index) {
+		*ret = port.pkey;
+		return 0;
+	}
+	if (ibv_query_pkey(device->verbs, number, index, ret) != 0)
+		return -EIO;
+	if (known && port.is_ethernet) {
+		known->has_pkey = true;
+		known->pkey_index = index;
+		known->pkey = *ret;
+	}
+	return 0;
+}
+
+int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret)
+{
+	int r;
+
+	pthread_mutex_lock(&lock);
+	r = get_pkey(device, number, index, ret);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 struct ibv_xrcd *device_get_xrcd(struct device *device)
 {
 	struct ibv_xrcd_init_attr attr = {

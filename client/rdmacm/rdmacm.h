@@ -52,6 +52,18 @@
 		result_;                                                        \
 	})
 
+/* What is known about a port of an Ethernet device, where it does not change. */
+struct port {
+	uint8_t number; /* from 1; 0: this struct is not used yet */
+	bool is_ethernet; /* false: the other members are not known */
+	uint8_t active_mtu; /* enum ibv_mtu */
+	bool has_pkey; /* PKEY is known, it is the one at index PKEY_INDEX */
+	uint16_t pkey_index;
+	__be16 pkey;
+};
+
+#define PORTS_MAX 4 /* the ports beyond are queried each time */
+
 struct device {
 	LIST_ENTRY(device) link; /* devices, in device.c */
 	pid_t pid; /* of the process that opened it */
@@ -61,6 +73,7 @@ struct device {
 	struct ibv_xrcd *xrcd; /* NULL: not needed yet */
 	unsigned n_users; /* ids, and lists of rdma_get_devices() */
 	uint8_t max_responder_resources, max_initiator_depth;
+	struct port ports[PORTS_MAX];
 };
 
 struct channel {
@@ -192,6 +205,10 @@ void device_put(struct device *device);
  * on the device.
  */
 void devices_sweep(void);
+/* 0, or a negative errno. RET->is_ethernet false: RET has only the number. */
+int device_get_port(struct device *device, uint8_t number, struct port *ret);
+/* The P_Key at INDEX of port NUMBER. 0, or a negative errno. */
+int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret);
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 
 /* channel.c */

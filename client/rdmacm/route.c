@@ -33,17 +33,16 @@ static void to_gid(union ibv_gid *ret, const struct sockaddr *addr)
 	}
 }
 
-static bool get_port(const struct id *id, struct ibv_port_attr *ret)
+static bool get_port(const struct id *id, struct port *ret)
 {
 	return id->device && id->public.port_num &&
-	       ibv_query_port(id->device->verbs, id->public.port_num, ret) == 0 &&
-	       ret->link_layer == IBV_LINK_LAYER_ETHERNET;
+	       device_get_port(id->device, id->public.port_num, ret) == 0 && ret->is_ethernet;
 }
 
 void route_learn_gids(struct id *id)
 {
 	struct rdma_addr *addr = &id->public.route.addr;
-	struct ibv_port_attr port;
+	struct port port;
 
 	if (!get_port(id, &port))
 		return;
@@ -55,7 +54,7 @@ void route_learn_path(struct id *id)
 {
 	struct rdma_route *route = &id->public.route;
 	struct ibv_sa_path_rec *path;
-	struct ibv_port_attr port;
+	struct port port;
 
 	if (!get_port(id, &port))
 		return;
@@ -69,7 +68,7 @@ void route_learn_path(struct id *id)
 	path->numb_path = 1;
 	path->pkey = route->addr.addr.ibaddr.pkey;
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
-	path->mtu = (uint8_t)port.active_mtu;
+	path->mtu = port.active_mtu;
 	path->rate = IBV_RATE_MAX; /* the port's rate */
 	path->packet_life_time = ETHERNET_PACKET_LIFETIME;
 	free(route->path_rec);
