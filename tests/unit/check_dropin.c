@@ -392,6 +392,27 @@ START_TEST(calls_that_the_state_does_not_allow)
 }
 END_TEST
 
+/* A program that has polled the channel's descriptor takes its event by one system call. */
+START_TEST(one_system_call_for_an_event)
+{
+	struct rdma_cm_event *event;
+	unsigned n_received, n_polled;
+
+	warm_up();
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	hooks_run(hooks_get_loop());
+	n_received = hooks_count_calls(HOOK_CLIENT, HOOK_RECEIVE);
+	n_polled = hooks_count_calls(HOOK_CLIENT, HOOK_LOOP);
+	ck_assert_int_eq(rdma_get_cm_event(client.channel, &event), 0);
+	ck_assert_int_eq(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_uint_eq(hooks_count_calls(HOOK_CLIENT, HOOK_RECEIVE), n_received + 1);
+	ck_assert_uint_eq(hooks_count_calls(HOOK_CLIENT, HOOK_LOOP), n_polled);
+	rdma_ack_cm_event(event);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
 static void expect_error(enum rdma_cm_event_type type, int status)
 {
 	struct rdma_cm_event *event;
@@ -459,5 +480,5 @@ END_TEST
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
-	  migration_between_address_and_route, calls_that_the_state_does_not_allow,
-	  refusals_of_policy, refusals_without_a_channel)
+	  migration_between_address_and_route, one_system_call_for_an_event,
+	  calls_that_the_state_does_not_allow, refusals_of_policy, refusals_without_a_channel)
