@@ -58,10 +58,11 @@ static inline bool way_is_one_go(enum way way)
 	return way == WAY_ONE_GO || way == WAY_NO_SPARES;
 }
 
-/* Who creates the QPs and moves them through their states. */
+/* Who creates the QPs and moves them through their states, and whether the client binds. */
 enum qps {
 	QPS_PROGRAM, /* the program, as in cmtime, so that all phases are measured */
 	QPS_MANAGED, /* the library, as in most programs: they only call rdma_create_qp() */
+	QPS_UNBOUND, /* the library, and the client does not bind its id, like rping and UCX */
 	N_QPS,
 };
 
@@ -220,7 +221,7 @@ struct backend {
 	 */
 	int (*connect_to)(void *id, const struct sockaddr *src, const struct sockaddr *dst,
 			  struct ibv_qp_init_attr *attr, const struct rdma_conn_param *param);
-	/* These two are for QPS_MANAGED. */
+	/* These two are for QPS_MANAGED and QPS_UNBOUND. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
 };

@@ -51,8 +51,10 @@ static void *resolve(struct sample *sample)
 
 	check(b->create_id(&id), PHASE_CREATE_ID);
 	t = end_phase(sample, PHASE_CREATE_ID, t);
-	check(b->bind_addr(id, (struct sockaddr *)&from), PHASE_BIND_ADDR);
-	t = end_phase(sample, PHASE_BIND_ADDR, t);
+	if (worker.shared->config.qps != QPS_UNBOUND) {
+		check(b->bind_addr(id, (struct sockaddr *)&from), PHASE_BIND_ADDR);
+		t = end_phase(sample, PHASE_BIND_ADDR, t);
+	}
 	check(b->resolve_addr(id, (struct sockaddr *)&worker.server), PHASE_RESOLVE_ADDR);
 	expect(id, RDMA_CM_EVENT_ADDR_RESOLVED, &event);
 	t = end_phase(sample, PHASE_RESOLVE_ADDR, t);
@@ -187,7 +189,7 @@ static void connect_once(struct sample *sample)
 {
 	if (way_is_one_go(worker.way))
 		connect_in_one_go(sample);
-	else if (worker.shared->config.qps == QPS_MANAGED)
+	else if (worker.shared->config.qps != QPS_PROGRAM)
 		connect_managed_qp(sample);
 	else
 		connect_own_qp(sample);

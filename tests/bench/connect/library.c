@@ -12,9 +12,12 @@ static struct rdmabroker *session;
 
 static int library_open(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
 {
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	struct rdmabroker_id *id;
-	int r = rdmabroker_open(NULL, &session);
+	int r;
 
+	options.flags = RDMABROKER_FAIL_BY_EVENT;
+	r = rdmabroker_open(&options, &session);
 	if (r < 0)
 		return r;
 	r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
@@ -95,7 +98,7 @@ static int library_bind_addr(void *id, struct sockaddr *addr)
  */
 static bool wants_both(void)
 {
-	return worker.shared->config.qps == QPS_MANAGED;
+	return worker.shared->config.qps != QPS_PROGRAM;
 }
 
 static int library_resolve_addr(void *id, struct sockaddr *addr)

@@ -36,9 +36,10 @@ static const char help[] =
 	"                            least 4 (default: 200)\n"
 	"  -w, --ways LIST           of these (default: \"direct library dropin one-go relay\")\n"
 	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
-	"                            phases are seen; managed: by the library (rdma_create_qp)\n"
-	"                            (default: \"program managed\"); one-go, no-spares and\n"
-	"                            relay are in the latter only\n"
+	"                            phases are seen; managed: by the library (rdma_create_qp);\n"
+	"                            unbound: by the library, and the client does not bind\n"
+	"                            (default: \"program managed unbound\"); one-go, no-spares and\n"
+	"                            relay are in managed only\n"
 	"  -u, --user NAME           whom those who go through the broker run as\n"
 	"                            (default: the caller)\n"
 	"  -p, --port N              first of six ports to listen on (default: 7471)\n"
@@ -257,7 +258,7 @@ int main(int argc, char **argv)
 		.rdmabrokerctl = "rdmabrokerctl",
 		.daemon_pid = -1,
 		.ways = { true, true, true, true, false, true },
-		.qps = { true, true },
+		.qps = { true, true, true },
 		.levels = { 1, 8, 64 },
 		.n_levels = 3,
 		.n_rounds = 5,

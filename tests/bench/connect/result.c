@@ -37,6 +37,7 @@ const char *const way_names[N_WAYS] = {
 const char *const qps_names[N_QPS] = {
 	[QPS_PROGRAM] = "program",
 	[QPS_MANAGED] = "managed",
+	[QPS_UNBOUND] = "unbound",
 };
 
 static const struct options *opt;

@@ -35,5 +35,43 @@ cat > /usr/local/bin/spares <<-'END'
 END
 chmod 755 /usr/local/bin/spares
 
+# cmtime of rdmacm-utils makes its connections at the same time: all of them do one step before any does the next.
+pipelined=300
+
+# cmtime_once WAY: prints the time of the whole cycle of a connection, in us, as the sum of cmtime's steps.
+cmtime_once() {
+	local through=() server
+	[ "$1" = direct ] || through=(as alice rdmabrokerctl run --)
+	"${through[@]}" cmtime -b "$A" > /dev/null &
+	server=$!
+	(await "rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'")
+	"${through[@]}" timeout 300 cmtime -s "$A" -c $pipelined > cmtime.out
+	pkill -KILL -x cmtime
+	wait $server || true
+	(await "! rdma resource show cm_id | grep -q 'state LISTEN'")
+	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { print sum }' cmtime.out
+}
+
+# median: of the numbers on standard input.
+median() {
+	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+}
+
+# compare_cmtime ROUNDS
+compare_cmtime() {
+	local round direct dropin
+	for ((round = 1; round <= $1; round++)); do
+		direct=$(cmtime_once direct)
+		dropin=$(cmtime_once dropin)
+		echo "$direct $dropin"
+	done > rounds
+	cat cmtime.out
+	echo "cmtime -c $pipelined, whole cycle in us: direct $(cut -d' ' -f1 rounds | median)," \
+		"drop-in $(cut -d' ' -f2 rounds | median)," \
+		"ratio $(awk '{ print $2 / $1 }' rounds | median) (median of $1 rounds)"
+}
+
+compare_cmtime 5
+
 rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" \
 	--ways "direct library dropin one-go no-spares relay" --spares-command spares "$@" "$A" "$B"
