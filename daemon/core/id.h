@@ -70,6 +70,7 @@ struct id {
 	uint32_t qpn; /* QP number that was offered to the peer; 0: none */
 	uint8_t qp_timeout; /* ACK timeout of the QP in RTS: 4.096 us * 2^n */
 	struct entry *timewait; /* time wait of its QP number, see timewait.h; NULL: none */
+	bool timewait_over; /* its time wait is over, and must not begin again */
 	struct held *held; /* the connect or accept that is held back, see timewait.h; NULL: none */
 	/* the backlog and the charge of an id that listens; NULL: the id does not listen */
 	struct listener *listener;

@@ -55,8 +55,10 @@ void timewaits_init(struct timewaits *timewaits,
 static void entry_free(struct entry *entry)
 {
 	assert(list_is_empty(&entry->held));
-	if (entry->id)
+	if (entry->id) {
 		entry->id->timewait = NULL;
+		entry->id->timewait_over = true;
+	}
 	list_remove(&entry->link);
 	entry->timewaits->n--;
 	sd_event_source_disable_unref(entry->timer);
@@ -158,7 +160,7 @@ void timewait_enter(struct id *id)
 	struct fabric_id_info info;
 	struct entry *entry;
 
-	if (id->timewait || id->qpn == 0 || id_is_datagram(id))
+	if (id->timewait || id->timewait_over || id->qpn == 0 || id_is_datagram(id))
 		return;
 	fabric_id_get_info(id->fabric, &info);
 	if (!info.device)
@@ -179,6 +181,8 @@ void timewait_enter(struct id *id)
 
 void timewait_exit(struct id *id)
 {
+	/* Set this here too, because the id has no entry if memory ran out. */
+	id->timewait_over = true;
 	if (id->timewait)
 		release(id->timewait);
 }
@@ -202,6 +206,7 @@ void timewait_move(struct id *from, struct id *to)
 	to->timewait = TAKE_PTR(from->timewait);
 	if (to->timewait)
 		to->timewait->id = to;
+	to->timewait_over = from->timewait_over;
 	to->held = TAKE_PTR(from->held);
 	if (to->held)
 		to->held->id = to;

@@ -37,7 +37,7 @@ void timewaits_init(struct timewaits *timewaits,
 /* Must not be called while a connect or accept is held back. */
 void timewaits_done(struct timewaits *timewaits);
 
-/* The id's connection has ended: its time wait begins. No effect while the id has an entry. */
+/* The id's connection has ended: its time wait begins. No effect if the id's time wait has begun before. */
 void timewait_enter(struct id *id);
 /* The kernel reports that the time wait of the id is over. */
 void timewait_exit(struct id *id);
@@ -46,7 +46,7 @@ void timewait_exit(struct id *id);
  * To be called when the id is freed, or is disconnected while its connect or accept is held back.
  */
 void timewait_forget(struct id *id);
-/* Moves FROM's entry, and its connect or accept that is held back, to TO. */
+/* Moves the state of FROM's time wait, and its connect or accept that is held back, to TO. */
 void timewait_move(struct id *from, struct id *to);
 
 /*

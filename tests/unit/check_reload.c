@@ -349,6 +349,13 @@ static void rest(struct id **ret_active, struct id **ret_passive)
 	(*ret_active)->qp_timeout = 31;
 }
 
+/* Puts ACTIVE's QP number into time wait again, as a further connection of the same number would. */
+static void rest_again(struct id *active)
+{
+	active->timewait_over = false;
+	timewait_enter(active);
+}
+
 static void end_rest(struct id *active, struct id *passive)
 {
 	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -381,8 +388,7 @@ START_TEST(a_connect_that_was_held_back)
 	 * its route was resolved. A connect that is still allowed is sent.
 	 */
 	pair_set_policy("allow any\n");
-	timewait_enter(active);
-	active->qp_timeout = 31;
+	rest_again(active);
 	allowed = pair_resolve(3, 7471);
 	moved = pair_resolve(4, 7472);
 	ck_assert_int_eq(conn_connect(allowed, &p, NULL, &why), 0);
@@ -419,8 +425,7 @@ START_TEST(an_accept_that_was_held_back)
 	rest(&active, &passive);
 	for (uint32_t i = 0; i < 2; i++) {
 		pair_set_policy("allow any\n");
-		timewait_enter(active);
-		active->qp_timeout = 31;
+		rest_again(active);
 		p.qp_num = QPN + 1; /* unlike QPN, this number is not in time wait */
 		asking = pair_resolve(2 + i, 7471);
 		p.private_data = "hello";

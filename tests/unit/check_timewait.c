@@ -103,5 +103,95 @@ START_TEST(time_wait_of_an_imported_id)
 }
 END_TEST
 
+/* Establishes a connection, and disconnects it. With timeout 31, the time wait of both ids does not end by itself. */
+static void establish_and_disconnect(struct id **ret_active, struct id **ret_passive)
+{
+	establish(ret_active, ret_passive);
+	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_int_eq((*ret_active)->state, ID_DISCONNECTED);
+	ck_assert_int_eq((*ret_passive)->state, ID_DISCONNECTED);
+	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
+}
+
+static void end_time_wait(struct id *active, struct id *passive)
+{
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+}
+
+/* Checks that a connect of the client's new id HANDLE is sent at once, although it offers the same QP number. */
+static void expect_no_time_wait(uint32_t handle)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *next = pair_resolve(handle, 7471);
+	unsigned n = fake_count(core->fabric, FAKE_CONNECT);
+
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	run_loop();
+}
+
+/* The ids are destroyed after the kernel has reported the end of their time wait, which must not begin again. */
+START_TEST(no_second_time_wait_of_a_destroyed_id)
+{
+	struct id *active, *passive;
+
+	establish_and_disconnect(&active, &passive);
+	end_time_wait(active, passive);
+	ck_assert_uint_eq(id_get_qpn(active), QPN);
+	id_free(active);
+	id_free(passive);
+	expect_no_time_wait(2);
+}
+END_TEST
+
+/* The time wait ended by the broker's timer, because a connect was held back. */
+START_TEST(no_second_time_wait_after_the_timer)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	next = pair_resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	while (fake_count(core->fabric, FAKE_CONNECT) == n)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	run_loop();
+	active->qp_timeout = passive->qp_timeout = 31;
+	id_free(active);
+	id_free(passive);
+	expect_no_time_wait(3);
+}
+END_TEST
+
+/* An id whose time wait is over is imported. Its time wait begins neither with the import nor with its end. */
+START_TEST(no_second_time_wait_of_an_imported_id)
+{
+	struct id *active, *passive, *moved;
+	int fd;
+
+	establish_and_disconnect(&active, &passive);
+	end_time_wait(active, passive);
+	ck_assert_int_eq(handover_export(active, &fd, &why), 0);
+	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
+	close(fd);
+	ck_assert_int_eq(moved->state, ID_DISCONNECTED);
+	ck_assert_uint_eq(id_get_qpn(moved), QPN);
+	expect_no_time_wait(2);
+	id_free(moved);
+	expect_no_time_wait(3);
+}
+END_TEST
+
 UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
-	  time_wait_of_a_destroyed_id, time_wait_of_an_imported_id)
+	  time_wait_of_a_destroyed_id, time_wait_of_an_imported_id,
+	  no_second_time_wait_of_a_destroyed_id, no_second_time_wait_after_the_timer,
+	  no_second_time_wait_of_an_imported_id)
