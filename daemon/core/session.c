@@ -120,11 +120,8 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
-	/*
-	 * A session without permits is not reported as closed: its Hello has not succeeded, so it was never reported
-	 * as opened, or a new policy has taken its permits.
-	 */
-	if (session->permits && core_is_watched(session->core))
+	/* A session whose Hello has not succeeded was never reported as opened. */
+	if (session->opened && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
 	session_end(session, UINT32_MAX);
@@ -260,6 +257,7 @@ int session_greet(struct session *session, struct failure *failure)
 		if (r != 0)
 			session->permits = 0;
 	}
+	session->opened = r == 0;
 	if (r == 0)
 		tell_doubt(session);
 	if (r == 0 && core_is_watched(session->core))

@@ -80,6 +80,7 @@ struct session {
 	uint64_t number; /* the number of the session for users and in logs */
 	struct identity identity;
 	unsigned permits;
+	bool opened; /* its Hello has succeeded, even if a new policy has taken its permits since */
 	const struct session_ops *ops;
 	void *userdata;
 

@@ -325,6 +325,51 @@ START_TEST(enforcement_is_reported)
 }
 END_TEST
 
+/* Gives the newest session to another user, who is no admin, and enforces the policy twice before the session ends. */
+static void do_enforce_on_stranger(void *arg)
+{
+	(void)arg;
+	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+	enforce_start(harness.core);
+	enforce_start(harness.core);
+}
+
+/* A session that a new policy ends is reported as closed once, like any other session that was opened. */
+START_TEST(sessions_that_a_policy_ends_are_reported)
+{
+	struct rdmabroker_filter filter = { .size = sizeof(filter),
+					    .kind = RDMABROKER_NOTICE_SESSION };
+	struct rdmabroker_options options = { .size = sizeof(options),
+					      .socket = harness.socket_path,
+					      .call_timeout_ms = T };
+	struct rdmabroker *w = open_watcher(&filter), *s, *refused;
+	struct rdmabroker_notice *notice;
+
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 2;
+	s = open_session(0);
+	EXPECT(w, "opened");
+	set_policy("reject any\n");
+	in_server(do_enforce_on_stranger, NULL);
+	notice = expect_notice(w, "closed");
+	ck_assert_str_eq(notice->reason, "the policy no longer allows this session");
+	ck_assert_uint_eq(notice->uid, 65533);
+	ck_assert_str_eq(notice->rule, "test.rules:1");
+	rdmabroker_free_notice(notice);
+	await_counts(1, 0);
+	expect_no_notice(w);
+	rdmabroker_close(s);
+
+	/* A session that was refused was not opened, so it is not reported as closed. */
+	s = open_session(0);
+	EXPECT(w, "opened");
+	ck_assert_int_eq(rdmabroker_open(&options, &refused), -EDQUOT);
+	await_counts(2, 0);
+	expect_no_notice(w);
+	rdmabroker_close(w);
+	rdmabroker_close(s);
+}
+END_TEST
+
 /*
  * For each filter, the notices that it selects. They are about a session that listens, tries to listen on a port
  * that a rule rejects, and connects to its own listener.
@@ -598,6 +643,6 @@ END_TEST
 
 UNIT_MAIN("watch", set_up, tear_down, decisions_are_reported, cm_events_are_reported,
 	  reserved_numbers_are_reported, sessions_are_reported, enforcement_is_reported,
-	  filters_select_notices, filters_are_changed, notices_begin_with_the_watch,
-	  watches_end_with_their_sessions, slow_watchers_lose_notices,
+	  sessions_that_a_policy_ends_are_reported, filters_select_notices, filters_are_changed,
+	  notices_begin_with_the_watch, watches_end_with_their_sessions, slow_watchers_lose_notices,
 	  slow_watchers_leave_room_for_other_clients, the_librarys_queue_is_bounded)
