@@ -9,16 +9,17 @@
 #include "rdmacm.h"
 
 /*
- * A process opens each device once, by its own session; all ids on the device share its context and PD, on every
- * channel. As in librdmacm, the PD is deallocated with the last id, but the context stays open, because programs
- * destroy their objects on it after their ids.
+ * A process opens each device once, in the session that broker_get_session() returns. The ids of all channels share
+ * the device's context and PD. As in librdmacm, the PD is deallocated when the device has no users any more (ids, and
+ * lists of rdma_get_devices()). The context stays open until the device is removed, because programs destroy their
+ * objects on it after their ids.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, device) devices;
 
 static void check_process(void)
 {
-	/* In a child the devices in the list belong to the parent. */
+	/* After a fork, the list in the child still has the devices of the parent. */
 	if (!LIST_EMPTY(&devices) && LIST_FIRST(&devices)->pid != getpid())
 		LIST_INIT(&devices);
 }
@@ -46,7 +47,10 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	return 0;
 }
 
-/* The node of a removed device is unlinked. A new device may have the same name. */
+/*
+ * True: the device was removed, and so its node in /dev is unlinked. The name cannot show this, because a new device
+ * can have the same name.
+ */
 static bool is_gone(const struct device *device)
 {
 	struct stat st;
@@ -114,7 +118,7 @@ static void unuse(struct device *device)
 {
 	if (--device->n_users > 0 || device->pid != getpid())
 		return;
-	/* If the PD still has memory regions, ibv_dealloc_pd() fails and the PD leaks, as in librdmacm. */
+	/* If the PD still has memory regions or QPs, ibv_dealloc_pd() fails, and the PD leaks, as in librdmacm. */
 	if (device->xrcd)
 		ibv_close_xrcd(device->xrcd);
 	if (device->pd)
@@ -250,7 +254,10 @@ static int compare_index(const void *a, const void *b)
 	return ibv_get_device_index((*p)->device) - ibv_get_device_index((*q)->device);
 }
 
-/* Opens all devices, and adds a user to each. */
+/*
+ * Opens each device that policy allows, unless it is open already, and adds a user to each. Returns the contexts;
+ * NULL with errno: that failed.
+ */
 static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 {
 	struct ibv_context **list;
@@ -303,7 +310,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	return list;
 }
 
-/* Frees the list. The contexts stay open. */
+/* Removes a user from each device of the list, and frees the list. The contexts stay open. */
 void rdma_free_devices(struct ibv_context **list)
 {
 	struct device *device;
@@ -320,9 +327,10 @@ void rdma_free_devices(struct ibv_context **list)
 }
 
 /*
- * A program may open a device's node only with a lease, which it usually gets with its first id on the device. For
- * programs that open devices by libibverbs before that, RDMABROKER_DEVICES=all requests all leases at their start.
- * Errors are ignored here: the program's own calls will fail.
+ * A program that does not run as root can open a device's node only while the broker lends the device to its user. A
+ * process usually gets this lease when its first id is bound to the device. For programs that open devices by
+ * libibverbs before that, RDMABROKER_DEVICES=all requests the leases of all devices at the program's start. Errors
+ * are ignored here, because the program's own calls fail then.
  */
 __attribute__((constructor)) static void lend_devices(void)
 {

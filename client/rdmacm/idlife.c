@@ -5,7 +5,10 @@
 
 #include "rdmacm.h"
 
-/* Creation, migration and destruction of ids, and the counts of their events. The calls on ids are in idcalls.c. */
+/*
+ * Creates, migrates and destroys ids, counts their events, and copies their addresses and devices. The calls on ids
+ * are in idcalls.c.
+ */
 
 static struct id *alloc_id(void *context, enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
@@ -133,7 +136,7 @@ void id_ack_own_event(struct id *id)
 	id->public.event = NULL;
 }
 
-/* Waits until the program has acked N events of the id. */
+/* Waits until at least N events of the id are acked. */
 static void await_acks(struct id *id, unsigned n)
 {
 	pthread_mutex_lock(&id->lock);
@@ -154,7 +157,7 @@ void id_destroy(struct id *id)
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);
 	}
-	/* From now on the program gets no more events of the id. */
+	/* From now on no thread takes an event of the id, so n_reported does not change any more. */
 	id_ack_own_event(id);
 	await_acks(id, id->n_reported);
 	if (id->sync && channel)
@@ -204,7 +207,7 @@ int id_migrate(struct id *id, struct channel *to)
 		channel_free(from);
 	}
 	id->sync = sync;
-	/* When this function returns, no thread may still use an event of the old channel. */
+	/* As in librdmacm: wait until all events of this id that were taken before the move are acked. */
 	await_acks(id, n);
 	return 0;
 }

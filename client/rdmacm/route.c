@@ -6,14 +6,14 @@
 #include "rdmacm.h"
 
 /*
- * The GIDs and the path record of id->route. On Ethernet they follow from the addresses, and are derived here as in
- * the kernel. On InfiniBand they would come from the subnet manager; there they stay empty.
+ * The GIDs and the path record of id->route. On Ethernet they are made here: the GIDs from the IP addresses, the path
+ * record from the GIDs and the port. On InfiniBand they cannot be derived from the addresses, and stay empty.
  */
 
-#define ETHERNET_PACKET_LIFETIME 18 /* the kernel's value: 4.096 us * 2^18, about 1 s */
+#define ETHERNET_PACKET_LIFETIME 18 /* 4.096 us * 2^18, about 1 s */
 #define EXACTLY 2
 
-/* The GIDs of a RoCE device are its IP addresses. */
+/* In RoCE each IP address is a GID; an IPv4 address is written as an IPv4-mapped IPv6 address. */
 static void to_gid(union ibv_gid *ret, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
@@ -69,7 +69,7 @@ void route_learn_path(struct id *id)
 	path->pkey = route->addr.addr.ibaddr.pkey;
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
 	path->mtu = port.active_mtu;
-	path->rate = IBV_RATE_MAX; /* the port's rate */
+	path->rate = IBV_RATE_MAX; /* no limit below the port's rate */
 	path->packet_life_time = ETHERNET_PACKET_LIFETIME;
 	free(route->path_rec);
 	route->path_rec = path;

@@ -12,7 +12,10 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 
-/* The _wait forms of the calls, which return with the outcome. Those of connect are in connect.c. */
+/*
+ * The calls that wait for an event: the _wait forms of calls, except those of connect (connect.c) and destroy_id
+ * (lifetime.c), and also wait_disconnected and get_request.
+ */
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)
@@ -76,7 +79,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	return await_outcome(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
-/* Sends nothing. The wait ends with any event that means that the connection has ended or has failed. */
+/* Sends nothing. An event that means that the connection has failed ends the wait too, with the event's error. */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct call call = { .name = "wait_disconnected" };
