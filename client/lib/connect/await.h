@@ -6,13 +6,15 @@
 #include "client/lib/event/take.h"
 
 /*
- * Wait for the outcome of CALL. Returns 0 for an event whose type is in GOOD (bits), else the error of an event in
- * BAD or of the reply to CALL; -ETIMEDOUT: neither came in time. Other events of the id stay queued.
+ * Wait for an event of ID whose type is in GOOD or BAD (bits), for DEVICE_REMOVAL, or for the reply that CALL has
+ * failed. Returns 0 for an event in GOOD, else the error of the event or of the reply; -ETIMEDOUT: none of these came
+ * by DEADLINE. Other events of the id stay queued. CALL is ended.
  */
 int await_outcome(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 		  int64_t deadline);
 /*
- * Like await_outcome(). *RET is the event, which the caller has to free, also if its type is in BAD; NULL: none came.
+ * Like await_outcome(). *RET is the event that ended the wait; the caller has to free it, even if this returns an
+ * error. NULL: no event ended the wait.
  */
 int await_event(struct rdmabroker_id *id, struct call *call, uint64_t good, uint64_t bad,
 		int64_t deadline, struct rdmabroker_event **ret);

@@ -19,7 +19,8 @@
 /*
  * The connect calls. Either the route was resolved before, or one request resolves it and connects (connect_over()).
  * In the second case the QP is created first, on the device that the program expects the route to use. If the route
- * uses another device, the broker reports that (ADDR_RESOLVED) instead of connecting.
+ * uses another device, port or P_Key than the QP, the broker sends ADDR_RESOLVED and ROUTE_RESOLVED instead of
+ * connecting.
  */
 
 struct way {
@@ -28,7 +29,7 @@ struct way {
 
 static const char elsewhere[] = "connect_to: the route uses device %s, but the CQs are on %s";
 
-/* To the program the route is not resolved, because it has not requested that. */
+/* True: the broker has resolved the route in advance, but the program has not requested that yet. */
 static bool is_unrouted(struct rdmabroker_id *id)
 {
 	bool ret;
@@ -102,8 +103,9 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 }
 
 /*
- * Called if the route has another device, port or P_Key than expected. The QP's port and P_Key can be changed, but
- * not its device: another device is an error.
+ * Called if the route uses another device, port or P_Key than the QP. Waits until the route is resolved, gives the QP
+ * the port and the P_Key of the route, and connects. Another device is an error, because a QP cannot change its
+ * device.
  */
 static int connect_elsewhere(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			     int64_t deadline)
@@ -161,9 +163,10 @@ static int connect_over(struct rdmabroker_id *id, const struct way *way,
 }
 
 /*
- * Connects, and retries after stale and busy rejects. A reject that is followed by a retry leaves the QP as it is,
- * see id->retries. WAY NULL: the id's route is resolved already. After a failed connect_over() the route is resolved
- * too, so that a retry only connects; but if the broker does not have the id (is_new), connect_over() is repeated.
+ * Connects, and retries after the stale and busy rejects that retry.h describes. Such a reject leaves the QP as it
+ * is, see id->retries. WAY: the addresses to resolve; NULL: the id's route is resolved already. Before a retry the
+ * route is resolved too, so the retry only connects. But if the broker has not created the id (is_new), nothing is
+ * resolved, and the retry is another connect_over().
  */
 static int connect_repeatedly(struct rdmabroker_id *id, const struct way *way,
 			      const struct rdmabroker_conn_param *param, int64_t deadline)
@@ -202,7 +205,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return connect_repeatedly(id, NULL, param, deadline_after(timeout_ms));
 }
 
-/* Used if the INIT attributes of the device are not known yet: create_qp needs them, and resolving brings them. */
+/* Used if the id has no open device. create_qp needs the device's INIT attributes, which come with ADDR_RESOLVED. */
 static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct rdmabroker_conn_param *param, int64_t deadline)

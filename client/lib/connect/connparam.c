@@ -45,15 +45,15 @@ int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_pa
 }
 
 /*
- * Checks PARAM against the device's limits. The caller does this before it changes the QP, so that a call that fails
- * leaves the QP as it was.
+ * Checks PARAM against the device's limits. The caller does this before it changes the QP, so that a call that
+ * fails here leaves the QP as it was.
  */
 static int check_limits(struct rdmabroker_id *id, const char *name,
 			const struct rdmabroker_conn_param *param)
 {
 	int max_resources, max_depth, r;
 
-	/* If the library does not know the QP, the broker checks the device's limits. */
+	/* Look-ups do not have these parameters. If the library does not know the QP, the broker checks them. */
 	if (!id->qp || idstate_is_datagram(id))
 		return 0;
 	r = qpstate_get_limits(id, &max_resources, &max_depth);

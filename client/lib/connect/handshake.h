@@ -10,12 +10,15 @@ struct rdmabroker_conn_param;
 struct rdmabroker_id;
 
 /*
- * CALL NULL: send the request as idcall_do() does. CALL not NULL: begin CALL by idcall_begin(), for a caller that
- * waits for the outcome event. Accepting a look-up has no outcome event: if CALL is not NULL, this function then
- * waits for the reply instead.
+ * Move a QP that the library knows to RTS, except for a datagram id, and send the accept. CALL is as for
+ * idcall_step(). Accepting a look-up has no outcome event. So for a datagram id, if CALL is not NULL, this function
+ * does not begin CALL, but waits for the reply, at most TIMEOUT_MS.
  */
 int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms);
-/* Returns 1 if the connection had ended already: nothing was sent, and there is no event to wait for. */
+/*
+ * Move a QP that the library knows to ERR, except for a datagram id, and send the disconnect. CALL is as for
+ * idcall_step(). Returns 1 if DISCONNECTED was taken before: nothing was sent, and no event will come.
+ */
 int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms);
 bool handshake_has_ended(struct rdmabroker_id *id);

@@ -40,7 +40,7 @@ static int export_id(struct rdmabroker_id *id, int *ret_fd)
 
 int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
 {
-	/* The importer may be another process, which cannot use the QP. */
+	/* Another process can import the id, and could not use the QP. */
 	if (id->qp)
 		return fail(EINVAL, "export_id: the id has a QP");
 	return export_id(id, ret_fd);
@@ -116,8 +116,9 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 }
 
 /*
- * Puts ID in the place of MOVED, its imported copy, in MOVED's session. ID keeps its events. Returns the number that
- * ID had in its old session; the caller has to destroy that number in the broker.
+ * MOVED is the id that the import of ID has made. ID takes over MOVED's number and session, with the queued events of
+ * both. Only connection requests stay in the old queue, as orphans. Returns ID's old number, which the caller has to
+ * destroy in the broker.
  */
 static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 {
@@ -129,7 +130,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	wire_lock(&session->wire);
 	while (id->n_digesting > 0)
 		wire_wait(&session->wire);
-	/* Events that are still in the socket have to be moved too. */
+	/* Receive the events that are still in the socket, because they have to be moved too. */
 	pump_drain(&session->wire);
 	queue_collect(session->queue, id, &events);
 	idtable_set_dying(session->ids, handle);
@@ -142,7 +143,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	id->session = session;
 	id->handle = moved->handle;
 	moved->handle = 0;
-	/* Events may have come for MOVED already. */
+	/* Events that came for MOVED have changed only MOVED's stage and route. */
 	if (moved->stage != STAGE_UNKNOWN)
 		id->stage = moved->stage;
 	id->routed |= moved->routed;

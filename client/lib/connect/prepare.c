@@ -11,7 +11,10 @@
 #include "client/lib/wire/sessionparts.h"
 #include "proto/address.h"
 
-/* These options become part of the route, so the broker has to resolve it again when the program requests it. */
+/*
+ * TOS and ACK_TIMEOUT are part of the route. If one of them is set, a route that the broker has resolved in advance
+ * is not used: resolve_route then sends a request.
+ */
 static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option)
 {
 	if (option != RDMABROKER_OPTION_TOS && option != RDMABROKER_OPTION_ACK_TIMEOUT)
@@ -22,8 +25,8 @@ static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option
 }
 
 /*
- * Whether the option is sent with the request that creates the id. That is possible if the id is new, and if it is
- * certain that the broker and the kernel accept the value.
+ * Whether the option is sent later, with the request that creates the id. This is done in sessions with
+ * RDMABROKER_FAIL_BY_EVENT, if the id is new, and if it is certain that the broker and the kernel accept the value.
  */
 static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
@@ -54,7 +57,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.option = option;
 	m.value = value;
 	forget_route(id, option);
-	/* The option may change the attributes that came with a connection request. */
+	/* The option can change the attributes that came with a connection request or response. */
 	id->rtr.mask = id->rts.mask = 0;
 	r = idcall_do(id, "set_option", &request, ANSWER_AS_EVENT, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
@@ -83,8 +86,8 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 }
 
 /*
- * Stores the address and device of the id, which are in the reply. With RDMABROKER_NONBLOCK receive_outcome() stores
- * them when the reply comes.
+ * Sends REQUEST, and stores the address, the device and the INIT attributes from its reply. With RDMABROKER_NONBLOCK
+ * receive_outcome() stores them when the reply comes.
  */
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
@@ -179,17 +182,20 @@ int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	if (r < 0)
 		return r;
 	m.route = route;
-	/* Datagram ids join groups while their route is not resolved. */
+	/*
+	 * AHEAD resolves the route in advance. Not for datagram ids: they can join groups only while no route is
+	 * resolved.
+	 */
 	m.ahead = !idstate_is_datagram(id);
 	expect_route(id, route);
-	/* With a source address the call waits, because it can fail as bind_addr does. */
+	/* With a source address the call can fail as bind_addr does, so in no stage it is sent without waiting. */
 	step.from = src ? 0 : 1 << STAGE_NEW;
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }
 
 /*
- * *RET true: the broker has resolved the route already, and the program gets the event now. The broker does not know
- * whether the program has requested such a route before, so a second request is refused here.
+ * *RET true: the broker has resolved the route in advance, so ROUTE_RESOLVED is queued, and no request is needed. A
+ * second resolve_route is refused here, because the broker does not know of a first one that sent no request.
  */
 static int take_route(struct rdmabroker_id *id, bool *ret)
 {

@@ -18,8 +18,8 @@ int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const st
 			    struct resolve_message *ret);
 
 /*
- * Send the request. CALL not NULL: begin CALL by idcall_begin(), for a caller that waits. ROUTE: resolve the route as
- * well.
+ * Send the request of resolve_addr, or if ROUTE is set that of resolve, which resolves the route as well. CALL not
+ * NULL: begin CALL by idcall_begin(), for a caller that waits for the outcome.
  */
 int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call);

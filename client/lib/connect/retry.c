@@ -43,11 +43,6 @@ int retry_get_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tr
 	return STALE_PAUSE_MS;
 }
 
-/*
- * The kernel's id cannot be used again after its connection request was rejected. A retry needs a new one, with the
- * same options and addresses; the program's id and its QP are kept.
- */
-
 static int set_options(struct rdmabroker_id *id)
 {
 	int r = 0;
@@ -79,6 +74,10 @@ int retry_start_over(struct rdmabroker_id *id, int r)
 	return again < 0 ? again : r;
 }
 
+/*
+ * The kernel's id cannot be used again after its connection request was rejected. A retry needs a new one, with the
+ * same options and addresses. The program's id and its QP are kept.
+ */
 int retry_renew_id(struct rdmabroker_id *id, int64_t deadline)
 {
 	struct sockaddr_storage local = id->local, peer = id->peer, src = id->src;

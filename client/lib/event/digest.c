@@ -56,7 +56,10 @@ static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 	}
 }
 
-/* Turns off the ECE options that the peer's answer does not have. The answer's vendor id has to be ours, or 0. */
+/*
+ * If this device has ECE options, sets those of the QP to the options in the peer's answer. Fails if the answer's
+ * vendor id is neither this device's nor 0.
+ */
 static int agree_on_ece(struct rdmabroker_id *id)
 {
 	struct ibv_ece ece = id->remote_ece;
@@ -70,7 +73,8 @@ static int agree_on_ece(struct rdmabroker_id *id)
 }
 
 /*
- * Sends the request without waiting for the reply. If the broker reports a failure, the program gets CONNECT_ERROR.
+ * Sends the request, and waits at most for room in the socket, not for the reply. If the broker replies with a
+ * failure, the program gets CONNECT_ERROR.
  */
 static int establish(struct rdmabroker_id *id)
 {
@@ -86,7 +90,10 @@ static int establish(struct rdmabroker_id *id)
 	return idcall_post(id, &like, &request, id->session->wire.call_timeout_ms);
 }
 
-/* The peer accepted: move a QP that the library knows, and confirm the connection. */
+/*
+ * The peer accepted. Moves a QP that the library knows to RTS, confirms the connection, and makes EVENT ESTABLISHED,
+ * or CONNECT_ERROR if that failed. Without such a QP nothing is done: the program gets CONNECT_RESPONSE.
+ */
 static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 {
 	int r;

@@ -5,5 +5,5 @@
 
 #include "client/lib/event/queue.h"
 
-/* Apply RAW to its id, and make the public event. NULL: out of memory. Call it without the lock. */
+/* Apply RAW to its id, and make the public event. NULL: out of memory, RAW was not applied. Call without the lock. */
 struct rdmabroker_event *digest_event(struct raw_event *raw);

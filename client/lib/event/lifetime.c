@@ -17,7 +17,7 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* Sends a request only for its reply, which implies that all earlier requests were processed. */
+/* Sends a request only because its reply implies that all earlier requests were processed. Does not wait for it. */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
@@ -32,9 +32,10 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 }
 
 /*
- * Gives ID a free number. The number of a destroyed id is not free until the broker has replied to destroy_id. If no
- * number is free, but some belong to destroyed ids, this function waits for the replies; with RDMABROKER_NONBLOCK it
- * only receives packets that have arrived already.
+ * Gives ID a free number. The number of a destroyed id is not free until the library knows that the broker has
+ * processed destroy_id. If no number is free, but some belong to destroyed ids, this function sends a request whose
+ * reply implies that, and waits until a number is free. With RDMABROKER_NONBLOCK it does not wait, and only receives
+ * packets that have arrived already.
  */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
@@ -64,8 +65,9 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 }
 
 /*
- * Drop the events of ID that were not taken, and destroy the ids of the connection requests among them. The lock has
- * to be held; it is released while an id is destroyed.
+ * Waits until no thread applies an event to ID. Drops the events of ID that were not taken, and the outcomes of
+ * pending calls that no thread waits for. Destroys the ids of the connection requests among the events. The lock has
+ * to be held; it is released during the wait and while an id is destroyed.
  */
 static void forget_events(struct rdmabroker_id *id)
 {
@@ -94,7 +96,7 @@ static bool is_port_space(enum rdmabroker_port_space ps)
 	return false;
 }
 
-/* With RDMABROKER_NONBLOCK the request to create the id is sent at once: a DONE event reports its outcome. */
+/* Used with RDMABROKER_NONBLOCK: sends the request that creates the id. A DONE event reports its outcome. */
 static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -173,7 +175,9 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	};
 
 	m.id = handle;
-	/* If the request cannot be sent, give the session up: the broker then destroys the id too. */
+	/*
+	 * If the broker does not read the request in time, give up the session: the broker then destroys all its ids.
+	 */
 	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
 		wire_lose(&session->wire, -ETIMEDOUT);
 }
@@ -205,8 +209,8 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 		return 0;
 	wire_lock(&session->wire);
 	/*
-	 * Receive the connection requests that are still in the socket, so that they are rejected now, and not when a
-	 * thread receives them later.
+	 * A listener: receive the connection requests that are still in the socket, so that they are rejected now,
+	 * and not when a thread receives them later.
 	 */
 	if (id->listening)
 		pump_drain(&session->wire);
@@ -226,7 +230,7 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	id->handle = 0;
 	/*
 	 * For a listener, wait for the broker's reply even if TIMEOUT_MS is 0: connection requests can come before
-	 * the reply, and are rejected below.
+	 * the reply, and lifetime_end_orphans() rejects them below. With RDMABROKER_NONBLOCK do not wait.
 	 */
 	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
 		timeout_ms = session->wire.call_timeout_ms;
@@ -242,7 +246,7 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 void lifetime_free(struct rdmabroker_id *id)
 {
 	multicast_free_all(id);
-	/* In a child the QP belongs to the parent. */
+	/* In a child process the QP belongs to the parent. */
 	if (wire_check_process(&id->session->wire) == 0)
 		rdmabroker_destroy_qp(id);
 	if (id->device)
@@ -268,7 +272,7 @@ static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
 
 	if (!id)
 		return 0;
-	/* In a child the id belongs to the parent; the child's copy of its memory is left alone too. */
+	/* In a child process the id belongs to the parent. Its struct is not freed either. */
 	r = wire_check_process(&id->session->wire);
 	if (r < 0)
 		return r;

@@ -18,7 +18,7 @@ void queue_done(struct queue *queue)
 
 	while ((raw = TAILQ_FIRST(&queue->events))) {
 		TAILQ_REMOVE(&queue->events, raw, link);
-		queue_free_event(raw); /* its request was freed with the table of ids */
+		queue_free_event(raw); /* raw->request was freed with all ids */
 	}
 }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The queue of events that were received, and that the program has not taken. All functions need the session's lock.
+ * The queue of events that the program has not taken yet. All functions except queue_free_event() need the session's
+ * lock, unless the session is being opened or closed.
  */
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@
 struct raw_event {
 	TAILQ_ENTRY(raw_event) link; /* queue.events */
 	Rdmabroker__Frame *frame; /* NULL: made by the library, from the fields below */
-	struct rdmabroker_id *id; /* NULL: the listener was destroyed, REQUEST is an orphan */
+	struct rdmabroker_id *id; /* NULL: REQUEST is an orphan, see n_orphans */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
 	/* The members below are set only in an event that the library made as the outcome of a call. */
@@ -30,8 +31,9 @@ TAILQ_HEAD(raw_events, raw_event);
 
 struct queue {
 	struct raw_events events;
-	size_t n_bytes; /* size of EVENTS */
-	unsigned n_orphans; /* connection requests in EVENTS whose listener was destroyed */
+	size_t n_bytes; /* size of the frames in EVENTS */
+	/* The connection requests in EVENTS whose listener was destroyed here, or migrated. */
+	unsigned n_orphans;
 	bool lost_taken; /* the program has taken LOST, which is never in EVENTS */
 };
 
@@ -39,7 +41,7 @@ void queue_init(struct queue *queue);
 void queue_done(struct queue *queue);
 bool queue_has_room(const struct queue *queue, const struct raw_event *raw);
 void queue_add(struct queue *queue, struct raw_event *raw);
-/* Make RAW the next event again. */
+/* Make RAW, which was removed, the next event again. */
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);
 void queue_free_event(struct raw_event *raw);
@@ -50,8 +52,8 @@ struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id
 /* Remove the first orphan. NULL: there is none. */
 struct raw_event *queue_take_orphan(struct queue *queue);
 /*
- * Drop the events of ID. Stops at a CONNECT_REQUEST and returns its id, which the caller has to destroy; then the
- * caller calls this again, until it returns NULL.
+ * Drop the events of ID up to the first CONNECT_REQUEST, and return the id of that request, which the caller has to
+ * destroy. NULL: all events of ID were dropped. The caller repeats the call until then.
  */
 struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id);
 /* Move the events of ID to RET, in their order. Connection requests stay, as orphans. */

@@ -23,8 +23,9 @@ static bool is_sound(const Rdmabroker__Event *event)
 }
 
 /*
- * A connection request whose listener was destroyed here is queued without a listener, as an orphan. Its id is
- * created all the same, because the broker rejects the request when lifetime_end_orphans() destroys the id.
+ * Queues an event from the broker. An event whose id was destroyed here is dropped, except a connection request: it
+ * is queued without its listener, as an orphan. Its own id is created all the same, because the broker rejects the
+ * request when lifetime_end_orphans() destroys that id.
  */
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
@@ -105,13 +106,13 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		idtable_free(session->ids, call->handle);
 	if (!reply)
 		return 0;
-	/* Create the imported id now, because its events may be the next packets. */
+	/* Create the imported id now, because the next packets can be its events. */
 	if (call->effect == EFFECT_IMPORTS &&
 	    reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID) {
 		r = call->import_error = idstate_new_request(
 			session, reply->import_id->id,
 			(enum rdmabroker_port_space)reply->import_id->port_space, &call->imported);
-		/* If memory is out only the import fails, not the session. */
+		/* If memory runs out, only the import fails. -EPROTO ends the session. */
 		return r == -EPROTO ? r : 0;
 	}
 	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);
@@ -125,7 +126,7 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		idstate_set_info(id, reply->id_info);
 	/*
 	 * Do not store INIT attributes for a listener, which has no QP: with RDMABROKER_NONBLOCK the reply to
-	 * bind_addr may come after listen was called.
+	 * bind_addr can come after listen was called.
 	 */
 	if (id && reply->init && !id->listening)
 		message_get_qp_attr(&id->init, reply->init);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Puts received events into the queue, and applies the outcomes of calls to their ids. Called by struct wire_ops. */
+/*
+ * Puts received events into the queue, and applies the outcomes of calls to their ids. receive_event() and
+ * receive_outcome() implement callbacks of struct wire_ops.
+ */
 
 #include "proto/rdmabroker.pb-c.h"
 
@@ -11,8 +14,8 @@ struct rdmabroker_id;
 
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 /*
- * The broker has resolved ID's route too. If the program has requested the route (ID->wants_route), it gets
- * ROUTE_RESOLVED; otherwise it gets the event as soon as it requests the route.
+ * The broker has resolved ID's route in advance. If the program has requested the route (ID->wants_route), queue
+ * ROUTE_RESOLVED. Otherwise set ID->routed: this function is called again when the program requests the route.
  */
 int receive_route(struct rdmabroker_id *id);
 int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabroker__Reply *reply);

@@ -20,7 +20,7 @@ enum {
 	SIDR_REJECT = 2,
 };
 
-/* A reject by the peer's program or by its broker; a broker's private data is a struct refusal. */
+/* A reject by the peer's program or by its broker. If the private data is a struct refusal, it is the broker's. */
 static void explain_listener(struct eventbuf *event)
 {
 	struct rdmabroker_event *e = &event->public;
