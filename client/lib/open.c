@@ -115,7 +115,7 @@ static int make_fds(struct wire *wire)
 
 /*
  * Makes the socket by which the broker recognises this process, see HelloResult.proof. -1: it cannot be made. The
- * session is opened nevertheless, and the broker restricts it.
+ * session is opened nevertheless, but the broker then knows no systemd unit of it, and no QP counts as its own.
  */
 static int make_proof(const char *name)
 {
@@ -130,7 +130,9 @@ static int make_proof(const char *name)
 	if (sock < 0)
 		return -1;
 	n += offsetof(struct sockaddr_un, sun_path) + 1;
-	/* Every process can see the name. After shutdown() none can connect and leave packets in the queue. */
+	/*
+	 * Every process can see the socket's name. After shutdown() none can connect to it and leave packets there.
+	 */
 	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
 	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
 		return sock;

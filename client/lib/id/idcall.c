@@ -109,8 +109,8 @@ int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *r
 }
 
 /*
- * The stage is changed before the request is sent, because the event that follows the request changes it again, and
- * another thread may receive that event.
+ * The stage is changed before the request is sent, not after it: the event that follows the request changes the stage
+ * again, and another thread can receive that event at once.
  */
 int idcall_step(struct rdmabroker_id *id, const struct step *step, struct call *call,
 		Rdmabroker__Request *request, int timeout_ms)

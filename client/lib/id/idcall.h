@@ -24,17 +24,18 @@ int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request
 int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
 	      enum call_answer answer, Rdmabroker__Frame **ret);
 
-/* A call whose outcome is an event. */
+/* A call that changes the stage of its id. */
 struct step {
 	const char *name;
 	uint64_t outcomes; /* bits of the types of events that imply that the call has succeeded */
 	unsigned from; /* bits of the stages in which the call need not wait for its reply */
-	enum id_stage to; /* the stage after the call, unless it fails */
+	enum id_stage to; /* the stage after the call; if the call fails, it is STAGE_UNKNOWN */
 };
 
 /*
  * Send REQUEST. CALL not NULL: begin CALL as idcall_begin() does, for a caller that waits for the outcome. CALL NULL:
- * wait for the reply, unless the session's flags say otherwise; an event then reports a failure.
+ * wait for the reply, with the session's timeout. With RDMABROKER_NONBLOCK, or with RDMABROKER_FAIL_BY_EVENT in a
+ * stage of STEP's FROM, do not wait: a DONE event then reports a failure.
  */
 int idcall_step(struct rdmabroker_id *id, const struct step *step, struct call *call,
 		Rdmabroker__Request *request, int timeout_ms);

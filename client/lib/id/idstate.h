@@ -15,12 +15,12 @@ struct device;
 struct join;
 
 /*
- * The state of the broker's id, as far as requests that were sent and packets that were received imply it. A call may
- * be sent without waiting for its reply if the stage allows it. In any other case the broker decides, and the call
- * waits for its reply.
+ * The state of the broker's id, as far as requests that were sent and packets that were received imply it. In a
+ * session with RDMABROKER_FAIL_BY_EVENT a call does not wait for its reply if the stage shows that the id's state
+ * allows the call. Otherwise only the broker knows that, and the call waits.
  */
 enum id_stage {
-	STAGE_UNKNOWN, /* and all stages in which no call is sent without waiting */
+	STAGE_UNKNOWN, /* not known, or a state in which every call waits */
 	STAGE_NEW, /* new, or bound to an address */
 	STAGE_ADDR_RESOLVED,
 	STAGE_ROUTE_RESOLVED,
@@ -41,26 +41,26 @@ struct rdmabroker_id {
 	bool is_new; /* not created in the broker yet: the next request creates it; wire.lock */
 	enum id_stage stage; /* wire.lock */
 	/*
-	 * The route is resolved already, but the program has not requested that: resolve_route sends nothing then;
-	 * wire.lock
+	 * The broker has resolved the route in advance, and the program has not requested it yet, so resolve_route
+	 * will send nothing; wire.lock
 	 */
 	bool routed;
-	bool wants_route; /* the program has requested the route together with the address; wire.lock */
+	bool wants_route; /* the program has requested the route, alone or with the address; wire.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
 	char device_name[64]; /* empty: not bound to a device */
 	struct device *device; /* opened for this id, or NULL */
 	bool listening;
-	/* OPTIONS, BOUND and SRC are needed to create the id again, see connect/retry.c. */
+	/* OPTIONS are sent when the id is created. All three are needed to create it again, see connect/retry.c. */
 	int options[4]; /* indexed by enum rdmabroker_option; -1: not set */
-	bool bound; /* the program has called bind_addr */
+	bool bound; /* the program has called bind_addr, and the call did not fail */
 	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
 
 	struct ibv_qp *qp;
 	bool own_qp; /* the library has created the QP, and destroys it */
 	struct qp_attr in_init; /* attributes of the QP's last move to INIT; mask 0: none */
-	struct qp_attr init, rtr, rts; /* for these states, as last received; mask 0: not known */
+	struct qp_attr init, rtr, rts; /* attributes for these states; mask 0: not known */
 	uint8_t request_responder_resources, request_initiator_depth;
 	struct caps caps;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
@@ -73,8 +73,9 @@ struct rdmabroker_id {
 		retries; /* enum retry as bits: rejects after which connect is retried with the QP as it is */
 
 	/* Used by connect/ */
-	struct rdmabroker_event *reject; /* the last reject that connect_wait got */
-	struct rdmabroker_event *response; /* the event with which connect_wait last succeeded */
+	/* The events with which connect_wait or connect_to_wait was last rejected, or has last succeeded. */
+	struct rdmabroker_event *reject;
+	struct rdmabroker_event *response;
 	struct rdmabroker_event *request; /* the CONNECT_REQUEST, from get_request or import */
 };
 
@@ -89,7 +90,7 @@ static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 
 /*
  * Make the struct of an id that the broker has created with the number HANDLE: a connection request or an imported
- * id. Returns 0, -ENOMEM, or -EPROTO: the number is not valid. The lock has to be held.
+ * id. Returns 0, -ENOMEM, or -EPROTO: the number is not valid, or is in use. Needs the lock.
  */
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret);

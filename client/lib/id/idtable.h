@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A session's ids by number. All functions need the session's lock. */
+/* A session's ids by number. All functions need the session's lock, unless the session is being closed. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct rdmabroker_id;
 
-#define FIRST_REQUEST 0x80000000u /* the daemon numbers the ids of connection requests from here */
+/* The daemon numbers the ids of connection requests, and imported ids, from here. */
+#define FIRST_REQUEST 0x80000000u
 /*
- * The maximum number of a session's own ids, and of its ids from connection requests, whatever the broker sends. It
- * is the maximum of the daemon's IdsPerSession= too.
+ * The maximum number of ids that a session has created, and also of its ids from connection requests and imports,
+ * whatever the broker sends. It is the maximum of the daemon's IdsPerSession= too.
  */
 #define IDS_MAX 1048576
 
@@ -22,7 +23,7 @@ struct idslots {
 	 */
 	struct rdmabroker_id **ids;
 	uint32_t n;
-	uint32_t n_full; /* the first N_FULL slots are not free */
+	uint32_t n_full; /* OWN only: the first N_FULL slots are not free */
 };
 
 struct idtable {
@@ -30,16 +31,16 @@ struct idtable {
 	struct idslots own, requests; /* REQUESTS has the imported ids too */
 };
 
-/* Give ID the lowest free number, *RET. -EDQUOT: there is none. */
+/* Give ID the lowest free number, *RET. -EDQUOT: there is none; -ENOMEM. */
 int idtable_add(struct idtable *table, struct rdmabroker_id *id, uint32_t *ret);
 /* Add ID, a connection request or an imported id, to which the broker gave the number HANDLE. */
 int idtable_add_request(struct idtable *table, struct rdmabroker_id *id, uint32_t handle);
 bool idtable_has_dying(const struct idtable *table);
 /* The id with the number HANDLE. NULL: there is none, or it is destroyed already. */
 struct rdmabroker_id *idtable_find(struct idtable *table, uint32_t handle);
-/* Replace the id that has the number HANDLE by ID. */
+/* Give the number HANDLE, which another id has, to ID. */
 void idtable_replace(struct idtable *table, uint32_t handle, struct rdmabroker_id *id);
-/* The id with the number HANDLE is destroyed, but the number is not free until the broker has answered. */
+/* The id with the number HANDLE is destroyed. The number stays in use until idtable_free(). */
 void idtable_set_dying(struct idtable *table, uint32_t handle);
 void idtable_free(struct idtable *table, uint32_t handle);
 /* The next id, to iterate over all: *POS has to be 0 at first. NULL: there are no more. */

@@ -71,8 +71,8 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 
 	address_unpack(&addr, address);
 	/*
-	 * There may be a struct for the group, of an earlier join that failed: use it again. Only the broker knows
-	 * whether the group is joined.
+	 * If there is a struct for the group, of an earlier join, use it again. Only the broker knows whether that
+	 * join has failed or the group is joined.
 	 */
 	join = find_join(id, &addr);
 	if (join && join->attached)

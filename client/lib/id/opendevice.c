@@ -20,8 +20,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * After a device was removed its context remains, but its node in /dev was unlinked. If the device is plugged in
- * again it has the same name but is another device.
+ * After a device was removed, its context remains, but its node in /dev is unlinked. If the device is plugged in
+ * again, it is another device, perhaps with the same name.
  */
 static bool is_gone(const struct device *device)
 {
@@ -172,7 +172,7 @@ void opendevice_put(struct rdmabroker *session, struct device *device)
 {
 	bool last;
 
-	/* A child shares its parent's device: closing it here would destroy objects that the parent uses. */
+	/* A child process shares its parent's device: closing it here would destroy objects that the parent uses. */
 	if (device->pid != getpid())
 		return;
 	pthread_mutex_lock(&lock);
@@ -231,7 +231,7 @@ void opendevice_free_all(struct rdmabroker *session)
 	struct device *device;
 
 	while ((device = LIST_FIRST(&session->devices->list))) {
-		/* In a child the context belongs to the parent: it is not closed, nor its memory freed. */
+		/* In a child process the context belongs to the parent: it is neither closed nor freed. */
 		if (is_child) {
 			LIST_REMOVE(device, link);
 			device_free(device);
@@ -354,7 +354,7 @@ int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret
 		frame_free(frame);
 		return fail(ENOMEM, "get_devices: out of memory");
 	}
-	/* Skip devices that policy rejects, or that are being removed. */
+	/* Skip devices that cannot be opened, for example because policy rejects them. */
 	for (size_t i = 0; i < list->n_names && deadline_left(deadline) > 0; i++)
 		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
 			n++;

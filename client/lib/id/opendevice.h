@@ -33,14 +33,14 @@ struct opendevices {
 /* Remember the INIT attributes of a QP of DEVICE, for later QPs. */
 void opendevice_learn_init(struct device *device, const struct qp_attr *init);
 /*
- * Open the device of CONTEXT once more, and store in *RET the INIT attributes that were remembered for it. NULL: no
- * attributes are known, and nothing was opened.
+ * Open the device of CONTEXT once more, and store in *RET the INIT attributes that were remembered for it. NULL:
+ * SESSION has not opened the device or knows no attributes of it, or the device was removed; nothing was opened.
  */
 struct device *opendevice_get_learned(struct rdmabroker *session, const struct ibv_context *context,
 				      struct qp_attr *ret);
-/* Undo one open of DEVICE by the program or an id, which belongs to SESSION. */
+/* Undo one open of DEVICE by the program in SESSION, or by an id that belongs to SESSION. */
 void opendevice_put(struct rdmabroker *session, struct device *device);
 /* An id that has DEVICE open was migrated from session FROM to session TO. */
 void opendevice_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to);
-/* The session ends: close the devices that the program has not closed. */
+/* The session ends: close its devices, except those that migrated ids still use. */
 void opendevice_free_all(struct rdmabroker *session);

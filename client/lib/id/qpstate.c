@@ -32,7 +32,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's reply has no attributes");
 }
 
-/* Uses the attributes that came with an event or a reply, if there are any, which saves a round trip. */
+/* Requests the attributes only if none came with an event or a reply, which saves a round trip. */
 static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
@@ -76,7 +76,7 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 	       a->attr.qp_access_flags == b->attr.qp_access_flags;
 }
 
-/* A QP that the library created is not changed if it is in INIT with the same attributes. */
+/* Moves the QP to INIT. A QP that the library created is left alone if it is in INIT with the same attributes. */
 int qpstate_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
@@ -96,8 +96,8 @@ int qpstate_to_init(struct rdmabroker_id *id)
 }
 
 /*
- * If RESPONDER_RESOURCES or INITIATOR_DEPTH is negative, the connection manager's value is used. The QP is moved to
- * INIT again, because only now the access flags are known.
+ * Moves the QP to INIT, RTR and RTS. It was in INIT before, but only now its access flags are known. If
+ * RESPONDER_RESOURCES or INITIATOR_DEPTH is negative, the connection manager's value is used.
  */
 int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
 {
@@ -151,7 +151,7 @@ int qpstate_get_limits(struct rdmabroker_id *id, int *ret_responder_resources,
 	return 0;
 }
 
-/* EOPNOTSUPP: the device or libibverbs does not support ECE; the QP then has no ECE options. */
+/* EOPNOTSUPP is no failure: the device or libibverbs does not support ECE, so the QP has no ECE options. */
 int qpstate_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
@@ -174,7 +174,7 @@ int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
 	return 0;
 }
 
-/* A connected QP is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
+/* A QP for connections is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
 static int make_ready(struct rdmabroker_id *id)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
@@ -239,7 +239,7 @@ void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 	struct failure_copy copy;
 	int r;
 
-	/* In a child the QP belongs to the parent. */
+	/* In a child process the QP belongs to the parent. */
 	fail_save(&copy);
 	r = wire_check_process(&id->session->wire);
 	fail_restore(&copy);

@@ -10,7 +10,10 @@ struct rdmabroker_id;
 int qpstate_to_init(struct rdmabroker_id *id);
 int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth);
 void qpstate_to_error(struct rdmabroker_id *id);
-/* The ECE options of the id's QP. If the device does not support ECE, the options queried have vendor_id 0. */
+/*
+ * Set or query the ECE options of the id's QP. If the device does not support ECE, setting them has no effect, and
+ * the options queried have vendor_id 0.
+ */
 int qpstate_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
 int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret);
 /* The maximum of responder resources and of the initiator depth that the QP's device supports. */

@@ -13,7 +13,7 @@
 #include "proto/packet.h"
 
 #define UNANSWERED_MAX \
-	16 /* maximum number of pending calls that the broker answers only on failure */
+	16 /* with this many pending calls that get no reply on success, call_send() requests one */
 
 static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 			 int64_t deadline)
@@ -42,14 +42,14 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 		if (deadline_left(deadline) <= 0)
 			return fail(ETIMEDOUT, "%s: the broker did not read the request in time",
 				    call->name);
-		/* Receive while waiting for room: the daemon may itself wait until we have taken its replies. */
+		/* Receive while waiting for room: the daemon can be waiting until we have taken its replies. */
 		pump_poll(wire, POLLIN | POLLOUT, deadline);
 		r = wire_check(wire);
 		if (r < 0)
 			return r;
 	}
 	if (r == -ECONNRESET) {
-		/* Packets that are still in the socket may contain the reason. */
+		/* Packets that are still in the socket can have the reason. */
 		pump_drain(wire);
 		wire_die(wire, r);
 		return wire_check(wire);
@@ -147,7 +147,7 @@ int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *r
 	*call = *like;
 	r = wire_check(wire);
 	if (r == 0) {
-		/* From time to time request a reply: it implies that earlier calls without a reply succeeded. */
+		/* Sometimes request a reply: it implies that the earlier calls that got no reply have succeeded. */
 		call->only_failure = call->answer != ANSWER_AS_EVENT && !call->must_reply &&
 				     wire->n_unanswered < UNANSWERED_MAX;
 		pending_add(wire, call);

@@ -10,7 +10,7 @@
 
 struct wire;
 
-/* Send REQUEST, and wait for the reply, at most TIMEOUT_MS. */
+/* Send REQUEST, and wait for the reply, at most TIMEOUT_MS. Returns 0, or the failure that the reply reports. */
 int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request, int timeout_ms,
 	      Rdmabroker__Frame **ret);
 /* Like call_wait(), with the session's timeout. -EPROTO: the reply is not of kind RESULT. */
@@ -29,14 +29,14 @@ int call_wait_like(struct wire *wire, struct call *like, Rdmabroker__Request *re
 int call_post(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
 	      int timeout_ms);
 
-/* Parts of the functions above. The lock is held, for callers that do more under the same lock. */
+/* Parts of the functions above, for callers that do more under the same lock. The caller holds the lock. */
 
 /* Send REQUEST, and wait for the reply. If REQUEST was not sent, CALL->order is 0. */
 int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 		  int timeout_ms);
 /*
- * The reply to CALL, after call_exchange() returned 0. Returns the failure that the reply reports, or 0. The lock
- * need not be held.
+ * Take the reply to CALL, after call_exchange() returned 0. Returns the failure that the reply reports, or 0. The
+ * lock need not be held.
  */
 int call_take_reply(struct call *call, Rdmabroker__Frame **ret);
 /*
@@ -46,6 +46,6 @@ int call_take_reply(struct call *call, Rdmabroker__Frame **ret);
 int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *request, int timeout_ms);
 /* End CALL. Returns the failure that the broker replied; 0: none has come. */
 int call_end(struct wire *wire, struct call *call);
-/* The same as call_post(). */
+/* Like call_post(), with the lock held. */
 int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
 	      int timeout_ms);

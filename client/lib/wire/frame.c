@@ -5,9 +5,9 @@
 #include "client/lib/wire/frame.h"
 #include "proto/arena.h"
 
-/* In bytes. Enough for an event; packets that need more memory get further blocks. */
+/* In bytes. Enough for most events; packets that need more memory get further blocks. */
 #define FIRST_BLOCK 4096
-/* In bytes: the maximum of further blocks for one packet. */
+/* In bytes: a packet whose further blocks have more than this gets no other block, and is refused. */
 #define MORE_MAX (1 << 20)
 
 Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A decoded packet of the broker. Usually one block of memory holds all of it, because an event has a dozen
- * nested messages, which would all be allocated by themselves.
+ * A decoded packet of the broker. Usually one block of memory holds all of it: an event has a dozen nested messages,
+ * and an allocation for each of them would take longer.
  */
 
 #include <stddef.h>

@@ -27,7 +27,7 @@ int pages_fail(const struct pages *pages);
 /* Whether a page that begins at A, B comes after the one that began at FROM_A, FROM_B. */
 bool pages_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b);
 
-/* The pages of an answer, which its public structs point into. */
+/* The pages of an answer. The public structs that are made from the answer point into them. */
 struct page_list {
 	Rdmabroker__Frame **pages;
 	size_t n;

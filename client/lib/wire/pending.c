@@ -26,7 +26,7 @@ struct call *pending_find(struct wire *wire, uint32_t serial)
 	TAILQ_FOREACH(call, &wire->calls, link) {
 		/*
 		 * A call that no thread waits for is freed when its reply comes. A hostile broker could reply
-		 * while the call is still being sent: that reply is ignored.
+		 * while the call is still being sent: ignore such a reply.
 		 */
 		if (!call->order && !pending_is_waited(call))
 			continue;
@@ -37,7 +37,10 @@ struct call *pending_find(struct wire *wire, uint32_t serial)
 	return NULL;
 }
 
-/* The broker processes requests in order: calls without a reply that were sent before ORDER have succeeded. */
+/*
+ * Ends the calls that were sent before the call ORDER and that the broker answers only on failure. They have
+ * succeeded, because the broker processes requests in order.
+ */
 static void settle_before(struct wire *wire, uint64_t order)
 {
 	struct call *call, *next;

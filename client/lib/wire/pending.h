@@ -21,16 +21,18 @@ enum call_answer {
 	ANSWER_TO_THREAD, /* a thread waits for the reply, and owns the struct */
 	/* a thread waits for an event that means success, or for a reply that is a failure, and owns the struct */
 	ANSWER_FAILURE_TO_THREAD,
-	ANSWER_AS_EVENT, /* the reply becomes an event of the id, DONE on success; its receiver frees the struct */
+	/* the reply becomes an event of the id, DONE on success; the struct is freed when the reply comes */
+	ANSWER_AS_EVENT,
 	/*
-	 * a failure becomes an event of the id, success is reported by another event; the receiver frees the struct
+	 * a failure becomes an event of the id; another event reports success; the struct is freed when the call ends
 	 */
 	ANSWER_FAILURE_AS_EVENT,
-	ANSWER_DROPPED, /* no event, neither on success nor on failure; the receiver frees the struct */
+	/* no event, neither on success nor on failure; the struct is freed when the call ends */
+	ANSWER_DROPPED,
 };
 
 enum call_state {
-	CALL_IDLE, /* not sent yet, or ended without a failure */
+	CALL_IDLE, /* not sent yet, or ended without a reply that is a failure */
 	CALL_PENDING, /* in wire.calls: no answer came yet */
 	CALL_REPLIED, /* FRAME is the reply, which the thread has not taken yet */
 	CALL_REFUSED, /* ANSWER_FAILURE_TO_THREAD: ended with a failure */

@@ -12,7 +12,7 @@
 
 /*
  * In ms. A wait continues past its deadline while there are packets in the socket, because the packet that it waits
- * for may be among them, but at most this long.
+ * for can be among them, but at most this long.
  */
 #define GRACE_MS 500
 
@@ -65,7 +65,7 @@ static bool receive(struct wire *wire)
 	if (wire->dead)
 		return false;
 	n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
-	/* ECONNRESET is returned once, ahead of packets that are still queued; these may have the reason. */
+	/* ECONNRESET is returned once, ahead of packets that are still queued; these can have the reason. */
 	if (n == -ECONNRESET)
 		n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
 	if (n == -EAGAIN)
@@ -93,13 +93,18 @@ void pump_drain(struct wire *wire)
 {
 	int64_t begin = deadline_after(0);
 
-	/* If another thread is polling meanwhile, without the lock, it receives the packets that are left. */
+	/*
+	 * Another thread can be polling meanwhile, without the lock. It receives the packets that are left, if any.
+	 */
 	while (receive(wire) && !pump_is_past(begin, /* looked= */ false))
 		;
 	wire_wake(wire);
 }
 
-/* One thread at a time polls and receives, for all threads; the others wait until it has received something. */
+/*
+ * One thread at a time polls and receives, for all threads. The others wait until it has polled; those that need room
+ * in the socket poll for it themselves.
+ */
 int pump_poll(struct wire *wire, short events, int64_t deadline)
 {
 	struct pollfd p = { .fd = wire->sock, .events = events };
@@ -110,7 +115,7 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	if (wire->reading) {
 		if (!(events & POLLOUT))
 			return wire_wait_until(wire, deadline);
-		/* Several threads may wait for room in the socket at once. */
+		/* Several threads can wait for room in the socket at once. */
 		p.events = POLLOUT;
 		reader = false;
 	}

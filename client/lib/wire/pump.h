@@ -11,7 +11,10 @@
 
 struct wire;
 
-/* Receive a packet, or wait for one until DEADLINE. -ETIMEDOUT: none came; -ECONNRESET: the session is lost. */
+/*
+ * Wait until this or another thread has received a packet, at most until DEADLINE; the lock is released meanwhile.
+ * Returns 0 also if the wait was interrupted; -ETIMEDOUT: no packet came; -ECONNRESET: the session is lost.
+ */
 int pump_packet(struct wire *wire, int64_t deadline);
 /*
  * Like pump_packet(), but does not check whether the session is lost. EVENTS: POLLIN, and POLLOUT to wait for room in

@@ -38,8 +38,8 @@ void wire_done(struct wire *wire)
 }
 
 /*
- * Makes the eventfd readable if there is news, else not readable. Called only before the lock is released, so that an
- * event that a thread receives and takes under one lock costs no write to the eventfd.
+ * Once the program polls: makes the eventfd readable if there is news, else not readable. Called only before the lock
+ * is released, so that an event that a thread receives and takes under one lock costs no write to the eventfd.
  */
 static void settle_signal(struct wire *wire)
 {
@@ -101,9 +101,9 @@ static void look_at_socket(struct wire *wire, bool look)
 }
 
 /*
- * While a call waits for its reply, its thread reads the socket, and makes the session's descriptor readable by the
- * eventfd if it receives an event. Meanwhile the epoll instance does not watch the socket: each reply would wake a
- * program that polls the descriptor, and the program would find no event.
+ * While calls wait for their replies, their threads read the socket. If one of them receives an event, the eventfd
+ * makes the session's descriptor readable. Meanwhile the epoll instance does not watch the socket. Otherwise each
+ * reply would wake a program that polls the descriptor, and the program would find no event.
  */
 void wire_count_waiting(struct wire *wire, int n)
 {

@@ -16,12 +16,14 @@
 
 struct call;
 
-/* The maximum duration of a call that sends several requests, in multiples of call_timeout_ms. */
+/*
+ * A call that gets a list sends its last request at most this long after its begin; in multiples of call_timeout_ms.
+ */
 #define ROUNDS_MAX 6
 
 /*
  * The functions are called with the lock held, and must not release it. A negative errno: the session cannot go on,
- * because something was lost that a thread may wait for, or because the broker does not follow the protocol.
+ * because something was lost that a thread can be waiting for, or because the broker does not follow the protocol.
  */
 struct wire_ops {
 	/* Takes ownership of FRAME, an event. */
@@ -41,7 +43,7 @@ struct wire {
 	int call_timeout_ms;
 
 	pthread_mutex_t lock;
-	pthread_cond_t cond; /* something was received, or no thread reads the socket any more */
+	pthread_cond_t cond; /* broadcast when something that a thread can wait for has happened */
 	bool reading; /* a thread polls the socket, with the lock released */
 	unsigned n_waiting; /* threads that wait for the answer to a call */
 
@@ -64,8 +66,8 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, in
 void wire_done(struct wire *wire);
 
 /*
- * Use these instead of pthread's own functions. Once the program has the session's descriptor, they keep it readable
- * exactly while there is something that the program can take.
+ * Use these instead of pthread's own functions. Once the program has the session's descriptor, they keep SIGNAL
+ * readable exactly while there is something that the program can take.
  */
 void wire_lock(struct wire *wire);
 void wire_unlock(struct wire *wire);
