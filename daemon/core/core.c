@@ -73,11 +73,12 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	list_init(&core->sessions);
 	list_init(&core->tokens);
 	list_init(&core->watches);
-	timewaits_init(&core->timewaits, conn_resume);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->policy = policy_ref(policy);
-	r = enforce_init(core);
+	r = timewaits_init(&core->timewaits, loop, conn_resume);
+	if (r == 0)
+		r = enforce_init(core);
 	if (r == 0)
 		r = waits_init(&core->waits, loop);
 	if (r == 0)

@@ -19,8 +19,12 @@ struct entry {
 	uint64_t until_usec;
 	/* held.link: the connects and accepts that wait for the end of the entry */
 	struct list held;
-	/* ends the entry; NULL: not started yet, because no connect or accept waits and the id still exists */
-	sd_event_source *timer;
+	struct list due; /* timewaits.queues; empty: the timer has passed the entry */
+	/*
+	 * the timer ends the entry: a connect or accept waits for that, or the id was destroyed, so that the kernel
+	 * will not report the end
+	 */
+	bool timed;
 };
 
 struct held {
@@ -43,15 +47,6 @@ static uint64_t now_usec(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-void timewaits_init(struct timewaits *timewaits,
-		    void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept))
-{
-	timewaits->resume = resume;
-	timewaits->n = 0;
-	for (int i = 0; i < TIMEWAIT_BUCKETS; i++)
-		list_init(&timewaits->buckets[i]);
-}
-
 static void entry_free(struct entry *entry)
 {
 	assert(list_is_empty(&entry->held));
@@ -60,8 +55,9 @@ static void entry_free(struct entry *entry)
 		entry->id->timewait_over = true;
 	}
 	list_remove(&entry->link);
+	list_remove(&entry->due);
 	entry->timewaits->n--;
-	sd_event_source_disable_unref(entry->timer);
+	entry->timewaits->n_timed -= entry->timed;
 	free(entry);
 }
 
@@ -72,6 +68,7 @@ void timewaits_done(struct timewaits *timewaits)
 	for (int i = 0; i < TIMEWAIT_BUCKETS; i++)
 		while ((l = list_first(&timewaits->buckets[i])))
 			entry_free(container_of(l, struct entry, link));
+	timewaits->timer = sd_event_source_disable_unref(timewaits->timer);
 }
 
 static struct entry *find(struct timewaits *timewaits, const char *device, uint32_t qpn)
@@ -126,31 +123,97 @@ static void release(struct entry *entry)
 	}
 }
 
+static struct entry *next_due(const struct list *queue)
+{
+	struct list *l = list_first(queue);
+
+	return l ? container_of(l, struct entry, due) : NULL;
+}
+
+static void arm(struct timewaits *timewaits, uint64_t usec)
+{
+	timewaits->armed_usec = usec;
+	sd_event_source_set_time(timewaits->timer, usec);
+	sd_event_source_set_enabled(timewaits->timer, SD_EVENT_ONESHOT);
+}
+
+static void rearm(struct timewaits *timewaits)
+{
+	uint64_t usec = UINT64_MAX;
+
+	for (int i = 0; i < TIMEWAIT_QUEUES; i++) {
+		const struct entry *entry = next_due(&timewaits->queues[i]);
+
+		if (entry && entry->until_usec < usec)
+			usec = entry->until_usec;
+	}
+	timewaits->armed_usec = UINT64_MAX;
+	if (timewaits->n_timed > 0)
+		arm(timewaits, usec);
+}
+
+/* An entry that is not timed yet stays until the kernel reports its end, or it is timed after all. */
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
+	struct timewaits *timewaits = userdata;
+	uint64_t now = now_usec();
+	struct entry *entry;
+
 	(void)source;
 	(void)usec;
-	release(userdata);
+	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
+		while ((entry = next_due(&timewaits->queues[i])) && entry->until_usec <= now) {
+			list_remove(&entry->due);
+			if (entry->timed)
+				release(entry);
+		}
+	rearm(timewaits);
 	return 0;
 }
 
-static int start_timer(struct entry *entry, sd_event *loop)
+static void start_timer(struct entry *entry)
 {
-	if (entry->timer)
-		return 0;
-	return sd_event_add_time(loop, &entry->timer, CLOCK_MONOTONIC, entry->until_usec, 1,
-				 on_timer, entry);
+	struct timewaits *timewaits = entry->timewaits;
+
+	timewaits->n_timed += !entry->timed;
+	entry->timed = true;
+	if (entry->until_usec < timewaits->armed_usec)
+		arm(timewaits, entry->until_usec);
+}
+
+int timewaits_init(struct timewaits *timewaits, sd_event *loop,
+		   void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept))
+{
+	int r;
+
+	timewaits->resume = resume;
+	timewaits->armed_usec = UINT64_MAX;
+	for (int i = 0; i < TIMEWAIT_BUCKETS; i++)
+		list_init(&timewaits->buckets[i]);
+	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
+		list_init(&timewaits->queues[i]);
+	r = sd_event_add_time(loop, &timewaits->timer, CLOCK_MONOTONIC, 0, 1, on_timer, timewaits);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(timewaits->timer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
 }
 
 /*
  * The duration of the time wait, as the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. At most
  * TIMEWAIT_MAX_USEC.
  */
-static uint64_t rest_usec(const struct id *id)
+static uint64_t rest_usec(int queue)
 {
-	uint64_t usec = id->qp_timeout > 8 ? 1000ULL << (id->qp_timeout - 8) : 1000;
+	uint64_t usec = 1000ULL << queue;
 
 	return usec < TIMEWAIT_MAX_USEC ? usec : TIMEWAIT_MAX_USEC;
+}
+
+static int queue_of(const struct id *id)
+{
+	int n = id->qp_timeout > 8 ? id->qp_timeout - 8 : 0;
+
+	return n < TIMEWAIT_QUEUES ? n : TIMEWAIT_QUEUES - 1;
 }
 
 /* If memory runs out, there is no entry; at worst a peer rejects the next connection as stale. */
@@ -159,6 +222,7 @@ void timewait_enter(struct id *id)
 	struct timewaits *timewaits = &id->session->core->timewaits;
 	struct fabric_id_info info;
 	struct entry *entry;
+	int queue;
 
 	if (id->timewait || id->timewait_over || id->qpn == 0 || id_is_datagram(id))
 		return;
@@ -172,7 +236,9 @@ void timewait_enter(struct id *id)
 	entry->timewaits = timewaits;
 	entry->qpn = id->qpn;
 	entry->id = id;
-	entry->until_usec = now_usec() + rest_usec(id);
+	queue = queue_of(id);
+	entry->until_usec = now_usec() + rest_usec(queue);
+	list_insert(&timewaits->queues[queue], &entry->due);
 	list_init(&entry->held);
 	list_insert(&timewaits->buckets[entry->qpn % TIMEWAIT_BUCKETS], &entry->link);
 	timewaits->n++;
@@ -197,8 +263,10 @@ void timewait_forget(struct id *id)
 		return;
 	entry->id = NULL;
 	id->timewait = NULL;
-	if (start_timer(entry, id->session->core->loop) < 0)
+	if (entry->until_usec <= now_usec())
 		release(entry);
+	else
+		start_timer(entry);
 }
 
 void timewait_move(struct id *from, struct id *to)
@@ -218,7 +286,6 @@ int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accep
 	struct fabric_id_info info;
 	struct entry *entry;
 	struct held *held;
-	int r;
 
 	fabric_id_get_info(id->fabric, &info);
 	entry = info.device ? find(&core->timewaits, info.device, param->qp_num) : NULL;
@@ -228,9 +295,6 @@ int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accep
 		release(entry);
 		return 0;
 	}
-	r = start_timer(entry, core->loop);
-	if (r < 0)
-		return r;
 	held = calloc(1, sizeof(*held));
 	if (!held)
 		return -ENOMEM;
@@ -244,5 +308,6 @@ int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accep
 	}
 	list_insert(&entry->held, &held->link);
 	id->held = held;
+	start_timer(entry);
 	return 1;
 }

@@ -20,6 +20,7 @@
 
 #define TIMEWAIT_BUCKETS 256
 #define TIMEWAIT_MAX_USEC (60 * 1000000ULL)
+#define TIMEWAIT_QUEUES 17 /* 2^16 ms is the first duration above the maximum */
 
 struct core;
 struct id;
@@ -29,11 +30,18 @@ struct timewaits {
 	void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept);
 	struct list buckets[TIMEWAIT_BUCKETS]; /* entry.link */
 	unsigned n;
+	/*
+	 * entry.due, in the order in which the entries end. All entries of a queue have the same duration: queue I
+	 * has those of 2^I ms, the last one those of TIMEWAIT_MAX_USEC.
+	 */
+	struct list queues[TIMEWAIT_QUEUES];
+	unsigned n_timed; /* number of entries that the timer has to end */
+	sd_event_source *timer;
+	uint64_t armed_usec; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
 };
 
-void timewaits_init(struct timewaits *timewaits,
-		    void (*resume)(struct id *id, const struct rdma_conn_param *param,
-				   bool accept));
+int timewaits_init(struct timewaits *timewaits, sd_event *loop,
+		   void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept));
 /* Must not be called while a connect or accept is held back. */
 void timewaits_done(struct timewaits *timewaits);
 

@@ -75,6 +75,53 @@ START_TEST(time_wait_of_a_destroyed_id)
 }
 END_TEST
 
+/* One timer ends all time waits, each in its own time, in whatever order their ids are destroyed. */
+START_TEST(time_waits_of_different_durations)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+
+	establish(&active, &passive);
+	active->qp_timeout = 9; /* 2 ms */
+	passive->qp_timeout = 20; /* 4 s */
+	passive->qpn = QPN + 1;
+	id_free(passive);
+	id_free(active);
+	run_loop();
+	ck_assert_uint_le(core->timewaits.n, 2);
+	next = pair_resolve(2, 7471);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	while (server.n < 3)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
+	/* The other one goes on. */
+	ck_assert_uint_eq(core->timewaits.n, 1);
+	ck_assert_uint_eq(core->timewaits.n_timed, 1);
+}
+END_TEST
+
+/* The timer passes a time wait whose id still exists. It ends when the id is destroyed later. */
+START_TEST(time_wait_of_an_id_that_is_destroyed_late)
+{
+	struct id *active, *passive;
+
+	establish(&active, &passive);
+	active->qp_timeout = 9;
+	passive->qp_timeout = 10;
+	passive->qpn = QPN + 1;
+	ck_assert_int_eq(conn_disconnect(active, &why), 0);
+	run_loop();
+	ck_assert_uint_eq(core->timewaits.n, 2);
+	/* This starts the timer, which then ends this entry, and passes the other one, which ends earlier. */
+	id_free(passive);
+	while (core->timewaits.n > 1)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_ptr_nonnull(active->timewait);
+	id_free(active);
+	ck_assert_uint_eq(core->timewaits.n, 0);
+}
+END_TEST
+
 START_TEST(time_wait_of_an_imported_id)
 {
 	struct rdma_conn_param p = param("again");
@@ -192,6 +239,7 @@ START_TEST(no_second_time_wait_of_an_imported_id)
 END_TEST
 
 UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
-	  time_wait_of_a_destroyed_id, time_wait_of_an_imported_id,
+	  time_wait_of_a_destroyed_id, time_waits_of_different_durations,
+	  time_wait_of_an_id_that_is_destroyed_late, time_wait_of_an_imported_id,
 	  no_second_time_wait_of_a_destroyed_id, no_second_time_wait_after_the_timer,
 	  no_second_time_wait_of_an_imported_id)

@@ -12,6 +12,7 @@ struct rdmabroker *open_session(const char *socket)
 	struct rdmabroker_options options = {
 		.size = sizeof(options),
 		.socket = socket,
+		.flags = RDMABROKER_FAIL_BY_EVENT, /* as the drop-in */
 		.call_timeout_ms = DEADLINE_MS,
 	};
 	struct rdmabroker *session;
