@@ -16,12 +16,12 @@
 #include "util/util.h"
 
 /*
- * ADDR_RESOLVED is held back for at most this long. Usually that suffices: on Ethernet a route is resolved within the
- * kernel, and on InfiniBand usually within a millisecond.
+ * ADDR_RESOLVED is held back for this time at most. On Ethernet the kernel resolves a route without the network. On
+ * InfiniBand this usually takes less than a millisecond.
  */
 #define HOLD_MS 20
 
-/* What is kept of the old fabric id while a new one replaces it. */
+/* The old fabric id's addresses, which the new one gets, and its device, to which these addresses must lead again. */
 struct again {
 	struct sockaddr_storage local, peer;
 	char device[64];
@@ -153,7 +153,10 @@ void aheads_done(struct aheads *aheads)
 	aheads->timer = sd_event_source_disable_unref(aheads->timer);
 }
 
-/* A datagram id cannot join groups any more once its route is resolved, and a plan has its own events. */
+/*
+ * Datagram ids are exempt, because they cannot join groups any more when their route is resolved. Ids with a plan are
+ * exempt, because the broker resolves their route without a request anyway.
+ */
 void ahead_want(struct id *id)
 {
 	if (!id_is_datagram(id) && !id->plan && id->state == ID_ADDR_QUERY)
@@ -172,10 +175,7 @@ void ahead_move(struct id *from, struct id *to)
 	leave(from, AHEAD_NONE);
 }
 
-/*
- * True: the address leads to another device than before, so the id cannot be used: the client can have created its QP
- * on the old device already.
- */
+/* True: the address leads to another device than before, where the client's QP, if it has one, cannot be used. */
 static bool is_elsewhere(const struct id *id)
 {
 	struct fabric_id_info info;

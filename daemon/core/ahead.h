@@ -3,9 +3,9 @@
 
 /*
  * Routes that are resolved ahead. Nearly every program resolves the route as soon as it gets ADDR_RESOLVED. To save
- * the round trip, a client can request the route with the address (ResolveAddr.ahead). Then ADDR_RESOLVED is held
- * back until the route is resolved, and reports both (session_event.routed). It is held back only for a short time:
- * if the route takes longer, or fails, ADDR_RESOLVED is sent alone, and the client requests the route as usual.
+ * the round trip, a client can let the broker resolve the route before it is requested (ResolveAddr.ahead). Then
+ * ADDR_RESOLVED is held back until the route is resolved, and reports both (session_event.routed). It is held back
+ * only for a short time: if the route takes longer, or fails, ADDR_RESOLVED is sent without the route.
  *
  * The TOS and the ACK timeout become part of a route. If the client or a new policy changes them before the client
  * requests the route, the route that was resolved ahead cannot be used. Because the kernel resolves an id's route
@@ -25,7 +25,8 @@ struct id;
 struct session_event;
 
 struct aheads {
-	struct list ids; /* id.ahead.link: HELD and DUE, in the order of their deadlines */
+	/* id.ahead.link: the ids in HELD or DUE, in the order of their deadlines */
+	struct list ids;
 	sd_event_source *timer; /* expires at the first deadline, or earlier; off: IDS is empty */
 };
 
@@ -34,8 +35,8 @@ enum ahead_state {
 	AHEAD_WANTED, /* the address is being resolved, the route is next */
 	AHEAD_HELD, /* the route is being resolved, ADDR_RESOLVED is held back */
 	AHEAD_UNASKED, /* the route is being resolved or is resolved, but the client has not requested it */
-	AHEAD_DUE, /* the client has requested the route, which is resolved: ROUTE_RESOLVED is sent soon */
-	AHEAD_REBIND, /* the new fabric id waits for the port of the old one */
+	AHEAD_DUE, /* the client has requested the route, which is resolved already: ROUTE_RESOLVED is sent soon */
+	AHEAD_REBIND, /* the new fabric id is not bound yet: it can have to wait for the port of the old one */
 	AHEAD_AGAIN, /* the address is being resolved again, the route is next */
 };
 
@@ -48,37 +49,37 @@ struct ahead {
 };
 
 int aheads_init(struct aheads *aheads, sd_event *loop);
-void aheads_done(struct aheads *aheads); /* all ids must be gone */
+void aheads_done(struct aheads *aheads); /* to be called when all ids are freed */
 
 /*
- * The client wants the route ahead. To be called when the resolution of the address has begun. No effect for a
- * datagram id, or for an id that has a plan.
+ * The client wants the route ahead (ResolveAddr.ahead). To be called after resolve_addr(). No effect on datagram ids,
+ * on ids with a plan, and on ids that took a spare.
  */
 void ahead_want(struct id *id);
-/* Takes the id off aheads.ids, and frees AHEAD's data. To be called when the id is freed. */
+/* Takes the id off the list, and frees the addresses in AHEAD. To be called when the id is freed. */
 static inline void ahead_forget(struct ahead *ahead)
 {
 	list_remove(&ahead->link);
 	free(ahead->again);
 }
 
-/* Moves FROM's struct ahead to TO, which replaces FROM in another session. */
+/* Another session takes over FROM as its new id TO: moves FROM's struct ahead to TO, and resets that of FROM. */
 void ahead_move(struct id *from, struct id *to);
 
 /*
- * To be called when the address is resolved and policy allows the connection. Begins to resolve the route, if it is
- * to be resolved ahead or again. True: the client gets no ADDR_RESOLVED now.
+ * To be called when the address is resolved and policy has allowed the connection. Begins to resolve the route, if it
+ * is to be resolved ahead or again. True: the client gets no ADDR_RESOLVED now.
  */
 bool ahead_on_address(struct id *id);
 /*
- * To be called when the route is resolved, or its resolution has failed: the id's state tells which. Sends
- * ADDR_RESOLVED if it was held back. True: the client does not get the event of the route.
+ * To be called when the route is resolved, or has failed, as the id's state shows. Sends ADDR_RESOLVED if it was held
+ * back. True: the client does not get the event of the route.
  */
 bool ahead_on_route(struct id *id);
 /*
- * To be called when the resolution of the address, or a step that follows it, has failed. True: the address was being
- * resolved again, so the client expects an event of the route (ROUTE_ERROR).
+ * To be called when the address resolution, or policy's decision after it, has failed. Ends the resolution ahead.
+ * True: the address was resolved again for a route that the client has requested, so the client gets ROUTE_ERROR.
  */
 bool ahead_fails_route(struct id *id);
-/* The client requests the route. As resolve_route(), but also for an id whose route was resolved ahead. */
+/* As resolve_route(), but also for an id whose route was resolved ahead. Can also return -EINPROGRESS, see bind.h. */
 int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);

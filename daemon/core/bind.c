@@ -10,8 +10,9 @@
 #include "proto/addr.h"
 
 /*
- * When a program binds, it is not known yet whether it will listen or connect. So a bind is refused only if
- * policy rejects both. Policy decides again about the listen (listen.c) or the connect (decide_connect()).
+ * When a program binds, it is not known yet whether it will listen or connect. So policy decides about both, and
+ * the bind is refused if it rejects both. Policy decides again about the listen (listen.c) or the connect
+ * (decide_connect()).
  */
 struct purposes {
 	struct policy_verdict listen;
@@ -46,8 +47,9 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 }
 
 /*
- * Decides whether SESSION may bind to ADDR, or take over an id that is bound to ADDR. WHAT names the verb for
- * messages: "bind" or "take over".
+ * Decides whether SESSION may bind ID to ADDR, or take over ID, which is bound to ADDR. *RET gets both decisions.
+ * Returns 0, or STATUS_DENIED if both reject. WHAT and TEXT are for messages: the verb ("bind" or "take over"), and
+ * ADDR as a string.
  */
 static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
@@ -96,9 +98,10 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 }
 
 /*
- * Decides whether REUSEADDR is set for a bind to ADDR (*RET). The rule that will decide about the connection may
- * depend on facts that are not known yet. So this function uses the REUSEADDR setting of the first rule that may
- * match, and settings_admit() later applies the setting of the rule that decides.
+ * Decides whether REUSEADDR is set for a bind to ADDR (*RET). Which rule will decide about the connection can
+ * depend on facts that are not known yet. So this function uses the REUSEADDR setting of the first rule that can
+ * match. It refuses the client's REUSEADDR only if that rule is certain to match. settings_admit() later applies the
+ * setting of the rule that decides.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)

@@ -90,7 +90,7 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (event->join)
 		out.group = group_addr(event->join);
 
-	/* An event that did not change the state is passed on to the client without further steps. */
+	/* Only events that changed the id's state need one of these steps. Others are only passed on. */
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
@@ -133,7 +133,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	notify_event(id, &out);
 	/*
 	 * If the client requested the disconnect before the connection existed, the kernel has ignored the
-	 * request. Then this event is not the peer's reply, but the peer's disconnect, which needs a reply.
+	 * request. Then this event is not the peer's reply, but the peer's disconnect, which needs a reply. If
+	 * the event is the peer's reply, this call has no effect.
 	 */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);

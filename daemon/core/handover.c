@@ -33,9 +33,10 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 
 /*
  * True: policy has to decide about the take-over, as if SESSION had created ID itself. False: the decision that
- * allowed ID holds. Rules depend on the client's user, groups and unit. If both clients have the same user, groups
- * and unit, the decision holds if the policy in force has made it. If both sessions belong to one process, with the
- * same user and groups, the decision holds even if an earlier policy has made it.
+ * allowed ID holds. Rules depend on the client's user, groups and unit. If both clients have the same user and
+ * groups, and are known to have the same unit, the decision holds if the policy in force has made it. If both
+ * sessions belong to one process, with the same user and groups, the decision holds even if an earlier policy has
+ * made it.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -52,7 +53,7 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 
 /* Policy's decision about a take-over. */
 struct take_over {
-	/* the verdict's rule becomes the id's; rule NULL: there was no decision */
+	/* the verdict's rule becomes the id's; rule NULL: the id keeps the rule that it has, if any */
 	struct policy_verdict verdict;
 	/* the admission by the verdict's rule; tally NULL: the id keeps its old admission */
 	struct admitted admitted;
@@ -94,7 +95,10 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 	return true;
 }
 
-/* Checks that policy allows SESSION the REUSEADDR and the port that ID is bound with, because it will use both. */
+/*
+ * Checks that policy allows SESSION to use the REUSEADDR and the port that ID is bound with. Passive ids are exempt,
+ * because their port is the listener's. Returns 0 or STATUS_DENIED.
+ */
 static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
 			 const struct policy_verdict *verdict, struct failure *failure)
 {
@@ -115,7 +119,10 @@ static int check_binding(struct session *session, const struct id *id, const str
 			       "take over", failure);
 }
 
-/* Admits ID by the verdict's rule. Rate limits do not apply, because a take-over sends nothing to the network. */
+/*
+ * Admits ID by the verdict's rule, if ID has an admission now. Rate limits do not apply, because a take-over sends
+ * nothing to the network.
+ */
 static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
 			   struct take_over *take_over, struct failure *failure)
 {
@@ -127,7 +134,7 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 	if (!id->admitted.tally)
 		return 0;
 	if (id->admitted.tally == tally) {
-		/* The rule counts the id already. Only the count of the user changes. */
+		/* The rule counts the id already, so its limits for all users together do not apply again. */
 		if (id->session->identity.uid == session->identity.uid)
 			return 0;
 		settings.max = settings.pending = 0;
@@ -195,8 +202,8 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
 	/*
-	 * The take-over cannot be undone here. So the id loses its rule: policy decides again at the id's next
-	 * step, which then reports the failure.
+	 * The take-over cannot be undone here. So the id loses its rule, and policy decides again at the id's next
+	 * step. That step fails if the rule's settings still cannot be applied.
 	 */
 	if (r != 0)
 		settings_forget_rule(id);
@@ -247,13 +254,16 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
 	/*
-	 * A request of the old session may be waiting for the QP check. Resume it: it will fail because the
+	 * A request of the old session can be waiting for the QP check. Resume it: it will fail because the
 	 * id has moved.
 	 */
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
-	/* conn_resume() needs the result for a connect or accept that is held back. No request may use the result. */
+	/*
+	 * conn_resume() needs the result for a connect or accept that is held back. Requests of the new owner must
+	 * not use the result, so it is for request 0, which does not exist.
+	 */
 	id->qp_check = from->qp_check;
 	id->qp_check.request = 0;
 	free(from->plan);

@@ -120,7 +120,7 @@ struct id *id_free(struct id *id)
 {
 	if (!id)
 		return NULL;
-	/* In these states the QP is or was connected to a peer, so its packets may still be in the network. */
+	/* In these states the QP is, or can have been, connected to a peer. So its packets can be in the network. */
 	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);

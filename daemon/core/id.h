@@ -3,10 +3,10 @@
 
 /*
  * An id is the broker's counterpart of an rdma_cm_id (rdma_cma.h). The client refers to it by a handle, a
- * number of its session. Its states are in id_state.h. The verbs of ids are in headers of their own:
- * option.h, bind.h (local addresses), listen.h (the passive side), resolve.h (address and route resolution),
- * conn.h (connections), group.h (multicast) and handover.h (passing ids on to other sessions). dispatch.c
- * handles the fabric's events.
+ * number that is unique within the session. Its states are in id_state.h. Most verbs of ids are in headers of
+ * their own: option.h, bind.h (local addresses), listen.h (the passive side), resolve.h and ahead.h (address and
+ * route resolution), conn.h (connections), group.h (multicast) and handover.h (passing ids on to other sessions).
+ * dispatch.c handles the fabric's events.
  */
 
 #include <rdma/rdma_cma.h>
@@ -23,8 +23,8 @@
 
 struct backlog;
 /*
- * This many of an id's events may wait to be sent without a charge for queued bytes, because the charge for the id
- * covers them. The peer and the network cannot cause more events while the client does nothing.
+ * This many of an id's events can wait to be sent without a charge for queued bytes, because the charge for the id
+ * covers them. While the client does nothing, an id that has joined no multicast group gets at most this many.
  */
 #define ID_EVENTS_MAX 8
 
@@ -44,33 +44,37 @@ struct id {
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */
 	struct charge charge;
 
-	/* The decision that allowed the id; RULE belongs to POLICY. NULL: not decided yet. */
+	/* The decision that allowed the id; RULE belongs to POLICY. NULL: policy decides at the id's next step. */
 	struct policy *policy;
 	const struct policy_rule *rule;
 	struct tally *tally; /* the tally of RULE */
-	/* counts the id as a listener, a connection or a connection request */
+	/* counts the id in the limits of its rule, as a listener, a connection or a connection request */
 	struct admitted admitted;
 	bool passive; /* the id was created by a connection request */
 
 	int tos_asked; /* requested by the client; -1: none */
 	int tos; /* the TOS in force; -1: the kernel's default */
 	int route_tos; /* the TOS that the route was resolved with; -1: the kernel's default */
-	int route_ack_timeout; /* the ACK timeout that the route was resolved with; -1: none was set */
+	/* the ACK timeout that the route was resolved with; -1: none was set */
+	int route_ack_timeout;
 	bool reuseaddr_asked;
 	bool reuseaddr; /* REUSEADDR is set */
 	int afonly; /* AFONLY in force; -1: not set */
 	int ack_timeout; /* ACK_TIMEOUT in force; -1: not set */
-	uint64_t resolve_until_ms; /* CLOCK_MONOTONIC: deadline of the address resolution */
-	/* timeout of the route resolution that follows; 0: none follows */
+	/* CLOCK_MONOTONIC: deadline of the address resolution, and of a route that is resolved ahead */
+	uint64_t resolve_until_ms;
+	/* timeout of the route resolution that was requested with the address and has not begun yet; 0: none */
 	unsigned route_timeout_ms;
-	struct ahead ahead; /* the route that is resolved before the client requests it */
+	/* the resolution of the route before the client requests it, see ahead.h */
+	struct ahead ahead;
 	struct plan *plan; /* the connect that follows the route resolution; NULL: none */
 	bool info_pending; /* the next event has to carry the id's addresses, device and port */
 	struct qpcheck qp_check;
-	uint32_t qpn; /* QP number that was offered to the peer; 0: none */
-	uint8_t qp_timeout; /* ACK timeout of the QP in RTS: 4.096 us * 2^n */
-	struct entry *timewait; /* time wait of its QP number, see timewait.h; NULL: none */
-	bool timewait_over; /* its time wait is over, and must not begin again */
+	uint32_t qpn; /* QP number of the last connect or accept that was allowed; 0: none */
+	/* the n of the ACK timeout, 4.096 us * 2^n, in the attributes for RTS that the client got; 0: it got none */
+	uint8_t qp_timeout;
+	struct entry *timewait; /* the time wait of the QP number QPN, see timewait.h; NULL: none */
+	bool timewait_over; /* the id's time wait is over, and must not begin again */
 	struct held *held; /* the connect or accept that is held back, see timewait.h; NULL: none */
 	/* the backlog and the charge of an id that listens; NULL: the id does not listen */
 	struct listener *listener;
@@ -95,8 +99,9 @@ static inline bool id_is_datagram(const struct id *id)
 }
 
 /*
- * HANDLE is chosen by the client, from 1 up. BARE: no fabric id is created yet. The only verb for a bare id
- * is resolve_addr(), which creates the fabric id; if resolve_addr() fails, the caller must free the id.
+ * HANDLE is chosen by the client, from 1 up. BARE: the id gets no fabric id yet. The only verbs for a bare id are
+ * option_set() for TOS and REUSEADDR, and then resolve_addr(), which creates the fabric id. If resolve_addr() fails
+ * (-EINPROGRESS is no failure), the caller must free the id. Returns as the verbs in bind.h do, also -EINPROGRESS.
  */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 	   bool bare, struct failure *failure);

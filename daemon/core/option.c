@@ -10,9 +10,9 @@
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /*
- * The options that a client may set, and the states that allow it; the kernel allows the same states. Policy
- * decides about TOS and REUSEADDR: a value that is requested before a rule has decided is only stored. The
- * other options are passed to the kernel.
+ * The options that a client can set, and the states that allow it; the kernel allows the same states. Policy
+ * decides about TOS and REUSEADDR: a value that is requested before policy has decided is only stored. The other
+ * options are passed to the kernel, except an ACK timeout if the id's rule sets one.
  */
 static const struct option {
 	int option;

@@ -21,12 +21,12 @@
 
 /*
  * Resolves the peer's address and the route, and starts the connect that the client requested together with
- * the resolve (the plan). Such a connect may use a spare from the pool instead.
+ * the resolve (the plan). Instead of resolving, such a connect can use a spare: a resolved id from the pool.
  */
 
 /*
  * The kernel can miss a neighbour's reply that comes after it has checked the neighbour entry and before it
- * sleeps. Then it sleeps until its timeout. Therefore the broker makes several attempts with this timeout at most.
+ * sleeps. Then it sleeps until its timeout. Therefore the broker makes several attempts, each of this length at most.
  */
 #define RESOLVE_SLICE_MS 1000
 
@@ -120,8 +120,8 @@ static int make_plan(struct id *id, const struct plan *plan, const struct pool_k
 }
 
 /*
- * True: an id with RULE can use the route of a spare that was resolved with TOS. A rule's TOS and ACK timeout become
- * part of the route, and spares are resolved without an ACK timeout.
+ * True: if RULE decides about the id, the id can use the route of a spare that was resolved with TOS. The id's TOS
+ * and the rule's ACK timeout become part of a route, and spares are resolved without an ACK timeout.
  */
 static bool suits_rule(const struct id *id, const struct policy_rule *rule, int tos)
 {
@@ -129,8 +129,8 @@ static bool suits_rule(const struct id *id, const struct policy_rule *rule, int 
 }
 
 /*
- * Connects as planned, and frees the plan. If the owner of the QP has to be looked up first, follow_plan() is
- * called again when the owner is known.
+ * Connects as planned, and frees the plan. If the owner of the QP has to be looked up first, the plan is kept, and
+ * follow_plan() is called again when the owner is known.
  */
 static void follow_plan(struct id *id)
 {
@@ -147,7 +147,10 @@ static void follow_plan(struct id *id)
 		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
 }
 
-/* Decides as if the id had taken SPARE already. SPARE stays in the pool. *RET_SUITS false: SPARE cannot be used. */
+/*
+ * Decides as if the id had taken SPARE already. SPARE stays in the pool. *RET_SUITS false: SPARE cannot be used, and
+ * the function returns 0.
+ */
 static int decide_over_spare(struct id *id, const struct spare *spare, const struct plan *plan,
 			     struct policy_verdict *ret_verdict, bool *ret_suits,
 			     struct failure *failure)
@@ -177,7 +180,10 @@ static int decide_over_spare(struct id *id, const struct spare *spare, const str
 	return r;
 }
 
-/* *RET true: a spare suits, and the returned value is the result of the request. *RET false: no spare suits. */
+/*
+ * Connects with a spare from the pool. *RET true: a spare suits, and the returned value is the result of the client's
+ * request. *RET false: no spare suits, and the function returns 0.
+ */
 static int connect_spare(struct id *id, const struct pool_key *key, const struct plan *plan,
 			 bool *ret, struct failure *failure)
 {

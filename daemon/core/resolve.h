@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Address and route resolution, and the connect that may follow; for the verbs' results see bind.h. */
+/* Address and route resolution, and the connect that can follow; for the verbs' results see bind.h. */
 
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct id;
 
 /*
  * A deferred connect: the broker connects the id once its route is resolved. The client has created the QP
- * already, for the device, port and P_Key that it expects the route to use.
+ * already, for the device, port and P_Key index below, which it expects the route to use.
  */
 struct plan {
 	struct rdma_conn_param param; /* private_data points into the field below, or is NULL */
@@ -24,37 +24,42 @@ struct plan {
 	char device[64];
 	uint8_t port_num;
 	uint16_t pkey_index;
-	bool has_key; /* KEY is set: the pool may keep spares for this destination */
+	bool has_key; /* KEY is set: the pool can keep spares for this destination */
 	struct pool_key key;
-	void (*go_on)(struct id *id); /* repeats the connect, once the owner of its QP is known */
+	/* called when the owner of the QP is known: repeats the connect */
+	void (*go_on)(struct id *id);
 };
 
 /*
- * ROUTE: the route is resolved too, as soon as the address is resolved. PLAN: the connect that follows; NULL:
- * none.
+ * Starts to resolve the address DST. SRC is the local address; NULL: the kernel chooses one. If the id is bound, SRC
+ * is ignored. TIMEOUT_MS 0: the timeout of the settings. ROUTE: the route is resolved too, as soon as the address is
+ * resolved. PLAN: the connect that follows, which is copied; NULL: none. With PLAN, an id that has no fabric id yet
+ * takes a spare from the pool and connects at once, if there is a suitable spare.
  */
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		 unsigned timeout_ms, bool route, const struct plan *plan, struct failure *failure);
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 
 /*
- * Starts to resolve the address, without a decision. SRC NULL: the id's own address. Returns 0 or a negative errno.
+ * Starts to resolve the address DST, without a decision of policy. SRC NULL: the id's own address or, if it is not
+ * bound, one that the kernel chooses. Returns 0 or a negative errno.
  */
 int resolve_start(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		  unsigned timeout_ms);
-/* The route resolution has begun with the id's present options. */
+/* To be called when the id's route resolution has begun: records the options that it uses. Enters ROUTE_QUERY. */
 void resolve_on_route_begun(struct id *id);
-/* The time that is left of the address's timeout for the route, in ms: at least 1. */
+/* The time in ms that the address resolution has left of its timeout, for the route: at least 1. */
 unsigned resolve_get_left_ms(const struct id *id);
 
 /*
- * Called when address resolution has failed with STATUS. True: the resolution was started again, because STATUS is
- * -ETIMEDOUT and the deadline has not passed.
+ * To be called when address resolution has failed with STATUS. True: the resolution was started again, because STATUS
+ * is -ETIMEDOUT and the deadline has not passed.
  */
 bool resolve_again(struct id *id, int status);
 /*
  * Starts the next step that the client requested with resolve_addr(): the route resolution, or the connect (the
- * plan). No effect while a resolution is pending. If the id's state allows neither step, drops the plan.
+ * plan). No effect while a resolution is pending. If the step cannot be started, the client gets ROUTE_ERROR or
+ * CONNECT_ERROR, and the plan is dropped. If the id's state allows neither step, only drops the plan.
  */
 void resolve_go_on(struct id *id);
 /*

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A session: one client's ids and leases. It can exist on a host that has no RDMA device yet. */
+/*
+ * A session: a client's connection to the broker, with the client's ids and leases. A lease is access to the node of
+ * a device. A session can exist on a host that has no RDMA device yet.
+ */
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -23,12 +26,18 @@ struct session;
 struct unit_lookup;
 struct watch;
 
-/* The kinds of requests that a session may make. session_greet() sets them; enforce.c may change them. */
+/*
+ * The kinds of requests that a session is allowed to make. session_greet() sets them, and enforce.c sets them again
+ * when the policy was replaced.
+ */
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: policy operation "session" */
-	/* To change other sessions: policy operation "admin"; root and the daemon's own user always have it. */
+	/*
+	 * to end sessions and ids, drain the broker and reload the policy: policy operation "admin"; root and the
+	 * daemon's own user always have it
+	 */
 	SESSION_PERMIT_ADMIN = 1 << 1,
-	/* to see other sessions: policy operation "observe"; all admins have it */
+	/* to see the rules, the status and all sessions: policy operation "observe"; all admins have it */
 	SESSION_PERMIT_OBSERVE = 1 << 2,
 };
 
@@ -40,14 +49,16 @@ struct qp_attr {
 struct session_event {
 	struct id *id;
 	struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
-	const struct fabric_event *fabric; /* NULL: the event is the broker's own */
+	const struct fabric_event *fabric; /* the fabric's event that led to this one; NULL: none */
 	int status;
 	enum rdma_cm_event_type type;
 	struct qp_attr init, rtr, rts; /* QP attributes for the client's next steps */
-	const struct failure *failure; /* the broker's refusal; NULL: none */
+	/* why the broker has refused, or ended, the id's step; NULL: it has not */
+	const struct failure *failure;
 	const struct sockaddr *group; /* of a MULTICAST_JOIN or MULTICAST_ERROR, else NULL */
 	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
-	bool quiet; /* not sent to the client, because the broker takes the next step itself */
+	/* not sent to the client, which does not expect it; only sessions that watch get a notice */
+	bool quiet;
 	bool with_info; /* the event carries the id's addresses, device and port */
 	bool routed; /* of an ADDR_RESOLVED: the route is resolved too, see ahead.h */
 };
@@ -56,8 +67,8 @@ struct session_ops {
 	/* Sends EVENT to the client. The callee must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
 	/*
-	 * ID is being freed while some of its events wait to be sent (id.events). May be called while the
-	 * session ends.
+	 * Drops the events of ID that wait to be sent (id.events), because ID is being freed. Can be called while
+	 * the session ends.
 	 */
 	void (*forget)(void *userdata, struct id *id);
 	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
@@ -89,9 +100,10 @@ struct session {
 	struct handles requests;
 	struct list leases; /* lease.link, see lease.c */
 	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
-	/* waits.sessions or control.reloading, while the session's request waits */
+	/* in waits.sessions or control.reloading, while a request of the session waits on that list */
 	struct list waiting;
-	struct wait wait; /* the wait of the last request that had to wait for the fabric */
+	/* the last wait of a request for the fabric or for other sessions, see wait.h */
+	struct wait wait;
 	bool unit_asked;
 	struct unit_lookup *unit_lookup; /* the pending look-up of the client's unit; NULL: none */
 	struct charge charge;
@@ -101,13 +113,14 @@ struct session {
 	/* the charge for the descriptor identity.pidfd; the caller of session_new() charges the socket */
 	struct charge fds;
 	struct admitted admitted;
-	/* number of the request that is being carried out, from 1; 0: there was none yet */
+	/* number of the latest request, from 1; 0: there was none yet */
 	uint64_t last_request;
 	struct watch *watch; /* the session's watch; NULL: none */
-	char end_reason[96]; /* why the session ends; empty: the client has disconnected */
-	bool ending; /* session_end() was called: its ids are being freed */
+	/* why the session ends; empty: no reason is known, for example because the client has disconnected */
+	char end_reason[96];
+	bool ending; /* the session's ids are being freed */
 	struct table_walk walk; /* how far session_end() or enforce.c has come */
-	/* core.enforcing, until the new policy has decided about the session and all its ids */
+	/* in core.enforcing, until a new policy has decided about the session and all its ids */
 	struct list enforcing;
 };
 
@@ -142,14 +155,15 @@ int session_find_unit(struct session *session, struct failure *failure);
  */
 int session_greet(struct session *session, struct failure *failure);
 /*
- * The permits ADMIN and OBSERVE, as far as policy gives them now. They do not depend on the rules for the
- * operation "session": admins and observers must always get in. COUNTS: a decision that allows is counted and
- * reported, as if the client had requested it.
+ * Decides which of the permits ADMIN and OBSERVE the session has now, and returns them. Rules for the operation
+ * "session" have no influence, because admins and observers must always get in. COUNTS: a decision that allows is
+ * counted and reported, as if the client had requested it.
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
 /*
- * Sets the reason in the notice that the session was closed, which sessions that watch get when SESSION is freed. If
- * the client has just disconnected, this function is not called, and the notice has no reason.
+ * Sets the reason why SESSION ends. When SESSION is freed, the sessions that watch get a notice with this reason, if
+ * the Hello of SESSION has succeeded. If the reason was never set, for example because the client itself has
+ * disconnected, the notice has no reason.
  */
 void session_set_end_reason(struct session *session, const char *why);
 
@@ -187,7 +201,7 @@ static inline pid_t session_get_pid(const struct session *session)
 }
 
 /*
- * The name that the client has to bind a socket to as a proof, see identity_ask(). Empty: no proof was
+ * The name of the socket that the client has to send as a proof, see identity_ask(). Empty: no proof was
  * requested.
  */
 static inline const char *session_get_question(const struct session *session)
