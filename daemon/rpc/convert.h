@@ -15,7 +15,7 @@
 #include "proto/rdmabroker.pb-c.h"
 
 const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE NULL: none */
-/* ret->private_data points into PARAM. */
+/* ret->private_data points into PARAM, or is NULL. */
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data);
 
@@ -27,12 +27,12 @@ const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnPar
 struct out_id_info {
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
-	struct fabric_id_info from; /* the data that the messages point to */
+	struct fabric_id_info from; /* a copy of the addresses that the messages point to */
 };
 
 struct out_ah_attr {
 	Rdmabroker__AhAttr ah;
-	/* a copy that the message points to, because the attributes may be gone when the message is sent */
+	/* a copy that the message points to, because the attributes can be gone when the message is packed */
 	union ibv_gid dgid;
 };
 

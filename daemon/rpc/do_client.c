@@ -69,7 +69,7 @@ int do_hello(struct call *call)
 	return 0;
 }
 
-/* These options can be set only if the id has a fabric id. */
+/* True: M has an option that can be set only if the id has a fabric id. */
 static bool needs_fabric(const Rdmabroker__CreateId *m)
 {
 	for (size_t i = 0; i < m->n_options; i++)

@@ -42,8 +42,8 @@ enum request_outcome {
  * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
  * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,
  * or a negative errno. For such a reason SEND is called again, with a refusal as the reply. SEND is not called if the
- * request waits. Nor is it called if a quiet request has succeeded and its reply neither has a descriptor nor
- * requires a proof.
+ * request waits. It is also not called if a quiet request has succeeded and its reply has neither a descriptor nor a
+ * demand for a proof.
  */
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
