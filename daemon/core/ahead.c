@@ -37,17 +37,13 @@ static struct aheads *aheads_of(const struct id *id)
 	return &id->session->core->aheads;
 }
 
-static void rearm(struct aheads *aheads)
+static void arm(struct aheads *aheads, uint64_t until_ms)
 {
-	struct list *first = list_first(&aheads->ids);
-	uint64_t now = clock_ms(), until;
+	uint64_t now = clock_ms();
 
-	if (!first) {
-		sd_event_source_set_enabled(aheads->timer, SD_EVENT_OFF);
-		return;
-	}
-	until = id_of(first)->ahead.until_ms;
-	sd_event_source_set_time_relative(aheads->timer, until > now ? (until - now) * 1000 : 0);
+	aheads->armed_ms = until_ms;
+	sd_event_source_set_time_relative(aheads->timer,
+					  until_ms > now ? (until_ms - now) * 1000 : 0);
 	sd_event_source_set_enabled(aheads->timer, SD_EVENT_ONESHOT);
 }
 
@@ -58,13 +54,12 @@ static void rearm(struct aheads *aheads)
 static void enlist(struct id *id, enum ahead_state state)
 {
 	struct aheads *aheads = aheads_of(id);
-	bool is_first = state == AHEAD_DUE || list_is_empty(&aheads->ids);
 
 	id->ahead.state = state;
 	id->ahead.until_ms = clock_ms() + (state == AHEAD_HELD ? HOLD_MS : 0);
 	list_insert(state == AHEAD_DUE ? aheads->ids.next : &aheads->ids, &id->ahead.link);
-	if (is_first)
-		rearm(aheads);
+	if (id->ahead.until_ms < aheads->armed_ms)
+		arm(aheads, id->ahead.until_ms);
 }
 
 static void leave(struct id *id, enum ahead_state state)
@@ -130,9 +125,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
+	aheads->armed_ms = UINT64_MAX;
 	while ((l = list_first(&aheads->ids)) && id_of(l)->ahead.until_ms <= now)
 		on_deadline(id_of(l));
-	rearm(aheads);
+	if (l)
+		arm(aheads, id_of(l)->ahead.until_ms);
 	return 0;
 }
 
@@ -141,6 +138,7 @@ int aheads_init(struct aheads *aheads, sd_event *loop)
 	int r;
 
 	list_init(&aheads->ids);
+	aheads->armed_ms = UINT64_MAX;
 	r = sd_event_add_time_relative(loop, &aheads->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
 				       aheads);
 	if (r >= 0)

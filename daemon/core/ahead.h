@@ -27,7 +27,9 @@ struct session_event;
 struct aheads {
 	/* id.ahead.link: the ids in HELD or DUE, in the order of their deadlines */
 	struct list ids;
-	sd_event_source *timer; /* expires at the first deadline, or earlier; off: IDS is empty */
+	/* Expires at the first deadline, or earlier: if ids leave the list, it is not set anew. */
+	sd_event_source *timer;
+	uint64_t armed_ms; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
 };
 
 enum ahead_state {

@@ -70,7 +70,7 @@ struct call {
 			Rdmabroker__Ece ece;
 			Rdmabroker__Caps caps;
 			struct out_id_info info;
-			struct out_qp_attr init, rtr, rts;
+			struct out_qp_attr qp;
 		};
 		struct {
 			Rdmabroker__ListDevicesResult list_devices;

@@ -100,37 +100,62 @@ void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud)
 	space->param.qkey = ud->qkey;
 }
 
-void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
+/* Adds the attributes that QP's mask contains. */
+static void add_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
 {
 	const struct ibv_qp_attr *attr = &qp->attr;
 	Rdmabroker__QpAttr *ret = &space->attr;
 
-	rdmabroker__qp_attr__init(ret);
-	ret->mask = (uint32_t)qp->mask;
-	ret->qp_state = attr->qp_state;
-	ret->path_mtu = attr->path_mtu;
-	ret->qkey = attr->qkey;
-	ret->rq_psn = attr->rq_psn;
-	ret->sq_psn = attr->sq_psn;
-	ret->dest_qp_num = attr->dest_qp_num;
-	ret->qp_access_flags = attr->qp_access_flags;
-	ret->pkey_index = attr->pkey_index;
-	ret->max_rd_atomic = attr->max_rd_atomic;
-	ret->max_dest_rd_atomic = attr->max_dest_rd_atomic;
-	ret->min_rnr_timer = attr->min_rnr_timer;
-	ret->port_num = attr->port_num;
-	ret->timeout = attr->timeout;
-	ret->retry_cnt = attr->retry_cnt;
-	ret->rnr_retry = attr->rnr_retry;
-	ret->path_mig_state = attr->path_mig_state;
+#define ADD(bit, field)                           \
+	do {                                      \
+		if (qp->mask & (bit))             \
+			ret->field = attr->field; \
+	} while (0)
+	ADD(IBV_QP_PATH_MTU, path_mtu);
+	ADD(IBV_QP_QKEY, qkey);
+	ADD(IBV_QP_RQ_PSN, rq_psn);
+	ADD(IBV_QP_SQ_PSN, sq_psn);
+	ADD(IBV_QP_DEST_QPN, dest_qp_num);
+	ADD(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	ADD(IBV_QP_PKEY_INDEX, pkey_index);
+	ADD(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	ADD(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	ADD(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	ADD(IBV_QP_PORT, port_num);
+	ADD(IBV_QP_TIMEOUT, timeout);
+	ADD(IBV_QP_RETRY_CNT, retry_cnt);
+	ADD(IBV_QP_RNR_RETRY, rnr_retry);
+	ADD(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	ADD(IBV_QP_ALT_PATH, alt_pkey_index);
+	ADD(IBV_QP_ALT_PATH, alt_port_num);
+	ADD(IBV_QP_ALT_PATH, alt_timeout);
+#undef ADD
 	if (qp->mask & IBV_QP_AV)
 		ret->ah = out_ah_attr(&space->ah, &attr->ah_attr);
-	if (qp->mask & IBV_QP_ALT_PATH) {
+	if (qp->mask & IBV_QP_ALT_PATH)
 		ret->alt_ah = out_ah_attr(&space->alt_ah, &attr->alt_ah_attr);
-		ret->alt_pkey_index = attr->alt_pkey_index;
-		ret->alt_port_num = attr->alt_port_num;
-		ret->alt_timeout = attr->alt_timeout;
-	}
+}
+
+void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
+{
+	rdmabroker__qp_attr__init(&space->attr);
+	add_qp_attr(space, qp);
+	space->attr.mask = (uint32_t)qp->mask;
+	space->attr.qp_state = qp->attr.qp_state;
+}
+
+Rdmabroker__QpAttr *out_qp_attrs(struct out_qp_attr *space, const struct session_event *event)
+{
+	if (!event->init.mask && !event->rtr.mask && !event->rts.mask)
+		return NULL;
+	rdmabroker__qp_attr__init(&space->attr);
+	add_qp_attr(space, &event->init);
+	add_qp_attr(space, &event->rtr);
+	add_qp_attr(space, &event->rts);
+	space->attr.mask = (uint32_t)event->init.mask;
+	space->attr.rtr_mask = (uint32_t)event->rtr.mask;
+	space->attr.rts_mask = (uint32_t)event->rts.mask;
+	return &space->attr;
 }
 
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param)

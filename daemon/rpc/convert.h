@@ -58,6 +58,8 @@ Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);
 void out_id_info(struct out_id_info *space, const struct id *id);
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
+/* The attributes of EVENT for all states, in one message. NULL: EVENT has none. */
+Rdmabroker__QpAttr *out_qp_attrs(struct out_qp_attr *space, const struct session_event *event);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);
 Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps);
 void out_notice(struct out_notice *space, const struct notice *notice);

@@ -367,14 +367,6 @@ int do_export_id(struct call *call)
 	return r != 0 ? r : handover_export(id, &call->reply_fd, &call->failure);
 }
 
-static Rdmabroker__QpAttr *reply_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
-{
-	if (!qp->mask)
-		return NULL;
-	out_qp_attr(space, qp);
-	return &space->attr;
-}
-
 int do_import_id(struct call *call)
 {
 	Rdmabroker__ImportIdResult *result = &call->space.import_id;
@@ -400,11 +392,8 @@ int do_import_id(struct call *call)
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id_get_request(id)->remote_ece);
 		/* If the attributes are missing here, the client requests them when it needs them. */
-		if (listen_fill_request(id, &event, &call->failure) == 0) {
-			result->init = reply_qp_attr(&call->space.init, &event.init);
-			result->rtr = reply_qp_attr(&call->space.rtr, &event.rtr);
-			result->rts = reply_qp_attr(&call->space.rts, &event.rts);
-		}
+		if (listen_fill_request(id, &event, &call->failure) == 0)
+			result->qp = out_qp_attrs(&call->space.qp, &event);
 	}
 	REPLY(call, import_id, IMPORT_ID, result);
 	return 0;

@@ -316,6 +316,13 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 	return 0;
 }
 
+static bool has_param(const struct rdma_conn_param *conn)
+{
+	return conn->private_data_len || conn->qp_num || conn->responder_resources ||
+	       conn->initiator_depth || conn->flow_control || conn->retry_count ||
+	       conn->rnr_retry_count || conn->srq;
+}
+
 static void on_session_event(void *userdata, const struct session_event *event)
 {
 	static const struct fabric_event nothing;
@@ -326,7 +333,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	Rdmabroker__ConnParam conn;
 	Rdmabroker__Failure failure;
 	struct out_id_info info;
-	struct out_qp_attr init, rtr, rts;
+	struct out_qp_attr qp;
 	struct out_ud_param ud;
 	Rdmabroker__Address group;
 	Rdmabroker__Caps caps;
@@ -343,8 +350,10 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	out.status = event->status;
 	out.routed = event->routed;
 	out.request_id = event->request ? id_get_handle(event->request) : 0;
-	out_conn_param(&conn, &fabric->conn);
-	out.conn = &conn;
+	if (has_param(&fabric->conn)) {
+		out_conn_param(&conn, &fabric->conn);
+		out.conn = &conn;
+	}
 	if (event->with_info || event->request) {
 		out_id_info(&info, event->request ? event->request : event->id);
 		out.info = &info.info;
@@ -357,18 +366,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 		out_ud_param(&ud, &fabric->ud);
 		out.ud = &ud.param;
 	}
-	if (event->init.mask) {
-		out_qp_attr(&init, &event->init);
-		out.init = &init.attr;
-	}
-	if (event->rtr.mask) {
-		out_qp_attr(&rtr, &event->rtr);
-		out.rtr = &rtr.attr;
-	}
-	if (event->rts.mask) {
-		out_qp_attr(&rts, &event->rts);
-		out.rts = &rts.attr;
-	}
+	out.qp = out_qp_attrs(&qp, event);
 	if (event->failure) {
 		out_failure(&failure, event->failure);
 		out.failure = &failure;

@@ -167,7 +167,8 @@ static void send_event(struct hostile *hostile)
 	id = take_digit(hostile->input);
 	event.request_id = id < 8 ? 0 : 0x80000000 + (id & 7);
 	init.mask = 1;
-	event.init = event.rtr = event.rts = id & 1 ? &init : NULL;
+	init.rtr_mask = init.rts_mask = 1;
+	event.qp = id & 1 ? &init : NULL;
 	conn.private_data.len = take_bytes(hostile->input, 20, 300, &data);
 	conn.private_data.data = (uint8_t *)data;
 	event.conn = &conn;

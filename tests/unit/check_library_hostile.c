@@ -372,7 +372,7 @@ static void send_resolved(void)
 	event.id = 1;
 	event.type = RDMABROKER_EVENT_ADDR_RESOLVED;
 	event.info = &info;
-	event.init = &init;
+	event.qp = &init;
 	liar_send_event(&event);
 }
 

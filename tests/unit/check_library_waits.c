@@ -51,13 +51,13 @@ static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_
 	Rdmabroker__IdInfo info = RDMABROKER__ID_INFO__INIT;
 	Rdmabroker__QpAttr attr = RDMABROKER__QP_ATTR__INIT;
 
-	attr.mask = IBV_QP_STATE;
+	attr.mask = attr.rtr_mask = attr.rts_mask = IBV_QP_STATE;
 	info.device = (char *)"fake0";
 	event.id = handle;
 	event.type = type;
 	event.request_id = request_id;
 	event.info = &info;
-	event.init = event.rtr = event.rts = &attr;
+	event.qp = &attr;
 	liar_send_event(&event);
 }
 

@@ -60,9 +60,7 @@ static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 
 	event.info = in->info;
 	event.conn = in->conn;
-	event.init = in->init;
-	event.rtr = in->rtr;
-	event.rts = in->rts;
+	event.qp = in->qp;
 	event.remote_ece = in->remote_ece;
 	event.caps = in->caps;
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;

@@ -44,12 +44,7 @@ static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 		idstate_set_info(id, in->info);
 		message_get_caps(&id->caps, in->caps);
 	}
-	if (in->init)
-		message_get_qp_attr(&id->init, in->init);
-	if (in->rtr)
-		message_get_qp_attr(&id->rtr, in->rtr);
-	if (in->rts)
-		message_get_qp_attr(&id->rts, in->rts);
+	message_get_qp_attrs(&id->init, &id->rtr, &id->rts, in->qp);
 	if (in->remote_ece) {
 		id->remote_ece.vendor_id = in->remote_ece->vendor_id;
 		id->remote_ece.options = in->remote_ece->options;

@@ -69,13 +69,9 @@ void message_get_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah)
 	ret->port_num = (uint8_t)ah->port_num;
 }
 
-void message_get_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr)
+static void get_attr(struct ibv_qp_attr *ret, const Rdmabroker__QpAttr *attr)
 {
-	*ret = (struct qp_attr){ 0 };
-	if (!attr)
-		return;
-	ret->mask = (int)attr->mask;
-	ret->attr = (struct ibv_qp_attr){
+	*ret = (struct ibv_qp_attr){
 		.qp_state = attr->qp_state,
 		.path_mtu = attr->path_mtu,
 		.path_mig_state = attr->path_mig_state,
@@ -96,6 +92,38 @@ void message_get_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr)
 		.alt_port_num = (uint8_t)attr->alt_port_num,
 		.alt_timeout = (uint8_t)attr->alt_timeout,
 	};
-	message_get_ah_attr(&ret->attr.ah_attr, attr->ah);
-	message_get_ah_attr(&ret->attr.alt_ah_attr, attr->alt_ah);
+	message_get_ah_attr(&ret->ah_attr, attr->ah);
+	message_get_ah_attr(&ret->alt_ah_attr, attr->alt_ah);
+}
+
+void message_get_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr)
+{
+	*ret = (struct qp_attr){ 0 };
+	if (!attr)
+		return;
+	ret->mask = (int)attr->mask;
+	get_attr(&ret->attr, attr);
+}
+
+static void set_attr(struct qp_attr *ret, const struct ibv_qp_attr *attr, enum ibv_qp_state state,
+		     uint32_t mask)
+{
+	if (mask == 0)
+		return;
+	ret->mask = (int)mask;
+	ret->attr = *attr;
+	ret->attr.qp_state = state;
+}
+
+void message_get_qp_attrs(struct qp_attr *init, struct qp_attr *rtr, struct qp_attr *rts,
+			  const Rdmabroker__QpAttr *attr)
+{
+	struct ibv_qp_attr all;
+
+	if (!attr)
+		return;
+	get_attr(&all, attr);
+	set_attr(init, &all, IBV_QPS_INIT, attr->mask);
+	set_attr(rtr, &all, IBV_QPS_RTR, attr->rtr_mask);
+	set_attr(rts, &all, IBV_QPS_RTS, attr->rts_mask);
 }

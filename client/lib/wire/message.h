@@ -34,3 +34,6 @@ Rdmabroker__Ece *message_put_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece
 void message_get_ah_attr(struct ibv_ah_attr *ret, const Rdmabroker__AhAttr *ah);
 void message_get_caps(struct caps *ret, const Rdmabroker__Caps *caps); /* CAPS NULL: none */
 void message_get_qp_attr(struct qp_attr *ret, const Rdmabroker__QpAttr *attr);
+/* The attributes for several states. Those of a state for which ATTR has none are not changed. ATTR NULL: no effect. */
+void message_get_qp_attrs(struct qp_attr *init, struct qp_attr *rtr, struct qp_attr *rts,
+			  const Rdmabroker__QpAttr *attr);
