@@ -19,24 +19,24 @@
  *   the request; the outcome comes as an event. Each of these has a form that ends in _wait, which returns with
  *   the outcome or at its deadline.
  *
- *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent, and the answer comes
- *   as RDMABROKER_EVENT_DONE: always for calls that have no outcome event, and only on failure for the others.
- *   -EAGAIN: nothing was sent, because the socket is full; take events, then retry. librdmabroker(3) lists the calls
- *   that wait nevertheless: those with a timeout, and those that need data which the broker has not sent yet. A
- *   program that must not wait therefore opens its session and its devices (get_devices) before its loop begins,
- *   and keeps them open: then no call from resolve to destroy_id waits for the broker.
+ *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent. The answer comes as
+ *   RDMABROKER_EVENT_DONE; for calls that have an outcome event only on failure, for destroy_id and close_device
+ *   never. -EAGAIN: nothing was sent, because the socket is full; take events, then retry. librdmabroker(3) lists the
+ *   calls that wait nevertheless. A program that must not wait opens its session and its devices (get_devices)
+ *   before its loop begins, and keeps them open. Then the calls without _wait that set up or end a connection wait
+ *   only for QP attributes that no event has carried; destroy_id and get_event also while the socket is full.
  *   Opening a device, registering memory and destroying a QP are calls into the kernel, which can block.
  *
- *   Every wait ends: with the result, with -ETIMEDOUT at the deadline, or with -ECONNRESET when the broker is
- *   gone. After -ECONNRESET the session can only be closed.
+ *   Every wait ends: with the result, with -ETIMEDOUT at the deadline (get_event and get_notice: -EAGAIN), or with
+ *   -ECONNRESET when the broker is gone. After -ECONNRESET the session can only be closed.
  *
  * Structs and enums
  *   Every struct begins with its size, so that later versions of the library can append members to it. A
  *   program initializes a struct that it passes to a call with the struct's macro, which sets size and the
  *   defaults: struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call fails with -EINVAL if size
  *   is not set, and with -EOPNOTSUPP if the program is newer than the library and sets a member or a flag that
- *   the library does not know. In a struct that a call returns, size is the struct's size in the library. If a
- *   program may run with a library older than its header, it tests new members with RDMABROKER_HAS().
+ *   the library does not know. In a struct that a call returns, size is the number of bytes that the call has set. If
+ *   a program can run with a library older than its header, it tests new members with RDMABROKER_HAS().
  *   Later versions can return further values of enums: handle values that you do not know by a default.
  *
  * Teardown
@@ -46,9 +46,9 @@
  *     3. the id, with destroy_id: it disconnects, and closes the device that get_verbs opened for the id;
  *     4. devices that the program opened, with close_device or free_devices;
  *     5. the session, with close, which destroys and frees all ids that are left.
- *   An event may be freed before or after its id is destroyed. Each CONNECT_REQUEST event has a new id,
- *   which the program has to destroy even if it does not want the connection: that rejects the request. Call
- *   disconnect_wait before destroy_id if the program has to know that the peer was notified.
+ *   An event can be freed before or after its id is destroyed. Each CONNECT_REQUEST event has a new id, which the
+ *   program has to destroy even if it does not want the connection; this rejects the request. Call disconnect_wait
+ *   before destroy_id if the program has to know that the connection has ended.
  *
  * Threads
  *   Several threads can use a session and its ids. An id must not be destroyed while another thread is inside a
@@ -90,16 +90,16 @@ struct rdmabroker_id;
 enum rdmabroker_flags {
 	RDMABROKER_NONBLOCK = 1 << 0, /* calls do not wait, except as in "Forms of the calls" */
 	/*
-	 * rdmabroker_open() calls ibv_fork_init(): a program needs this if it forks after it has registered memory.
-	 * The environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
+	 * rdmabroker_open() calls ibv_fork_init() if the kernel needs it: for programs that fork after they have
+	 * registered memory. The environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
-	/*
-	 * If the broker of this host or of the peer rejects as busy, connect_wait retries after retry_after_ms and a
-	 * short random delay, until its deadline.
-	 */
+	/* After a busy reject by either broker, connect_wait and connect_to_wait retry until their deadline. */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
-	/* Calls with an outcome event do not wait either: if one fails, DONE reports it. See librdmabroker(3). */
+	/*
+	 * Calls with an outcome event, and establish, do not wait for their answer if the library knows that the id's
+	 * state allows them; DONE then reports a failure. Options of a new id are sent with its first request.
+	 */
 	RDMABROKER_FAIL_BY_EVENT = 1 << 3,
 };
 
@@ -149,7 +149,7 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_MULTICAST_ERROR = 13,
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
-	RDMABROKER_EVENT_DONE = 64, /* the answer to a call, with RDMABROKER_NONBLOCK */
+	RDMABROKER_EVENT_DONE = 64, /* the answer to a call that did not wait for it */
 	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; the session's last event; no id */
 };
 
@@ -159,7 +159,7 @@ enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program; the private data is from it */
 	RDMABROKER_REJECTED_BY_POLICY = 2, /* the peer's broker: reject_code and text are set */
 	RDMABROKER_REJECTED_NO_LISTENER = 3, /* no listener at that address and port */
-	RDMABROKER_REJECTED_STALE = 4, /* the QP number is still in timewait at the peer */
+	RDMABROKER_REJECTED_STALE = 4, /* the peer still has a connection of this QP number */
 	RDMABROKER_REJECTED_BY_TRANSPORT = 5, /* any other reason, see status */
 	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: there are no common ECE options */
 	RDMABROKER_REJECTED_TIMEOUT = 7, /* the peer's connection manager timed out */
@@ -177,7 +177,7 @@ enum rdmabroker_reject_code {
 struct rdmabroker_conn_param {
 	size_t size;
 	const void *private_data;
-	size_t private_data_len; /* at most 255 */
+	size_t private_data_len; /* at most as in the _DATA_MAX macros; in an event at most 255 */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
 	uint8_t responder_resources; /* 0xff: the device's maximum; in an accept at most what the request offers */
 	uint8_t initiator_depth; /* 0xff: as for responder_resources */
@@ -234,7 +234,7 @@ struct rdmabroker_event {
 	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
 	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
-	unsigned retry_after_ms; /* with RDMABROKER_REJECT_BUSY */
+	unsigned retry_after_ms; /* RDMABROKER_REJECT_BUSY, and CONNECT_ERROR with status -EBUSY */
 	const char *text; /* an explanation for a person; NULL: none */
 };
 
@@ -251,15 +251,15 @@ struct rdmabroker_failure {
  * @options: NULL for the defaults.
  * @ret: The session, on success; on failure *@ret is not changed.
  * Description:
- *   Connects to rdmabrokerd. Policy operation "session" decides whether this user may use it. With socket
- *   activation this call starts the daemon.
+ *   Connects to rdmabrokerd, which socket activation starts if necessary. Policy operation "session" decides whether
+ *   this user gets a session.
  * Ownership:
  *   The session is the caller's; close it with rdmabroker_close().
  * Returns:
- *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy rejects the user; -EPROTO: the broker uses
- *   another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is reached;
- *   -EOPNOTSUPP: options.flags has a bit that this library does not know; -EINVAL: RDMABROKER_FORK_SAFE is set
- *   after memory was registered, or the kernel does not support it; -ETIMEDOUT.
+ *   0; -ECONNREFUSED or -ENOENT: no broker runs; -EACCES: policy or the socket's mode rejects the user; -EPROTO: the
+ *   broker uses another protocol version; -EDQUOT: a limit of the user is reached; -EBUSY: a limit of the rule is
+ *   reached; -EOPNOTSUPP: options.flags has a bit that this library does not know; -EINVAL: RDMABROKER_FORK_SAFE is
+ *   set after memory was registered, or the kernel does not support it; -ETIMEDOUT.
  * See also: rdma_create_event_channel, rdmabroker_close, rdmabroker_get_fd
  */
 int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret);
@@ -270,7 +270,7 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
  * Description:
  *   All ids of the session are destroyed, in the broker and here; connections are disconnected, and leases of
  *   devices (see rdmabroker_open_device()) end. QPs that the library created are destroyed, and device contexts that
- *   it opened are closed: destroy your own CQs, PDs and memory regions on them first.
+ *   it opened are closed, unless a migrated id uses them: destroy your own CQs, PDs and memory regions first.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_event_channel
@@ -300,8 +300,8 @@ const struct rdmabroker_failure *rdmabroker_last_failure(void);
  * @timeout_ms: How long to wait for one; 0: not at all.
  * @ret: The event, on success; free it with rdmabroker_free_event().
  * Description:
- *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves the QP to RTR and
- *   RTS, confirms the connection and reports ESTABLISHED; on REJECTED it moves the QP to ERR.
+ *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves it to RTR and RTS,
+ *   confirms the connection and reports ESTABLISHED, or if this fails CONNECT_ERROR; on REJECTED it moves it to ERR.
  * Returns:
  *   0; -EAGAIN: no event came within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
  *   taken before.
@@ -333,24 +333,24 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
  * Description:
  *   Ends whatever is pending on the id: a connection is disconnected, a connection request that was not
  *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library created
- *   is destroyed. The call does not wait for the broker, except for a listening id: then it waits at most
- *   call_timeout_ms for the broker's reply, and rejects the connection requests that come before the reply.
+ *   is destroyed. The call waits only while the socket is full. But for a listening id without RDMABROKER_NONBLOCK it
+ *   waits for the broker's reply, at most call_timeout_ms, and rejects the connection requests that come before it.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_id
  */
 struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
 /**
- * rdmabroker_destroy_id_wait - Destroy an id, and wait until the broker has destroyed it too.
+ * rdmabroker_destroy_id_wait - Destroy an id, and wait until the broker has begun to destroy its part.
  * Description:
- *   After success the id's port is free. The id is destroyed in this process even if the call fails.
+ *   A later bind to the id's port waits until it is free. The id is destroyed in this process even on failure.
  */
 int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
 void *rdmabroker_get_context(const struct rdmabroker_id *id);
 void rdmabroker_set_context(struct rdmabroker_id *id, void *context);
 struct rdmabroker *rdmabroker_get_session(const struct rdmabroker_id *id);
-/** The addresses; ss_family 0: not known. Valid until the id is destroyed. */
+/** The addresses; sa_family 0: not known. Valid until the id is destroyed. */
 const struct sockaddr *rdmabroker_get_local_addr(const struct rdmabroker_id *id);
 const struct sockaddr *rdmabroker_get_peer_addr(const struct rdmabroker_id *id);
 /** The ports, in host order; 0: not known. (rdma_get_src_port and rdma_get_dst_port use network order.) */
@@ -360,7 +360,7 @@ uint16_t rdmabroker_get_peer_port(const struct rdmabroker_id *id);
 const char *rdmabroker_get_device_name(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_set_option - Set an option before the address is bound or resolved.
+ * rdmabroker_set_option - Set an option of an id, usually before its address is bound or resolved.
  * Returns:
  *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or it
  *   is too late to set this option.
@@ -392,7 +392,7 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 
 /**
  * rdmabroker_listen - Listen for connection requests.
- * @backlog: How many connection requests may wait for an answer; further ones are rejected as busy. 0: the
+ * @backlog: How many connection requests can wait for an answer; further ones are rejected as busy. 0: the
  *   broker's default, which is also the minimum. A policy rule can set a lower maximum.
  * Description:
  *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
@@ -428,8 +428,7 @@ int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
  * rdmabroker_resolve - Resolve the address and then the route, with one request to the broker.
- * @src: As for resolve_addr.
- * @timeout_ms: As for resolve_addr, for each of the two steps; the _wait form uses it for both together.
+ * @src, @timeout_ms: As for resolve_addr; the timeout is for each of the two steps, with _wait for both together.
  * Description:
  *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR
  *   resolve_route can be called. Set options that the route depends on (TOS) before.
@@ -456,7 +455,7 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * See also: ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
-/** rdmabroker_close_device - Undo one rdmabroker_open_device(). Once no id uses it either, its lease ends. */
+/** rdmabroker_close_device - Undo one rdmabroker_open_device(). After the last, if no id uses it, its lease ends. */
 void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
 /**
  * rdmabroker_get_verbs - The context of the device that the id is bound to; opens the device if necessary.
@@ -468,7 +467,7 @@ void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *con
 int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 
 /**
- * rdmabroker_create_qp - Create a QP for the id and move it to INIT.
+ * rdmabroker_create_qp - Create a QP for the id, and move it to INIT, or for datagrams to RTS.
  * @pd: On the context of rdmabroker_get_verbs(); NULL: the PD of rdmabroker_get_pd().
  * @attr: As for ibv_create_qp(), which writes the actual values back.
  * Ownership:
@@ -481,7 +480,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr);
 /**
- * rdmabroker_set_qp - Use a QP that the program created, in state RESET; it is moved to INIT.
+ * rdmabroker_set_qp - Use a QP that the program created, in state RESET; it is moved as by create_qp.
  * Ownership:
  *   The program's: the library moves the QP through its states, but does not destroy it.
  */
@@ -506,7 +505,7 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
 
 /**
  * rdmabroker_connect - Send a connection request.
- * @param: NULL, if the library knows the QP: the defaults of RDMABROKER_CONN_PARAM_INIT.
+ * @param: NULL (the defaults, RDMABROKER_CONN_PARAM_INIT) only if the library knows the QP, or for datagrams.
  * Description:
  *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program moves its
  *   QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait form retries after
@@ -525,7 +524,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 
 /**
  * rdmabroker_connect_to_wait - Resolve address and route, create a QP, and connect, in one call.
- * @id: A new id; only its options may have been set. Not for datagrams.
+ * @id: A new id, whose options can be set, and which can be bound. Not for datagrams.
  * @src: The local address, or NULL: the host's routes choose.
  * @dst: The peer's address and port.
  * @pd: For the QP; NULL: the PD that the session's ids share.
@@ -533,16 +532,16 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   The call sends one request to the broker; resolve, create_qp and connect would send three or four requests, and
- *   get four events. librdmabroker(3) describes when it does the steps one by one instead. Policy decides as for
- *   rdmabroker_resolve_addr() and rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To
- *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or
- *   from rdmabroker_get_verbs() of an id that has resolved an address.
+ *   The call sends one request to the broker; the single steps would send three or four. librdmabroker(3) describes
+ *   when it does the steps one by one nevertheless. Policy decides as for rdmabroker_resolve_addr() and
+ *   rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To create the first CQ of a session a
+ *   program needs the device's context: from rdmabroker_open_device(), or from rdmabroker_get_verbs() of an id that
+ *   has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another device,
  *   or the id is bound to another. Otherwise as rdmabroker_resolve_addr(), rdmabroker_create_qp() and
- *   rdmabroker_connect_wait(). After a failure there is no QP, and the id can be used again as if it had just
- *   been created.
+ *   rdmabroker_connect_wait(). If resolving or connecting fails, there is no QP, and the id can be used again as if
+ *   it had just been created.
  * See also: rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
  */
 int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
@@ -592,7 +591,8 @@ const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabr
  * rdmabroker_accept - Accept a connection request.
  * @param: As for rdmabroker_connect(); for 0xff see struct rdmabroker_conn_param.
  * Description:
- *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED, or CONNECT_ERROR.
+ *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED; on failure
+ *   usually CONNECT_ERROR. A look-up has none: for it the _wait form waits for the broker's answer.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since
  *   the connection request came, and the broker has rejected it; -ESTALE: policy has changed and allows only
@@ -702,8 +702,8 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
  * rdmabroker_wait_disconnected - Wait until a connection has ended, by either side.
  * @timeout_ms: How long to wait; a server whose connections last longer repeats the call after -ETIMEDOUT.
  * Description:
- *   Sends nothing. Takes the id's DISCONNECTED event; other events stay queued. If it was taken before,
- *   also by rdmabroker_get_event(), the call returns at once. The QP keeps its state: rdmabroker_disconnect()
+ *   Sends nothing. Takes the id's DISCONNECTED event, or that of a failure; other events stay queued. If
+ *   DISCONNECTED was taken before, by any call, this returns at once. The QP keeps its state: rdmabroker_disconnect()
  *   moves it to ERR, which flushes its work requests, and rdmabroker_destroy_qp() destroys it.
  * Returns:
  *   0; -ETIMEDOUT: the connection has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH
