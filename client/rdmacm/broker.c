@@ -9,14 +9,17 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
-static bool has_answered; /* a broker has answered: this process or a parent may have its ids */
+static bool has_answered; /* a broker has answered: this process or a parent can have its ids */
 
 static bool does_not_answer(int r)
 {
 	return r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT || r == -ECONNRESET;
 }
 
-/* The errno that librdmacm sets on a host where it does not find /dev/infiniband/rdma_cm, or may not open it. */
+/*
+ * The errno that librdmacm sets on a host where /dev/infiniband/rdma_cm does not exist, or where librdmacm is not
+ * allowed to open it. Other errors stay as they are.
+ */
 static int to_errno(int r)
 {
 	if (does_not_answer(r))
@@ -138,7 +141,7 @@ struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
 	struct rdmabroker *session = NULL;
 
 	pthread_mutex_lock(&lock);
-	/* Do not close LOST: the contexts of its devices are in use. */
+	/* Do not close LOST: the contexts of its devices can be in use. */
 	if (lost && shared == lost)
 		shared = NULL;
 	if (start() == 0)

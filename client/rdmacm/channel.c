@@ -26,7 +26,7 @@ struct channel *channel_new(void)
 }
 
 /*
- * A program that ends may still have a thread that is about to wait for events (rping does), on a channel that was
+ * A program that ends can still have a thread that is about to wait for events (rping does), on a channel that was
  * destroyed. librdmacm has this race too, but there it has an effect only very rarely. To avoid a use after free
  * here, the memory of the last 16 channels is not freed.
  */
@@ -78,7 +78,7 @@ void channel_leave(struct channel *channel)
 		forget(channel);
 }
 
-/* Ids that are left on the channel lose their handle: they can only be destroyed. */
+/* Closes CHANNEL and its session. Ids that are left on it lose their handle, so that they can only be destroyed. */
 void channel_free(struct channel *channel)
 {
 	bool is_used;

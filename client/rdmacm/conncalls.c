@@ -121,7 +121,10 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	return event_await_outcome(id);
 }
 
-/* Both the connection request and the device limit responder_resources and initiator_depth. */
+/*
+ * The default of responder_resources and initiator_depth is what the connection request offers, at most the device's
+ * maximum.
+ */
 static int accept_id(struct id *id, const struct rdma_conn_param *param)
 {
 	struct rdmabroker_conn_param p;
@@ -211,7 +214,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	return report_result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
 }
 
-/* Like librdmacm: an iWARP QP is moved to SQD, so that it finishes its send queue first. */
+/* As in librdmacm, the QP is moved to ERR, but an iWARP QP to SQD, so that it finishes its send queue first. */
 static int shut_down(struct id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };

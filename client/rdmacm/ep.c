@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* Creates an id, and binds or resolves it, in one call. The timeout of each step is the same as in librdmacm. */
+/* Endpoints: ids that are created, and bound or resolved, by one call. The timeout of a step is that of librdmacm. */
 #define RESOLVE_TIMEOUT_MS 2000
 
 static int make_passive(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,

@@ -47,7 +47,7 @@ static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type g
 	event->public.event = r < 0 ? bad : good;
 }
 
-/* If no id can be created for a connection request, the request is rejected, and the program gets no event. */
+/* Creates the id of a connection request. False: that failed; the request is rejected, the program gets no event. */
 static bool on_request(struct cm_event *event)
 {
 	struct id *listener = event->id, *id;
@@ -87,7 +87,7 @@ static void on_response(struct cm_event *event)
 	id->connect_error = r < 0;
 }
 
-/* If the group was left meanwhile, the program gets no event. */
+/* Applies the outcome of a join. False: the group was left meanwhile, so the program gets no event. */
 static bool on_join(struct cm_event *event)
 {
 	struct join *join = event->event->join_context;
@@ -106,8 +106,9 @@ static bool on_join(struct cm_event *event)
 }
 
 /*
- * A call that was sent without waiting for its reply has failed. The program gets the event by which librdmacm reports
- * that the operation failed. For disconnect there is no such event, so the program gets the one that it waits for.
+ * A call that was sent without waiting for its reply has failed. The program gets the event by which librdmacm
+ * reports that the operation failed. For disconnect there is no such event, so the program gets the one that it waits
+ * for.
  */
 static void on_failure(struct cm_event *event)
 {
@@ -256,7 +257,10 @@ static int take_or_wait(struct channel *channel, struct cm_event *event)
 	return r;
 }
 
-/* The id of a connection request to a sync id becomes sync too. False: that failed, and the request was rejected. */
+/*
+ * If EVENT is a connection request to a sync id, makes the id of the request sync too. False: that failed, and the
+ * request was rejected.
+ */
 static bool finish_request(struct cm_event *event)
 {
 	struct id *id = to_id(event->public.id);

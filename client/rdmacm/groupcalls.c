@@ -83,7 +83,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	pthread_mutex_unlock(&channel->lock);
 	if (!join)
 		return fail(EADDRNOTAVAIL);
-	/* A sync id keeps its last event. It may be an event of this join, so ack it before waiting for acks. */
+	/* A sync id keeps its last event. It can be an event of this join, so ack it before waiting for acks. */
 	if (id->sync)
 		id_ack_own_event(id);
 	join_await_acks(join, id);

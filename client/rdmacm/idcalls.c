@@ -110,7 +110,7 @@ static __be16 get_port(const struct sockaddr *addr)
 	}
 }
 
-/* The address structs are those of librdmacm. AF_IB addresses are not supported, so they have no port here. */
+/* AF_IB addresses are not supported, so for them these two calls return port 0. */
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_src_port, public);

@@ -33,7 +33,7 @@ static int to_init(struct id *id, struct ibv_qp *qp)
 	return r < 0 ? r : -ibv_modify_qp(qp, &attr, mask);
 }
 
-/* The QP is moved to INIT again, because only now the access flags for the peer are known. */
+/* Moves the QP to INIT, RTR and RTS. It was in INIT before, but only now its access flags are known. */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth)
 {
 	struct ibv_qp *qp = id->public.qp;
@@ -70,7 +70,7 @@ int qp_to_error(struct id *id)
 	return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
 }
 
-/* A connected QP is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
+/* A QP for connections is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
 static int make_ready(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
@@ -96,7 +96,10 @@ static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 	return r == EOPNOTSUPP ? 0 : -r;
 }
 
-/* If the peer's device is of another vendor there are no common ECE options: our QP gets options 0. */
+/*
+ * Stores the QP's ECE options. If the peer has sent ECE options in a connection request, also sets the QP's options:
+ * to those of the peer, or to 0 if the peer's device is of another vendor.
+ */
 static int init_ece(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece;
@@ -125,7 +128,10 @@ static int finish_ece(struct id *id, struct ibv_qp *qp)
 	return r;
 }
 
-/* Turns off the ECE options that the peer's answer does not have. The answer's vendor id has to be ours, or 0. */
+/*
+ * Sets the QP's ECE options to those in the peer's answer, or to 0 if the answer has none (vendor id 0). Fails if the
+ * answer has another vendor id than this device.
+ */
 static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece agreed = { .vendor_id = id->local_ece.vendor_id };
@@ -301,7 +307,7 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv
 	return r;
 }
 
-/* Whether the CQs in ATTR agree with those that the id has already. */
+/* Whether the id has a device and no QP, and ATTR has no other CQs than those that the id has already. */
 static bool is_consistent(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (id->qp || !id->verbs)
@@ -387,7 +393,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	return r;
 }
 
-/* Takes the channel's lock, because a thread that takes an event may be moving the QP. */
+/* Takes the channel's lock, because a thread that takes an event can be moving the QP. */
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
 	struct channel *channel;

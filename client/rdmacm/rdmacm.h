@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * librdmacm's calls, implemented with librdmabroker. No file calls functions of a file above it. From the bottom up:
+ * librdmacm's calls, implemented with librdmabroker. In this list each file calls only functions of earlier files:
  *
  *   report.c, real.c, broker.c: error messages; librdmacm itself; the decision whether librdmacm or the broker
  *     handles the calls of this process.
@@ -11,18 +11,18 @@
  *   qp.c: the QPs, with their calls.
  *   event.c: takes events, applies them to their ids, and has the calls on events.
  *   idcalls.c, conncalls.c, groupcalls.c, ep.c: the calls on ids, on connections, on groups and on endpoints.
+ *   addrinfo.c, rsocket.c: name look-ups, and rsockets, which librdmacm itself handles.
  *
- * addrinfo.c and rsocket.c stand alone: name look-ups, and rsockets, which librdmacm itself handles.
+ * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
+ * the session's descriptor.
  *
- * Public structs are the first member of ours. An event channel is a session of the broker, and its fd is the
- * session's descriptor.
+ * librdmabroker does not know the QPs: the program or this code creates them, and moves them through their states. So
+ * a QP can be of any kind that librdmacm accepts, and stays with its id when the id is migrated to another channel.
  *
- * librdmabroker does not know the QPs: the program or this code creates and moves them. So a QP can be of any kind
- * that librdmacm accepts, and stays with its id when that is migrated to another channel.
- *
- * Locking: channel.lock is held while an event is taken, and while an id is added, removed, or loses its QP, so
- * that no thread works on an event whose id was destroyed. It also guards the channel's list. id.lock, which is
- * taken after it, guards the counts of events. Neither is held while a call waits for an outcome.
+ * Locking: channel.lock is held while an event is taken, and while an id is added, removed (except by
+ * channel_free()), or loses its QP, so that no thread works on an event whose id was destroyed. It also guards the
+ * channel's list. id.lock, which is taken after it, guards the counts of events. While a thread waits for an event or
+ * for acks, neither is held; channel.lock can be held while a call waits for a reply of the broker.
  */
 
 #include <errno.h>
@@ -40,8 +40,8 @@
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * Wraps each call of librdmabroker. Programs cancel threads that are inside librdmacm (rping does); a thread that
- * is cancelled inside librdmabroker would leave the session locked.
+ * Disables cancellation during CALL, which is usually a call of librdmabroker. Programs cancel threads that are
+ * inside librdmacm (rping does). A thread that is cancelled inside librdmabroker would leave the session locked.
  */
 #define BROKER(call)                                                            \
 	({                                                                      \
@@ -69,7 +69,7 @@ struct device {
 	pid_t pid; /* of the process that opened it */
 	struct ibv_context *verbs;
 	struct rdmabroker *session; /* the session that opened it */
-	struct ibv_pd *pd; /* NULL: no id uses the device */
+	struct ibv_pd *pd; /* NULL: no id has used the device since N_USERS was 0 */
 	struct ibv_xrcd *xrcd; /* NULL: not needed yet */
 	unsigned n_users; /* ids, and lists of rdma_get_devices() */
 	uint8_t max_responder_resources, max_initiator_depth;
@@ -106,7 +106,10 @@ struct id {
 	struct device *device; /* NULL: not bound to one */
 	bool sync; /* has a channel of its own, and each call waits for its outcome */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
-	bool connect_error; /* CONNECT_ERROR was reported: REJECTED and DISCONNECTED will not be */
+	/*
+	 * The connection could not be confirmed: CONNECT_ERROR was reported, REJECTED and DISCONNECTED will not be.
+	 */
+	bool connect_error;
 	bool told_lost; /* the event that reports the loss of the broker was taken */
 	uint8_t responder_resources, initiator_depth;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
@@ -201,7 +204,7 @@ int device_get(const char *name, struct device **ret);
 void device_put(struct device *device);
 /*
  * Close removed devices that have no users, because the kernel waits until they are closed. Called when the program
- * creates an id or a channel, not when the last user is gone: the program may then still have to destroy its objects
+ * creates an id or a channel, not when the last user is gone: the program can then still have to destroy its objects
  * on the device.
  */
 void devices_sweep(void);
@@ -214,12 +217,15 @@ struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 /* channel.c */
 struct channel *channel_new(void); /* NULL with errno */
 void channel_free(struct channel *channel);
-/* Called before and after all work on events. In between the channel is locked, and is not freed. */
+/*
+ * Called before and after all work on events. In between the channel is not freed, and is locked except in
+ * channel_wait(). channel_enter() does not return if the channel is closed.
+ */
 void channel_enter(struct channel *channel);
 void channel_leave(struct channel *channel);
 /*
  * Wait, with the channel unlocked, until there may be an event. 0, or a negative errno. A thread that is cancelled
- * here leaves the channel first.
+ * here leaves the channel first. If the channel is closed meanwhile, this does not return.
  */
 int channel_wait(struct channel *channel);
 
@@ -228,7 +234,10 @@ int channel_wait(struct channel *channel);
 struct join *join_new(const struct sockaddr *addr, uint32_t flags, void *context);
 void joins_free(struct id *id); /* all joins of the id */
 struct join *join_find(struct id *id, const struct sockaddr *addr); /* NULL: there is none */
-/* The group was joined: attach the id's QP. 0, or a negative errno: the QP could not be attached. */
+/*
+ * The group was joined: attach the id's QP, unless there is none or the join is send only. 0, or a negative errno:
+ * the QP could not be attached.
+ */
 int join_attach(struct join *join, struct id *id, const struct rdmabroker_ud_param *ud);
 void join_detach(struct join *join, struct id *id); /* does nothing if no QP is attached */
 /*
@@ -243,11 +252,14 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 struct id *id_new_request(struct id *listener, struct rdmabroker_id *handle);
 /* Destroy an id that the program has not got yet. The channel is locked. */
 void id_discard(struct id *id);
-/* Destroy an id of the program's. Waits until the program has acked the id's events. */
+/* Destroy an id that the program has got. Waits until the program has acked the id's events. */
 void id_destroy(struct id *id);
 /* Copy the addresses and the device from the handle to the public id. 0, or a negative errno. */
 int id_learn(struct id *id);
-/* Migrate ID to channel TO. TO NULL: to a channel of its own, which makes ID sync. 0, or -1 with errno. */
+/*
+ * Migrate ID to channel TO, and wait until the program has acked the id's earlier events. TO NULL: to a channel of
+ * its own, which makes ID sync. 0, or -1 with errno.
+ */
 int id_migrate(struct id *id, struct channel *to);
 /* Count an event that the program is about to get. */
 void id_count_event(struct cm_event *event);
@@ -270,5 +282,5 @@ int qp_to_error(struct id *id);
 int qp_on_response(struct id *id, const struct ibv_ece *ece);
 
 /* event.c */
-/* For a sync id: wait for the outcome, and keep it in public.event. 0, or -1 with errno. */
+/* If ID is sync: wait for the outcome, and keep it in public.event. 0, or -1 with errno. */
 int event_await_outcome(struct id *id);

@@ -20,7 +20,7 @@ const struct real *real_get(void);
 /* Not NULL: librdmacm handles all calls of this process. Set once, before any API call has returned an object. */
 extern const struct real *_Atomic real_has_all;
 
-/* The first statement of each call of librdmacm's API. */
+/* Returns from a call of librdmacm's API with librdmacm's own function, if that handles all calls of this process. */
 #define FORWARD(call, ...)                                                         \
 	do {                                                                       \
 		const struct real *real_ =                                         \

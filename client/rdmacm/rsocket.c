@@ -158,7 +158,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 	PASS(riowrite, socket, buf, count, offset, flags);
 }
 
-/* Depending on CMD there is a third argument, an int, or none. */
+/* Whether there is a third argument, a number, depends on CMD. */
 int rfcntl(int socket, int cmd, ...)
 {
 	va_list ap;
