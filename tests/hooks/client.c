@@ -11,7 +11,7 @@
 
 #include "tests/hooks/inside.h"
 
-/* Replaces the functions that the library calls. client.symbols lists them. */
+/* The functions of client.symbols, which replace those that the library and the drop-in call. */
 
 HOOK_ALLOCATION(client, HOOK_CLIENT)
 
@@ -107,7 +107,7 @@ int client_clock_gettime(clockid_t clock, struct timespec *ret)
 	return hook_clock_gettime(clock, ret);
 }
 
-/* Verbs: one device, whose QPs are only numbers. */
+/* Verbs: one device. Its QPs are only structs, which know their number and state. */
 
 static struct ibv_device device = { .name = "fake0" };
 

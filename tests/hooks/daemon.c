@@ -12,7 +12,7 @@
 #include "fabric/fabric.h"
 #include "tests/hooks/inside.h"
 
-/* Replaces the functions that the daemon calls. daemon.symbols lists them. */
+/* The functions of daemon.symbols, which replace those that the daemon calls. */
 
 HOOK_ALLOCATION(daemon, HOOK_DAEMON)
 
@@ -55,7 +55,7 @@ int daemon_fprintf(FILE *f, const char *fmt, ...)
 	return n;
 }
 
-/* Defines daemon_NAME(), which fails as a system call does: it returns -1 and sets errno. */
+/* Defines daemon_NAME(), which calls NAME(), or fails as a system call does: it returns -1 and sets errno. */
 #define SYSTEM(kind, type, name, params, args)                                \
 	type daemon_##name params;                                            \
                                                                               \
@@ -141,7 +141,7 @@ int daemon_open(const char *path, int flags)
 	return hook_fails(HOOK_DAEMON, HOOK_DESCRIPTOR) ? -1 : open(path, flags);
 }
 
-/* Defines daemon_NAME(), which fails by returning a negative errno. */
+/* Defines daemon_NAME(), which calls NAME(), or fails by returning a negative errno. */
 #define LIBRARY(kind, name, params, args)                                         \
 	int daemon_##name params;                                                 \
                                                                                   \

@@ -20,11 +20,11 @@ static struct {
 	unsigned calls[_HOOK_SIDE_MAX][_HOOK_KIND_MAX];
 	unsigned deadlines;
 	struct hooks_traffic traffic;
-	bool in_wait; /* the library has received a packet since its last one was sent */
+	bool in_wait; /* the library has sent nothing since it received a packet, in the same call */
 
 	enum hook_side side;
 	enum hook_kind kind;
-	unsigned left; /* calls until the fault; 0: none is armed */
+	unsigned left; /* calls up to the one that fails; 0: none is armed */
 	int error;
 	bool met;
 
@@ -79,7 +79,7 @@ bool hook_fails(enum hook_side side, enum hook_kind kind)
 	if (hooks.left == 0 || side != hooks.side || kind != hooks.kind || --hooks.left > 0)
 		return false;
 	hooks.met = true;
-	/* A debugger then shows the place of the fault. */
+	/* With HOOKS_ABORT a debugger can show the place of the fault. */
 	if (getenv("HOOKS_ABORT"))
 		abort();
 	errno = hooks.error;

@@ -7,7 +7,7 @@
  * (daemon.symbols, client.symbols) to the functions here. Therefore
  *
  *   - the N-th call of a kind can be made to fail, on one side only,
- *   - the memory that each side holds is known, and must be none at the end,
+ *   - the memory that each side holds is known, so tests can check that it is none at the end,
  *   - when the library would wait, the daemon runs instead. If nothing for the library results from that, the clock
  *     advances to the library's deadline. Waits that end only by their deadline are counted, because then the daemon
  *     did not notify the client.
@@ -28,9 +28,9 @@ enum hook_kind {
 	HOOK_ACCEPT, /* accept4() */
 	HOOK_SEND, /* sendmsg() */
 	HOOK_RECEIVE, /* recvmsg() */
-	HOOK_LOOP, /* sd_event_add_*(), epoll */
-	HOOK_DESCRIPTOR, /* socket(), open(), fcntl() and others that create or examine a descriptor */
-	HOOK_CM, /* fabric_*(), the wrappers of rdma_*() */
+	HOOK_LOOP, /* sd_event_new(), sd_event_add_*(), epoll, and the library's poll() */
+	HOOK_DESCRIPTOR, /* socket(), open(), pthread_create() and other system calls */
+	HOOK_CM, /* the fabric_*() that can fail, which wrap rdma_*() */
 	HOOK_VERBS, /* ibv_*() */
 	_HOOK_KIND_MAX,
 };
@@ -43,7 +43,7 @@ void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error);
 /* Returns whether the fault occurred. From now on no call fails. */
 bool hooks_disarm(void);
 
-/* Sets the counters to 0, and forgets the blocks that were recorded. */
+/* Sets the counters of calls and deadlines to 0, and forgets the daemon's loop and the blocks that were recorded. */
 void hooks_reset(void);
 unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);
 /* Returns the number of the library's waits that ended only by their deadline. */
@@ -53,13 +53,13 @@ unsigned hooks_count_deadlines(void);
 struct hooks_traffic {
 	unsigned packets; /* sent and received */
 	/*
-	 * A wait: the library receives packets without having sent any in between. So the counts do not depend on
-	 * whether a packet had arrived already.
+	 * Packets that the library receives without sending any in between count as one wait. So the count does not
+	 * depend on whether a packet had arrived already.
 	 */
 	unsigned waits;
 };
 void hooks_start_counting(void);
-/* The next packet that the library receives begins a wait, because another call of the program begins. */
+/* The program begins another call, so the next packet that the library receives begins another wait. */
 void hooks_begin_call(void);
 struct hooks_traffic hooks_get_traffic(void);
 
@@ -80,8 +80,8 @@ sd_event *hooks_get_loop(void);
 unsigned hooks_run(sd_event *loop);
 
 /*
- * TURN lets the daemon run while the library waits: if no descriptor is ready, poll() calls TURN as long as TURN
- * returns true.
+ * TURN lets the daemon run while the library waits: the library's poll() calls TURN until a descriptor is ready, or
+ * until TURN returns false.
  */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
 /* Advances the library's clock by MS. */

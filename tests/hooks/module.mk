@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The daemon and the library are linked into one object each, in which their calls of the system are renamed, see
-# hooks.h. The functions that the library does not export are local to its object, because both sides have an
-# id_free(). For the same reasons the drop-in is one object.
+# The daemon, the library and the drop-in are linked into one object each, in which their calls of the system are
+# renamed, see hooks.h. The functions that the library and the drop-in do not export are made local to their objects,
+# because the daemon's object has functions of the same names, for example those of proto/, and id_new().
 HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld

@@ -14,7 +14,7 @@
 
 #define LAST(record) (&(record).events[((record).n - 1) % 64])
 
-/* The client's id 1, whose address is being resolved, with the route ahead. */
+/* Begins to resolve an address for the client's id 1, with the route in advance, and returns the id. */
 static struct id *begin(void)
 {
 	struct id *id = make(&client, 1);
@@ -33,7 +33,7 @@ static uint16_t port_of(const struct id *id)
 	return (uint16_t)addr_port((struct sockaddr *)&info.local);
 }
 
-/* Lets the address be resolved, but not the route. */
+/* Like begin(), but the address is resolved when this returns, and the event of the route is held. */
 static struct id *hold_route(void)
 {
 	struct id *id;
@@ -47,7 +47,7 @@ static struct id *hold_route(void)
 	return id;
 }
 
-/* Lets time pass until ADDR_RESOLVED is not held back any more. */
+/* Runs the loop until the client gets an event: ADDR_RESOLVED, which the core holds back for 20 ms at most. */
 static void await_event(void)
 {
 	unsigned n = client.n;
@@ -96,11 +96,11 @@ START_TEST(the_client_requests_the_route_all_the_same)
 	run_loop();
 	expect_address(/* routed= */ true);
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
-	/* The event follows the reply. */
+	/* The event must not be sent before the reply. */
 	ck_assert_uint_eq(client.n, 1);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 1);
-	/* The route can be requested once, as in the kernel. */
+	/* The route can be requested only once, as in the kernel. */
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
 }
 END_TEST
@@ -146,7 +146,7 @@ START_TEST(a_slow_route_that_is_requested_late)
 }
 END_TEST
 
-/* The client gets the error only if the route fails again when it requests it. */
+/* The client gets the error only if the route fails again after the client has requested it. */
 START_TEST(a_route_that_fails)
 {
 	struct fabric_event error = { .type = RDMA_CM_EVENT_ROUTE_ERROR, .status = -ETIMEDOUT };
@@ -175,7 +175,9 @@ START_TEST(a_route_that_cannot_begin)
 }
 END_TEST
 
-/* The kernel resolves the route of an id only once, and the TOS is part of it. */
+/*
+ * The kernel resolves the route of an id only once, and the TOS is part of the route. So a new fabric id is needed.
+ */
 START_TEST(an_option_that_is_set_in_between)
 {
 	struct id *id = begin();
@@ -201,7 +203,7 @@ START_TEST(an_option_that_is_set_in_between)
 }
 END_TEST
 
-/* The kernel destroys the old id in its own time, and the port is in use until then. */
+/* The kernel destroys the old id only some time later, and the port is in use until then. */
 START_TEST(the_old_id_still_has_the_port)
 {
 	struct id *id = begin();
@@ -260,7 +262,7 @@ START_TEST(no_new_fabric_id)
 }
 END_TEST
 
-/* The client does not know the id's device yet. */
+/* The client does not know the id's device yet, so its first event has the id's info. */
 START_TEST(the_device_disappears_meanwhile)
 {
 	hold_route();

@@ -178,7 +178,9 @@ static void resolve(const struct sockaddr *from)
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-/* FROM: the address that the client binds to; NULL: none. */
+/*
+ * Connects client.id to server.id, a new id of the listener. FROM: the address to which the client binds; NULL: none.
+ */
 static void connect_ends(const struct sockaddr *from)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
@@ -206,7 +208,7 @@ static void end_connection(void)
 	DO(&server, rdma_destroy_id(server.id));
 }
 
-/* What is needed only once, such as opening the device, is not counted. */
+/* Makes connections without counting them, so that what is done only once, such as opening the device, is over. */
 static void warm_up(void)
 {
 	for (int i = 0; i < 3; i++) {
@@ -240,7 +242,7 @@ START_TEST(unbound_connection)
 }
 END_TEST
 
-/* The program chooses the port, and may use it again as soon as destroy has returned. */
+/* The program chooses the port, and can use it again as soon as destroy has returned. */
 START_TEST(connection_from_a_chosen_port)
 {
 	warm_up();
@@ -258,8 +260,9 @@ END_TEST
 #define N_OTHERS 10
 
 /*
- * A destroy does not wait for the daemon. Nevertheless the port is free when destroy has returned, also for another
- * channel. Here the daemon has further requests to read before the destroy, so it reads the other channel's bind first.
+ * A destroy does not wait for the daemon. Nevertheless another channel can bind the port as soon as destroy has
+ * returned. Here the daemon has other requests to read before the destroy, so it reads the other channel's bind
+ * first.
  */
 START_TEST(ports_are_free_after_destroy)
 {
@@ -287,7 +290,7 @@ START_TEST(ports_are_free_after_destroy)
 }
 END_TEST
 
-/* Replies to calls that succeed are never sent, however many connections there are. */
+/* Calls that do not wait for their reply get none on success, however many connections are made. */
 START_TEST(many_connections)
 {
 	const unsigned n = 50;
@@ -321,7 +324,7 @@ START_TEST(options_travel_with_the_first_request)
 }
 END_TEST
 
-/* The TOS is part of the route, so the one that was resolved with the address cannot be used. */
+/* The TOS is part of the route, so the route that was resolved with the address cannot be used. */
 START_TEST(tos_between_address_and_route)
 {
 	uint8_t tos = 32;
@@ -377,7 +380,7 @@ START_TEST(calls_that_the_state_does_not_allow)
 	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
 	REFUSES(rdma_resolve_addr(client.id, NULL, addr(PORT), 1000), EINVAL);
 	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
-	/* The route is resolved, but the program has not requested that. */
+	/* The broker has resolved the route, but the program has not requested that. */
 	REFUSES(rdma_connect(client.id, &p), EINVAL);
 	REFUSES(rdma_accept(client.id, &p), EINVAL);
 	REFUSES(rdma_establish(client.id), EINVAL);
