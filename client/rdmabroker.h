@@ -94,11 +94,11 @@ enum rdmabroker_flags {
 	 * registered memory. The environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
-	/* After a busy reject by either broker, connect_wait and connect_to_wait retry until their deadline. */
+	/* If either host's broker rejects as busy, connect_wait and connect_to_wait retry until their deadline. */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
 	/*
-	 * Calls with an outcome event, and establish, do not wait for their answer if the library knows that the id's
-	 * state allows them; DONE then reports a failure. Options of a new id are sent with its first request.
+	 * resolve_*, connect, accept, establish and disconnect do not wait for their answer if the library knows that
+	 * the id's state allows them; DONE then reports a failure. See librdmabroker(3), also for set_option.
 	 */
 	RDMABROKER_FAIL_BY_EVENT = 1 << 3,
 };
@@ -524,7 +524,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 
 /**
  * rdmabroker_connect_to_wait - Resolve address and route, create a QP, and connect, in one call.
- * @id: A new id, whose options can be set, and which can be bound. Not for datagrams.
+ * @id: A new id; its options can be set already, and it can be bound already. Not for datagrams.
  * @src: The local address, or NULL: the host's routes choose.
  * @dst: The peer's address and port.
  * @pd: For the QP; NULL: the PD that the session's ids share.
@@ -604,8 +604,8 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 			   int timeout_ms);
 /**
  * rdmabroker_reject - Reject a connection request.
- * @data: Private data for the peer; at most RDMABROKER_REJECT_DATA_MAX bytes; must not begin with "RDBK",
- *   which marks rejects by a broker's policy.
+ * @data: Private data for the peer; at most RDMABROKER_REJECT_DATA_MAX bytes, for a look-up
+ *   RDMABROKER_LOOKUP_ANSWER_DATA_MAX; must not begin with "RDBK", which marks rejects by a broker's policy.
  * Returns:
  *   0; -EINVAL; -E2BIG: too much private data.
  * See also: rdma_reject
@@ -627,7 +627,7 @@ int rdmabroker_get_remote_ece(const struct rdmabroker_id *id, struct ibv_ece *re
  * Notes:
  *   Only for a QP that the library does not know. For other QPs the library queries the device.
  * Returns:
- *   0; -EINVAL: the library knows the QP, or the vendor id is 0.
+ *   0; -EINVAL: the library knows the QP, or the vendor id is 0, or comp_mask is not 0.
  * See also: rdma_set_local_ece
  */
 int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece);
@@ -683,7 +683,7 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
  *   @id stays valid and keeps its QP. From now on its events come to @session, including those that were not
  *   taken yet. If @id listens, connection requests that were not taken are rejected.
  * Returns:
- *   0; otherwise as rdmabroker_export_id() and rdmabroker_import_id(): then nothing has changed.
+ *   0; otherwise as rdmabroker_export_id() (but a QP is allowed) and rdmabroker_import_id(): then nothing changes.
  * See also: rdma_migrate_id
  */
 int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
@@ -692,7 +692,7 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  * rdmabroker_disconnect - End a connection.
  * Description:
  *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome: DISCONNECTED,
- *   here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker answered the
+ *   here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker answers a
  *   peer's disconnect by itself, so that the peer does not wait for this program.
  * See also: rdma_disconnect
  */
@@ -708,7 +708,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
  * Returns:
  *   0; -ETIMEDOUT: the connection has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH
  *   and the status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one
- *   for datagrams.
+ *   for datagrams; -EACCES: policy or an admin has ended the id.
  * See also: rdmabroker_get_request, rdmabroker_accept_wait
  */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);

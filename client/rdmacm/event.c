@@ -137,7 +137,7 @@ static void on_failure(struct cm_event *event)
 		id->connected = false;
 }
 
-/* False: the program does not get the event. */
+/* Applies EVENT to its id. False: the program does not get the event. */
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;

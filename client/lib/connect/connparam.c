@@ -86,7 +86,7 @@ static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *pa
 	param->rnr_retry_count = capped(param->rnr_retry_count, id->caps.rnr_retry_count);
 	if (id->caps.responder_resources < 0 && id->caps.initiator_depth < 0)
 		return 0;
-	/* 0xff stands for the device's maximum, which may be lower than the cap. */
+	/* 0xff stands for the device's maximum, which can be lower than the cap. */
 	if (all && id->qp && !idstate_is_datagram(id)) {
 		r = qpstate_get_limits(id, &max_resources, &max_depth);
 		if (r < 0)
@@ -106,7 +106,7 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 {
 	int r = wire_check_process(&id->session->wire);
 
-	/* In a child the QP belongs to the parent: fail before the QP is changed. */
+	/* In a child process the QP belongs to the parent: fail before the QP is changed. */
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))

@@ -141,7 +141,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	id->session = session;
 	id->handle = moved->handle;
 	moved->handle = 0;
-	/* Events that came for MOVED have changed only MOVED's stage and route. */
+	/* Events that have come for MOVED have set its stage and its route: ID takes these over. */
 	if (moved->stage != STAGE_UNKNOWN)
 		id->stage = moved->stage;
 	id->routed |= moved->routed;

@@ -188,7 +188,7 @@ int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	 */
 	m.ahead = !idstate_is_datagram(id);
 	expect_route(id, route);
-	/* With a source address the call can fail as bind_addr does, so in no stage it is sent without waiting. */
+	/* With a source address the call can fail as bind_addr does, so no stage shows that it will succeed. */
 	step.from = src ? 0 : 1 << STAGE_NEW;
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }

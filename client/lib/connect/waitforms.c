@@ -13,8 +13,8 @@
 #include "client/lib/wire/sized.h"
 
 /*
- * The calls that wait for an event: the _wait forms of calls, except those of connect (connect.c) and destroy_id
- * (lifetime.c), and also wait_disconnected and get_request.
+ * The calls that wait for an event: the _wait forms, wait_disconnected and get_request. But the _wait forms of
+ * connect are in connect.c, and that of destroy_id is in lifetime.c.
  */
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,

@@ -13,6 +13,6 @@ struct eventbuf {
 	char text[256];
 };
 
-/* A new event of TYPE. Its conn and ud are set, and empty; all other members are 0. NULL: out of memory. */
+/* A new event of TYPE, with an empty conn and an empty ud, and without text. NULL: out of memory. */
 struct eventbuf *eventbuf_new(enum rdmabroker_event_type type);
 void eventbuf_set_text(struct eventbuf *event, const char *text);

@@ -18,7 +18,7 @@ void queue_done(struct queue *queue)
 
 	while ((raw = TAILQ_FIRST(&queue->events))) {
 		TAILQ_REMOVE(&queue->events, raw, link);
-		queue_free_event(raw); /* raw->request was freed with all ids */
+		queue_free_event(raw); /* raw->request was freed with all ids of the session */
 	}
 }
 

@@ -11,15 +11,15 @@ struct rdmabroker_id;
 /* The daemon numbers the ids of connection requests, and imported ids, from here. */
 #define FIRST_REQUEST 0x80000000u
 /*
- * The maximum number of ids that a session has created, and also of its ids from connection requests and imports,
- * whatever the broker sends. It is the maximum of the daemon's IdsPerSession= too.
+ * The maximum number of ids that a session creates itself, and also the maximum number of its ids from connection
+ * requests and imports, whatever the broker sends. It is the maximum of the daemon's IdsPerSession= too.
  */
 #define IDS_MAX 1048576
 
 struct idslots {
 	/*
 	 * Indexed by the id's number minus the first number (OWN: 1, REQUESTS: FIRST_REQUEST). NULL: free. DYING: the
-	 * id was destroyed here, but the broker has not answered yet.
+	 * id was destroyed here, but it is not known yet whether the broker has destroyed it too.
 	 */
 	struct rdmabroker_id **ids;
 	uint32_t n;

@@ -32,7 +32,7 @@ enum call_answer {
 };
 
 enum call_state {
-	CALL_IDLE, /* not sent yet, or ended without a reply that is a failure */
+	CALL_IDLE, /* not sent yet, or ended, but not CALL_REFUSED */
 	CALL_PENDING, /* in wire.calls: no answer came yet */
 	CALL_REPLIED, /* FRAME is the reply, which the thread has not taken yet */
 	CALL_REFUSED, /* ANSWER_FAILURE_TO_THREAD: ended with a failure */
@@ -84,7 +84,7 @@ struct call *pending_find(struct wire *wire, uint32_t serial);
 int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *frame);
 /* The broker uses HANDLE for a new id, which implies that a pending destroy_id of the old id has succeeded. */
 void pending_settle_handle(struct wire *wire, uint32_t handle);
-/* An event of TYPE came for HANDLE, which may imply that a pending call has succeeded. */
+/* An event of TYPE came for HANDLE, which can imply that pending calls have succeeded. */
 void pending_settle_outcome(struct wire *wire, uint32_t handle, uint32_t type);
 /* Drop the outcomes of all calls about HANDLE that no thread waits for. */
 void pending_silence_handle(struct wire *wire, uint32_t handle);

@@ -12,7 +12,8 @@
 struct wire;
 
 /*
- * Wait until this or another thread has received a packet, at most until DEADLINE; the lock is released meanwhile.
+ * Wait until this or another thread has received a packet, at most until DEADLINE; the lock is released during
+ * the wait.
  * Returns 0 also if the wait was interrupted; -ETIMEDOUT: no packet came; -ECONNRESET: the session is lost.
  */
 int pump_packet(struct wire *wire, int64_t deadline);

@@ -3,7 +3,7 @@
 
 /*
  * Copies public structs. They begin with a size_t size, so that later versions can append members: the program and
- * the library may have been built with different versions of a struct. A new member is appended after the end
+ * the library can have been built with different versions of a struct. A new member is appended after the end
  * (sizeof) of the previous version. In a struct that programs pass, 0 in a new member has to mean the behaviour of
  * the previous version; otherwise older libraries would refuse the struct as the new initializer sets it. Public
  * structs have no padding at their end, because initializers do not set padding; where it would be, they have a
@@ -39,6 +39,7 @@ void sized_give(void *ret, const void *src);
 
 /*
  * Allocates N pointers to N structs of SIZE bytes each in one block of memory, which free() frees. All bytes of the
- * structs are 0. NULL: out of memory. Pointers are needed because structs that are elements of an array could not grow.
+ * structs are 0. NULL: out of memory. Pointers are needed because structs that are elements of an array could not
+ * grow.
  */
 void *sized_new_array(size_t n, size_t size);

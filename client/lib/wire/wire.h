@@ -88,7 +88,7 @@ void wire_lose(struct wire *wire, int r);
 /* -ECONNRESET: the broker is gone; else 0. Lock held. */
 int wire_check(struct wire *wire);
 /*
- * -EPERM in a child of the process that opened the session, else 0. Call it before locking: in the child the lock may
- * have been copied while a thread of the parent held it, and would never be released.
+ * -EPERM in a child of the process that opened the session, else 0. Call it before locking: in the child the lock can
+ * be a copy that was made while a thread of the parent held it, and that is never released.
  */
 int wire_check_process(const struct wire *wire);
