@@ -89,8 +89,8 @@ static int on_done(const struct nlmsghdr *header, void *data)
 
 /*
  * Handles one datagram. Returns 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram is not for
- * this socket; or another negative errno: the exchange has failed. A datagram of an earlier exchange, which failed
- * before all of its messages were read, is such a failure: -EPROTO.
+ * this socket; or another negative errno: the exchange has failed. A datagram of an earlier exchange is such a
+ * failure: -EPROTO. It is not expected here, see discard_rest().
  */
 static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
 {
@@ -119,11 +119,28 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	return r == -EAGAIN ? -EIO : r;
 }
 
+/*
+ * Discards the rest of an earlier exchange, which failed before all of its datagrams were read. It is not enough to
+ * skip them while the next reply is read: until a dump was read to its end, the kernel refuses another one with EBUSY.
+ * The loop ends, because the socket does not block, and the kernel adds no datagram after the end of the dump. It does
+ * not end with ENOSPC, which is a datagram larger than BUF, nor with ENOBUFS, which is reported once when the kernel
+ * could not add a datagram.
+ */
+static void discard_rest(struct nldev *nl, void *buf, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = mnl_socket_recvfrom(nl->socket, buf, size);
+	} while (n > 0 || (n < 0 && (errno == ENOSPC || errno == ENOBUFS)));
+}
+
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
 {
 	_Alignas(struct nlmsghdr) char buf[8192];
 	int r;
 
+	discard_rest(nl, buf, sizeof(buf));
 	r = nldev_send(nl, header);
 	if (r < 0)
 		return r;

@@ -26,7 +26,7 @@ struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags);
 /*
  * Sends the request and calls ON_ANSWER for each message of the reply. Does not block, because the kernel
  * makes the reply while it handles the send. Returns 0 or a negative errno, which may be one that the kernel
- * sent.
+ * sent. After a failure the object can be used for the next exchange.
  */
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <rdma/rdma_netlink.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -557,10 +558,50 @@ START_TEST(a_qp_of_another_port)
 }
 END_TEST
 
+static int on_answer_fail(const struct nlmsghdr *header, void *data)
+{
+	(void)header;
+	(void)data;
+	errno = ENOMEM;
+	return MNL_CB_ERROR;
+}
+
+/* Begins a dump of all QPs that fails with its first datagram. */
+static void dump_and_fail(struct nldev *nl)
+{
+	_Alignas(struct nlmsghdr) char buf[256];
+	struct nlmsghdr *header = nldev_request(buf, RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP);
+
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, 7);
+	ck_assert_int_eq(nldev_exchange(nl, header, on_answer_fail, NULL), -ENOMEM);
+}
+
+/* An exchange that ends before all datagrams of its dump were read does not make the next exchange fail. */
+START_TEST(a_dump_that_is_not_read_to_its_end)
+{
+	struct nldev_device device = { 0 };
+	struct nldev *nl;
+
+	ck_assert_int_eq(nldev_new(&nl), 0);
+	snprintf(kernel.name, sizeof(kernel.name), "rxe0");
+	for (uint32_t i = 0; i < 3 * QPS_A_PIECE; i++)
+		kernel.qps[i] = (struct qp){ .qpn = 17 + i, .port = 1, .tid = (uint32_t)getpid() };
+	kernel.n_qps = 3 * QPS_A_PIECE;
+	/* The next exchange is a dump, too. */
+	dump_and_fail(nl);
+	ck_assert_int_eq(nldev_find_device(nl, "rxe0", &device), 0);
+	/* The next exchange has a single reply. */
+	dump_and_fail(nl);
+	ck_assert_int_eq(qpowner_find(nl, "rxe0", &device, 17, getpid()), 1);
+	nldev_free(nl);
+}
+END_TEST
+
 UNIT_MAIN("nldev", set_up, tear_down, other_processes_are_logged, peers_are_logged,
 	  own_and_kernel_ids_are_left_out, threads_that_have_ended_are_counted,
 	  threads_are_one_process, control_characters_of_names_are_replaced,
 	  a_process_without_an_entry_in_proc, the_number_of_holders_is_limited,
 	  one_piece_in_a_turn_with_low_priority, a_dump_without_end, a_requested_scan,
 	  a_long_dump_is_read_later, a_scan_that_fails, a_device_is_removed_during_the_scan,
-	  the_fabric_is_freed_during_the_scan, a_qp_of_another_port)
+	  the_fabric_is_freed_during_the_scan, a_qp_of_another_port,
+	  a_dump_that_is_not_read_to_its_end)

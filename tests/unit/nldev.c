@@ -15,7 +15,8 @@
 
 struct mnl_socket {
 	int near, far;
-	uint32_t seq;
+	uint32_t seq; /* the sequence number of the request that is answered */
+	uint32_t dump_seq; /* the sequence number of the last dump of QPs */
 	bool dumping; /* a dump of QPs is being read */
 	unsigned next; /* index into kernel.qps */
 };
@@ -210,6 +211,7 @@ static void dump_qps(struct mnl_socket *nl)
 		return;
 	}
 	nl->dumping = true;
+	nl->dump_seq = nl->seq;
 	nl->next = kernel.skips;
 	kernel.skips = 0;
 	next_qps(nl);
@@ -264,6 +266,11 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request
 	const struct nlmsghdr *header = request;
 
 	nl->seq = header->nlmsg_seq;
+	/* The kernel refuses a dump until the previous one was read to its end. */
+	if (nl->dumping && (header->nlmsg_flags & NLM_F_DUMP)) {
+		answer_number(nl, NLMSG_ERROR, 0, -EBUSY);
+		return (ssize_t)len;
+	}
 	switch (RDMA_NL_GET_OP(header->nlmsg_type)) {
 	case RDMA_NLDEV_CMD_GET:
 		kernel.n_device_dumps++;
@@ -292,8 +299,9 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request
 	return (ssize_t)len;
 }
 
-ssize_t mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
+ssize_t mnl_socket_recvfrom(const struct mnl_socket *const_nl, void *buf, size_t size)
 {
+	struct mnl_socket *nl = (struct mnl_socket *)const_nl;
 	ssize_t n = recv(nl->near, buf, size, MSG_TRUNC);
 
 	ck_assert_int_le(n, (ssize_t)size);
@@ -301,8 +309,10 @@ ssize_t mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
 		return n;
 	kernel.n_read++;
 	if (kernel.dumping)
-		next_piece((struct mnl_socket *)nl);
-	if (nl->dumping)
-		next_qps((struct mnl_socket *)nl);
+		next_piece(nl);
+	if (nl->dumping) {
+		nl->seq = nl->dump_seq;
+		next_qps(nl);
+	}
 	return n;
 }
