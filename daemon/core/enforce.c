@@ -12,6 +12,7 @@
 #include "core/notify.h"
 #include "core/revoke.h"
 #include "core/table.h"
+#include "core/watch.h"
 #include "core/wish.h"
 
 /*
@@ -84,6 +85,19 @@ static void enforce_id(struct id *id)
 }
 
 /*
+ * The session may not observe any more. If it does nothing else than watch, it ends, so that its client does not wait
+ * for notices for ever. Returns false if the session ends.
+ */
+static bool end_watch(struct session *session)
+{
+	session->watch = watch_free(session->watch);
+	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases))
+		return true;
+	session->ops->end(session->userdata, "the policy no longer lets this session observe");
+	return false;
+}
+
+/*
  * Decides about the session and its leases. Admins and observers keep their session even if policy no longer lets
  * them be clients, because without the session they could not see what the policy does. Their leases and ids are
  * treated like those of other clients. Returns true if the session's ids have to be checked. Returns false if the
@@ -113,6 +127,8 @@ static bool enforce_session(struct session *session)
 		session->ops->end(session->userdata, "the policy no longer allows this session");
 		return false;
 	}
+	if (session->watch && !(session->permits & SESSION_PERMIT_OBSERVE) && !end_watch(session))
+		return false;
 	if (was_client)
 		lease_enforce(session);
 	return was_client;

@@ -371,6 +371,44 @@ START_TEST(sessions_that_a_policy_ends_are_reported)
 END_TEST
 
 /*
+ * A new policy lets the user of a session that watches be a client, but no observer. A session that only watches ends,
+ * so that its program does not wait for notices for ever; another one gets no more notices.
+ */
+START_TEST(observers_that_a_policy_forbids)
+{
+	struct rdmabroker_filter filter = { .size = sizeof(filter) };
+	struct rdmabroker *s = open_session(0), *w = open_watcher(&filter);
+	struct rdmabroker_notice *notice;
+	struct rdmabroker_id *id;
+	int r, tos;
+
+	set_policy("allow session\nallow listen\n");
+	in_server(do_enforce_on_stranger, NULL);
+	do {
+		r = rdmabroker_get_notice(w, T, &notice);
+		if (r == 0)
+			rdmabroker_free_notice(notice);
+	} while (r == 0);
+	ck_assert_int_eq(r, -ECONNRESET);
+	rdmabroker_close(w);
+	await_counts(1, 0);
+
+	w = open_watcher(&filter);
+	id = start_listening(w, 7471);
+	in_server(do_enforce_on_stranger, NULL);
+	/* The reply shows that all notices which were sent before have come. */
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &tos), 0);
+	while (rdmabroker_get_notice(w, 0, &notice) == 0)
+		rdmabroker_free_notice(notice);
+	rdmabroker_close(s);
+	await_counts(1, 1);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &tos), 0);
+	ck_assert_int_eq(rdmabroker_get_notice(w, 0, &notice), -EAGAIN);
+	rdmabroker_close(w);
+}
+END_TEST
+
+/*
  * For each filter, the notices that it selects. They are about a session that listens, tries to listen on a port
  * that a rule rejects, and connects to its own listener.
  */
@@ -643,6 +681,7 @@ END_TEST
 
 UNIT_MAIN("watch", set_up, tear_down, decisions_are_reported, cm_events_are_reported,
 	  reserved_numbers_are_reported, sessions_are_reported, enforcement_is_reported,
-	  sessions_that_a_policy_ends_are_reported, filters_select_notices, filters_are_changed,
-	  notices_begin_with_the_watch, watches_end_with_their_sessions, slow_watchers_lose_notices,
+	  sessions_that_a_policy_ends_are_reported, observers_that_a_policy_forbids,
+	  filters_select_notices, filters_are_changed, notices_begin_with_the_watch,
+	  watches_end_with_their_sessions, slow_watchers_lose_notices,
 	  slow_watchers_leave_room_for_other_clients, the_librarys_queue_is_bounded)
