@@ -125,7 +125,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
-GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3
+GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # All packages that the steps of `make check` need, so that no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) mandoc groff-base)
@@ -133,6 +133,9 @@ TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUN
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
 	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
+
+# Debian's images for containers leave out /usr/share/doc. The guest needs the examples of libucx-dev, which are there.
+INSTALL_DOC := -o Dpkg::Options::='--path-include=/usr/share/doc/libucx-dev/*'
 
 # A recipe that installs the missing packages of $(NEEDED).
 define install-missing
@@ -142,7 +145,8 @@ define install-missing
 		echo "There is no sudo. As root, run: apt-get install --no-install-recommends $$missing" >&2; exit 1; }; \
 	echo "Installing Debian packages: $$missing"; \
 	$(SUDO) apt-get -qq update; \
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install $$missing >/dev/null
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends $(INSTALL_DOC) install $$missing \
+		>/dev/null
 endef
 
 .PHONY: build-packages deb-packages demo-packages test-packages

@@ -26,7 +26,7 @@ $(guest-stamp):
 # sidebyside uses the library and librdmacm; dropin uses librdmacm or the drop-in.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
-	sanitizer-probe sidebyside slow.so) \
+	sanitizer-probe sidebyside slow.so ucp_client_server) \
 	$(O)/tests/bench/overload $(guest-examples)
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
@@ -90,6 +90,22 @@ $(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabrok
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
+# UCX's own example, as it is in Debian's libucx-dev. It is built without the flags of this tree, as a package of
+# another project would be.
+ucx-example := /usr/share/doc/libucx-dev/examples/ucp_client_server.c
+
+$(O)/tests/guest/ucp_client_server: $(ucx-example)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -w -o $@ $< -lucp -lucs
+
+# This runs only if the file does not exist.
+$(ucx-example):
+	$(Q)echo 'Cannot build the programs of the guest, because there is no $@.' >&2; \
+	echo 'On Debian, `make test-packages` installs libucx-dev, which has it. If libucx-dev is installed,' >&2; \
+	echo 'dpkg left out /usr/share/doc on this host. Then run as root:' >&2; \
+	echo "    apt-get --reinstall $(INSTALL_DOC) install libucx-dev" >&2; exit 1
 
 # The folder that the guest sees as /host.
 guest-dest: all $(guest-programs)
