@@ -13,7 +13,8 @@ case_seconds=300
 # The fast share runs most of the programs, but only with the broker at both ends.
 # shellcheck disable=SC2034
 long_cases=('*_direct_direct' '*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*'
-	'ucx-ud_*' 'fi-*' 'rping-P_*' valgrind daemon_stays_away no_daemon)
+	'ucx-ud_*' 'ucp-*' 'fi-*' 'rping-P_*' 'ib_send_lat-tos_*' 'ib_send_bw*' 'ib_write*' 'ib_read*' 'ib_atomic*'
+	valgrind daemon_stays_away no_daemon)
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
@@ -216,16 +217,19 @@ program_mckey() {
 	assert_contains "$(cat server)" "data transfers complete"
 }
 
-# The server listens twice, first to exchange the parameters of the test. A client that is faster than the second
-# listen is rejected, and crashes with a segmentation fault, with librdmacm as well. Then both are run again, up to
-# four times in all.
-program_ib_send_lat-R() {
-	! sanitized || [ "$1$2" != brokerdirect ] || skip "a client without sanitizers is always the faster"
+# perftest SERVER CLIENT COMMAND...: runs a program of perftest. Its server listens twice, first to exchange the
+# parameters of the test. A client that is faster than the second listen is rejected, and crashes with a segmentation
+# fault, with librdmacm as well. Then both are run again, up to four times in all.
+perftest() {
+	local ways=("$1" "$2")
+	shift 2
+	! sanitized || [ "${ways[*]}" != "broker direct" ] || skip "a client without sanitizers is always the faster"
 	for _ in 1 2 3 4; do
-		serve "$1" ib_send_lat -R -n 50 -d rxe0
-		if (connect "$2" ib_send_lat -R -n 50 -d rxe1 $A > attempt); then
+		serve "${ways[0]}" "$@" -R -n 50 -d rxe0
+		if (connect "${ways[1]}" "$@" -R -n 50 -d rxe1 $A > attempt); then
 			served
-			assert_contains "$(cat client)" "t_typical"
+			# The line of results begins with the size of a message and the number of rounds.
+			grep -qE '^ *[0-9]+ +50 +[0-9]' client || (show && exit 1)
 			return
 		fi
 		cat attempt
@@ -235,20 +239,56 @@ program_ib_send_lat-R() {
 	fail "rejected each time"
 }
 
-# ucx TRANSPORTS DEVICE: prints the command of io_demo, which reads and writes through UCX with rdma_cm's addresses.
-# UCX connects rdma_cm with a QP that stays in RESET, and registers more memory than a user can lock by default.
-ucx() {
-	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm \
-		io_demo -p 7471
+program_ib_send_lat-R() {
+	perftest "$1" "$2" ib_send_lat
 }
 
-# program_ucx SERVER CLIENT TRANSPORTS
+# perftest sets the TOS between the resolution of the address and that of the route.
+program_ib_send_lat-tos() {
+	perftest "$1" "$2" ib_send_lat -T 104
+}
+
+program_ib_send_bw-R() {
+	perftest "$1" "$2" ib_send_bw
+}
+
+program_ib_write_lat-R() {
+	perftest "$1" "$2" ib_write_lat
+}
+
+program_ib_write_bw-R() {
+	perftest "$1" "$2" ib_write_bw
+}
+
+program_ib_read_lat-R() {
+	perftest "$1" "$2" ib_read_lat
+}
+
+program_ib_read_bw-R() {
+	perftest "$1" "$2" ib_read_bw
+}
+
+program_ib_atomic_lat-R() {
+	perftest "$1" "$2" ib_atomic_lat
+}
+
+program_ib_atomic_bw-R() {
+	perftest "$1" "$2" ib_atomic_bw
+}
+
+# ucx TRANSPORTS DEVICE: prints what a command of UCX begins with, so that UCX uses rdma_cm's addresses. UCX connects
+# rdma_cm with a QP that stays in RESET, and registers more memory than a user can lock by default.
+ucx() {
+	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+}
+
+# program_ucx SERVER CLIENT TRANSPORTS: io_demo reads and writes.
 program_ucx() {
 	ulimit -l unlimited
 	# shellcheck disable=SC2046
-	serve "$1" $(ucx "${3:-rc_verbs,self}" rxe0)
+	serve "$1" $(ucx "${3:-rc_verbs,self}" rxe0) io_demo -p 7471
 	# shellcheck disable=SC2046
-	connect "$2" $(ucx "${3:-rc_verbs,self}" rxe1) -i 20 -o read,write $A
+	connect "$2" $(ucx "${3:-rc_verbs,self}" rxe1) io_demo -p 7471 -i 20 -o read,write $A
 	assert_contains "$(cat client)" "Client exit with status 'OK'"
 	stop_server
 }
@@ -259,6 +299,26 @@ program_ucx-rc-ud() {
 
 program_ucx-ud() {
 	program_ucx "$1" "$2" ud_verbs,self
+}
+
+# program_ucp SERVER CLIENT TRANSPORTS: UCX's example ucp_client_server. ucx_perftest has no row, because its processes
+# exchange addresses over TCP and do not use rdma_cm.
+program_ucp() {
+	ulimit -l unlimited
+	# shellcheck disable=SC2046
+	serve "$1" $(ucx "${3:-rc_verbs,self}" rxe0) stdbuf -oL ucp_client_server -l $A -i 20 -s 4096
+	# shellcheck disable=SC2046
+	connect "$2" $(ucx "${3:-rc_verbs,self}" rxe1) ucp_client_server -a $A -i 20 -s 4096
+	(await "grep -q 'UCP TEST SUCCESS' server") || (show && exit 1)
+	stop_server
+}
+
+program_ucp-rc-ud() {
+	program_ucp "$1" "$2" rc_verbs,ud_verbs,self
+}
+
+program_ucp-ud() {
+	program_ucp "$1" "$2" ud_verbs,self
 }
 
 # program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after
@@ -290,6 +350,7 @@ admitted() {
 # Programs that fail with librdmacm itself too, and how.
 declare -A fails_directly=(
 	[ucx-ud]="the peer's UCX resets the connection"
+	[ucp-ud]="the peer's UCX resets the connection"
 	[fi-rxm]="fi_enable: Invalid argument"
 )
 
