@@ -354,6 +354,32 @@ declare -A fails_directly=(
 	[fi-rxm]="fi_enable: Invalid argument"
 )
 
+# The programs as librdmabroker-rdmacm(7) lists them: package, program, transport, and the rows that run it.
+manual="\
+rdmacm-utils rping RC rping rping-6 rping-P rping-q
+rdmacm-utils ucmatose RC ucmatose ucmatose-c100 ucmatose-t
+rdmacm-utils rdma_client RC rdma_client
+rdmacm-utils rdma_xclient RC rdma_xclient
+rdmacm-utils cmtime RC cmtime-c500
+rdmacm-utils udaddy UD udaddy
+rdmacm-utils mckey UD mckey
+perftest ib_send_lat RC ib_send_lat-R ib_send_lat-tos
+perftest ib_send_bw RC ib_send_bw-R
+perftest ib_write_lat RC ib_write_lat-R
+perftest ib_write_bw RC ib_write_bw-R
+perftest ib_read_lat RC ib_read_lat-R
+perftest ib_read_bw RC ib_read_bw-R
+perftest ib_atomic_lat RC ib_atomic_lat-R
+perftest ib_atomic_bw RC ib_atomic_bw-R
+ucx-utils io_demo rc_verbs,self ucx
+ucx-utils io_demo rc_verbs,ud_verbs,self ucx-rc-ud
+ucx-utils io_demo ud_verbs,self ucx-ud
+libucx0 ucp_client_server rc_verbs,self ucp
+libucx0 ucp_client_server rc_verbs,ud_verbs,self ucp-rc-ud
+libucx0 ucp_client_server ud_verbs,self ucp-ud
+libfabric-bin fi_pingpong verbs fi-msg
+libfabric-bin fi_pingpong verbs;ofi_rxm fi-rxm"
+
 # fail_directly PROGRAM: checks that PROGRAM still fails with librdmacm itself.
 fail_directly() {
 	local program_seconds=20
@@ -391,6 +417,24 @@ for program in $programs; do
 done
 
 # ---- the rest ----
+
+case_manual() {
+	local package program transport rows result
+	local -A versions
+	assert_eq "$(cut -d' ' -f4- <<< "$manual" | tr ' ' '\n' | sort)" "$(sort <<< "$programs")"
+	# shellcheck disable=SC2046
+	dpkg-query -W -f '${Package} ${source:Upstream-Version}\n' $(cut -d' ' -f1 <<< "$manual" | sort -u) > versions
+	while read -r package result; do
+		versions[$package]=$result
+	done < versions
+	while read -r package program transport rows; do
+		result=works
+		[ -z "${fails_directly[$rows]-}" ] || result=fails
+		echo ".It $program Ta ${versions[$package]} Ta $transport Ta $result"
+	done <<< "$manual" > expected
+	sed -n '/^\.Sh PROGRAMS/,/^\.El/ { /^\.It [^S]/p }' "$share"/dest/usr/share/man/man7/librdmabroker-rdmacm.7 |
+		assert diff expected -
+}
 
 # The program dropin passes with librdmacm, too, so its expectations are right.
 case_expectations_with_librdmacm() {
