@@ -4,8 +4,8 @@
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
 guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
-# A product with sanitizers is slower, so its suites have a longer timeout.
-guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share $(if $(SAN),--timeout 2700) --
+# The timeout is that of tests/run. A product with sanitizers is slower.
+guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout $(if $(SAN),3600,2700) --
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
