@@ -102,6 +102,13 @@ void pump_drain(struct wire *wire)
 }
 
 /*
+ * In ms. The broker may not read requests before its own packets are read. So a thread that waits for room has to
+ * receive if no other thread does, and it notices within this time that the thread which did has returned to its
+ * program. Both cannot poll for packets at once: one of them would go on sleeping if the other received the packet.
+ */
+#define ROOM_SLICE_MS 20
+
+/*
  * One thread at a time polls and receives, for all threads. The others wait until it has polled; those that need room
  * in the socket poll for it themselves.
  */
@@ -121,6 +128,8 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	}
 
 	left = deadline_left(deadline);
+	if (!reader && left > ROOM_SLICE_MS)
+		left = ROOM_SLICE_MS;
 	/* Without a wait, there is no need to ask first whether there is a packet. */
 	if (left <= 0 && events == POLLIN) {
 		r = receive(wire) ? 0 : -ETIMEDOUT;
