@@ -268,9 +268,9 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
  * rdmabroker_close - Close a session.
  * @session: The session; NULL is allowed.
  * Description:
- *   All ids of the session are destroyed, in the broker and here; connections are disconnected, and leases of
- *   devices (see rdmabroker_open_device()) end. QPs that the library created are destroyed, and device contexts that
- *   it opened are closed, unless a migrated id uses them: destroy your own CQs, PDs and memory regions first.
+ *   All ids of the session are destroyed, in the broker and here; connections are disconnected, and leases of devices
+ *   (see rdmabroker_open_device()) end. QPs that the library created are destroyed. Device contexts that it opened are
+ *   closed, except those that a migrated id uses. Therefore destroy your own CQs, PDs and memory regions first.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_event_channel

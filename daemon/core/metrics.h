@@ -17,7 +17,10 @@ enum decision {
 	_DECISION_MAX,
 };
 
-/* The steps of a connection whose duration the daemon measures. The names are those of cmtime(1). */
+/*
+ * The steps of a connection whose duration the daemon measures. Most names are also steps of cmtime(1), but connect,
+ * accept, establish and disconnect are measured as stated here.
+ */
 enum phase {
 	PHASE_RESOLVE_ADDR,
 	PHASE_RESOLVE_ROUTE,

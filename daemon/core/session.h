@@ -79,8 +79,8 @@ struct session_ops {
 	 */
 	void (*resume)(void *userdata);
 	/*
-	 * Sends NOTICE to the client, whose session watches. The callee must not free the session, nor end it
-	 * because its client does not read.
+	 * Sends NOTICE to the client, whose session watches. The callee must not free the session, and must not end
+	 * it just because the client does not read.
 	 */
 	void (*notice)(void *userdata, const struct notice *notice);
 };

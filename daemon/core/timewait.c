@@ -199,8 +199,8 @@ int timewaits_init(struct timewaits *timewaits, sd_event *loop,
 }
 
 /*
- * The duration of the time wait, as the kernel calculates it: 4.096 us * 2^n is about 2^(n - 8) ms. At most
- * TIMEWAIT_MAX_USEC.
+ * The duration of the time waits in QUEUE: 2^QUEUE ms, at most TIMEWAIT_MAX_USEC. The kernel counts a QP timeout of n
+ * (4.096 us * 2^n) as 2^(n - 8) ms, so QUEUE is n - 8.
  */
 static uint64_t rest_usec(int queue)
 {

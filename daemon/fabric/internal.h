@@ -125,7 +125,11 @@ enum stage {
 
 struct fabric_id {
 	struct fabric *fabric;
-	struct rdma_cm_id *cm; /* while the id is dying, only the thread that destroys it uses CM */
+	/*
+	 * While the id is dying, only the thread that destroys it uses CM. The loop reads CM then only for an event
+	 * that is not acknowledged yet.
+	 */
+	struct rdma_cm_id *cm;
 	uid_t uid;
 	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;

@@ -99,8 +99,8 @@ static int store(const char *node, acl_t *acl)
 	int r;
 
 	/*
-	 * Delete a mask that is left without named entries: it has no effect, but tools would still show the node
-	 * as one with an ACL.
+	 * Delete a mask that is left without named entries. acl_calc_mask() has made this mask, so it restricts
+	 * nothing, but tools would still show the node as one with an ACL.
 	 */
 	if (extended)
 		r = acl_calc_mask(acl);

@@ -118,9 +118,9 @@ struct policy_verdict {
 enum policy_names {
 	POLICY_NAMES_MUST_EXIST, /* a missing name is an error */
 	/*
-	 * A missing name gives a complaint in DIAG, but is no error. A match that contains the name counts as an
-	 * unknown fact, for all users. So in a final question, an allow rule with this match matches nobody, and
-	 * a reject rule matches everybody whom its other matches can match.
+	 * A missing name gives a complaint in DIAG, but is no error. The result of a match that contains the name is
+	 * unknown for every client, also for one that the rest of the list names. So in a final question, an allow
+	 * rule with this match matches nobody, and a reject rule matches everybody whom its other matches can match.
 	 */
 	POLICY_NAMES_MAY_BE_MISSING,
 };

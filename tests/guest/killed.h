@@ -44,7 +44,7 @@ struct child {
 	atomic_uint n_failed;
 };
 
-/* A connection, as one of its two ends records it: "this end". */
+/* A connection, as one of its two ends records it. The comments below call that end "this end". */
 struct link {
 	unsigned child; /* number of the process at the other end; NOBODY: it is not killed */
 	/*

@@ -21,7 +21,10 @@
 
 const struct backend *backend;
 const struct script *script;
-/* The calls of librdmacm are the drop-in's, so the broker's outcomes of exceptions are allowed too. */
+/*
+ * True: the drop-in is preloaded, so librdmacm's calls go through the broker. Then an exception also applies if the
+ * outcome is the one in its member BROKER.
+ */
 static bool is_dropin;
 
 static const struct exception *find_exception(const char *step, const char *outcome)

@@ -293,7 +293,10 @@ static void ebadf(void)
 	struct rdmabroker_id *id;
 	int pair[2];
 
-	/* start_listening() gets replies, so the broker certainly accepts descriptors from this client now. */
+	/*
+	 * When start_listening() has returned, Hello has succeeded, so the broker accepts descriptors from this
+	 * client. On Linux 6.16 and later it does not before.
+	 */
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	expect_failure(rdmabroker_import_id(s, pair[0], &id), EBADF,

@@ -55,7 +55,11 @@ static bool one_in(int n)
 /* How many different values of each kind a policy and its questions use. */
 static struct shape {
 	int users, groups, ports, hosts, devices, units;
-	int common; /* about one in this many rules has a match of a given kind */
+	/*
+	 * How rare matches are: a rule gets a match of a kind with a probability between 1/COMMON and 1/(COMMON + 2),
+	 * if its operation has matches of that kind.
+	 */
+	int common;
 	bool has_any; /* some rules have the keyword "any" as their operation */
 } shape;
 

@@ -196,8 +196,8 @@ START_TEST(the_traffic_class_has_to_be_the_same)
 END_TEST
 
 /*
- * The route leads to another device, port or pkey than the QP was made for. The client is notified and continues by
- * itself.
+ * The route leads to another device, port or pkey than the QP was made for. The broker drops the plan: the client gets
+ * ADDR_RESOLVED and ROUTE_RESOLVED, and has to request the connect itself.
  */
 START_TEST(a_route_to_another_device)
 {

@@ -55,7 +55,7 @@ START_TEST(ping_usage)
 }
 END_TEST
 
-/* As with rping, both ends can be started with the same options except -s and -c, so the server accepts a count. */
+/* Both ends accept -C, so that they can be started with the same count, as with rping. The server ignores the count. */
 START_TEST(ping_takes_a_count_on_both_sides)
 {
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");

@@ -23,7 +23,8 @@ extern struct service {
 	char log[96]; /* the exporter's stderr */
 	char folder[128]; /* directory of the exporter and its library */
 	pid_t broker, exporter; /* pids; 0: not started */
-	int notify[2]; /* sockets that receive the notifications of each, in place of systemd */
+	/* sockets that receive sd_notify messages in place of systemd; [0]: the broker's, [1]: the exporter's */
+	int notify[2];
 } service;
 
 extern struct answer {

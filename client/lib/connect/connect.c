@@ -205,7 +205,10 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return connect_repeatedly(id, NULL, param, deadline_after(timeout_ms));
 }
 
-/* Used if the id has no open device. create_qp needs the device's INIT attributes, which come with ADDR_RESOLVED. */
+/*
+ * Used if id->device is NULL: no QP of this session has taught the library the device's INIT attributes yet, or the id
+ * was bound before. create_qp() then has to wait for ADDR_RESOLVED, which brings the attributes.
+ */
 static int connect_step_by_step(struct rdmabroker_id *id, const struct way *way, struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct rdmabroker_conn_param *param, int64_t deadline)

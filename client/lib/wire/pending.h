@@ -80,7 +80,10 @@ void pending_add(struct wire *wire, struct call *call);
 void pending_remove(struct wire *wire, struct call *call);
 /* The call that a reply with SERIAL answers; NULL: none. */
 struct call *pending_find(struct wire *wire, uint32_t serial);
-/* The broker replied to CALL with FRAME, which this takes ownership of. */
+/*
+ * Completes CALL with the broker's reply FRAME, and takes ownership of FRAME. Also completes the earlier calls that the
+ * broker answers only on failure: they have succeeded.
+ */
 int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *frame);
 /* The broker uses HANDLE for a new id, which implies that a pending destroy_id of the old id has succeeded. */
 void pending_settle_handle(struct wire *wire, uint32_t handle);
