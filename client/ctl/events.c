@@ -88,9 +88,9 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	    !read_positive(ctl, OPTION_SESSION, &session) ||
 	    !read_positive(ctl, OPTION_COUNT, &ret->count))
 		return EXIT_USAGE;
-	/* Only decisions have an operation and an outcome: no notice of another kind would ever match. */
 	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
-		complain("--operation and --outcome select decisions: they exclude --kind %s",
+		complain("only notices of kind decision have an operation and an outcome: do not "
+			 "combine --operation or --outcome with --kind %s",
 			 given[OPTION_KIND]);
 		return ctl_see_help(ctl->verb);
 	}

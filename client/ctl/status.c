@@ -167,7 +167,8 @@ static void print_foreign(const struct rdmabroker_status *status)
 		}
 		if (foreign->n_nameless > 0) {
 			print_label(&label);
-			printf("%s  threads that have ended hold %u", device, foreign->n_nameless);
+			printf("%s  unknown processes hold %u (the threads that made them have ended)",
+			       device, foreign->n_nameless);
 			print_seen(foreign);
 		}
 	}

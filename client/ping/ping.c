@@ -131,7 +131,8 @@ static void explain_reject(const struct conn *conn, const struct rdmabroker_even
 		complain("rejected: nobody listens on %s", conn->peer);
 		break;
 	case RDMABROKER_REJECTED_STALE:
-		complain("rejected: the QP number is still in timewait at the peer; try again");
+		complain("rejected: the peer still has an earlier connection of this QP number; "
+			 "try again");
 		break;
 	default:
 		complain("rejected by the connection manager, reason %d%s%s", event->status,

@@ -160,7 +160,8 @@ static void on_cleared(struct offload_job *job)
 {
 	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
 
-	complain_of_rest(device, device->clear_r, "the users of an earlier run");
+	complain_of_rest(device, device->clear_r,
+			 "users to whom an earlier run of rdmabrokerd gave access");
 	fabric_device_unref(device);
 }
 

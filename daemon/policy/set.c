@@ -288,7 +288,8 @@ int set_parse(struct parser *parser)
 	if (name->type == TOKEN_WORD && name->text[0] == '@' &&
 	    is_name(name->text + 1, name->len - 1))
 		return parser_complain(parser, name,
-				       "define a set without '@', which marks only its use");
+				       "write the set's name without '@' where the set is defined; "
+				       "'@name' is how a rule uses the set");
 	if (name->type != TOKEN_WORD || !is_name(name->text, name->len))
 		return parser_complain(parser, name,
 				       "a set's name has 1 to %u letters, digits, '_' and '-', and "

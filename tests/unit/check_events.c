@@ -220,7 +220,7 @@ START_TEST(ctl_refuses_bad_arguments)
 		{ { "--peer", "host" }, "invalid address \"host\": it must be IPv4 or IPv6" },
 		{ { "--port", "65536" }, "invalid port \"65536\"" },
 		{ { "--kind", "cm", "--outcome", "busy" },
-		  "select decisions: they exclude --kind cm" },
+		  "do not combine --operation or --outcome with --kind cm" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

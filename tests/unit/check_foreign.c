@@ -114,7 +114,7 @@ START_TEST(foreign_ids_are_reported)
 		"             fake0  process 813 (?, uid ?) holds 1: CONNECT 10.9.0.1:7471 to "
 		"[fd09::2]:40000, 90 s ago\n"
 		"             fake0  other processes hold 7, 90 s ago\n"
-		"             fake0  threads that have ended hold 2, 90 s ago\n");
+		"             fake0  unknown processes hold 2 (the threads that made them have ended), 90 s ago\n");
 	assert_lacks(got.out, "foreign ids: none");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("(lambda f: 90500 <= f[\"age_ms\"] < 150000 and f[\"more\"] == 7 and "

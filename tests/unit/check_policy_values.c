@@ -144,7 +144,8 @@ START_TEST(bad_addresses_are_refused)
 		       "t:3:20: this match takes an IP address, a prefix or @SET, did you mean "
 		       "'@storage'?");
 	assert_refused("set @a = { 10.0.0.1 }",
-		       "t:1:5: define a set without '@', which marks only its use");
+		       "t:1:5: write the set's name without '@' where the set is defined; "
+		       "'@name' is how a rule uses the set");
 }
 END_TEST
 

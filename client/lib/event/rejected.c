@@ -73,7 +73,8 @@ void rejected_explain(struct eventbuf *event)
 		return;
 	case REJ_STALE:
 		e->rejected_by = RDMABROKER_REJECTED_STALE;
-		eventbuf_set_text(event, "the QP number is still in timewait at the peer; retry");
+		eventbuf_set_text(event, "the peer still has an earlier connection of this QP "
+					 "number; try again");
 		return;
 	default:
 		e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
