@@ -19,7 +19,10 @@ extern "C" {
 struct rdmabroker_status {
 	size_t size;
 	const char *version; /* the daemon's version */
-	/* the first error of the last reload, or of the load at the start: "file:line:column: ..."; NULL: none */
+	/*
+	 * the first error of the last reload, or of the load at the start: "file:line:column: ...", or "file: ..." for
+	 * an error of a whole file; NULL: none
+	 */
 	const char *policy_error;
 	unsigned n_rules;
 	unsigned n_sessions;
@@ -146,7 +149,8 @@ enum rdmabroker_operation {
 enum rdmabroker_notice_kind {
 	RDMABROKER_NOTICE_UNKNOWN = 0, /* one that this library does not know */
 	RDMABROKER_NOTICE_DECISION = 1, /* a decision of policy */
-	RDMABROKER_NOTICE_CM = 2, /* a program gets an event of the connection manager */
+	/* an event of the connection manager, also one that the daemon handles itself and does not send to the program */
+	RDMABROKER_NOTICE_CM = 2,
 	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
 	/*
 	 * Notices were dropped, and no later notice has come that could report their number, n_lost. Besides n_lost,
@@ -184,7 +188,10 @@ struct rdmabroker_filter {
 		}                                                                           \
 	}
 
-/* Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL. */
+/*
+ * Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL, except
+ * EVENT, which is then RDMABROKER_EVENT_NONE.
+ */
 struct rdmabroker_notice {
 	size_t size;
 	uint64_t n_lost; /* notices dropped before this one, because they were not taken in time */
@@ -257,7 +264,8 @@ struct rdmabroker_reload_result {
 	bool ok; /* false: the reload failed, and nothing has changed */
 	unsigned n_rules; /* number of rules in force now */
 	size_t n_complaints;
-	const char *const *complaints; /* "file:line:column: text" */
+	/* "file:line:column: text"; an error of a whole file: "file: text" */
+	const char *const *complaints;
 };
 
 /* The name of a value, as in the rule language and in rdmabrokerctl(1), e.g. "connect"; never NULL. */

@@ -44,7 +44,7 @@ const struct verb_option events_options[] = {
 	[OPTION_SESSION] = { "session", "N", "only notices about this session" },
 	[OPTION_PEER] = { "peer", "ADDR", "only notices with this peer address" },
 	[OPTION_PORT] = { "port", "N", "only notices with this port, local or at the peer" },
-	[OPTION_COUNT] = { "count", "N", "end after this many lines" },
+	[OPTION_COUNT] = { "count", "N", "end after this many events" },
 	{ NULL },
 };
 
