@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Time wait: after a connection has ended, its packets may still be in the network. Besides, if a disconnect was lost,
- * the peer still has the connection for a time, and rejects a new one of the same QP number as stale. A connect or
- * accept that offers the QP number during the time wait is held back, and sent when the time is over. To the client
- * the peer just seems slow to answer.
+ * Time wait: after a connection has ended, its packets may still be in the network. Besides, the peer may still have
+ * the connection, for example because a disconnect was lost; then it rejects a new one of the same QP number as stale.
+ * A connect or accept that offers the QP number during the time wait is held back, and sent when the time is over. To
+ * the client the peer just seems slow to answer.
  *
  * Each time wait has an entry (struct entry), which ends with the kernel's TIMEWAIT_EXIT event. If the id is
  * destroyed earlier, there is no TIMEWAIT_EXIT. So a timer ends the entry after the time that the kernel is expected
