@@ -108,6 +108,12 @@ static struct rdma_cm_id *await(struct end *end, enum rdma_cm_event_type type)
 	return id;
 }
 
+#define REFUSES(call, error)                                      \
+	do {                                                      \
+		ck_assert_int_lt(BY(&client, call), 0);           \
+		ck_assert_str_eq(strerrorname_np(errno), #error); \
+	} while (0)
+
 static void set_up(void)
 {
 	char config[64], socket[64], rules[64];
@@ -362,12 +368,6 @@ START_TEST(migration_between_address_and_route)
 }
 END_TEST
 
-#define REFUSES(call, error)                                      \
-	do {                                                      \
-		ck_assert_int_lt(BY(&client, call), 0);           \
-		ck_assert_str_eq(strerrorname_np(errno), #error); \
-	} while (0)
-
 /* What librdmacm refuses at once because of the id's state is refused at once here too. */
 START_TEST(calls_that_the_state_does_not_allow)
 {
@@ -412,6 +412,27 @@ START_TEST(one_system_call_for_an_event)
 	ck_assert_uint_eq(hooks_count_calls(HOOK_CLIENT, HOOK_RECEIVE), n_received + 1);
 	ck_assert_uint_eq(hooks_count_calls(HOOK_CLIENT, HOOK_LOOP), n_polled);
 	rdma_ack_cm_event(event);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/*
+ * The program requests the route before it takes ADDR_RESOLVED, which the daemon has sent meanwhile. It gets both events
+ * once, and can connect.
+ */
+START_TEST(a_route_that_is_requested_early)
+{
+	struct rdma_conn_param p = { .qp_num = 17 };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	REFUSES(rdma_resolve_route(client.id, 1000), EINVAL);
+	DO(&client, rdma_connect(client.id, &p));
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	DO(&server, rdma_destroy_id(server.id));
 	DO(&client, rdma_destroy_id(client.id));
 }
 END_TEST
@@ -484,4 +505,5 @@ UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
-	  calls_that_the_state_does_not_allow, refusals_of_policy, refusals_without_a_channel)
+	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
+	  refusals_without_a_channel)

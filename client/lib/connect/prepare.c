@@ -205,7 +205,8 @@ static int take_route(struct rdmabroker_id *id, bool *ret)
 	wire_lock(&id->session->wire);
 	is_second = id->wants_route && id->stage == STAGE_ROUTE_RESOLVED;
 	*ret = id->routed;
-	id->wants_route = true;
+	if (id->routed || id->stage == STAGE_ADDR_RESOLVED)
+		id->wants_route = true;
 	if (id->routed)
 		r = receive_route(id);
 	wire_unlock(&id->session->wire);

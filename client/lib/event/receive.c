@@ -53,6 +53,8 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 			raw->request->stage = STAGE_REQUEST;
 	} else if (raw->id) {
 		raw->id->stage = idstate_after_event(event->type);
+		if (event->type == RDMABROKER_EVENT_ROUTE_RESOLVED)
+			raw->id->routed = false;
 	}
 	if (r < 0 || (!raw->id && !raw->request)) {
 		queue_free_event(raw);
