@@ -13,7 +13,7 @@ case_seconds=300
 # The fast share runs most of the programs, but only with the broker at both ends.
 # shellcheck disable=SC2034
 long_cases=('*_direct_direct' '*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*'
-	'ucx-ud_*' 'ucp-*' 'fi-*' 'rping-P_*' 'ib_send_lat-tos_*' 'ib_send_bw*' 'ib_write*' 'ib_read*' 'ib_atomic*'
+	'ucx-ud_*' 'ucp-*' 'fi-*' 'rping-P_*' 'ib_send_lat-tos_*' 'ib_send_bw*' 'ib_write*' 'ib_read*' 'ib_atomic*' ucx_perftest
 	valgrind daemon_stays_away no_daemon)
 
 A=10.9.0.1 # rxe0
@@ -301,8 +301,7 @@ program_ucx-ud() {
 	program_ucx "$1" "$2" ud_verbs,self
 }
 
-# program_ucp SERVER CLIENT TRANSPORTS: UCX's example ucp_client_server. ucx_perftest has no row, because its processes
-# exchange addresses over TCP and do not use rdma_cm.
+# program_ucp SERVER CLIENT TRANSPORTS: UCX's example ucp_client_server
 program_ucp() {
 	ulimit -l unlimited
 	# shellcheck disable=SC2046
@@ -434,6 +433,21 @@ case_manual() {
 	done <<< "$manual" > expected
 	sed -n '/^\.Sh PROGRAMS/,/^\.El/ { /^\.It [^S]/p }' "$share"/dest/usr/share/man/man7/librdmabroker-rdmacm.7 |
 		assert diff expected -
+}
+
+# ucx_perftest has no row: its processes exchange addresses over TCP and do not use rdma_cm. The broker only gives them
+# access to the devices. This is a test of UCT, because those of UCP need UD, over which UCX fails on Soft-RoCE.
+case_ucx_perftest() {
+	local before command=(timeout 200 ucx_perftest -t am_lat -x rc_verbs -n 20 -w 2)
+	before=$(admitted)
+	ulimit -l unlimited
+	side broker alice "${command[@]}" -d rxe0:1 > server 2>&1 &
+	server=$!
+	(await "ss -Hltn 'sport = :13337' | grep -q .") || (show && exit 1)
+	side broker bob "${command[@]}" -d rxe1:1 $A > client 2>&1 || (show && exit 1)
+	served
+	assert_contains "$(cat client)" "Final:"
+	assert_eq "$(admitted)" "$before"
 }
 
 # The program dropin passes with librdmacm, too, so its expectations are right.
