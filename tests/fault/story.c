@@ -123,8 +123,17 @@ static bool await(struct story *story, struct rdmabroker *session, uint64_t type
 }
 
 #define AWAIT(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, T)
-/* Everything runs in one thread, so an event that has not arrived by now will not arrive. */
-#define LOOK_FOR(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, 0)
+/*
+ * A call without a timeout does not let the daemon run, so the daemon runs first. Then an event that has not arrived
+ * will not arrive, because everything runs in one thread.
+ */
+static void let_daemon_run(void)
+{
+	hooks_run(hooks_get_loop());
+}
+
+#define LOOK_FOR(session, name) \
+	(let_daemon_run(), await(story, session, 1ULL << RDMABROKER_EVENT_##name, 0))
 
 static struct rdmabroker_id *start_listening(struct story *story, struct rdmabroker *session,
 					     enum rdmabroker_port_space ps, uint16_t port)
@@ -167,9 +176,10 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 
 	do {
 		/*
-		 * There is no need to wait: if the request has not arrived by now, the connect failed and the client
+		 * There is no need to wait: if the request has not arrived by then, the connect failed and the client
 		 * is notified.
 		 */
+		let_daemon_run();
 		r = rdmabroker_get_request(listener, 0, &request);
 		did(story, r, "get_request");
 	} while (r == -ENOMEM);

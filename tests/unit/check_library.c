@@ -699,13 +699,15 @@ START_TEST(stale_rejects_are_retried)
 	n = 6;
 	in_server(do_reject_stale, &n);
 	request = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(request, &param, T), ECONNREFUSED, "timewait");
+	expect_failure(rdmabroker_connect_wait(request, &param, T), ECONNREFUSED,
+		       "earlier connection");
 	rdmabroker_destroy_id(request);
 	/* The timeout leaves no time for another attempt: */
 	n = 2;
 	in_server(do_reject_stale, &n);
 	request = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(request, &param, 9), ECONNREFUSED, "timewait");
+	expect_failure(rdmabroker_connect_wait(request, &param, 9), ECONNREFUSED,
+		       "earlier connection");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	await_counts(0, 0);
