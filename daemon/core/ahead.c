@@ -323,6 +323,8 @@ static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
 		r = resolve_start(id, /* src= */ NULL, peer, timeout_ms);
 	if (r < 0) {
 		leave(id, AHEAD_NONE);
+		/* The id has lost its address, so nothing can be done with it any more. */
+		id_set_state(id, ID_FAILED);
 		return failure_set_fabric(failure, r, "resolve the route again");
 	}
 	id->ahead.state = AHEAD_AGAIN;

@@ -6,6 +6,7 @@
 #include "core/ahead.h"
 #include "core/conn.h"
 #include "core/handover.h"
+#include "core/listen.h"
 #include "core/option.h"
 #include "core/resolve.h"
 #include "tests/unit/pair.h"
@@ -222,6 +223,22 @@ START_TEST(the_old_id_still_has_the_port)
 }
 END_TEST
 
+/* Another program has got the port meanwhile. The id has no address any more, and can only be destroyed. */
+START_TEST(the_port_is_lost)
+{
+	struct id *id = begin();
+
+	run_loop();
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
+	fake_fail_next(core->fabric, FAKE_BIND, -EADDRINUSE);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, EADDRINUSE);
+	ck_assert_int_eq(id->state, ID_FAILED);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(listen_start(id, 0, &why), STATUS_BAD_STATE);
+}
+END_TEST
+
 START_TEST(policy_decides_again_with_the_new_address)
 {
 	struct id *id = begin();
@@ -338,7 +355,7 @@ UNIT_MAIN("ahead", pair_set_up, pair_tear_down, one_event_reports_both,
 	  the_client_requests_the_route_all_the_same, the_route_was_requested_with_the_address,
 	  a_slow_route_does_not_delay_the_address, a_slow_route_that_is_requested_late,
 	  a_route_that_fails, a_route_that_cannot_begin, an_option_that_is_set_in_between,
-	  the_old_id_still_has_the_port, policy_decides_again_with_the_new_address,
-	  the_address_cannot_be_resolved_again, no_new_fabric_id, the_device_disappears_meanwhile,
-	  an_admin_ends_the_id_meanwhile, the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile,
-	  not_for_datagrams)
+	  the_old_id_still_has_the_port, the_port_is_lost,
+	  policy_decides_again_with_the_new_address, the_address_cannot_be_resolved_again,
+	  no_new_fabric_id, the_device_disappears_meanwhile, an_admin_ends_the_id_meanwhile,
+	  the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile, not_for_datagrams)
