@@ -62,6 +62,11 @@ int deadline_broker(char **argv)
 	found = new_id(session, RDMABROKER_PS_TCP);
 	must(session, "resolve_addr_wait",
 	     rdmabroker_resolve_addr_wait(found, NULL, &address.any, DEADLINE_MS));
+	/*
+	 * The broker resolves a route in advance, and resolve_route then asks it nothing. A route of another TOS has
+	 * to be resolved anew, so here resolve_route waits for the broker.
+	 */
+	must(session, "set_option TOS", rdmabroker_set_option(found, RDMABROKER_OPTION_TOS, 96));
 	ready = resolve(session, RDMABROKER_PS_TCP, &address);
 	link_init(&idle, ready, LINK_OWN);
 	link_make_qp(&idle, IBV_QPT_RC);
