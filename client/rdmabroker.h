@@ -528,21 +528,18 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @src: The local address, or NULL: the host's routes choose.
  * @dst: The peer's address and port.
  * @pd: For the QP; NULL: the PD that the session's ids share.
- * @attr: For the QP. The device of its send_cq is the one that the route is expected to use.
+ * @attr: For the QP. The route must use the device of its send_cq.
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   The call sends one request to the broker; the single steps would send three or four. librdmabroker(3) describes
- *   when it does the steps one by one nevertheless. Policy decides as for rdmabroker_resolve_addr() and
- *   rdmabroker_connect(), and the call retries as rdmabroker_connect_wait(). To create the first CQ of a session a
- *   program needs the device's context: from rdmabroker_open_device(), or from rdmabroker_get_verbs() of an id that
- *   has resolved an address.
+ *   Does what rdmabroker_resolve_wait(), rdmabroker_create_qp() and rdmabroker_connect_wait() do, in this order. To
+ *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or from
+ *   rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another device,
- *   or the id is bound to another. Otherwise as rdmabroker_resolve_addr(), rdmabroker_create_qp() and
- *   rdmabroker_connect_wait(). If resolving or connecting fails, there is no QP, and the id can be used again as if
- *   it had just been created.
- * See also: rdmabroker_resolve, rdmabroker_create_qp, rdmabroker_connect
+ *   or the id is bound to another. Otherwise as the three calls. If resolving or connecting fails, there is no
+ *   QP, and the id can be used again as if it had just been created.
+ * See also: rdmabroker_resolve_wait, rdmabroker_create_qp, rdmabroker_connect_wait
  */
 int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 			       const struct sockaddr *dst, struct ibv_pd *pd,

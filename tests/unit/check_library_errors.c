@@ -561,6 +561,11 @@ static void exdev(void)
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = new_id(s);
 
+	/* The route uses another device, and the failure leaves an id that is bound to none. */
+	expect_failure(rdmabroker_connect_to_wait(id, NULL, addr(1), NULL, &attr, NULL, T), EXDEV,
+		       "other0");
+	ck_assert_ptr_null(rdmabroker_get_device_name(id));
+	/* The id is bound to another device. */
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(5000)), 0);
 	expect_failure(rdmabroker_connect_to_wait(id, NULL, addr(1), NULL, &attr, NULL, T), EXDEV,
 		       "other0");

@@ -137,27 +137,6 @@ int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 	return r;
 }
 
-int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
-			    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
-			    struct resolve_message *ret)
-{
-	int r;
-
-	if (timeout_ms <= 0)
-		return fail(EINVAL, "%s: the timeout is not positive", name);
-	r = message_put_address(&ret->dst, dst);
-	if (r == 0 && src)
-		r = message_put_address(&ret->src, src);
-	if (r < 0)
-		return r;
-	m->id = id->handle;
-	m->src = src ? &ret->src : NULL;
-	address_unpack(&id->src, m->src);
-	m->dst = &ret->dst;
-	m->timeout_ms = (uint32_t)timeout_ms;
-	return 0;
-}
-
 static void expect_route(struct rdmabroker_id *id, bool wanted)
 {
 	wire_lock(&id->session->wire);
@@ -176,11 +155,21 @@ int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 		.name = route ? "resolve" : "resolve_addr",
 		.outcomes = BIT(ADDR_RESOLVED),
 	};
-	struct resolve_message to;
-	int r = prepare_resolve_message(id, step.name, src, dst, timeout_ms, &m, &to);
+	Rdmabroker__Address to_src, to_dst;
+	int r;
 
+	if (timeout_ms <= 0)
+		return fail(EINVAL, "%s: the timeout is not positive", step.name);
+	r = message_put_address(&to_dst, dst);
+	if (r == 0 && src)
+		r = message_put_address(&to_src, src);
 	if (r < 0)
 		return r;
+	m.id = id->handle;
+	m.src = src ? &to_src : NULL;
+	address_unpack(&id->src, m.src);
+	m.dst = &to_dst;
+	m.timeout_ms = (uint32_t)timeout_ms;
 	m.route = route;
 	/*
 	 * AHEAD resolves the route in advance. Not for datagram ids: they can join groups only while no route is

@@ -8,15 +8,6 @@
 struct rdmabroker_id;
 struct sockaddr;
 
-/* The addresses that a resolve message points to. */
-struct resolve_message {
-	Rdmabroker__Address src, dst;
-};
-/* Fill M in; its pointers point into RET. NAME: the program's call, for failures. */
-int prepare_resolve_message(struct rdmabroker_id *id, const char *name, const struct sockaddr *src,
-			    const struct sockaddr *dst, int timeout_ms, Rdmabroker__ResolveAddr *m,
-			    struct resolve_message *ret);
-
 /*
  * Send the request of resolve_addr, or if ROUTE is set that of resolve, which resolves the route as well. CALL not
  * NULL: begin CALL by idcall_begin(), for a caller that waits for the outcome.

@@ -188,30 +188,6 @@ void opendevice_put(struct rdmabroker *session, struct device *device)
 		device_close(device);
 }
 
-void opendevice_learn_init(struct device *device, const struct qp_attr *init)
-{
-	pthread_mutex_lock(&lock);
-	device->init = *init;
-	pthread_mutex_unlock(&lock);
-}
-
-struct device *opendevice_get_learned(struct rdmabroker *session, const struct ibv_context *context,
-				      struct qp_attr *ret)
-{
-	struct device *device;
-
-	pthread_mutex_lock(&lock);
-	LIST_FOREACH(device, &session->devices->list, link)
-		if (device->context == context && device->init.mask && !is_gone(device))
-			break;
-	if (device) {
-		device->n_opens++;
-		*ret = device->init;
-	}
-	pthread_mutex_unlock(&lock);
-	return device;
-}
-
 void opendevice_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to)
 {
 	pthread_mutex_lock(&lock);

@@ -90,8 +90,6 @@ int qpstate_to_init(struct rdmabroker_id *id)
 	if (r < 0)
 		return r;
 	id->in_init = qp;
-	if (id->device && !idstate_is_datagram(id))
-		opendevice_learn_init(id->device, &qp);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034
 case_seconds=400
 # shellcheck disable=SC2034
-long_cases=(connect_to_without_spares connect_to_when_routes_change connect_to_refused datagram_refusals
+long_cases=(connect_to_refused datagram_refusals
 	killed_worker fork_flag fork_environment fork_unprepared 'deadlines_*' last_answer_is_not_acknowledged
 	own_qps multicast_send_only removal_at_the_server removal_at_the_client multicast
 	ack_timeout 'threads_*')
@@ -52,88 +52,20 @@ rounds_pass() {
 
 # ---- connecting by one call ----
 
-# spares taken|missed|ready: prints the daemon's counter.
-spares() {
-	if [ "$1" = ready ]; then
-		rdmabrokerctl metrics | sed -n 's/^rdmabroker_spares //p'
-	else
-		rdmabrokerctl metrics |
-			sed -n "s/^rdmabroker_spare_uses_total{outcome=\"$1\"} //p"
-	fi
-}
-
 case_connect_to() {
-	local taken missed
 	users_policy
 	remember_holdings
-	taken=$(spares taken)
-	missed=$(spares missed)
-	start server alice serve $A 7471 own 30
-	await_line server listening
-	# The first of the 30 connections asks for no spare, because the library needs the device's INIT attributes
-	# for that, and learns them from the first connection. For the second connection there is no spare yet.
-	run bob connect-to $A 7471 rxe1 30
-	finish server
-	taken=$(($(spares taken) - taken))
-	missed=$(($(spares missed) - missed))
-	echo "$taken spares taken, $missed missed"
-	assert [ $taken -ge 15 ]
-	assert_eq $((taken + missed)) 29
-	# Unused spares expire, and their sockets and ids are closed.
-	await '[ "$(spares ready)" = 0 ]'
-	holdings_are_back
-}
-
-# Without spares the results are the same, except for the counters.
-case_connect_to_without_spares() {
-	local taken
-	mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
-	printf '[Limits]\nSpareIds=0\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
-	# users_policy reloads the daemon, which then reads this file as well.
-	users_policy
-	remember_holdings
-	taken=$(spares taken)
 	start server alice serve $A 7471 own 10
 	await_line server listening
 	run bob connect-to $A 7471 rxe1 10
 	finish server
-	assert_eq "$(spares taken)" "$taken"
-	assert_eq "$(spares ready)" 0
 	holdings_are_back
-	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
-	users_policy
-}
-
-# Each of these changes can make resolved routes wrong, so it ends the spares.
-case_connect_to_when_routes_change() {
-	local n=1 change
-	users_policy
-	start server alice serve $A 7471 own 5
-	await_line server listening
-	start client bob connect-to $A 7471 rxe1 5 steps
-	await_line client "connected 1"
-	for change in "ip route add 10.77.0.0/16 dev lo" "ip addr add 10.77.0.1/32 dev lo" \
-		"ip neigh replace 10.9.0.77 lladdr 02:00:00:00:00:77 dev d1 nud permanent" \
-		"ip link set d1 mtu 1400"; do
-		go client
-		await_line client "connected $((n += 1))"
-		await '[ "$(spares ready)" -gt 0 ]'
-		$change
-		await '[ "$(spares ready)" = 0 ]'
-	done
-	go client
-	finish client
-	finish server
-	ip link set d1 mtu 1500
-	ip neigh del 10.9.0.77 dev d1
-	ip addr del 10.77.0.1/32 dev lo
-	ip route del 10.77.0.0/16 dev lo
 }
 
 case_connect_to_refused() {
 	users_policy
 	remember_holdings
-	start server alice serve $A 7471 own 6
+	start server alice serve $A 7471 own 5
 	await_line server listening
 	start client bob connect-to-refused $A 7471 rxe1 rxe0 $A
 	await_line client "connected, now policy closes"
