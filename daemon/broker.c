@@ -105,7 +105,6 @@ static void apply(struct broker *broker)
 		.tos = config->tos,
 		.resolve_timeout_ms = config->resolve_timeout_ms,
 	};
-	pool_set_limits(core->pool, config->max_spare_ids, POOL_KEEP_MS);
 	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;
 	core->account.limit_per_user[ACCOUNT_SESSIONS] = config->max_sessions_per_user;
 	core->account.limit_per_user[ACCOUNT_IDS] = config->max_ids_per_user;

@@ -82,8 +82,6 @@ static const struct key keys[] = {
 	  "16777216", 65536, 4294967295, NULL },
 	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
 	  "1048576", 65536, 1073741824, NULL },
-	{ "Limits", "SpareIds", parse_number, FIELD(max_spare_ids),
-	  "64", 0, 1024, NULL },
 	{ "Defaults", "Backlog", parse_number, FIELD(backlog),
 	  "1024", 1, 65535, NULL },
 	{ "Defaults", "TOS", parse_tos, FIELD(tos),
@@ -104,6 +102,8 @@ static const struct {
 	{ "Daemon", "MetricsListen",
 	  "MetricsListen= no longer has an effect: rdmabroker-exporter serves the metrics at the "
 	  "address in Listen= of exporter.conf, see rdmabroker-exporter(8)" },
+	{ "Limits", "SpareIds",
+	  "SpareIds= no longer has an effect: the daemon keeps no spare ids" },
 };
 
 #define N_MOVED_KEYS (sizeof(moved_keys) / sizeof(moved_keys[0]))

@@ -42,7 +42,6 @@ struct config {
 	unsigned max_queued_bytes_per_user; /* [Limits] QueuedBytesPerUser= */
 	/* [Limits] QueuedBytesPerSession= : replies, events and notices that wait because the client does not read */
 	unsigned max_queued_bytes;
-	unsigned max_spare_ids; /* [Limits] SpareIds= */
 
 	unsigned backlog; /* [Defaults] Backlog= : used if neither client nor rule sets a backlog */
 	/* [Defaults] TOS= 0..255 or none (-1) : used if neither client nor rule sets a TOS */

@@ -14,7 +14,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # These programs test the parts of the real fabric that need no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan routes routes_messages)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan)
 
 # These programs test the library or the drop-in with hooks in the place of its system calls. Their rule is in
 # tests/hooks/module.mk.
@@ -30,8 +30,7 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj
 
 $(addprefix $(O)/tests/unit/check_,nldev qpscan): $(O)/obj/tests/unit/nldev.o
 
-$(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/obj/tests/unit/rtnetlink.o \
-		$(call objs,$(FABRIC_SRC)) $(O)/daemon.a
+$(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)

@@ -151,13 +151,10 @@ void aheads_done(struct aheads *aheads)
 	aheads->timer = sd_event_source_disable_unref(aheads->timer);
 }
 
-/*
- * Datagram ids are exempt, because they cannot join groups any more when their route is resolved. Ids with a plan are
- * exempt, because the broker resolves their route without a request anyway.
- */
+/* Datagram ids are exempt, because they cannot join groups any more when their route is resolved. */
 void ahead_want(struct id *id)
 {
-	if (!id_is_datagram(id) && !id->plan && id->state == ID_ADDR_QUERY)
+	if (!id_is_datagram(id) && id->state == ID_ADDR_QUERY)
 		id->ahead.state = AHEAD_WANTED;
 }
 

@@ -54,8 +54,7 @@ int aheads_init(struct aheads *aheads, sd_event *loop);
 void aheads_done(struct aheads *aheads); /* to be called when all ids are freed */
 
 /*
- * The client wants the route ahead (ResolveAddr.ahead). To be called after resolve_addr(). No effect on datagram ids,
- * on ids with a plan, and on ids that took a spare.
+ * The client wants the route ahead (ResolveAddr.ahead). To be called after resolve_addr(). No effect on datagram ids.
  */
 void ahead_want(struct id *id);
 /* Takes the id off the list, and frees the addresses in AHEAD. To be called when the id is freed. */

@@ -45,14 +45,6 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failur
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
-	/* The broker itself connects an id that has a plan, so the client must not. */
-	return id->plan ? id_refuse_state(id, "connect", failure) :
-			  conn_connect_planned(id, param, local_ece, failure);
-}
-
-int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
-			 const struct ibv_ece *local_ece, struct failure *failure)
-{
 	struct rdma_conn_param capped = *param;
 	struct id_wish wish;
 	int r;

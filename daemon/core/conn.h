@@ -20,9 +20,6 @@ int conn_notify(struct id *id, enum ibv_event_type event, struct failure *failur
 int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct failure *failure);
 int conn_disconnect(struct id *id, struct failure *failure);
 
-/* As conn_connect(), but also connects an id that has a plan, which conn_connect() refuses. */
-int conn_connect_planned(struct id *id, const struct rdma_conn_param *param,
-			 const struct ibv_ece *local_ece, struct failure *failure);
 /*
  * Sends the connect or accept that timewait_hold() has held back, or holds it back again. For an accept, ID.request
  * must be set. ID.request is NULL afterwards. On failure the id is FAILED, and the client gets a CONNECT_ERROR.

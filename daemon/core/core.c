@@ -8,7 +8,6 @@
 #include "core/dispatch.h"
 #include "core/enforce.h"
 #include "core/lease.h"
-#include "core/pool.h"
 #include "core/session.h"
 #include "core/timewait.h"
 #include "core/unit.h"
@@ -33,14 +32,6 @@ static void on_device_removed(void *userdata, struct fabric_device *device)
 	list_for_each(l, &core->sessions)
 		lease_forget_device(container_of(l, struct session, link),
 				    fabric_device_name(device));
-	pool_on_change(core->pool);
-}
-
-static void on_routes_changed(void *userdata)
-{
-	struct core *core = userdata;
-
-	pool_on_change(core->pool);
 }
 
 static void on_can_go_on(void *userdata, in_port_t port)
@@ -48,14 +39,11 @@ static void on_can_go_on(void *userdata, in_port_t port)
 	struct core *core = userdata;
 
 	waits_go_on(&core->waits, port);
-	if (port == 0)
-		pool_on_quiet(core->pool);
 }
 
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
-	.routes_changed = on_routes_changed,
 	.can_go_on = on_can_go_on,
 };
 
@@ -95,9 +83,6 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	r = fabric_new(&core->fabric, loop, access, &fabric_ops, core);
 	if (r < 0)
 		return r;
-	r = pool_new(&core->pool, core);
-	if (r < 0)
-		return r;
 	*ret = TAKE_PTR(core);
 	return 0;
 }
@@ -112,7 +97,6 @@ struct core *core_free(struct core *core)
 	sd_event_source_disable_unref(core->enforcer);
 	timewaits_done(&core->timewaits);
 	log_limits_done(&core->log_limits);
-	pool_free(core->pool);
 	fabric_free(core->fabric);
 	waits_done(&core->waits);
 	aheads_done(&core->aheads);

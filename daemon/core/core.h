@@ -14,7 +14,6 @@
 #include "core/admission.h"
 #include "core/loglimit.h"
 #include "core/metrics.h"
-#include "core/pool.h"
 #include "core/timewait.h"
 #include "core/wait.h"
 #include "fabric/fabric.h"
@@ -55,7 +54,6 @@ struct core {
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
-	struct pool *pool;
 	bool draining; /* true: clients are refused when they begin anything new */
 	uint64_t last_session; /* the newest session's number */
 

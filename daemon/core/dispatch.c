@@ -101,10 +101,8 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 			r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		out.caps = settings_get_caps(id);
 		out.with_info = true;
-		out.quiet = id->info_pending = r == 0 && resolve_keeps_plan(id, &out.init.attr);
-	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-		out.quiet = ahead_on_route(id) || id->plan;
-	} else if (moved && event->type == RDMA_CM_EVENT_ROUTE_ERROR) {
+	} else if (moved && (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED ||
+			     event->type == RDMA_CM_EVENT_ROUTE_ERROR)) {
 		out.quiet = ahead_on_route(id);
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && ahead_fails_route(id)) {
 		out.type = RDMA_CM_EVENT_ROUTE_ERROR;

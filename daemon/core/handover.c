@@ -235,7 +235,6 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	id->qp_timeout = from->qp_timeout;
 	id->resolve_until_ms = from->resolve_until_ms;
 	id->route_timeout_ms = from->route_timeout_ms;
-	/* The plan is not moved, because its QP belongs to the old owner's process. */
 	id->info_pending = from->info_pending;
 	timewait_move(from, id);
 	ahead_move(from, id);
@@ -266,8 +265,6 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	 */
 	id->qp_check = from->qp_check;
 	id->qp_check.request = 0;
-	free(from->plan);
-	from->plan = NULL;
 	*ret = TAKE_PTR(id);
 	return 0;
 }

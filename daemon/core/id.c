@@ -7,7 +7,6 @@
 #include "core/id.h"
 #include "core/listener.h"
 #include "core/quota.h"
-#include "core/resolve.h"
 #include "core/settings.h"
 #include "core/table.h"
 #include "core/timewait.h"
@@ -51,7 +50,7 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 
 DEFINE_CLEANUP(struct id *, id_free)
 
-int id_make(struct id *id, struct failure *failure)
+static int make_fabric_id(struct id *id, struct failure *failure)
 {
 	struct core *core = id->session->core;
 	uid_t uid = id->session->identity.uid;
@@ -76,7 +75,7 @@ void id_own_fabric(struct id *id, struct fabric_id *fabric)
 }
 
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-	   bool bare, struct failure *failure)
+	   struct failure *failure)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
 	int r;
@@ -87,11 +86,9 @@ int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_
 	r = id_new_empty(&id, session, handle, ps, ID_IDLE, failure);
 	if (r != 0)
 		return r;
-	if (!bare) {
-		r = id_make(id, failure);
-		if (r != 0)
-			return r;
-	}
+	r = make_fabric_id(id, failure);
+	if (r != 0)
+		return r;
 	*ret = TAKE_PTR(id);
 	return 0;
 }
@@ -143,7 +140,6 @@ struct id *id_free(struct id *id)
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
 	charge_done(&id->charge);
-	free(id->plan);
 	free(id);
 	return NULL;
 }

@@ -31,7 +31,6 @@ struct backlog;
 struct entry;
 struct held;
 struct listener;
-struct plan;
 struct token;
 
 struct id {
@@ -67,7 +66,6 @@ struct id {
 	unsigned route_timeout_ms;
 	/* the resolution of the route before the client requests it, see ahead.h */
 	struct ahead ahead;
-	struct plan *plan; /* the connect that follows the route resolution; NULL: none */
 	bool info_pending; /* the next event has to carry the id's addresses, device and port */
 	struct qpcheck qp_check;
 	uint32_t qpn; /* QP number of the last connect or accept that was allowed; 0: none */
@@ -98,13 +96,9 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
 }
 
-/*
- * HANDLE is chosen by the client, from 1 up. BARE: the id gets no fabric id yet. The only verbs for a bare id are
- * option_set() for TOS and REUSEADDR, and then resolve_addr(), which creates the fabric id. If resolve_addr() fails
- * (-EINPROGRESS is no failure), the caller must free the id. Returns as the verbs in bind.h do, also -EINPROGRESS.
- */
+/* HANDLE is chosen by the client, from 1 up. Returns as the verbs in bind.h do, also -EINPROGRESS. */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-	   bool bare, struct failure *failure);
+	   struct failure *failure);
 /* The connection request in EVENT becomes an id of SESSION. On failure the caller keeps EVENT.request. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps, struct failure *failure);
@@ -113,7 +107,6 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 		 enum id_state state, struct failure *failure);
 struct id *id_free(struct id *id);
 
-int id_make(struct id *id, struct failure *failure); /* creates the fabric id of a bare id */
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* the id takes over FABRIC */
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 	       struct failure *failure);

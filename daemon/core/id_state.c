@@ -4,7 +4,6 @@
 #include "core/id.h"
 #include "core/id_state.h"
 #include "core/listener.h"
-#include "core/pool.h"
 #include "core/timewait.h"
 #include "proto/names.h"
 #include "util/clock.h"
@@ -114,8 +113,6 @@ void id_set_state(struct id *id, enum id_state state)
 	measure(id, state);
 	id->state = state;
 	core->n_handshakes += is_handshake(id);
-	if (core->n_handshakes == 0)
-		pool_on_quiet(core->pool);
 	core->n_listeners += id->state == ID_LISTENING;
 	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	if (state == ID_DISCONNECTED)

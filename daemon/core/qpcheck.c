@@ -6,7 +6,6 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/qpcheck.h"
-#include "core/resolve.h"
 
 static void on_qp_answer(void *userdata, int answer)
 {
@@ -17,10 +16,7 @@ static void on_qp_answer(void *userdata, int answer)
 	id->qp_check.answer = answer;
 	/* Only the present request is allowed to use the result: later the number can belong to another QP. */
 	id->qp_check.request = session->last_request;
-	if (id->plan)
-		id->plan->go_on(id);
-	else
-		session->ops->resume(session->userdata);
+	session->ops->resume(session->userdata);
 }
 
 /* Returns the result of fabric_qp_belongs(). -EINPROGRESS: it is not known yet; on_qp_answer() will be called. */

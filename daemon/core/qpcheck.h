@@ -29,7 +29,7 @@ struct qpcheck {
 /*
  * Returns 0: the client is allowed to offer QPN of DEVICE, if qpcheck_by_rule() returns 0 too; STATUS_NOT_OWNER or
  * another status: the client must not offer it; -EINPROGRESS: the result is not known yet. When the result is known,
- * the id's plan is carried out again or, if the id has no plan, the client's request is repeated.
+ * the client's request is repeated.
  */
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);
 

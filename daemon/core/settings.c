@@ -50,8 +50,7 @@ static int apply_tos(struct id *id, struct failure *failure)
 {
 	int tos = settings_choose_tos(id, id->rule), r;
 
-	/* An id that took a spare may have this TOS already, because the spare's route was resolved with it. */
-	if (tos < 0 || tos == id->tos)
+	if (tos < 0)
 		return 0;
 	r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_TOS, tos);
 	if (r < 0)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "fabric/internal.h"
-#include "fabric/routes.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -75,12 +74,6 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	r = fabric_start_hotplug(fabric);
 	if (r < 0)
 		return r;
-	if (ops->routes_changed) {
-		r = routes_new(&fabric->routes, loop, ops->routes_changed, userdata);
-		if (r < 0)
-			log_warning("Cannot watch changes of addresses and routes: %s.",
-				    strerror(-r));
-	}
 	*ret = TAKE_PTR(fabric);
 	return 0;
 }
@@ -106,7 +99,6 @@ struct fabric *fabric_free(struct fabric *fabric)
 	if (fabric->undertaker || fabric->qpscan || fabric->lookups || fabric->entries)
 		return NULL;
 	opener_free(fabric->opener);
-	routes_free(fabric->routes);
 	sd_device_monitor_unref(fabric->monitor);
 	look_free(fabric->look);
 	while ((l = list_first(&fabric->devices))) {
@@ -124,11 +116,6 @@ struct fabric *fabric_free(struct fabric *fabric)
 bool fabric_is_opening(const struct fabric *fabric)
 {
 	return opener_is_running(fabric->opener);
-}
-
-bool fabric_knows_routes(const struct fabric *fabric)
-{
-	return fabric->routes && routes_can_tell(fabric->routes);
 }
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device)

@@ -82,11 +82,6 @@ struct fabric_ops {
 	 */
 	void (*device_removed)(void *userdata, struct fabric_device *device);
 	/*
-	 * Addresses, routes or neighbours of the host changed, so routes that were resolved before may be out of
-	 * date. NULL: changes are not monitored. See fabric_knows_routes().
-	 */
-	void (*routes_changed)(void *userdata);
-	/*
 	 * A call that returned -EINPROGRESS can be tried again. If PORT (network order) is not 0, a freed id that
 	 * held PORT is destroyed now. If PORT is 0, no devices are being opened any more.
 	 */
@@ -129,12 +124,6 @@ struct fabric_id_info {
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
 struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
-
-/*
- * True: changes of routes are monitored, and routes_changed reports them. When monitoring ends,
- * routes_changed is called one last time.
- */
-bool fabric_knows_routes(const struct fabric *fabric);
 
 /* Devices, in the order in which they appeared. PREV NULL: the first device; NULL returned: no more. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);

@@ -55,7 +55,6 @@ struct fabric {
 	struct qpscan *qpscan;
 	struct look *look; /* NULL until the first scan, see look.c */
 	bool cm_node_told; /* a warning about the node of rdma_cm was written, see node.c */
-	struct routes *routes; /* NULL: routes_changed is NULL, or monitoring is not possible */
 };
 
 struct fabric_device {

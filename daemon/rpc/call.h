@@ -154,11 +154,8 @@ int do_init_qp_attr(struct call *call);
 int do_open_device(struct call *call);
 int do_close_device(struct call *call);
 int do_list_devices(struct call *call);
-/*
- * Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. BARE as in
- * id_new(), but an id with an option that needs a fabric id gets one.
- */
-int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare);
+/* Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. */
+int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m);
 /* do_status.c */
 int do_get_status(struct call *call);
 /* do_policy.c */

@@ -69,16 +69,6 @@ int do_hello(struct call *call)
 	return 0;
 }
 
-/* True: M has an option that can be set only if the id has a fabric id. */
-static bool needs_fabric(const Rdmabroker__CreateId *m)
-{
-	for (size_t i = 0; i < m->n_options; i++)
-		if (m->options[i]->option != RDMA_OPTION_ID_TOS &&
-		    m->options[i]->option != RDMA_OPTION_ID_REUSEADDR)
-			return true;
-	return false;
-}
-
 static int set_options(struct id *id, const Rdmabroker__CreateId *m, struct failure *failure)
 {
 	int r = 0;
@@ -88,7 +78,7 @@ static int set_options(struct id *id, const Rdmabroker__CreateId *m, struct fail
 	return r;
 }
 
-int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool bare)
+int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m)
 {
 	struct id *id;
 	int r;
@@ -107,8 +97,7 @@ int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool b
 		return bad_request(call, "the id's number is missing");
 	if (m->n_options > N_OPTIONS)
 		return bad_request(call, "more options than there are");
-	r = id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space,
-		   bare && !needs_fabric(m), &call->failure);
+	r = id_new(&id, call->session, m->id, (enum rdma_port_space)m->port_space, &call->failure);
 	if (r != 0)
 		return r;
 	r = set_options(id, m, &call->failure);
@@ -119,7 +108,7 @@ int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m, bool b
 
 int do_create_id(struct call *call)
 {
-	return do_client_create_id(call, call->request->create_id, /* bare= */ false);
+	return do_client_create_id(call, call->request->create_id);
 }
 
 int do_destroy_id(struct call *call)
@@ -181,32 +170,11 @@ int do_listen(struct call *call)
 	return r;
 }
 
-static const char *in_plan(struct plan *ret, const Rdmabroker__ResolveAddr *m)
-{
-	const char *wrong = in_ece(&ret->local_ece, m->connect->local_ece);
-
-	if (!wrong)
-		wrong = in_conn_param(&ret->param, m->connect->param, sizeof(ret->private_data));
-	if (wrong)
-		return wrong;
-	if (!m->route)
-		return "a resolve_addr with a connect must resolve the route too";
-	if (strlen(m->device) >= sizeof(ret->device))
-		return "the device's name is longer than 63 bytes";
-	if (m->port_num > UINT8_MAX || m->pkey_index > UINT16_MAX)
-		return "port_num or pkey_index is out of range";
-	strcpy(ret->device, m->device);
-	ret->port_num = (uint8_t)m->port_num;
-	ret->pkey_index = (uint16_t)m->pkey_index;
-	return NULL;
-}
-
 int do_resolve_addr(struct call *call)
 {
 	const Rdmabroker__ResolveAddr *m = call->request->resolve_addr;
 	struct sockaddr_storage src, dst;
 	const char *wrong = NULL;
-	struct plan plan;
 	struct id *id;
 	int r;
 
@@ -216,17 +184,12 @@ int do_resolve_addr(struct call *call)
 		wrong = address_unpack(&dst, m->dst);
 	if (!wrong && m->src && src.ss_family != dst.ss_family)
 		wrong = "source and destination have different address families";
-	if (!wrong && m->connect)
-		wrong = in_plan(&plan, m);
 	r = get_id(call, m->id, &id);
-	if (r == 0 && !wrong && m->connect && id_is_datagram(id))
-		wrong = "a resolve_addr with a connect is not supported for datagram ids";
 	if (r == 0 && wrong)
 		r = bad_request(call, wrong);
 	if (r == 0)
 		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				 (struct sockaddr *)&dst, m->timeout_ms, m->route,
-				 m->connect ? &plan : NULL, &call->failure);
+				 (struct sockaddr *)&dst, m->timeout_ms, m->route, &call->failure);
 	if (r == 0 && m->ahead)
 		ahead_want(id);
 	return r;

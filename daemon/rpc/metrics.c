@@ -101,26 +101,6 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 	}
 }
 
-static void print_spares(const struct core *core, struct metrics_text *text, size_t i)
-{
-	struct pool_counts counts;
-
-	(void)i;
-	pool_get_counts(core->pool, &counts);
-	metrics_family(text, "rdmabroker_spares", "gauge", NULL,
-		       "Spare ids: ids of the daemon whose address and route are resolved.");
-	metrics_printf(text, "rdmabroker_spares %u\n", counts.n_ready);
-	metrics_family(
-		text, "rdmabroker_spare_uses", "counter", NULL,
-		"Spare ids that were taken by a client, were missing, or were dropped unused.");
-	metrics_printf(text, "rdmabroker_spare_uses_total{outcome=\"taken\"} %" PRIu64 "\n",
-		       counts.n_taken);
-	metrics_printf(text, "rdmabroker_spare_uses_total{outcome=\"missed\"} %" PRIu64 "\n",
-		       counts.n_missed);
-	metrics_printf(text, "rdmabroker_spare_uses_total{outcome=\"dropped\"} %" PRIu64 "\n",
-		       counts.n_dropped);
-}
-
 static void print_phase(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const names[_PHASE_MAX] = {
@@ -200,7 +180,6 @@ static const struct section {
 	{ print_refusals, 1 },
 	{ print_events, 1 },
 	{ print_gauges, 1 },
-	{ print_spares, 1 },
 	{ print_phase, _PHASE_MAX },
 	{ print_rule_decisions, ALL_RULES },
 	{ print_rule_objects, ALL_RULES },

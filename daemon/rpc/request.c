@@ -68,23 +68,16 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
-/*
- * Creates the id of Request.first, and then carries out the operation. If the operation fails, the id is freed again.
- * If resolve_addr is the operation, the id is created without a fabric id (bare) unless its options need one, because
- * resolve_addr may find a spare that has a fabric id. If there is no spare, resolve_addr creates the fabric id.
- */
+/* Creates the id of Request.first, and then carries out the operation. If that fails, the id is freed again. */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
-	const Rdmabroker__Request *request = call->request;
-	const Rdmabroker__CreateId *first = request->first;
-	bool bare = op->op == RDMABROKER__REQUEST__OP_RESOLVE_ADDR &&
-		    request->resolve_addr->id == first->id;
+	const Rdmabroker__CreateId *first = call->request->first;
 	struct failure ignored;
 	struct id *id;
 	int r;
 
 	if (!call->again || call->progress->makes_id) {
-		r = do_client_create_id(call, first, bare);
+		r = do_client_create_id(call, first);
 		call->progress->makes_id = r == -EINPROGRESS;
 		if (r != 0)
 			return r;

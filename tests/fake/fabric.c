@@ -87,11 +87,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 		fabric->is_open = false;
 		fabric->ops->can_go_on(fabric->userdata, 0);
 	}
-	if (fabric->routes_change) {
-		fabric->routes_change = false;
-		if (fabric->ops->routes_changed)
-			fabric->ops->routes_changed(fabric->userdata);
-	}
 	while (!fabric->is_opening && (!fabric->holds_events || fabric->n_released > 0) &&
 	       (l = list_first(&fabric->pending))) {
 		struct pending *p = container_of(l, struct pending, link);
@@ -123,7 +118,6 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->ops = ops;
 	fabric->userdata = userdata;
 	fabric->last_port = 40000;
-	fabric->knows_routes = true;
 	list_init(&fabric->devices);
 	list_init(&fabric->ids);
 	list_init(&fabric->pending);
@@ -139,11 +133,6 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 bool fabric_is_opening(const struct fabric *fabric)
 {
 	return fabric->is_opening;
-}
-
-bool fabric_knows_routes(const struct fabric *fabric)
-{
-	return fabric->ops->routes_changed && fabric->knows_routes;
 }
 
 /* Devices and leases */
@@ -467,17 +456,6 @@ void fake_destroy_id(struct fabric *fabric, uint16_t port)
 {
 	fabric->freed_port = htons(port);
 	fake_kick(fabric);
-}
-
-void fake_change_routes(struct fabric *fabric)
-{
-	fabric->routes_change = true;
-	fake_kick(fabric);
-}
-
-void fake_set_knows_routes(struct fabric *fabric, bool knows)
-{
-	fabric->knows_routes = knows;
 }
 
 void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_cm_event_type type,

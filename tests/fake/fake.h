@@ -75,14 +75,6 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
 		     int status);
 
 /*
- * Reports a change of routes: in its next turn the loop calls routes_changed, before it sends pending events and even
- * if these are held.
- */
-void fake_change_routes(struct fabric *fabric);
-/* Sets the result of fabric_knows_routes(), initially true. Without a callback routes_changed it is always false. */
-void fake_set_knows_routes(struct fabric *fabric, bool knows);
-
-/*
  * After a call with true, look-ups of QP owners are pending. After a call with false, the loop completes them in its
  * next turn, and new ones complete at once. The result of a look-up is determined when it begins.
  */

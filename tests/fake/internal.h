@@ -56,7 +56,6 @@ struct fabric {
 	unsigned n_stale;
 	bool holds_events;
 	unsigned n_released; /* number of events that will be sent although events are held */
-	bool knows_routes, routes_change;
 	unsigned n_addr_errors;
 	int addr_error;
 	uint16_t last_port;

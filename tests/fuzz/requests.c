@@ -113,7 +113,6 @@ static void start(void)
 		.tos = -1,
 		.resolve_timeout_ms = 1000,
 	};
-	pool_set_limits(w.core->pool, 4, POOL_KEEP_MS);
 	w.core->account.limit_per_user[ACCOUNT_SESSIONS] = CLIENTS - 1;
 	w.core->account.limit_per_user[ACCOUNT_IDS] = 20;
 	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
@@ -189,7 +188,6 @@ static void end(void)
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
 	must(list_is_empty(&w.core->tokens));
 	must(list_is_empty(&w.core->watches));
-	pool_flush(w.core->pool);
 	must(fake_n_ids(w.core->fabric) == 0);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
 		must(w.core->account.used[i] == 0);
@@ -426,19 +424,14 @@ static void ask_connection(struct input *input, uint8_t step)
 
 static void ask_address(struct input *input, uint8_t step)
 {
-	static char *const devices[] = { "fake0", "fake1", "", "no" };
-	Rdmabroker__Connect connect = RDMABROKER__CONNECT__INIT;
 	Rdmabroker__Address address, src;
 	uint8_t space[16], src_space[16];
-	Rdmabroker__ConnParam param;
 
 	switch (step) {
 	case 'y':
 		ASK(RESOLVE_ADDR, resolve_addr, Rdmabroker__ResolveAddr, m.id = take_id(input);
 		    take_address(input, &address, space); m.dst = &address; m.timeout_ms = 1000;
-		    m.route = true; m.device = devices[take_digit(input) & 3];
-		    m.port_num = 1 + take_digit(input); take_param(input, &param);
-		    connect.param = &param; m.connect = &connect);
+		    m.route = true; m.ahead = take_digit(input) & 1);
 		break;
 	case 'b':
 		ASK(BIND_ADDR, bind_addr, Rdmabroker__BindAddr, m.id = take_id(input);
@@ -616,9 +609,6 @@ static void step(struct input *input)
 	case 'f':
 		w.first.id = take_id(input);
 		w.first.port_space = take(input) & 1 ? RDMA_PS_UDP : RDMA_PS_TCP;
-		break;
-	case 'Y':
-		fake_change_routes(w.core->fabric);
 		break;
 	default:
 		ask_connection(input, c);

@@ -20,8 +20,7 @@ static struct id *begin(void)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
 	ahead_want(id);
 	return id;
 }
@@ -110,8 +109,7 @@ START_TEST(the_route_was_requested_with_the_address)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &why), 0);
 	ahead_want(id);
 	run_loop();
 	expect_address(/* routed= */ true);
@@ -341,9 +339,8 @@ START_TEST(not_for_datagrams)
 {
 	struct id *id;
 
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_UDP, false, &why), 0);
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_UDP, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
 	ahead_want(id);
 	run_loop();
 	expect_address(/* routed= */ false);

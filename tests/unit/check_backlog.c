@@ -289,9 +289,8 @@ START_TEST(a_flood_of_requests)
 	fake_hold_events(core->fabric, true);
 	for (uint32_t i = 1; i <= N; i++) {
 		id = make(&client, i);
-		ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true,
-					      NULL, &why),
-				 0);
+		ck_assert_int_eq(
+			resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, &why), 0);
 	}
 	fake_hold_events(core->fabric, false);
 	run_loop();

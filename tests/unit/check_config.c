@@ -108,7 +108,6 @@ static void assert_defaults(void)
 	ck_assert_uint_eq(config.max_ids_per_session, 16384);
 	ck_assert_uint_eq(config.max_ids_per_user, 65536);
 	ck_assert_uint_eq(config.max_queued_bytes, 1048576);
-	ck_assert_uint_eq(config.max_spare_ids, 64);
 	ck_assert_uint_eq(config.backlog, 1024);
 	ck_assert_int_eq(config.tos, -1);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 10000);
@@ -136,7 +135,7 @@ START_TEST(every_key_is_read)
 	write_file("c", "[Daemon]\nSocket=/s\nPolicyDir=/p q\nLogLevel=debug\n"
 			"[Devices]\nAccess=open\n"
 			"[Limits]\nSessions=1\nSessionsPerUser=2\nIdsPerSession=3\nIdsPerUser=4\n"
-			"QueuedBytesPerSession=65536\nSpareIds=0\n"
+			"QueuedBytesPerSession=65536\n"
 			"[Defaults]\nBacklog=6\nTOS=104\nResolveTimeoutMSec=600000");
 	assert_loads();
 	ck_assert_str_eq(config.socket_path, "/s");
@@ -147,7 +146,6 @@ START_TEST(every_key_is_read)
 	ck_assert_uint_eq(config.max_sessions_per_user, 2);
 	ck_assert_uint_eq(config.max_ids_per_session, 3);
 	ck_assert_uint_eq(config.max_ids_per_user, 4);
-	ck_assert_uint_eq(config.max_spare_ids, 0);
 	ck_assert_uint_eq(config.max_queued_bytes, 65536);
 	ck_assert_uint_eq(config.backlog, 6);
 	ck_assert_int_eq(config.tos, 104);
@@ -354,8 +352,11 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
-/* MetricsListen= is a key of earlier versions. The daemon starts with it, whatever its value, and warns the admin. */
-START_TEST(a_key_that_has_moved)
+/*
+ * MetricsListen= and SpareIds= are keys of earlier versions. The daemon starts with them, whatever their value, and
+ * warns the admin.
+ */
+START_TEST(keys_of_earlier_versions)
 {
 	static const char *const values[] = { "127.0.0.1:9471", "/run/m.sock", "", "rubbish" };
 	char text[256];
@@ -373,7 +374,14 @@ START_TEST(a_key_that_has_moved)
 			       "c:2:3: MetricsListen= no longer has an effect: rdmabroker-exporter "
 			       "serves the metrics"));
 	}
-	/* The key is unknown in other sections, and its warning does not hide an error. */
+	write_file("c", "[Limits]\nSessions=7\nSpareIds=100000\nIdsPerUser=8\n");
+	config_done(&config);
+	assert_loads();
+	ck_assert_uint_eq(config.max_sessions, 7);
+	ck_assert_uint_eq(config.max_ids_per_user, 8);
+	ck_assert_ptr_nonnull(config.warning);
+	ck_assert_ptr_nonnull(strstr(config.warning, "c:3:1: SpareIds= no longer has an effect"));
+	/* A key is unknown in other sections, and its warning does not hide an error. */
 	config_done(&config);
 	assert_refused("[Limits]\nMetricsListen=/x\n",
 		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");
@@ -417,7 +425,7 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 17);
+	ck_assert_int_eq(n, 16);
 }
 END_TEST
 
@@ -425,5 +433,5 @@ UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file
 	  every_key_is_read, blanks_and_comments_do_not_matter, later_values_win,
 	  dropins_apply_without_the_file, bad_lines_are_named, bad_values_are_named,
 	  bad_bytes_are_named, long_lines, all_errors_are_collected,
-	  what_others_can_write_is_refused, what_is_no_file_is_refused, a_key_that_has_moved,
+	  what_others_can_write_is_refused, what_is_no_file_is_refused, keys_of_earlier_versions,
 	  the_shipped_file_shows_the_defaults)

@@ -90,7 +90,7 @@ START_TEST(verbs_and_states)
 			r = v == 0 ? bind_addr(id, pair_addr("10.9.0.1", 5000), &why) :
 			    v == 1 ? listen_start(id, 1, &why) :
 			    v == 2 ? resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
-						  NULL, &why) :
+						  &why) :
 			    v == 3 ? resolve_route(id, 1, &why) :
 			    v == 4 ? conn_connect(id, &p, NULL, &why) :
 			    v == 5 ? conn_accept(id, &p, NULL, &why) :
@@ -181,15 +181,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* The connect is rejected at once, before the address is resolved: */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, &why),
 			 STATUS_DENIED);
 	ck_assert_int_eq(why.error, EACCES);
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* The connect is rejected only when the device is known: */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -207,8 +206,7 @@ START_TEST(tos_by_policy)
 	id = make(&client, 2);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 256, &why), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200, &why), 0);
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
 	run_loop();
 	ck_assert_int_eq(id->tos, 32);
 	active = pair_resolve(1, 7471);
@@ -267,12 +265,10 @@ START_TEST(reuseaddr_is_decided_again)
 	id = make(&client, 1);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
 	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000), &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, &why), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
@@ -286,21 +282,18 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
 	id->resolve_until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -385,16 +378,14 @@ START_TEST(ids_are_limited)
 	core->settings.max_ids_per_session = 2;
 	make(&client, 1);
 	make(&client, 2);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, &why), STATUS_QUOTA);
 	ck_assert_int_eq(why.error, EDQUOT);
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, &why), STATUS_QUOTA);
 	core->settings.max_ids_per_session = 100;
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why),
-			 STATUS_BAD_REQUEST);
-	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP, false, &why),
-			 STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, &why), STATUS_BAD_REQUEST);
+	ck_assert_int_eq(id_new(&id, client.session, 101, RDMA_PS_TCP, &why), STATUS_BAD_REQUEST);
 	core->account.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, false, &why), STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&id, client.session, 3, RDMA_PS_TCP, &why), STATUS_QUOTA);
 	ck_assert_ptr_nonnull(strstr(why.text, "IdsPerUser="));
 	ck_assert_uint_eq(core->n_ids, 2);
 }
@@ -452,8 +443,7 @@ START_TEST(a_device_is_removed_and_added)
 	ck_assert_uint_eq(core->n_leases, 0);
 	ck_assert_uint_eq(core->n_listeners, 0);
 	ck_assert_int_eq(lease_open(server.session, "", &device, &why), STATUS_NO_DEVICE);
-	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, false, &why),
-			 STATUS_NO_DEVICE);
+	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_TCP, &why), STATUS_NO_DEVICE);
 	ck_assert_int_eq(why.error, ENODEV);
 
 	fake_add_device(core->fabric, "fake0");
@@ -474,11 +464,9 @@ START_TEST(fabric_calls_that_fail)
 	struct id *listener, *active, *request;
 
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -EDQUOT);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false, &why),
-			 STATUS_QUOTA);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, &why), STATUS_QUOTA);
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
-	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, false, &why),
-			 STATUS_FABRIC);
+	ck_assert_int_eq(id_new(&listener, server.session, 1, RDMA_PS_TCP, &why), STATUS_FABRIC);
 	ck_assert_uint_eq(core->n_ids, 0);
 	listener = make(&server, 1);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRNOTAVAIL);
@@ -496,15 +484,14 @@ START_TEST(fabric_calls_that_fail)
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL,
-				      &why),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
 			 STATUS_FABRIC);
-	ck_assert_int_eq(
-		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
+			 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(
-		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
 	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);

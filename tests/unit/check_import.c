@@ -84,8 +84,7 @@ static struct id *reach(enum id_state state, bool passive)
 	if (state == ID_ADDR_QUERY)
 		fake_hold_events(core->fabric, true);
 	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", port), 100,
-				      state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, NULL,
-				      &why),
+				      state != ID_ADDR_QUERY && state != ID_ADDR_RESOLVED, &why),
 			 0);
 	run_loop();
 	if (state <= ID_ROUTE_RESOLVED)
@@ -465,8 +464,8 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 
 	/* If an id shares its source port, the rule that allows its import must also allow REUSEADDR. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
-	ck_assert_int_eq(
-		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why),
+			 0);
 	run_loop();
 	ck_assert(shared->reuseaddr);
 	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);

@@ -298,26 +298,6 @@ START_TEST(a_reload_while_an_accept_is_held_back)
 }
 END_TEST
 
-/* If one request resolves and connects, its QP number is checked when the route is resolved. */
-START_TEST(a_connect_in_one_go)
-{
-	struct plan plan = { .param = { .qp_num = NOBODYS }, .device = "fake0", .port_num = 1 };
-	const struct sockaddr *dst = pair_addr("10.9.0.1", 7471);
-	struct id *id;
-
-	pair_set_policy(OWN);
-	id = make(&client, 1);
-	ck_assert_int_eq(resolve_addr(id, NULL, dst, 100, true, &plan, &why), 0);
-	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_ERROR, -EPERM);
-	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
-	pair_set_policy(RESERVED);
-	id = make(&client, 2);
-	ck_assert_int_eq(resolve_addr(id, NULL, dst, 100, true, &plan, &why), 0);
-	run_loop();
-	ck_assert_int_eq(id->state, ID_CONNECTING);
-}
-END_TEST
-
 /* Diverts the log to a temporary file, and returns the file. */
 static FILE *divert_log(void)
 {
@@ -378,4 +358,4 @@ UNIT_MAIN("qpcheck", set_up, pair_tear_down, a_connect, an_accept,
 	  a_qp_of_another_process_with_the_setting, a_reload_takes_the_setting_away,
 	  a_reload_while_a_connect_is_held_back,
 	  a_held_connect_is_sent_if_the_rule_still_accepts_it,
-	  a_reload_while_an_accept_is_held_back, a_connect_in_one_go, the_log)
+	  a_reload_while_an_accept_is_held_back, the_log)

@@ -105,8 +105,7 @@ START_TEST(resolving_a_route_is_decided)
 	struct id *id = make(&client, 1);
 
 	pair_start_listening(7471);
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pair_set_policy("allow session\n");
 	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_DENIED);
@@ -152,8 +151,7 @@ START_TEST(the_traffic_class_of_a_route)
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, NULL, &why),
-			 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &why), 0);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	pair_set_policy("allow session\nallow connect tos-max 32\n");
@@ -459,28 +457,6 @@ START_TEST(an_accept_that_was_held_back)
 }
 END_TEST
 
-/* If one request resolves and connects, the policy in force at the last step decides. */
-START_TEST(a_plan_is_decided_after_a_reload)
-{
-	struct plan plan = { .param = { .qp_num = QPN }, .device = "fake0", .port_num = 1 };
-	struct id *id = make(&client, 1);
-
-	pair_start_listening(7471);
-	fake_hold_events(core->fabric, true);
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &plan, &why), 0);
-	fake_release_events(core->fabric, 1);
-	run_loop();
-	ck_assert_int_eq(id->state, ID_ROUTE_QUERY);
-	pair_set_policy("allow session\nreject connect reason \"closed\"\n");
-	fake_hold_events(core->fabric, false);
-	pair_expect(&client, 0, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
-	ck_assert_ptr_nonnull(strstr(client.events[0].text, "closed"));
-	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
-	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
-}
-END_TEST
-
 START_TEST(a_port_below_1024_that_was_bound_before)
 {
 	struct id *id = make(&server, 1);
@@ -501,5 +477,4 @@ UNIT_MAIN("reload", pair_set_up, pair_tear_down, connect_is_decided_by_the_polic
 	  accept_is_decided_by_the_policy_in_force, accept_is_decided_with_the_requests_data,
 	  a_request_past_the_new_rules_limit, a_kept_rule_counts_an_object_once,
 	  a_request_reported_with_other_settings, a_connect_that_was_held_back,
-	  an_accept_that_was_held_back, a_plan_is_decided_after_a_reload,
-	  a_port_below_1024_that_was_bound_before)
+	  an_accept_that_was_held_back, a_port_below_1024_that_was_bound_before)

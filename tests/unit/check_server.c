@@ -57,12 +57,11 @@ static void expect_end(int fd)
 	close(fd);
 }
 
-static enum status get_failure(int fd)
+static Rdmabroker__Frame *receive(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
 	Rdmabroker__Frame *frame;
-	enum status status;
 	ssize_t n;
 
 	ck_assert_int_eq(poll(&p, 1, T), 1);
@@ -70,9 +69,28 @@ static enum status get_failure(int fd)
 	ck_assert_int_gt(n, 0);
 	frame = rdmabroker__frame__unpack(NULL, (size_t)n, buf);
 	ck_assert_ptr_nonnull(frame);
+	return frame;
+}
+
+static enum status get_failure(int fd)
+{
+	Rdmabroker__Frame *frame = receive(fd);
+	enum status status;
+
+	ck_assert_int_eq(frame->body_case, RDMABROKER__FRAME__BODY_REPLY);
 	status = frame->reply->failure ? frame->reply->failure->status : STATUS_OK;
 	rdmabroker__frame__free_unpacked(frame, NULL);
 	return status;
+}
+
+static void expect_event(int fd, enum rdma_cm_event_type type)
+{
+	Rdmabroker__Frame *frame = receive(fd);
+
+	ck_assert_int_eq(frame->body_case, RDMABROKER__FRAME__BODY_EVENT);
+	ck_assert_uint_eq(frame->event->type, type);
+	ck_assert_int_eq(frame->event->status, 0);
+	rdmabroker__frame__free_unpacked(frame, NULL);
 }
 
 START_TEST(hello_comes_first)
@@ -147,6 +165,52 @@ START_TEST(a_request_that_is_not_in_the_table)
 	ck_assert_int_eq(get_failure(fd), STATUS_UNKNOWN_OPERATION);
 	ck_assert_int_eq(packet_send(fd, buf, pack_hello(buf, 1), NULL, 0), 0);
 	ck_assert_int_eq(get_failure(fd), STATUS_BAD_STATE);
+	close(fd);
+}
+END_TEST
+
+/*
+ * A request of an earlier version of the library, in which the broker was to connect as well. The client handles the
+ * events that a resolution without a connect has, and then sends Connect itself.
+ */
+START_TEST(a_resolve_addr_of_an_earlier_version)
+{
+	/* The fields connect (its id is 1, its QP 17), device and port_num. */
+	static uint8_t connect[] = "\x06\x08\x01\x12\x02\x40\x11",
+		       device[] = "\x05"
+				  "fake0",
+		       port[] = "\x01";
+	ProtobufCMessageUnknownField fields[] = {
+		{ 6, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sizeof(connect) - 1, connect },
+		{ 7, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sizeof(device) - 1, device },
+		{ 8, PROTOBUF_C_WIRE_TYPE_VARINT, sizeof(port) - 1, port },
+	};
+	static uint8_t ip[] = { 10, 9, 0, 1 };
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__CreateId create = RDMABROKER__CREATE_ID__INIT;
+	Rdmabroker__ResolveAddr resolve_addr = RDMABROKER__RESOLVE_ADDR__INIT;
+	Rdmabroker__Address dst = RDMABROKER__ADDRESS__INIT;
+	uint8_t buf[PACKET_MAX];
+	int fd = raw_connect();
+
+	ck_assert_int_eq(packet_send(fd, buf, pack_hello(buf, 1), NULL, 0), 0);
+	ck_assert_int_eq(get_failure(fd), STATUS_OK);
+	create.id = resolve_addr.id = 1;
+	create.port_space = RDMA_PS_TCP;
+	dst.addr = (ProtobufCBinaryData){ sizeof(ip), ip };
+	dst.port = 7471;
+	resolve_addr.dst = &dst;
+	resolve_addr.route = true;
+	resolve_addr.base.n_unknown_fields = 3;
+	resolve_addr.base.unknown_fields = fields;
+	request.serial = 2;
+	request.first = &create;
+	request.op_case = RDMABROKER__REQUEST__OP_RESOLVE_ADDR;
+	request.resolve_addr = &resolve_addr;
+	ck_assert_int_eq(packet_send(fd, buf, pack(&request, buf), NULL, 0), 0);
+	ck_assert_int_eq(get_failure(fd), STATUS_OK);
+	expect_event(fd, RDMA_CM_EVENT_ADDR_RESOLVED);
+	expect_event(fd, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	close(fd);
 }
 END_TEST
@@ -247,5 +311,5 @@ START_TEST(a_client_that_does_not_read)
 END_TEST
 
 UNIT_MAIN("server", set_up, tear_down, hello_comes_first, quiet_requests,
-	  a_request_that_is_not_in_the_table, mutilated_packets, garbage_and_descriptors,
-	  a_client_that_does_not_read)
+	  a_request_that_is_not_in_the_table, a_resolve_addr_of_an_earlier_version,
+	  mutilated_packets, garbage_and_descriptors, a_client_that_does_not_read)

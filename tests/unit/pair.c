@@ -104,7 +104,6 @@ void pair_tear_down(void)
 	ck_assert_uint_eq(core->n_listeners, 0);
 	ck_assert_uint_eq(core->n_connections, 0);
 	ck_assert_uint_eq(core->n_leases, 0);
-	pool_flush(core->pool);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), 0);
 	core_free(core);
 	sd_event_unref(loop);
@@ -127,7 +126,7 @@ struct id *make(struct record *record, uint32_t handle)
 {
 	struct id *id;
 
-	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP, false, &why), 0);
+	ck_assert_int_eq(id_new(&id, record->session, handle, RDMA_PS_TCP, &why), 0);
 	ck_assert_uint_eq(id->handle, handle);
 	return id;
 }
@@ -155,8 +154,7 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(
-		resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, NULL, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
