@@ -5,11 +5,10 @@
  * rdmabroker-bench compares several ways to set up a connection (enum way). One process, the leader, starts workers.
  * A worker is a process that runs one end of one way.
  *
- * main.c parses the options, run.c runs the rounds, workers.c starts the workers and sends them orders, spares.c sets
- * which spare ids the broker keeps, and result.c writes the results. In a worker, worker.c receives the orders,
- * client.c and server.c are the two ends, and data.c transfers data over an established connection. The ends use one
- * of three backends: direct.c (librdmacm), library.c (librdmabroker), or relay.c, which does what direct.c does, and
- * in addition exchanges a broker's messages with a process that does nothing else.
+ * main.c parses the options, run.c runs the rounds, workers.c starts the workers and sends them orders, and result.c
+ * writes the results. In a worker, worker.c receives the orders, client.c and server.c are the two ends, and data.c
+ * transfers data over an established connection. The ends use one of two backends: direct.c (librdmacm) or library.c
+ * (librdmabroker).
  *
  * Leader and workers share memory, struct shared, which contains the samples.
  */
@@ -35,28 +34,10 @@ enum way {
 	WAY_DIRECT, /* librdmacm and the kernel's rdma_cm device */
 	WAY_LIBRARY, /* librdmabroker */
 	WAY_DROPIN, /* the program of WAY_DIRECT with the drop-in loaded before librdmacm */
-	WAY_ONE_GO, /* librdmabroker, the client with rdmabroker_connect_to_wait() */
-	WAY_NO_SPARES, /* WAY_ONE_GO while the broker keeps no spare ids */
-	WAY_RELAY, /* WAY_DIRECT, with WAY_ONE_GO's messages to a process that does nothing else */
 	N_WAYS,
 };
 
 extern const char *const way_names[N_WAYS];
-
-static inline bool way_is_library(enum way way)
-{
-	return way == WAY_LIBRARY || way == WAY_ONE_GO || way == WAY_NO_SPARES;
-}
-
-static inline bool way_has_broker(enum way way)
-{
-	return way != WAY_DIRECT && way != WAY_RELAY;
-}
-
-static inline bool way_is_one_go(enum way way)
-{
-	return way == WAY_ONE_GO || way == WAY_NO_SPARES;
-}
 
 /* Who creates the QPs and moves them through their states, and whether the client binds. */
 enum qps {
@@ -216,25 +197,18 @@ struct backend {
 	int (*destroy_id)(void *id);
 	/* The cheapest request and its reply; NULL: the interface has none. */
 	int (*rpc)(void *id);
-	/*
-	 * Does everything from a new id to an established connection with a QP; NULL: the interface has no such call.
-	 */
-	int (*connect_to)(void *id, const struct sockaddr *src, const struct sockaddr *dst,
-			  struct ibv_qp_init_attr *attr, const struct rdma_conn_param *param);
 	/* These two are for QPS_MANAGED and QPS_UNBOUND. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
 };
 
 extern const struct backend direct_backend, library_backend;
-const struct backend *relay_backend(void);
 
 /*
  * Moves a QP to STATE with the attributes from the connection manager. TIMES[0] is set to the time for the
  * attributes, TIMES[1] to that for the transition; NULL: not measured.
  */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
-struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
 /* Makes the library create a QP for the id. The library also moves the QP through its states. */
 void give_qp(void *id);
@@ -285,7 +259,6 @@ struct options {
 	const char *user; /* of the workers that use the broker; NULL: the caller */
 	const char *output; /* NULL: standard output */
 	const char *rdmabrokerctl;
-	const char *spares_command; /* run with `off' and `on'; NULL: no WAY_NO_SPARES */
 	int daemon_pid; /* 0: none */
 	bool ways[N_WAYS], qps[N_QPS];
 	unsigned levels[MAX_LEVELS], n_levels; /* numbers of clients at a time */
@@ -320,17 +293,6 @@ void ask_server(struct team *team, enum way way, enum order order);
 uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum order order,
 		     unsigned n);
 
-/* spares.c: the broker's spare ids, see SpareIds= in rdmabrokerd.conf(5) */
-struct spare_uses {
-	uint64_t taken, missed;
-};
-
-/* Returns the numbers since the broker's start. */
-struct spare_uses spares_count(const struct options *options);
-void spares_switch(const struct options *options, bool on);
-/* Called when the program gives up: if spares_switch() has switched the spares off, switches them on again. */
-void spares_restore(void);
-
 /* result.c: writes one JSON document */
 struct result {
 	unsigned round, place; /* the round, and the position of the way in it */
@@ -339,7 +301,6 @@ struct result {
 	unsigned n_clients, n_connects; /* each client makes N_CONNECTS */
 	uint64_t elapsed_ns;
 	uint64_t daemon_ns, server_ns, clients_ns, host_ns; /* CPU time */
-	struct spare_uses spares; /* only for the ways that connect in one go */
 };
 
 int result_open(const struct options *options);

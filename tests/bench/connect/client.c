@@ -126,19 +126,6 @@ static void connect_own_qp(struct sample *sample)
 	end_phase(sample, PHASE_TEARDOWN, start);
 }
 
-/* Ends a connection whose QP the library has made. The phase TEARDOWN begins at START. */
-static void take_down(void *id, struct sample *sample, uint64_t start)
-{
-	uint64_t t;
-
-	disconnect(id, sample);
-	t = now_ns();
-	worker.backend->destroy_qp(id);
-	end_phase(sample, PHASE_DESTROY_QP, t);
-	destroy_id(id, sample);
-	end_phase(sample, PHASE_TEARDOWN, start);
-}
-
 /*
  * Calls that the library makes by itself are not measured separately. Their time counts towards the call in which the
  * library makes them.
@@ -160,36 +147,17 @@ static void connect_managed_qp(struct sample *sample)
 	expect(id, RDMA_CM_EVENT_ESTABLISHED, &event);
 	end_phase(sample, PHASE_CM_CONNECT, t);
 	start = end_phase(sample, PHASE_FULL_CONNECT, start);
-	take_down(id, sample, start);
-}
-
-/*
- * In a client's first call, the library still connects step by step, because it has not yet learned the attributes of
- * a QP on this device. This call belongs to the first round, whose results are not written.
- */
-static void connect_in_one_go(struct sample *sample)
-{
-	struct ibv_qp_init_attr attr = describe_qp(worker.cq, 1);
-	struct sockaddr_storage from = worker.shared->config.client;
-	struct rdma_conn_param param;
-	uint64_t start = now_ns();
-	void *id = NULL;
-
-	memset(sample, 0, sizeof(*sample));
-	check(worker.backend->create_id(&id), PHASE_CREATE_ID);
-	describe_connection(&param, NULL);
-	check(worker.backend->connect_to(id, (struct sockaddr *)&from,
-					 (struct sockaddr *)&worker.server, &attr, &param),
-	      PHASE_FULL_CONNECT);
-	start = end_phase(sample, PHASE_FULL_CONNECT, start);
-	take_down(id, sample, start);
+	disconnect(id, sample);
+	t = now_ns();
+	worker.backend->destroy_qp(id);
+	end_phase(sample, PHASE_DESTROY_QP, t);
+	destroy_id(id, sample);
+	end_phase(sample, PHASE_TEARDOWN, start);
 }
 
 static void connect_once(struct sample *sample)
 {
-	if (way_is_one_go(worker.way))
-		connect_in_one_go(sample);
-	else if (worker.shared->config.qps != QPS_PROGRAM)
+	if (worker.shared->config.qps != QPS_PROGRAM)
 		connect_managed_qp(sample);
 	else
 		connect_own_qp(sample);

@@ -140,14 +140,6 @@ static int library_connect(void *id, const struct rdma_conn_param *param)
 	return rdmabroker_connect(id, &p);
 }
 
-static int library_connect_to(void *id, const struct sockaddr *src, const struct sockaddr *dst,
-			      struct ibv_qp_init_attr *attr, const struct rdma_conn_param *param)
-{
-	struct rdmabroker_conn_param p = convert(param);
-
-	return rdmabroker_connect_to_wait(id, src, dst, worker.pd, attr, &p, DEADLINE_MS);
-}
-
 static int library_establish(void *id)
 {
 	return rdmabroker_establish(id);
@@ -207,7 +199,6 @@ const struct backend library_backend = {
 	.disconnect = library_disconnect,
 	.destroy_id = library_destroy_id,
 	.rpc = library_rpc,
-	.connect_to = library_connect_to,
 	.create_qp = library_create_qp,
 	.destroy_qp = library_destroy_qp,
 };

@@ -21,11 +21,6 @@ static const char help[] =
 	"  direct     librdmacm on the kernel's rdma_cm device\n"
 	"  library    librdmabroker\n"
 	"  dropin     the program of `direct', as `rdmabrokerctl run' runs it\n"
-	"  one-go     librdmabroker; the client connects with rdmabroker_connect_to_wait(), which always\n"
-	"             makes the QP itself and shows no phases\n"
-	"  no-spares  the same while the broker keeps no spare ids; needs --spares-command\n"
-	"  relay      what `direct' does, and the messages of `one-go' to a process that does nothing\n"
-	"             with them: what the messages alone cost here. It resolves, which spares spare\n"
 	"Both ends run here: each address is one of this host's RDMA devices. Both ends of a connection\n"
 	"are made in the same way. A JSON document with all results goes to standard output;\n"
 	"tests/bench/report makes tables and plots of it.\n"
@@ -34,15 +29,14 @@ static const char help[] =
 	"  -r, --rounds N            turns of each way, after one that does not count (default: 5)\n"
 	"  -n, --connects N          connections a turn, of all clients together; each makes at\n"
 	"                            least 4 (default: 200)\n"
-	"  -w, --ways LIST           of these (default: \"direct library dropin one-go relay\")\n"
+	"  -w, --ways LIST           of these (default: \"direct library dropin\")\n"
 	"  -q, --qps LIST            who makes the QPs and moves them: program, as cmtime does, and all\n"
 	"                            phases are seen; managed: by the library (rdma_create_qp);\n"
 	"                            unbound: by the library, and the client does not bind\n"
-	"                            (default: \"program managed unbound\"); one-go, no-spares and\n"
-	"                            relay are in managed only\n"
+	"                            (default: \"program managed unbound\")\n"
 	"  -u, --user NAME           whom those who go through the broker run as\n"
 	"                            (default: the caller)\n"
-	"  -p, --port N              first of six ports to listen on (default: 7471)\n"
+	"  -p, --port N              first of three ports to listen on (default: 7471)\n"
 	"      --data-rounds N       turns of the data path, short ones; 0: none (default: 100)\n"
 	"      --pings N             SENDs there and back in each; 0: no data is carried (default: 200)\n"
 	"      --writes N            WRITEs of 64 KiB in each (default: 30)\n"
@@ -50,18 +44,14 @@ static const char help[] =
 	"      --daemon-pid PID      the broker, whose CPU time is told; 0: none\n"
 	"                            (default: the process named rdmabrokerd)\n"
 	"      --rdmabrokerctl FILE  (default: rdmabrokerctl in $PATH)\n"
-	"      --spares-command CMD  run as `CMD off' before each turn of no-spares and as `CMD on' after\n"
-	"                            it: returns when SpareIds= (rdmabrokerd.conf) is 0, or as it was.\n"
-	"                            Where the bench is killed meanwhile nobody runs `CMD on'\n"
 	"      --deadline SECONDS    for each turn (default: 300)\n"
 	"  -o, --output FILE         instead of standard output\n"
 	"  -h, --help\n"
 	"  -V, --version\n"
 	"\n"
-	"`direct' and `relay' run as the caller, who has to be able to open /dev/infiniband/rdma_cm: root can,\n"
-	"even where it is the broker's. The others need a policy that allows the user sessions,\n"
-	"devices, and to listen, connect and accept. For `one-go' and `no-spares' the caller has to be\n"
-	"an administrator of the broker, who may ask for its metrics.\n"
+	"`direct' runs as the caller, who has to be able to open /dev/infiniband/rdma_cm: root can, even\n"
+	"where it is the broker's. The others need a policy that allows the user sessions, devices, and\n"
+	"to listen, connect and accept.\n"
 	"\n"
 	"Exit status: 0; 1: a connection failed, or something else, which is told; 2: wrong usage.\n"
 	"No time makes it fail.\n";
@@ -73,7 +63,6 @@ enum {
 	OPT_RPCS,
 	OPT_DAEMON_PID,
 	OPT_RDMABROKERCTL,
-	OPT_SPARES_COMMAND,
 	OPT_DEADLINE,
 };
 
@@ -91,7 +80,6 @@ static const struct option long_options[] = {
 	{ "rpcs", required_argument, NULL, OPT_RPCS },
 	{ "daemon-pid", required_argument, NULL, OPT_DAEMON_PID },
 	{ "rdmabrokerctl", required_argument, NULL, OPT_RDMABROKERCTL },
-	{ "spares-command", required_argument, NULL, OPT_SPARES_COMMAND },
 	{ "deadline", required_argument, NULL, OPT_DEADLINE },
 	{ "output", required_argument, NULL, 'o' },
 	{ "help", no_argument, NULL, 'h' },
@@ -110,7 +98,6 @@ void die(const char *fmt, ...)
 	vfprintf(stderr, fmt, args);
 	va_end(args);
 	fprintf(stderr, "\n");
-	spares_restore();
 	result_abandon();
 	/* _exit() does not write stdio's buffers, which in a child are copies of the parent's. */
 	_exit(1);
@@ -183,25 +170,6 @@ static void parse_set(const char *option, char *text, const char *const *names, 
 		misused("%s: the list is empty", option);
 }
 
-/*
- * Removes the ways that need --qps managed if that is not given. Ends the program if no way is left, or if no-spares
- * has no command.
- */
-static void check_ways(struct options *options)
-{
-	bool any = false;
-
-	if (options->ways[WAY_NO_SPARES] && !options->spares_command)
-		misused("--ways no-spares: --spares-command is missing");
-	for (enum way way = 0; way < N_WAYS; way++) {
-		if ((way_is_one_go(way) || way == WAY_RELAY) && !options->qps[QPS_MANAGED])
-			options->ways[way] = false;
-		any = any || options->ways[way];
-	}
-	if (!any)
-		misused("--ways: one-go, no-spares and relay are nothing without --qps managed");
-}
-
 static void parse_address(const char *text, unsigned port, struct sockaddr_storage *ret)
 {
 	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM };
@@ -217,10 +185,7 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 
 static bool needs_broker(const struct options *options)
 {
-	for (enum way way = 0; way < N_WAYS; way++)
-		if (way_has_broker(way) && options->ways[way])
-			return true;
-	return false;
+	return options->ways[WAY_LIBRARY] || options->ways[WAY_DROPIN];
 }
 
 /* Returns the pid of the process with the daemon's name; 0: there is none. Exits if there are several. */
@@ -257,7 +222,7 @@ int main(int argc, char **argv)
 	struct options options = {
 		.rdmabrokerctl = "rdmabrokerctl",
 		.daemon_pid = -1,
-		.ways = { true, true, true, true, false, true },
+		.ways = { true, true, true },
 		.qps = { true, true, true },
 		.levels = { 1, 8, 64 },
 		.n_levels = 3,
@@ -316,9 +281,6 @@ int main(int argc, char **argv)
 		case OPT_RDMABROKERCTL:
 			options.rdmabrokerctl = optarg;
 			break;
-		case OPT_SPARES_COMMAND:
-			options.spares_command = optarg;
-			break;
 		case OPT_DEADLINE:
 			options.deadline_s = parse_number("--deadline", optarg, 1, 86400);
 			break;
@@ -336,7 +298,6 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	check_ways(&options);
 	if (argc - optind != 2)
 		misused("an address of the server's device and one of the client's are needed");
 	parse_address(argv[optind], port, &options.server);

@@ -6,7 +6,6 @@
  */
 
 #include <errno.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +29,9 @@ const char *const phase_names[N_PHASES] = {
 };
 
 const char *const way_names[N_WAYS] = {
-	[WAY_DIRECT] = "direct", [WAY_LIBRARY] = "library",     [WAY_DROPIN] = "dropin",
-	[WAY_ONE_GO] = "one-go", [WAY_NO_SPARES] = "no-spares", [WAY_RELAY] = "relay",
+	[WAY_DIRECT] = "direct",
+	[WAY_LIBRARY] = "library",
+	[WAY_DROPIN] = "dropin",
 };
 
 const char *const qps_names[N_QPS] = {
@@ -220,10 +220,6 @@ void result_connects(const struct result *result)
 		(double)result->clients_ns / 1e3 / n, (double)result->host_ns / 1e3 / n);
 	fprintf(out, "\t\t\"server device\": \"%s\", \"client device\": \"%s\",\n",
 		shared->server[result->way].device, shared->clients[result->way][0].device);
-	if (way_is_one_go(result->way))
-		fprintf(out,
-			"\t\t\"spares\": { \"taken\": %" PRIu64 ", \"missed\": %" PRIu64 " },\n",
-			result->spares.taken, result->spares.missed);
 	fprintf(out, "\t\t\"phases\": {");
 	for (unsigned i = 0; i < N_PHASES; i++) {
 		/* A phase that was not measured has time 0. */

@@ -5,7 +5,6 @@
  * Therefore changes on the host affect all ways alike.
  */
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,18 +77,13 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/*
- * Puts the ways that the options select into RET, and returns their number. If WITH_ONE_GO is false, it leaves out
- * the ways that connect in one go, because they need QPs that the library manages, and WAY_RELAY, because it imitates
- * their messages.
- */
-static unsigned choose_ways(const struct options *options, bool with_one_go, enum way ret[N_WAYS])
+/* Puts the ways that the options select into RET, and returns their number. */
+static unsigned choose_ways(const struct options *options, enum way ret[N_WAYS])
 {
 	unsigned n = 0;
 
 	for (enum way way = 0; way < N_WAYS; way++)
-		if (options->ways[way] &&
-		    (with_one_go || !(way_is_one_go(way) || way == WAY_RELAY)))
+		if (options->ways[way])
 			ret[n++] = way;
 	return n;
 }
@@ -120,32 +114,10 @@ static void measure_connects(const struct options *options, struct result *resul
 	}
 }
 
-/* Measures connections in one go, and counts how many of them used a spare id. */
-static void measure_one_go(const struct options *options, struct result *result)
-{
-	struct spare_uses before, after;
-
-	if (result->way == WAY_NO_SPARES)
-		spares_switch(options, false);
-	before = spares_count(options);
-	measure_connects(options, result);
-	after = spares_count(options);
-	if (result->way == WAY_NO_SPARES)
-		spares_switch(options, true);
-	result->spares.taken = after.taken - before.taken;
-	result->spares.missed = after.missed - before.missed;
-	if (result->way == WAY_NO_SPARES && result->spares.taken > 0)
-		die("%s: %" PRIu64 " spare ids were taken: `%s off' leaves the broker some",
-		    way_names[result->way], result->spares.taken, options->spares_command);
-}
-
 static void take_turn(const struct options *options, struct result *result)
 {
 	result->n_connects = n_connects_each(options, result->round, result->n_clients);
-	if (way_is_one_go(result->way))
-		measure_one_go(options, result);
-	else
-		measure_connects(options, result);
+	measure_connects(options, result);
 	if (result->round == 0)
 		return;
 	result_connects(result);
@@ -160,7 +132,7 @@ static void run_round(const struct options *options, unsigned round, unsigned n_
 		      enum qps qps)
 {
 	enum way ways[N_WAYS];
-	unsigned n_ways = choose_ways(options, qps == QPS_MANAGED, ways);
+	unsigned n_ways = choose_ways(options, ways);
 
 	for (unsigned place = 0; place < n_ways; place++)
 		take_turn(options, &(struct result){
@@ -175,7 +147,7 @@ static void run_round(const struct options *options, unsigned round, unsigned n_
 static void run_level(const struct options *options, unsigned n_clients)
 {
 	enum way ways[N_WAYS];
-	unsigned n_ways = choose_ways(options, true, ways);
+	unsigned n_ways = choose_ways(options, ways);
 
 	for (unsigned i = 0; i < n_ways; i++)
 		start_team(&teams[ways[i]], options, ways[i], n_clients);
@@ -188,10 +160,9 @@ static void run_level(const struct options *options, unsigned n_clients)
 }
 
 /*
- * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with each way that
- * run_alone() chooses, the data path. Once established, a connection is the same in all ways (enum way). Therefore
- * the results of the ways differ by less than the host's speed changes from one second to the next, and the ways
- * alternate in many short turns.
+ * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with each way, the data
+ * path. Once established, a connection is the same in all ways (enum way). Therefore the results of the ways differ
+ * by less than the host's speed changes from one second to the next, and the ways alternate in many short turns.
  */
 static void measure_alone(const struct options *options, const struct result *result)
 {
@@ -213,7 +184,7 @@ static void measure_alone(const struct options *options, const struct result *re
 static void run_alone(const struct options *options)
 {
 	enum way ways[N_WAYS];
-	unsigned n_ways = choose_ways(options, false, ways);
+	unsigned n_ways = choose_ways(options, ways);
 
 	for (unsigned i = 0; i < n_ways; i++)
 		start_team(&teams[ways[i]], options, ways[i], 1);

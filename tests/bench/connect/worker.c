@@ -81,7 +81,7 @@ void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t time
 	}
 }
 
-struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr)
+static struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr)
 {
 	return (struct ibv_qp_init_attr){
 		.send_cq = cq,
@@ -188,10 +188,7 @@ int worker_main(int argc, char **argv)
 	if (worker.way == N_WAYS)
 		return 2;
 	worker.is_server = strcmp(argv[3], "server") == 0;
-	if (worker.way == WAY_RELAY)
-		worker.backend = relay_backend();
-	else
-		worker.backend = way_is_library(worker.way) ? &library_backend : &direct_backend;
+	worker.backend = worker.way == WAY_LIBRARY ? &library_backend : &direct_backend;
 	worker.server = worker.shared->config.server;
 	/* This also sets the port of an IPv6 address, because the port is at the same offset in both families. */
 	((struct sockaddr_in *)&worker.server)->sin_port = htons(

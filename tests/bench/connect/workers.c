@@ -93,7 +93,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 	hand_over(control, CONTROL_FD);
 	hand_over(barrier_fd, BARRIER_FD);
 	hand_over(shared_fd, SHARED_FD);
-	if (way_has_broker(way) && options->user)
+	if (way != WAY_DIRECT && options->user)
 		become(options->user);
 	/* The signal is set after the change of user, because that change would reset it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

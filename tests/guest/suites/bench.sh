@@ -16,24 +16,10 @@ install_product
 policy <<-END
 	allow session user alice
 	allow device  user alice
-	allow listen  user alice port 7471-7475
-	allow accept  user alice port 7471-7475
+	allow listen  user alice port 7471-7473
+	allow accept  user alice port 7471-7473
 	allow connect user alice
 END
-
-mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
-cat > /usr/local/bin/spares <<-'END'
-	#!/bin/sh -e
-	# spares on|off
-	drop_in=/etc/rdmabroker/rdmabrokerd.conf.d/50-spares.conf
-	if [ "$1" = off ]; then
-		printf '[Limits]\nSpareIds=0\n' > $drop_in
-	else
-		rm -f $drop_in
-	fi
-	rdmabrokerctl reload > /dev/null
-END
-chmod 755 /usr/local/bin/spares
 
 # cmtime of rdmacm-utils makes its connections at the same time: all of them do one step before any does the next.
 pipelined=300
@@ -73,5 +59,5 @@ compare_cmtime() {
 
 compare_cmtime 5
 
-rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" \
-	--ways "direct library dropin one-go no-spares relay" --spares-command spares "$@" "$A" "$B"
+rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" "$@" \
+	"$A" "$B"
