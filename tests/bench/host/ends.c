@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+
 #include "tests/bench/host/host.h"
 
-static const struct sockaddr_in service = {
-	.sin_family = AF_INET,
-	.sin_port = __builtin_bswap16(SERVICE_PORT),
-	.sin_addr.s_addr = __builtin_bswap32(0x0a090001), /* an address of the fake device */
-};
+struct sockaddr_in service_addr(uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(0x0a090001),
+	};
+}
 
-struct rdmabroker *open_session(const char *socket)
+struct rdmabroker *open_session(const char *socket, unsigned flags)
 {
 	struct rdmabroker_options options = {
 		.size = sizeof(options),
 		.socket = socket,
-		.flags = RDMABROKER_FAIL_BY_EVENT, /* as the drop-in */
+		.flags = flags,
 		.call_timeout_ms = DEADLINE_MS,
 	};
 	struct rdmabroker *session;
@@ -28,12 +33,17 @@ struct rdmabroker *open_session(const char *socket)
  */
 void ends_open(struct ends *ends, const char *socket)
 {
-	*ends = (struct ends){ .server = open_session(socket), .last_qpn = 16 };
+	struct sockaddr_in service = service_addr(SERVICE_PORT);
+
+	*ends = (struct ends){
+		.server = open_session(socket, RDMABROKER_FAIL_BY_EVENT), /* as the drop-in */
+		.last_qpn = 16,
+	};
 	must(rdmabroker_create_id(ends->server, RDMABROKER_PS_TCP, NULL, &ends->listener),
 	     "create_id");
 	must(rdmabroker_bind_addr(ends->listener, (const struct sockaddr *)&service), "bind_addr");
 	must(rdmabroker_listen(ends->listener, 0), "listen");
-	ends->client = open_session(socket);
+	ends->client = open_session(socket, RDMABROKER_FAIL_BY_EVENT);
 }
 
 void ends_close(struct ends *ends)
@@ -58,6 +68,7 @@ static struct rdmabroker_id *await(struct rdmabroker *session, enum rdmabroker_e
 
 static void resolve(struct ends *ends, struct rdmabroker_id *id)
 {
+	struct sockaddr_in service = service_addr(SERVICE_PORT);
 	const struct sockaddr *addr = (const struct sockaddr *)&service;
 
 	if (ends->resolves_at_once) {

@@ -7,6 +7,7 @@
  */
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,12 +83,21 @@ struct connection {
 	struct rdmabroker_id *active, *passive;
 };
 
-struct rdmabroker *open_session(const char *socket);
+/* Returns PORT at the address of the fake device. */
+struct sockaddr_in service_addr(uint16_t port);
+/* FLAGS is of enum rdmabroker_flags. */
+struct rdmabroker *open_session(const char *socket, unsigned flags);
 void ends_open(struct ends *ends, const char *socket);
 void ends_close(struct ends *ends);
 /* Makes all the calls of both ends, and waits for all their events. */
 void ends_connect(struct ends *ends, struct connection *ret);
 void ends_disconnect(struct ends *ends, const struct connection *connection);
+
+/* cpus.c */
+/* Finds the first two CPUs of ALL. RET[1] is -1 if there is only one. */
+void cpus_find(const cpu_set_t *all, int ret[2]);
+/* PID 0: this process. */
+void cpus_pin(pid_t pid, int cpu);
 
 /* wire.c: requests without the library, one session for each socket */
 struct message {

@@ -42,7 +42,7 @@ static double measure_ids(const struct options *options)
 	struct daemon daemon;
 
 	daemon_start(&daemon);
-	session = open_session(daemon.place.socket);
+	session = open_session(daemon.place.socket, RDMABROKER_FAIL_BY_EVENT);
 	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), "create_id");
 	before = daemon_get_memory(&daemon);
 	for (unsigned i = 0; i < options->connections; i++)

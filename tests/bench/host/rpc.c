@@ -112,27 +112,6 @@ static double run_turn(enum way way)
 	return median_of(us, n);
 }
 
-static void pin(pid_t pid, int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(pid, sizeof(set), &set) < 0)
-		die("sched_setaffinity: %m");
-}
-
-/* Finds the first two CPUs on which this process is allowed to run. RET[1] is -1 if there is only one. */
-static void find_cpus(const cpu_set_t *all, int ret[2])
-{
-	int n = 0;
-
-	ret[0] = ret[1] = -1;
-	for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
-		if (CPU_ISSET(i, all))
-			ret[n++] = i;
-}
-
 static void run(const struct options *options, const struct daemon *daemon, const int *cpus,
 		const char *where)
 {
@@ -140,9 +119,9 @@ static void run(const struct options *options, const struct daemon *daemon, cons
 	char name[96], detail[64];
 	struct spread ratio;
 
-	pin(0, cpus[0]);
-	pin(daemon->pid, cpus[1]);
-	pin(rpc.echo_pid, cpus[1]);
+	cpus_pin(0, cpus[0]);
+	cpus_pin(daemon->pid, cpus[1]);
+	cpus_pin(rpc.echo_pid, cpus[1]);
 	for (int way = 0; way < _WAY_MAX; way++)
 		figures[way].n = 0;
 	for (unsigned round = 0; round < options->rounds; round++)
@@ -175,9 +154,9 @@ void measure_rpc(const struct options *options)
 
 	if (sched_getaffinity(0, sizeof(all), &all) < 0)
 		die("sched_getaffinity: %m");
-	find_cpus(&all, cpus);
+	cpus_find(&all, cpus);
 	daemon_start(&daemon);
-	rpc.session = open_session(daemon.place.socket);
+	rpc.session = open_session(daemon.place.socket, RDMABROKER_FAIL_BY_EVENT);
 	must(rdmabroker_create_id(rpc.session, RDMABROKER_PS_TCP, NULL, &rpc.id), "create_id");
 	rpc.wire = wire_open(daemon.place.socket);
 	wire_create_id(rpc.wire, 1);
