@@ -6,11 +6,13 @@
  * socket, with the library or without. The measurements do not include the cost of RDMA itself.
  */
 
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdnoreturn.h>
 #include <sys/types.h>
 #include <systemd/sd-event.h>
@@ -93,6 +95,49 @@ void ends_close(struct ends *ends);
 void ends_connect(struct ends *ends, struct connection *ret);
 void ends_disconnect(struct ends *ends, const struct connection *connection);
 
+/* traffic.c: what one process does for a number of connections: CPU time, packets and waits for the broker */
+struct traffic {
+	unsigned packets; /* sent and received by the library */
+	/* Packets that a call receives without sending any in between count as one wait, as in tests/hooks. */
+	unsigned waits;
+};
+
+struct share {
+	uint64_t cpu_ns;
+	struct traffic traffic;
+};
+
+void share_begin(struct share *share);
+/* Sets SHARE to what this process has done since share_begin(). */
+void share_end(struct share *share);
+
+/* The program begins another call, so the next packet that the library receives begins another wait. */
+void traffic_begin_call(void);
+#define MUST(call) (traffic_begin_call(), must((call), #call))
+/* Takes the next event, which has to be of TYPE. Returns its id. */
+struct rdmabroker_id *traffic_await(struct rdmabroker *session, enum rdmabroker_event_type type);
+/* Requests the attributes with which the program would move its QP to STATE. */
+void traffic_get_qp_attr(struct rdmabroker_id *id, enum ibv_qp_state state);
+
+/* server.c: a process that listens, and that is the passive end of connections */
+enum half {
+	HALF_CONNECT,
+	HALF_END,
+	_HALF_MAX,
+};
+
+struct server {
+	pid_t pid;
+	int control;
+};
+
+void server_start(struct server *server, const char *socket, unsigned flags, uint16_t port);
+void server_stop(struct server *server);
+/* Lets the server take part in HALF of N connections. */
+void server_begin(const struct server *server, enum half half, unsigned n);
+/* Waits until the server and its session in the daemon have done that. Returns the server's share. */
+struct share server_finish(const struct server *server);
+
 /* cpus.c */
 /* Finds the first two CPUs of ALL. RET[1] is -1 if there is only one. */
 void cpus_find(const cpu_set_t *all, int ret[2]);
@@ -145,6 +190,28 @@ struct series {
 	size_t n;
 };
 
+/* table.c: a table, which is printed and added to the JSON document */
+#define TABLE_ROWS_MAX 16
+#define TABLE_COLUMNS_MAX 16
+
+struct table {
+	char title[96];
+	const char *note;
+	char cells[TABLE_ROWS_MAX][TABLE_COLUMNS_MAX][40]; /* the first row is the head */
+	size_t n_rows, n_columns;
+	size_t n_cells; /* of the row that is not complete */
+};
+
+/* Adds a cell to the last row. */
+void table_cell(struct table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Completes the row, in which there are as many cells as in the first one. */
+void table_end_row(struct table *table);
+void table_print(const struct table *table);
+/* Writes TABLE as a JSON object. */
+void table_write(const struct table *table, FILE *f);
+
+/* Adds TABLE, which is copied, to the JSON document. */
+void result_add_table(const struct table *table);
 /* Adds a plot to the JSON document. The strings are not copied. */
 void result_add_plot(const char *title, const char *x, const char *y, const char *note,
 		     const struct series *series, size_t n_series);
@@ -158,6 +225,7 @@ struct options {
 };
 
 void measure_rpc(const struct options *options);
+void measure_cost(const struct options *options);
 void measure_scale(const struct options *options);
 void measure_crowd(const struct options *options);
 void measure_memory(const struct options *options);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Measures what the broker itself costs, with a fake fabric and without RDMA. The figures of rpc, scale and crowd are
- * medians of rounds. A ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
+ * Measures what the broker itself costs, with a fake fabric and without RDMA. The figures of rpc, cost, scale and crowd
+ * are medians of rounds. A ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
  * The figures of memory and idle are measured once.
  */
 
@@ -16,18 +16,18 @@
 
 static const char usage[] =
 	"usage: host [--rounds N] [--connections N] [--idle SECONDS] [--json FILE] [WHAT ...]\n"
-	"  WHAT is rpc, scale, crowd, memory or idle; all of them where none is named.\n"
-	"  --rounds N         rounds of rpc and scale, 21 unless told\n"
+	"  WHAT is rpc, cost, scale, crowd, memory or idle; all of them where none is named.\n"
+	"  --rounds N         rounds of rpc, cost and scale, 21 unless told\n"
 	"  --connections N    many connections, many sessions: 10000 unless told\n"
 	"  --idle SECONDS     how long the idle daemon is watched, 5 unless told\n"
-	"  --json FILE        results, and a plot for tests/bench/report\n";
+	"  --json FILE        results, tables, and a plot for tests/bench/report\n";
 
 static const struct measurement {
 	const char *name;
 	void (*measure)(const struct options *options);
 } measurements[] = {
-	{ "rpc", measure_rpc },       { "scale", measure_scale }, { "crowd", measure_crowd },
-	{ "memory", measure_memory }, { "idle", measure_idle },
+	{ "rpc", measure_rpc },     { "cost", measure_cost },     { "scale", measure_scale },
+	{ "crowd", measure_crowd }, { "memory", measure_memory }, { "idle", measure_idle },
 };
 
 #define N_MEASUREMENTS (sizeof(measurements) / sizeof(measurements[0]))
@@ -47,7 +47,7 @@ static const struct measurement *find(const char *name)
 	for (size_t i = 0; i < N_MEASUREMENTS; i++)
 		if (strcmp(measurements[i].name, name) == 0)
 			return &measurements[i];
-	die("%s: is none of rpc, scale, crowd, memory, idle", name);
+	die("%s: is none of rpc, cost, scale, crowd, memory, idle", name);
 }
 
 int main(int argc, char **argv)

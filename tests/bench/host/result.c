@@ -9,7 +9,8 @@
 
 #include "tests/bench/host/host.h"
 
-#define RESULTS_MAX 128
+#define RESULTS_MAX 256
+#define TABLES_MAX 8
 #define PLOTS_MAX 8
 #define SERIES_MAX 4
 
@@ -21,6 +22,9 @@ static struct result {
 } results[RESULTS_MAX];
 
 static size_t n_results;
+
+static struct table tables[TABLES_MAX];
+static size_t n_tables;
 
 static struct plot {
 	const char *title, *x, *y, *note;
@@ -126,6 +130,13 @@ void result_print_targets(void)
 	}
 }
 
+void result_add_table(const struct table *table)
+{
+	if (n_tables == TABLES_MAX)
+		die("too many tables");
+	tables[n_tables++] = *table;
+}
+
 void result_add_plot(const char *title, const char *x, const char *y, const char *note,
 		     const struct series *series, size_t n_series)
 {
@@ -164,6 +175,11 @@ void result_write(const char *path)
 			fprintf(f, ", \"wanted\": %.10g, \"met\": %s", r->max,
 				is_met(r) ? "true" : "false");
 		fprintf(f, " }");
+	}
+	fprintf(f, "\n],\n\"tables\": [");
+	for (size_t i = 0; i < n_tables; i++) {
+		fprintf(f, "%s\n  ", i ? "," : "");
+		table_write(&tables[i], f);
 	}
 	fprintf(f, "\n],\n\"plots\": [");
 	for (size_t i = 0; i < n_plots; i++) {
