@@ -1,13 +1,15 @@
-# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, util. In policy: policy, index, rule.
+# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, keep, util. In policy: policy, index, rule.
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
+	daemon/keeper.c \
 	daemon/missing_names.c \
 	daemon/reload.c \
 	daemon/socket.c \
 	$(wildcard daemon/rpc/*.c) \
 	$(wildcard daemon/core/*.c) \
 	$(wildcard daemon/policy/*.c daemon/policy/*/*.c) \
+	$(wildcard daemon/keep/*.c) \
 	$(wildcard daemon/util/*.c)
 FABRIC_SRC := $(wildcard daemon/fabric/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The descriptors that outlive this process. systemd keeps copies of them (FileDescriptorStoreMax=) and passes them to
+ * the next process of the service after a restart, a crash or an upgrade. After `systemctl stop` it closes them.
+ *
+ * Each descriptor has a name. A name is "KIND-N", so that a new descriptor can be stored before an old one of the
+ * same kind is removed, and the next process finds at least one of the two whenever this process is killed.
+ *
+ * Without a service manager that keeps descriptors, the store is absent: nothing is kept, and the other functions have
+ * no effect.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct store;
+
+/* Takes over the descriptors that systemd has passed, except listening sockets. */
+int store_new(struct store **ret);
+/* Closes the descriptors that nobody has taken. What systemd keeps, it keeps. */
+struct store *store_free(struct store *store);
+/* True: what is added is passed to the next process. */
+bool store_is_present(const struct store *store);
+
+/* The number of descriptors that systemd has passed from its store; they follow the listening sockets. */
+unsigned store_count(const struct store *store);
+/*
+ * Takes the next descriptor of KIND that the previous process has left, which the caller has to close. Returns -1 if
+ * there is no more. *RET_N is the number in its name.
+ */
+int store_take(struct store *store, const char *kind, unsigned *ret_n);
+/* Adds a copy of FD with the name "KIND-N". Returns 0 or a negative errno. Without a store, returns 0. */
+int store_add(struct store *store, const char *kind, unsigned n, int fd);
+void store_remove(struct store *store, const char *kind, unsigned n);
+/* The highest N of the descriptors of KIND that systemd has passed; 0: there was none. */
+unsigned store_last(const struct store *store, const char *kind);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The clients' sockets, kept for the next process. A client whose socket is kept does not notice that the daemon ends
+ * and starts again: what it sends meanwhile waits in the socket.
+ *
+ * systemd's store is made for a few descriptors, and there can be thousands of clients. So the vault is one
+ * descriptor: the receiving end of a Unix socket, with the sockets of the clients in messages that nobody receives,
+ * until the next process does.
+ *
+ *   store ── "vault-N" ── message: number and descriptors of a session
+ *                      └─ message: ... of many sessions
+ *
+ * A message cannot be taken out again. So the vault also keeps the sockets of sessions that have ended. When these are
+ * many, or the queue is full, a new vault is made, with the sessions that still exist, many of them in each message.
+ * The new vault is stored before the old one is removed.
+ *
+ * The kernel counts the descriptors in a vault against RLIMIT_NOFILE of the daemon, in the same way as it counts those
+ * that are open. A session that does not fit any more is not kept: it ends with the process, as it would without a
+ * vault.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct store;
+struct vault;
+
+#define VAULT_FDS 2 /* most descriptors of one session */
+
+/* The descriptors of one session. */
+struct vault_entry {
+	uint64_t number; /* the session's number, from 1 */
+	int fds[VAULT_FDS];
+	unsigned n_fds;
+};
+
+/*
+ * CLOSE_LATER gets descriptors whose closing could block, because the unread descriptors of a client are closed with
+ * them.
+ */
+int vault_new(struct vault **ret, struct store *store, void (*close_later)(void *userdata, int fd),
+	      void *userdata);
+/* What is stored stays stored. */
+struct vault *vault_free(struct vault *vault);
+
+/*
+ * Keeps FDS, which stay the caller's and open until vault_drop(). Returns 0, or a negative errno: the session is not
+ * kept. Without a store, does nothing and returns 0.
+ */
+int vault_put(struct vault *vault, uint64_t number, const int *fds, unsigned n_fds);
+/* To be called before the descriptors of the session are closed. */
+void vault_drop(struct vault *vault, uint64_t number);
+
+/*
+ * Calls FOUND for each session that the previous process has put in, also for some that had ended. A session can be
+ * found more than once. The descriptors become FOUND's. To be called before the first vault_put(). Returns 0 or a
+ * negative errno: then not all sessions were found.
+ */
+int vault_open(struct vault *vault, void (*found)(void *userdata, const struct vault_entry *entry),
+	       void *userdata);
+/* Removes the vaults of the previous process. To be called when all that is still needed was put in again. */
+void vault_forget_old(struct vault *vault);
+/* Removes this vault, so that the sockets are not kept any more. */
+void vault_forget(struct vault *vault);
