@@ -92,6 +92,25 @@ static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 	fabric_look_for_devices(fabric);
 }
 
+void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event)
+{
+	if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		note_removal(id->fabric, id);
+	if (fabric_id_is_dying(id)) {
+		fabric_id_free(event->request);
+		return;
+	}
+	if (!event->request)
+		fabric_id_note_device(id);
+	note_stage(id, event->type);
+	if (id->farewell)
+		fabric_farewell_on_event(id, event->type);
+	else if (id->on_event)
+		id->on_event(id->userdata, event);
+	else
+		fabric_id_free(event->request);
+}
+
 /*
  * Delivers an event to its id. Acks the event before, because rdma_destroy_id() waits until all events of the id are
  * acked. After the ack, the rdma_cm_id of an id that is being destroyed can be gone, but its struct fabric_id still
@@ -109,8 +128,6 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 		     event->event == RDMA_CM_EVENT_MULTICAST_ERROR);
 	rdma_ack_cm_event(event);
 
-	if (copied.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		note_removal(fabric, id);
 	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
 		/* Destroy it here, because there is no memory for a job of the threads that destroy ids. */
 		rdma_destroy_id(request);
@@ -118,19 +135,7 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 	}
 	if (copied.request)
 		fabric_id_note_device(copied.request);
-	if (fabric_id_is_dying(id)) {
-		fabric_id_free(copied.request);
-		return;
-	}
-	if (!copied.request)
-		fabric_id_note_device(id);
-	note_stage(id, copied.type);
-	if (id->farewell)
-		fabric_farewell_on_event(id, copied.type);
-	else if (id->on_event)
-		id->on_event(id->userdata, &copied);
-	else
-		fabric_id_free(copied.request);
+	fabric_id_on_event(id, &copied);
 }
 
 static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)

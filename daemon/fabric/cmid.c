@@ -40,6 +40,10 @@ static void destroy(struct offload_job *job)
 {
 	struct fabric_id *id = container_of(job, struct fabric_id, job);
 
+	if (id->inherited) {
+		inherited_destroy(id);
+		return;
+	}
 	if (id->disconnects)
 		rdma_disconnect(id->cm);
 	rdma_destroy_id(id->cm);
@@ -74,12 +78,13 @@ static void on_destroyed(struct offload_job *job)
 	list_remove(&id->dying);
 	count_dying(id, -1);
 	charge_done(&id->ending);
+	inherited_free(id);
 	free(id);
 	if (fabric->ops && port > 0)
 		fabric->ops->can_go_on(fabric->userdata, port);
 }
 
-static int id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
+int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 	int r;
@@ -115,7 +120,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 		return r;
 	if (account_get_used(&fabric->ending, ACCOUNT_IDS, uid) >= ENDING_PER_USER)
 		return -EDQUOT;
-	r = id_alloc(&id, fabric, uid, /* is_request= */ false);
+	r = fabric_id_alloc(&id, fabric, uid, /* is_request= */ false);
 	if (r < 0)
 		return r;
 	id->on_event = on_event;
@@ -133,7 +138,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, struct rdma_cm_id *cm)
 {
 	struct fabric_id *id;
-	int r = id_alloc(&id, fabric, uid, /* is_request= */ true);
+	int r = fabric_id_alloc(&id, fabric, uid, /* is_request= */ true);
 
 	if (r < 0)
 		return r;
@@ -153,8 +158,10 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	 * connection only. A connection that is not established yet ends when the id is destroyed.
 	 */
 	id->disconnects = id->stage != STAGE_NONE;
-	id->ps = id->cm->ps;
-	id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
+	if (id->cm) {
+		id->ps = id->cm->ps;
+		id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
+	}
 	/* If memory runs out, the id is not charged to its user. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
 	list_insert(dying_with(id->fabric, id->port), &id->dying);
@@ -215,7 +222,7 @@ void fabric_id_note_device(struct fabric_id *id)
 {
 	struct fabric *fabric = id->fabric;
 
-	if (!id->cm->verbs || id->device[0])
+	if (!id->cm || !id->cm->verbs || id->device[0])
 		return;
 	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
 }
@@ -223,13 +230,17 @@ void fabric_id_note_device(struct fabric_id *id)
 /* Some functions of librdmacm dereference a null pointer if the id has no device. */
 static bool has_device(const struct fabric_id *id)
 {
-	return id->cm->verbs != NULL;
+	return id->cm && id->cm->verbs;
 }
 
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	struct rdma_cm_id *cm = id->cm;
 
+	if (id->inherited) {
+		inherited_get_info(id, ret);
+		return;
+	}
 	copy_addr(&ret->local, rdma_get_local_addr(cm));
 	copy_addr(&ret->peer, rdma_get_peer_addr(cm));
 	ret->device = id->device[0] ? id->device : NULL;
@@ -240,6 +251,8 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
 	int r;
 
+	if (!id->cm)
+		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
 	r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
@@ -258,6 +271,8 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 {
 	int r;
 
+	if (!id->cm)
+		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
 	r = result(rdma_listen(id->cm, backlog));
@@ -268,6 +283,8 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms)
 {
+	if (!id->cm)
+		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
 	return result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
@@ -308,7 +325,7 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 int fabric_id_establish(struct fabric_id *id)
 {
-	int r = result(rdma_establish(id->cm));
+	int r = id->cm ? result(rdma_establish(id->cm)) : -EINVAL;
 
 	if (r == 0)
 		id->stage = STAGE_ESTABLISHED;
@@ -317,16 +334,22 @@ int fabric_id_establish(struct fabric_id *id)
 
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
+	if (!id->cm)
+		return -EINVAL;
 	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 
 int fabric_id_disconnect(struct fabric_id *id)
 {
+	if (id->inherited)
+		return inherited_disconnect(id);
 	return result(rdma_disconnect(id->cm));
 }
 
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
+	if (!id->cm)
+		return -EINVAL;
 	return result(rdma_notify(id->cm, event));
 }
 
@@ -334,7 +357,7 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
 
-	return result(rdma_set_local_ece(id->cm, &copy));
+	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) : -EINVAL;
 }
 
 /* Multicast */
@@ -355,6 +378,10 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	};
 	int r;
 
+	if (!id->cm) {
+		free(join);
+		return -EINVAL;
+	}
 	if (!join)
 		return -ENOMEM;
 	join->id = id;
@@ -390,7 +417,7 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
 	uint8_t byte = (uint8_t)value;
 
-	if (is_byte && byte != value)
+	if (!id->cm || (is_byte && byte != value))
 		return -EINVAL;
 	return result(rdma_set_option(id->cm, RDMA_OPTION_ID, option,
 				      is_byte ? (void *)&byte : (void *)&value,
@@ -403,7 +430,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0, r;
 
-	r = result(rdma_init_qp_attr(id->cm, &attr, &mask));
+	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) : -EINVAL;
 	if (r < 0)
 		return r;
 	/* Clear bits that only the kernel uses (RoCE's resolved addresses): libibverbs rejects them. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/heir.h"
 #include "fabric/internal.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -108,6 +109,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	nldev_free(fabric->nldev);
 	account_done(&fabric->ending);
 	fabric_close_channel(fabric);
+	heirs_free(fabric->heirs);
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;

@@ -125,6 +125,27 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata);
 struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
 
+/*
+ * Ids that a previous process of the daemon has left. fabric_will_inherit() is to be called before the loop runs:
+ * until fabric_inherit_rest(), the ACL entries of the previous process stay.
+ *
+ * fabric_inherit() moves the ids to this process. FILES are its files of the connection manager (the descriptors of
+ * fabric_get_files()); they stay the caller's and can be closed afterwards. N_EXPECTED: the number of ids that are
+ * known. Connection requests that wait are rejected with the private data BUSY. Then the caller takes over the ids
+ * that it knows, by fabric_id_inherit(). fabric_inherit_rest() rejects or disconnects the others; no event of an id that
+ * was taken over is delivered before. Returns 0 or a negative errno: ids that were not found end when FILES are closed.
+ */
+void fabric_will_inherit(struct fabric *fabric);
+int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
+		   const void *busy, size_t busy_len);
+int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len);
+/*
+ * Opens the connection manager, if that was not done before. The ids that this process makes live in *RET_CM, those that
+ * it has taken over in *RET_INHERITED (-1: none). They live on while a process has the descriptors open. Returns 0; or
+ * -EINPROGRESS while devices are being opened; or another negative errno.
+ */
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited);
+
 /* Devices, in the order in which they appeared. PREV NULL: the first device; NULL returned: no more. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);
 struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name);
@@ -189,6 +210,16 @@ struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
  */
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);
+/*
+ * Takes over the id that has the addresses of INFO. *RET_CONNECTED: its connection is established. If the kernel has no
+ * such id, *RET is an id without a connection. Of the calls below only fabric_id_disconnect() has an effect on an id
+ * that was taken over; the others fail with -EINVAL. Returns 0 or a negative errno.
+ */
+int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+		      enum rdma_port_space ps, const struct fabric_id_info *info,
+		      bool *ret_connected, fabric_event_fn on_event, void *userdata);
+/* False: the id was taken over, and the kernel does not have it. */
+bool fabric_id_exists(const struct fabric_id *id);
 /*
  * Frees an id in any state: a connection is disconnected, a connection request that was not answered is
  * rejected. No further events are delivered. The kernel takes a while to destroy the id, which keeps its port

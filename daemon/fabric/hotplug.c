@@ -72,11 +72,13 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		drop(fabric, device);
 	if (device_new(&device, fabric, name, node) < 0)
 		return;
-	fabric_clear_entries(device);
+	if (!fabric->inherits)
+		fabric_clear_entries(device);
 	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
 	fabric_look_for_devices(fabric);
-	fabric_look_at(device);
+	if (!fabric->inherits)
+		fabric_look_at(device);
 }
 
 static void look_at_cm(struct fabric *fabric, sd_device *d)

@@ -43,6 +43,12 @@ struct fabric {
 	struct opener *opener;
 
 	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
+	struct heirs *heirs; /* ids that a previous process has left; NULL: there were none */
+	/*
+	 * fabric_inherit_rest() will be called. Until then the ACL entries of a previous process stay, and the ids on
+	 * the devices are not looked at, because some of them will be this process's.
+	 */
+	bool inherits;
 	sd_event_source *io; /* reads events from CM's descriptor */
 	sd_event_source *io_retry; /* timer that resumes reading after a failure */
 	uint64_t turn; /* iteration of the loop in which events were last read */
@@ -128,7 +134,8 @@ struct fabric_id {
 	 * While the id is dying, only the thread that destroys it uses CM. The loop reads CM then only for an event
 	 * that is not acknowledged yet.
 	 */
-	struct rdma_cm_id *cm;
+	struct rdma_cm_id *cm; /* NULL: the id is INHERITED */
+	struct inherited *inherited; /* see inherit.c; NULL: the id was made by this process */
 	uid_t uid;
 	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;
@@ -155,11 +162,23 @@ static inline bool fabric_id_is_dying(const struct fabric_id *id)
 }
 
 void fabric_init_ids(struct fabric *fabric);
+/* Makes a fabric_id without an rdma_cm_id. IS_REQUEST: it is a connection request. */
+int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request);
+/* Handles an event of an id: the event is acked already, and EVENT is a copy. */
+void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event);
 /* Makes a fabric_id for CM, a connection request. On failure CM stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		    struct rdma_cm_id *cm);
 /* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
+
+/* inherit.c: the calls of fabric.h for an id that has no rdma_cm_id */
+void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
+int inherited_disconnect(const struct fabric_id *id);
+void inherited_destroy(const struct fabric_id *id); /* runs in a thread */
+/* The number of ids on DEVICE that were taken over and that the kernel has. It names no process for them. */
+unsigned inherited_count(const struct fabric_device *device);
+void inherited_free(struct fabric_id *id); /* to be called by the loop when the id is destroyed */
 
 /* farewell.c: ids whose client is gone. fabric_farewell_on_event() can free the id. */
 void fabric_init_farewells(struct fabric *fabric);

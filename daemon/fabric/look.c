@@ -180,8 +180,13 @@ static void end(struct look *look, int r)
 	struct fabric_holders *holders = NULL;
 
 	if (r == 0) {
+		unsigned n_own = inherited_count(device);
+
 		holders = holders_finish(look->found);
 		r = holders ? 0 : -ENOMEM;
+		if (holders)
+			holders->n_nameless_ids -=
+				n_own < holders->n_nameless_ids ? n_own : holders->n_nameless_ids;
 	}
 	look->found = holders_free(look->found);
 	if (r < 0)

@@ -10,20 +10,20 @@
 /* The fake fabric's ids, and the groups that they join. */
 
 /* The event function of a connection request until it has an owner. */
-static void drop_event(void *userdata, struct fabric_event *event)
+void fake_drop_event(void *userdata, struct fabric_event *event)
 {
 	(void)userdata;
 	(void)event;
 }
 
-static struct fabric_id *id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps)
+struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 
 	assert(id);
 	id->fabric = fabric;
 	id->uid = uid;
-	id->on_event = drop_event;
+	id->on_event = fake_drop_event;
 	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 	for (int i = 0; i < N_OPTIONS; i++)
 		id->options[i] = -1;
@@ -41,7 +41,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 		return r;
 	if (list_is_empty(&fabric->devices))
 		return -ENODEV;
-	*ret = id_new(fabric, uid, ps);
+	*ret = fake_id_new(fabric, uid, ps);
 	fabric_id_set_owner(*ret, uid, on_event, userdata);
 	return 0;
 }
@@ -105,6 +105,20 @@ static bool is_any(const struct sockaddr *addr)
 	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
 }
 
+/* The oldest id that holds PORT; NULL: none. */
+static struct fabric_id *find_holder(struct fabric *fabric, in_port_t port)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->ids) {
+		struct fabric_id *id = container_of(l, struct fabric_id, link);
+
+		if (!id->is_request && *fake_port(&id->info.local) == port)
+			return id;
+	}
+	return NULL;
+}
+
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
 	struct fabric_device *device = fabric_next_device(id->fabric, NULL);
@@ -114,7 +128,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 
 	if (r < 0)
 		return r;
-	other = port ? fake_find_port(id->fabric, port, false) : NULL;
+	other = port ? find_holder(id->fabric, port) : NULL;
 	if (other && !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
 		       id->options[RDMA_OPTION_ID_REUSEADDR] > 0))
 		return -EADDRINUSE;
@@ -193,7 +207,9 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
 		return 0;
 	}
-	request = id_new(id->fabric, listener->uid, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP);
+	request =
+		fake_id_new(id->fabric, listener->uid, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP);
+	request->is_request = true;
 	request->info.local = id->info.peer;
 	request->info.peer = id->info.local;
 	request->info.device = id->info.device;

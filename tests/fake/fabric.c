@@ -123,6 +123,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	list_init(&fabric->pending);
 	list_init(&fabric->lookups);
 	list_init(&fabric->leases);
+	fake_enlist(fabric);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
 	fake_add_device(fabric, "fake0");
@@ -200,6 +201,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		device_unref(container_of(l, struct fabric_device, link));
 	}
 	sd_event_source_disable_unref(fabric->source);
+	fake_delist(fabric);
 	free(fabric);
 	return NULL;
 }

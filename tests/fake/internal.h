@@ -49,6 +49,8 @@ struct fabric {
 	bool is_opening, is_open;
 	in_port_t freed_port; /* the port that can_go_on will report, in network order; 0: none */
 	unsigned n_ids;
+	struct list all; /* in the list of all fake fabrics of this process */
+	int file; /* stands for the file of the connection manager; -1: not open */
 	uint32_t stranger;
 	uint32_t hidden;
 	uint32_t given_qpn;
@@ -73,6 +75,10 @@ struct fabric_id {
 	struct fabric_id_info info;
 	struct fabric_id *peer; /* the other end of the connection; NULL: none yet, or no longer */
 	bool listening, connected, answered;
+	bool is_request; /* began as a connection request, so its port is the listener's */
+	/* made by another fake fabric, and nobody has taken it over yet */
+	bool is_left;
+	bool is_gone; /* taken over, but no fabric had such an id */
 	int backlog;
 	int options[N_OPTIONS];
 	struct ibv_ece local_ece;
@@ -95,3 +101,11 @@ static inline in_port_t *fake_port(struct sockaddr_storage *addr)
 {
 	return &((struct sockaddr_in *)addr)->sin_port; /* the port is at the same place in IPv6 */
 }
+
+/* cmid.c */
+void fake_drop_event(void *userdata, struct fabric_event *event);
+struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps);
+
+/* inherit.c */
+void fake_enlist(struct fabric *fabric);
+void fake_delist(struct fabric *fabric);

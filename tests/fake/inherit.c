@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/addr.h"
+#include "tests/fake/internal.h"
+
+/*
+ * Ids that another fake fabric of this process has made. A test lets a daemon "die" by never running its loop again, and
+ * passes its file to the next one. The ids keep their peers, and the events that wait for them.
+ */
+
+static struct list fabrics;
+
+void fake_enlist(struct fabric *fabric)
+{
+	if (!fabrics.next)
+		list_init(&fabrics);
+	list_insert(&fabrics, &fabric->all);
+	fabric->file = -1;
+}
+
+void fake_delist(struct fabric *fabric)
+{
+	list_remove(&fabric->all);
+	if (fabric->file >= 0)
+		close(fabric->file);
+}
+
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
+{
+	*ret_cm = *ret_inherited = -1;
+	if (fabric->is_opening)
+		return -EINPROGRESS;
+	if (list_is_empty(&fabric->devices))
+		return -ENODEV;
+	if (fabric->file < 0)
+		fabric->file = memfd_create("fake-cm", MFD_CLOEXEC);
+	assert(fabric->file >= 0);
+	*ret_cm = fabric->file;
+	return 0;
+}
+
+void fabric_will_inherit(struct fabric *fabric)
+{
+	(void)fabric;
+}
+
+static struct fabric *find_fabric(int file)
+{
+	struct stat a, b;
+	struct list *l;
+
+	assert(fstat(file, &a) == 0);
+	list_for_each(l, &fabrics) {
+		struct fabric *fabric = container_of(l, struct fabric, all);
+
+		if (fabric->file >= 0 && fstat(fabric->file, &b) == 0 && a.st_ino == b.st_ino)
+			return fabric;
+	}
+	return NULL;
+}
+
+static void take_events(struct fabric *fabric, struct fabric *from)
+{
+	struct list *l;
+
+	while ((l = list_first(&from->pending))) {
+		list_remove(l);
+		list_insert(&fabric->pending, l);
+	}
+}
+
+int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
+		   const void *busy, size_t busy_len)
+{
+	struct list *l, *n;
+
+	(void)n_expected;
+	for (size_t i = 0; i < n_files; i++) {
+		struct fabric *from = find_fabric(files[i]);
+
+		if (!from || from == fabric)
+			continue;
+		list_for_each_safe(l, n, &from->ids) {
+			struct fabric_id *id = container_of(l, struct fabric_id, link);
+
+			list_remove(l);
+			list_insert(&fabric->ids, l);
+			id->fabric = fabric;
+			id->is_left = true;
+			id->on_event = fake_drop_event;
+			from->n_ids--;
+			fabric->n_ids++;
+		}
+		take_events(fabric, from);
+	}
+	/* The connection requests that wait are turned away. */
+	list_for_each_safe(l, n, &fabric->pending) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		if (p->event.request) {
+			fabric_id_reject(p->event.request, busy, (uint8_t)busy_len, false);
+			fabric_id_free(p->event.request);
+			p->event.request = NULL;
+			p->id = NULL;
+		}
+	}
+	return 0;
+}
+
+static bool same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	return a->ss_family == b->ss_family &&
+	       addr_port((const struct sockaddr *)a) == addr_port((const struct sockaddr *)b);
+}
+
+static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id_info *info)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->ids) {
+		struct fabric_id *id = container_of(l, struct fabric_id, link);
+
+		if (id->is_left && same(&id->info.local, &info->local) &&
+		    same(&id->info.peer, &info->peer))
+			return id;
+	}
+	return NULL;
+}
+
+int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+		      enum rdma_port_space ps, const struct fabric_id_info *info,
+		      bool *ret_connected, fabric_event_fn on_event, void *userdata)
+{
+	struct fabric_id *id = find_left(fabric, info);
+
+	if (!id) {
+		id = fake_id_new(fabric, uid, ps);
+		id->is_gone = true;
+		id->info = *info;
+		id->info.device = NULL;
+	}
+	id->is_left = false;
+	*ret_connected = id->connected;
+	fabric_id_set_owner(id, uid, on_event, userdata);
+	*ret = id;
+	return 0;
+}
+
+int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &fabric->ids) {
+		struct fabric_id *id = container_of(l, struct fabric_id, link);
+
+		if (!id->is_left)
+			continue;
+		if (id->peer && !id->connected)
+			fabric_id_reject(id, busy, (uint8_t)busy_len, false);
+		fabric_id_free(id);
+	}
+	fake_kick(fabric);
+	return 0;
+}
+
+bool fabric_id_exists(const struct fabric_id *id)
+{
+	return !id->is_gone;
+}
