@@ -41,6 +41,17 @@ struct rdmabroker_status {
 	const char *const *warnings; /* problems for an admin to solve, in sentences for a person */
 	bool no_policy; /* the daemon has loaded no policy since its start, and rejects everything */
 	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
+	/*
+	 * The number of this process of the daemon: 1, and by 1 more with each restart that has kept the sessions; 0: a
+	 * restart would end all sessions, because systemd does not keep them.
+	 */
+	uint64_t generation;
+	unsigned
+		n_taken_sessions; /* sessions that this process has taken over from the previous one */
+	unsigned
+		n_ended_sessions; /* sessions of the previous process that could not be taken over */
+	uint64_t take_over_ms; /* the time that the take-over took */
+	uint64_t take_over_age_ms; /* the time since then */
 };
 
 struct rdmabroker_device_status {

@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "core/enforce.h"
 #include "fabric/absence.h"
+#include "keeper.h"
 #include "missing_names.h"
 #include "policy/policy.h"
 #include "proto/json.h"
@@ -34,7 +35,9 @@ struct broker {
 	struct reloader *reloader;
 	struct missing_names *names;
 	struct core *core;
+	struct keeper *keeper;
 	struct server *server;
+	bool leaves; /* the daemon ends, and the next process takes over what there is */
 	char *own_socket; /* path to unlink at the end; NULL: systemd owns the socket */
 
 	sd_event_source *status_timer;
@@ -304,8 +307,13 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 	struct broker *broker = userdata;
 
 	(void)source;
-	log_info("Stopping on signal %s.", info->ssi_signo == SIGTERM ? "TERM" : "INT");
-	sd_notify(0, "STOPPING=1\nSTATUS=Ending all sessions");
+	broker->leaves = keeper_is_succeeded(broker->keeper);
+	log_info("Stopping on signal %s.%s", info->ssi_signo == SIGTERM ? "TERM" : "INT",
+		 broker->leaves ? " The next process takes over all sessions." : "");
+	sd_notify(0, broker->leaves ? "STOPPING=1\nSTATUS=Restarting, sessions are kept" :
+				      "STOPPING=1\nSTATUS=Ending all sessions");
+	if (!broker->leaves)
+		keeper_forget(broker->keeper);
 	return sd_event_exit(broker->loop, 0);
 }
 
@@ -386,7 +394,11 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return r;
 	}
 	apply(broker);
-	fd = socket_open(path, &broker->own_socket);
+	r = keeper_new(&broker->keeper, broker->core);
+	if (r < 0)
+		return r;
+	keeper_inherit(broker->keeper, broker->loop);
+	fd = socket_open(path, keeper_count_stored(broker->keeper), &broker->own_socket);
 	/*
 	 * These errors need an admin: systemd passed a wrong socket, a file at the path is no socket, or the
 	 * path is too long.
@@ -399,6 +411,10 @@ static int set_up(struct broker *broker, struct policy *policy)
 		       &server_ops, broker);
 	if (r < 0)
 		return r;
+	keeper_take_over(broker->keeper, broker->server);
+	/* What the author of a policy with an error wanted is not known, so it ends nothing that exists. */
+	if (config->on_reload == CONFIG_ON_RELOAD_ENFORCE && !policy_is_fallback(policy))
+		enforce_start(broker->core);
 	r = add_status(broker);
 	if (r < 0)
 		return r;
@@ -478,12 +494,14 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 
 struct broker *broker_free(struct broker *broker)
 {
-	if (!broker)
+	/* The kernel and systemd keep what the next process takes over. Freeing it would end it. */
+	if (!broker || broker->leaves)
 		return NULL;
 	reloader_free(broker->reloader);
 	missing_names_free(broker->names);
 	server_free(broker->server);
 	core_free(broker->core);
+	keeper_free(broker->keeper);
 	sd_event_source_disable_unref(broker->status_timer);
 	sd_event_unref(broker->loop);
 	if (broker->own_socket)

@@ -37,10 +37,12 @@ static int make(const char *path, char **ret_own)
 	return fd;
 }
 
-int socket_open(const char *path, char **ret_own)
+int socket_open(const char *path, unsigned n_stored, char **ret_own)
 {
-	int n = sd_listen_fds(/* unset_environment= */ 1);
-	int r;
+	int n = sd_listen_fds(/* unset_environment= */ 1), r;
+
+	if (n >= (int)n_stored)
+		n -= (int)n_stored;
 
 	if (n > 0)
 		return from_systemd(n);

@@ -18,7 +18,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan)
 
 # These programs test the library or the drop-in with hooks in the place of its system calls. Their rule is in
 # tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin library_hostile library_pages library_waits)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin library_hostile library_pages library_waits takeover)
 
 $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
@@ -34,3 +34,5 @@ $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)
+
+$(O)/tests/unit/check_takeover: $(O)/obj/tests/unit/manager.o

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,21 @@ static void foreign_json(struct json *json, const struct rdmabroker_foreign_ids 
 	json_close(json, '}');
 }
 
+static void take_over_json(struct json *json, const struct rdmabroker_status *status)
+{
+	if (status->generation == 0) {
+		json_null(json, "restart");
+		return;
+	}
+	json_open(json, "restart", '{');
+	json_number(json, "generation", status->generation);
+	json_number(json, "sessions", status->n_taken_sessions);
+	json_number(json, "ended_sessions", status->n_ended_sessions);
+	json_number(json, "took_ms", status->take_over_ms);
+	json_number(json, "age_ms", status->take_over_age_ms);
+	json_close(json, '}');
+}
+
 static void print_json(const struct rdmabroker_status *status)
 {
 	struct json json = { .file = stdout };
@@ -106,6 +122,7 @@ static void print_json(const struct rdmabroker_status *status)
 	}
 	json_close(&json, ']');
 	json_bool(&json, "draining", status->draining);
+	take_over_json(&json, status);
 	for (size_t i = 0; i < N_COUNTS; i++)
 		json_number(&json, counts[i].name, get_count(status, &counts[i]));
 	json_close(&json, '}');
@@ -176,6 +193,21 @@ static void print_foreign(const struct rdmabroker_status *status)
 		printf("%11s: none\n", label);
 }
 
+static void print_take_over(const struct rdmabroker_status *status)
+{
+	if (status->generation == 0)
+		printf("%11s: would end all sessions, see RESTARTS in rdmabrokerd(8)\n", "restart");
+	else if (status->generation == 1)
+		printf("%11s: keeps sessions and connections\n", "restart");
+	else
+		printf("%11s: keeps sessions and connections; process %" PRIu64
+		       ", which has taken over %u of %u sessions, %" PRIu64 " s ago in %" PRIu64
+		       " ms\n",
+		       "restart", status->generation, status->n_taken_sessions,
+		       status->n_taken_sessions + status->n_ended_sessions,
+		       status->take_over_age_ms / 1000, status->take_over_ms);
+}
+
 static void print_text(const struct rdmabroker_status *status)
 {
 	printf("%11s: rdmabrokerd %s\n", "version", status->version);
@@ -205,6 +237,7 @@ static void print_text(const struct rdmabroker_status *status)
 		       device->n_leases == 1 ? "" : "s");
 	}
 	print_foreign(status);
+	print_take_over(status);
 	for (size_t i = 0; i < N_COUNTS; i++)
 		printf("%11s: %u\n", counts[i].name, get_count(status, &counts[i]));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "core/id.h"
 #include "core/notify.h"
 #include "core/renew.h"
+#include "core/record.h"
 #include "core/resolve.h"
 #include "core/settings.h"
 #include "core/wait.h"
@@ -60,6 +62,7 @@ static void enlist(struct id *id, enum ahead_state state)
 	list_insert(state == AHEAD_DUE ? aheads->ids.next : &aheads->ids, &id->ahead.link);
 	if (id->ahead.until_ms < aheads->armed_ms)
 		arm(aheads, id->ahead.until_ms);
+	record_state(id);
 }
 
 static void leave(struct id *id, enum ahead_state state)
@@ -67,6 +70,7 @@ static void leave(struct id *id, enum ahead_state state)
 	ahead_forget(&id->ahead);
 	id->ahead.again = NULL;
 	id->ahead.state = state;
+	record_state(id);
 }
 
 /*
@@ -154,8 +158,10 @@ void aheads_done(struct aheads *aheads)
 /* Datagram ids are exempt, because they cannot join groups any more when their route is resolved. */
 void ahead_want(struct id *id)
 {
-	if (!id_is_datagram(id) && id->state == ID_ADDR_QUERY)
+	if (!id_is_datagram(id) && id->state == ID_ADDR_QUERY) {
 		id->ahead.state = AHEAD_WANTED;
+		record_state(id);
+	}
 }
 
 void ahead_move(struct id *from, struct id *to)
@@ -189,11 +195,21 @@ static int start_route(struct id *id)
 	return 0;
 }
 
+/* If the client's connect waits for the route, it goes on, or is refused because of the state of ID. */
+static void end_wait(struct id *id)
+{
+	if (id->ahead.state == AHEAD_AGAIN_FOR_CONNECT)
+		id->session->ops->resume(id->session->userdata);
+}
+
 static void route_again(struct id *id)
 {
 	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
 
 	out.status = is_elsewhere(id) ? -ENODEV : start_route(id);
+	if (out.status == 0 && id->ahead.state == AHEAD_AGAIN_FOR_CONNECT)
+		return;
+	end_wait(id);
 	leave(id, AHEAD_NONE);
 	if (out.status < 0)
 		notify_event(id, &out);
@@ -201,7 +217,7 @@ static void route_again(struct id *id)
 
 bool ahead_on_address(struct id *id)
 {
-	if (id->ahead.state == AHEAD_AGAIN) {
+	if (id->ahead.state == AHEAD_AGAIN || id->ahead.state == AHEAD_AGAIN_FOR_CONNECT) {
 		route_again(id);
 		return true;
 	}
@@ -230,6 +246,10 @@ bool ahead_on_route(struct id *id)
 		if (!routed)
 			id->ahead.state = AHEAD_NONE;
 		return true;
+	case AHEAD_AGAIN_FOR_CONNECT:
+		end_wait(id);
+		leave(id, AHEAD_NONE);
+		return routed;
 	default:
 		return false;
 	}
@@ -237,8 +257,9 @@ bool ahead_on_route(struct id *id)
 
 bool ahead_fails_route(struct id *id)
 {
-	bool ret = id->ahead.state == AHEAD_AGAIN;
+	bool ret = id->ahead.state == AHEAD_AGAIN || id->ahead.state == AHEAD_AGAIN_FOR_CONNECT;
 
+	end_wait(id);
 	if (ret || id->ahead.state == AHEAD_WANTED)
 		leave(id, AHEAD_NONE);
 	return ret;
@@ -326,6 +347,48 @@ static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
 	}
 	id->ahead.state = AHEAD_AGAIN;
 	return 0;
+}
+
+int ahead_restore(struct id *id, const struct fabric_id_info *info)
+{
+	struct again *again = calloc(1, sizeof(*again));
+
+	if (!again)
+		return -ENOMEM;
+	again->local = info->local;
+	again->peer = info->peer;
+	if (info->device)
+		snprintf(again->device, sizeof(again->device), "%s", info->device);
+	leave(id, AHEAD_REBIND);
+	id->ahead.again = again;
+	id_set_state(id, ID_BOUND);
+	return 0;
+}
+
+void ahead_get_old_info(const struct id *id, struct fabric_id_info *ret)
+{
+	const struct again *again = id->ahead.again;
+
+	if (!again)
+		return;
+	ret->local = again->local;
+	ret->peer = again->peer;
+	ret->device = again->device;
+}
+
+int ahead_before_connect(struct id *id, struct failure *failure)
+{
+	int r;
+
+	if (id->ahead.state == AHEAD_AGAIN_FOR_CONNECT)
+		return -EINPROGRESS;
+	if (id->ahead.state != AHEAD_REBIND)
+		return 0;
+	r = rebind(id, id->session->core->settings.resolve_timeout_ms, failure);
+	if (r != 0)
+		return r;
+	id->ahead.state = AHEAD_AGAIN_FOR_CONNECT;
+	return -EINPROGRESS;
 }
 
 static bool has_changed(const struct id *id)

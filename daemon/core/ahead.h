@@ -20,6 +20,7 @@
 
 #include "util/list.h"
 
+struct fabric_id_info;
 struct failure;
 struct id;
 struct session_event;
@@ -40,6 +41,8 @@ enum ahead_state {
 	AHEAD_DUE, /* the client has requested the route, which is resolved already: ROUTE_RESOLVED is sent soon */
 	AHEAD_REBIND, /* the new fabric id is not bound yet: it can have to wait for the port of the old one */
 	AHEAD_AGAIN, /* the address is being resolved again, the route is next */
+	/* the same, for a client that has the route already, and whose connect waits */
+	AHEAD_AGAIN_FOR_CONNECT,
 };
 
 struct ahead {
@@ -82,5 +85,18 @@ bool ahead_on_route(struct id *id);
  * True: the address was resolved again for a route that the client has requested, so the client gets ROUTE_ERROR.
  */
 bool ahead_fails_route(struct id *id);
+/*
+ * The address of ID was resolved by a previous process of the daemon. ID has a new fabric id, and INFO the addresses of
+ * the old one: they are resolved again when the client requests the route. Returns 0 or -ENOMEM.
+ */
+int ahead_restore(struct id *id, const struct fabric_id_info *info);
+/* If ID is to be bound and resolved again, sets RET to the addresses and the device that it had. */
+void ahead_get_old_info(const struct id *id, struct fabric_id_info *ret);
+/*
+ * To be called before ID connects. If the route of ID has to be resolved again, although the client has got it already
+ * (ahead_restore()), begins that and returns -EINPROGRESS: the client's request waits. Returns 0 in all other cases; or as
+ * resolve_route() does.
+ */
+int ahead_before_connect(struct id *id, struct failure *failure);
 /* As resolve_route(), but also for an id whose route was resolved ahead. Can also return -EINPROGRESS, see bind.h. */
 int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);

@@ -49,6 +49,9 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	struct id_wish wish;
 	int r;
 
+	r = ahead_before_connect(id, failure);
+	if (r != 0)
+		return r;
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect", failure);
 	r = decide_may_begin(id->session, "connect", failure);

@@ -12,6 +12,7 @@
 #include "core/timewait.h"
 #include "core/unit.h"
 #include "core/wait.h"
+#include "keep/ledger.h"
 #include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -123,4 +124,22 @@ int core_set_policy(struct core *core, struct policy *policy)
 	policy_unref(core->policy);
 	core->policy = policy;
 	return 0;
+}
+
+void core_keep(struct core *core, struct ledger *ledger, struct vault *vault)
+{
+	core->ledger = ledger;
+	core->vault = vault;
+}
+
+void core_set_take_over(struct core *core, const struct core_take_over *take_over)
+{
+	core->take_over = *take_over;
+}
+
+void core_set_last_session(struct core *core, uint64_t last)
+{
+	if (last > core->last_session)
+		core->last_session = last;
+	ledger_set_last_session(core->ledger, core->last_session);
 }

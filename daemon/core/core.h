@@ -30,9 +30,20 @@ struct core_settings {
 	unsigned resolve_timeout_ms; /* upper limit and default of each timeout for a resolution */
 };
 
+/* What this process has taken over from the previous one. */
+struct core_take_over {
+	uint64_t generation; /* from 1; 0: nothing is kept for the next process */
+	unsigned n_sessions;
+	unsigned n_ended; /* sessions that could not be taken over */
+	uint64_t took_ms;
+	uint64_t at_ms; /* CLOCK_MONOTONIC */
+};
+
 struct closer;
+struct ledger;
 struct session;
 struct units;
+struct vault;
 
 struct core {
 	struct fabric *fabric;
@@ -41,6 +52,10 @@ struct core {
 	struct account account;
 	struct closer *closer; /* threads that close clients' sockets and descriptors */
 	struct units *units; /* look up the systemd units of clients */
+	/* what the next process of the daemon gets, see record.h; NULL: nothing is kept */
+	struct ledger *ledger;
+	struct vault *vault;
+	struct core_take_over take_over;
 	struct core_settings settings;
 
 	sd_event *loop;
@@ -75,6 +90,15 @@ struct core {
 /* Takes a reference to POLICY. The caller sets the limits of core.account. */
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
 struct core *core_free(struct core *core); /* all sessions must be gone */
+
+/*
+ * From now on sessions and ids are recorded in LEDGER. To be called before the first session. Both can be NULL, stay the caller's, and
+ * have to live longer than the core.
+ */
+void core_keep(struct core *core, struct ledger *ledger, struct vault *vault);
+void core_set_take_over(struct core *core, const struct core_take_over *take_over);
+/* The numbers of sessions go on after LAST. */
+void core_set_last_session(struct core *core, uint64_t last);
 
 /*
  * POLICY decides from now on. The call itself does not change existing ids and sessions. Returns 0, or
@@ -119,6 +143,21 @@ static inline struct closer *core_get_closer(const struct core *core)
 static inline struct account *core_get_account(struct core *core)
 {
 	return &core->account;
+}
+
+static inline struct ledger *core_get_ledger(const struct core *core)
+{
+	return core->ledger;
+}
+
+static inline const struct core_take_over *core_get_take_over(const struct core *core)
+{
+	return &core->take_over;
+}
+
+static inline struct vault *core_get_vault(const struct core *core)
+{
+	return core->vault;
 }
 
 static inline const struct core_settings *core_get_settings(const struct core *core)

@@ -6,6 +6,7 @@
 #include "core/id.h"
 #include "core/listen.h"
 #include "core/notify.h"
+#include "core/record.h"
 #include "core/resolve.h"
 #include "core/settings.h"
 #include "core/timewait.h"
@@ -74,6 +75,14 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && resolve_again(id, event->status))
 		return;
 
+	/*
+	 * The kernel reports the end of the time wait after the end of the connection. So if the state has missed the
+	 * end, a previous process of the daemon has read that event, and died before it could tell the client.
+	 */
+	if (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT && !id_is_datagram(id) &&
+	    (id->state == ID_ESTABLISHED || id->state == ID_DISCONNECTING))
+		out.type = event->type = RDMA_CM_EVENT_DISCONNECTED;
+
 	asked = id->state == ID_DISCONNECTING;
 	moved = change_state(id, event->type);
 	/* Reply to the peer's disconnect here, so that the reply does not depend on the client. */
@@ -128,7 +137,9 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		out.status = r < 0 ? r : -failure.error;
 		out.failure = r < 0 ? NULL : &failure;
 	}
+	record_untold(id, out.type);
 	notify_event(id, &out);
+	record_told(id);
 	/*
 	 * If the client requested the disconnect before the connection existed, the kernel has ignored the
 	 * request. Then this event is not the peer's reply, but the peer's disconnect, which needs a reply. If

@@ -10,6 +10,7 @@
 #include "core/lease.h"
 #include "core/listener.h"
 #include "core/notify.h"
+#include "core/record.h"
 #include "core/revoke.h"
 #include "core/table.h"
 #include "core/watch.h"
@@ -123,6 +124,7 @@ static bool enforce_session(struct session *session)
 	}
 	session->permits = session_permits_over_others(session, /* counts= */ false) |
 			   (is_client ? SESSION_PERMIT_CLIENT : 0);
+	record_session(session);
 	if (!session->permits) {
 		session->ops->end(session->userdata, "the policy no longer allows this session");
 		return false;

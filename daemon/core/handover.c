@@ -8,6 +8,7 @@
 #include "core/handover.h"
 #include "core/id.h"
 #include "core/listener.h"
+#include "core/record.h"
 #include "core/settings.h"
 #include "core/timewait.h"
 #include "core/token.h"
@@ -265,6 +266,7 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	 */
 	id->qp_check = from->qp_check;
 	id->qp_check.request = 0;
+	record_id(id);
 	*ret = TAKE_PTR(id);
 	return 0;
 }

@@ -7,18 +7,23 @@
 #include "core/id.h"
 #include "core/listener.h"
 #include "core/quota.h"
+#include "core/record.h"
 #include "core/settings.h"
 #include "core/table.h"
 #include "core/timewait.h"
 #include "core/token.h"
 #include "core/wait.h"
+#include "keep/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
 
-int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
-		 enum id_state state, struct failure *failure)
+static int new_at(struct id **ret, struct session *session, uint32_t handle,
+		  enum rdma_port_space ps, enum id_state state,
+		  int (*add)(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
+			     struct failure *failure),
+		  struct failure *failure)
 {
 	struct id *id = calloc(1, sizeof(*id));
 	int r;
@@ -37,15 +42,29 @@ int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum
 	list_init(&id->events);
 	r = quota_charge_id(session, &id->charge, failure);
 	if (r == 0)
-		r = table_add(session, id, handle, &id->handle, failure);
+		r = add(session, id, handle, &id->handle, failure);
 	if (r != 0) {
 		charge_done(&id->charge);
 		free(id);
 		return r;
 	}
 	session->core->n_ids++;
+	id->row = ledger_add_id(session->core->ledger);
+	record_id(id);
 	*ret = id;
 	return 0;
+}
+
+int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+		 enum id_state state, struct failure *failure)
+{
+	return new_at(ret, session, handle, ps, state, table_add, failure);
+}
+
+int id_new_again(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+		 struct failure *failure)
+{
+	return new_at(ret, session, handle, ps, ID_IDLE, table_add_again, failure);
 }
 
 DEFINE_CLEANUP(struct id *, id_free)
@@ -110,6 +129,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	(*ret)->request = TAKE_PTR(request);
 	(*ret)->passive = true;
 	id_own_fabric(*ret, event->request);
+	record_id(*ret);
 	return 0;
 }
 
@@ -139,6 +159,7 @@ struct id *id_free(struct id *id)
 	policy_unref(id->policy);
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
+	id->row = ledger_remove_id(id->session->core->ledger, id->row);
 	charge_done(&id->charge);
 	free(id);
 	return NULL;

@@ -30,12 +30,14 @@ struct backlog;
 
 struct entry;
 struct held;
+struct ledger_id;
 struct listener;
 struct token;
 
 struct id {
 	struct session *session;
 	uint32_t handle;
+	struct ledger_id *row; /* its row in the ledger; NULL: it is not kept */
 	struct fabric_id *fabric;
 	enum rdma_port_space ps;
 	enum id_state state;
@@ -105,6 +107,9 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 /* Creates an id that is charged and has a handle (HANDLE 0: the broker chooses one), but no fabric id yet. */
 int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 		 enum id_state state, struct failure *failure);
+/* As id_new_empty(), for an id of a previous process, whose HANDLE the client knows. */
+int id_new_again(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
+		 struct failure *failure);
 struct id *id_free(struct id *id);
 
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* the id takes over FABRIC */

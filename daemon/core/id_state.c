@@ -4,6 +4,7 @@
 #include "core/id.h"
 #include "core/id_state.h"
 #include "core/listener.h"
+#include "core/record.h"
 #include "core/timewait.h"
 #include "proto/names.h"
 #include "util/clock.h"
@@ -125,6 +126,7 @@ void id_set_state(struct id *id, enum id_state state)
 	}
 	if (state == ID_DISCONNECTED || state == ID_FAILED || state == ID_REMOVED)
 		admitted_done(&id->admitted);
+	record_state(id);
 }
 
 int id_refuse_state(struct id *id, const char *verb, struct failure *failure)

@@ -5,7 +5,9 @@
 
 #include "core/decide.h"
 #include "core/lease.h"
+#include "core/record.h"
 #include "core/session.h"
+#include "keep/ledger.h"
 #include "util/util.h"
 
 /*
@@ -35,6 +37,7 @@ static struct lease *lease_free(struct lease *lease)
 		fabric_lease_free(lease->fabric);
 		list_remove(&lease->link);
 		session->core->n_leases--;
+		record_leases(session);
 	}
 	if (session->opening == lease) {
 		session->opening = NULL;
@@ -151,6 +154,7 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 		return -EINPROGRESS;
 	}
 	lease->n_opens = 1;
+	record_leases(session);
 	return 0;
 }
 
@@ -172,11 +176,13 @@ static int open_again(struct session *session, struct fabric_device *device, str
 	r = lease->r < 0 ? refuse(session, device, lease->r, failure) :
 			   decide_device(session, lease->device, /* again= */ true, &wish, &verdict,
 					 failure);
-	if (r != 0)
+	if (r != 0) {
 		lease_free(lease);
-	else
-		lease->n_opens = 1;
-	return r;
+		return r;
+	}
+	lease->n_opens = 1;
+	record_leases(session);
+	return 0;
 }
 
 static int find_device(struct session *session, const char *name, struct fabric_device **ret,
@@ -210,6 +216,7 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	if (lease == waited)
 		return open_again(session, *ret, lease, failure);
 	lease->n_opens++;
+	record_leases(session);
 	return 0;
 }
 
@@ -238,12 +245,45 @@ int lease_close(struct session *session, const char *name)
 	/* It is no error if there is no lease, because a lease ends when its device is removed. */
 	if (lease && --lease->n_opens == 0)
 		lease_free(lease);
+	else if (lease)
+		record_leases(session);
 	return 0;
 }
 
 void lease_forget_device(struct session *session, const char *name)
 {
 	lease_free(find_lease(session, name));
+}
+
+void lease_restore(struct session *session, const char *name, unsigned n_opens)
+{
+	struct fabric_device *device = fabric_find_device(session->core->fabric, name);
+	struct admitted none = { 0 };
+	struct failure ignored;
+	struct lease *lease;
+
+	if (!device || lease_new(&lease, session, device, &none, &ignored) != 0)
+		return;
+	lease->n_opens = n_opens;
+}
+
+void lease_list(const struct session *session, struct ledger_lease *ret, size_t max)
+{
+	struct list *l;
+	size_t n = 0;
+
+	memset(ret, 0, max * sizeof(*ret));
+	list_for_each(l, &session->leases) {
+		const struct lease *lease = container_of(l, struct lease, link);
+
+		if (n == max)
+			break;
+		if (lease->n_opens == 0 || strlen(lease->device) >= sizeof(ret[n].device))
+			continue;
+		strcpy(ret[n].device, lease->device);
+		ret[n].n_opens = lease->n_opens;
+		n++;
+	}
 }
 
 unsigned lease_count(const struct session *session)

@@ -7,8 +7,11 @@
  * longer allows it, or the session ends.
  */
 
+#include <stddef.h>
+
 struct fabric_device;
 struct failure;
+struct ledger_lease;
 struct session;
 
 /*
@@ -23,4 +26,8 @@ void lease_forget_device(struct session *session, const char *name); /* the devi
 /* Ends the leases of devices that policy no longer allows. */
 void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
+/* Gives SESSION the lease for device NAME that it had in a previous process of the daemon. No effect without the device. */
+void lease_restore(struct session *session, const char *name, unsigned n_opens);
+/* Writes the leases to RET, at most MAX; the other places of RET become free. */
+void lease_list(const struct session *session, struct ledger_lease *ret, size_t max);
 unsigned lease_count(const struct session *session);

@@ -8,6 +8,7 @@
 #include "core/listen.h"
 #include "core/listener.h"
 #include "core/notify.h"
+#include "core/record.h"
 #include "core/settings.h"
 #include "core/wait.h"
 #include "core/wish.h"
@@ -230,4 +231,5 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	out.request = id;
 	out.caps = settings_get_caps(id);
 	notify_event(listening, &out);
+	record_told(id);
 }

@@ -4,6 +4,7 @@
 #include "core/bind.h"
 #include "core/id.h"
 #include "core/option.h"
+#include "core/record.h"
 #include "core/settings.h"
 
 #define IN(state) (1u << (state))
@@ -49,7 +50,7 @@ static int set_in_kernel(struct id *id, const struct option *option, int value, 
 	return 0;
 }
 
-int option_set(struct id *id, int number, int value, struct failure *failure)
+static int set(struct id *id, int number, int value, struct failure *failure)
 {
 	const struct option *option = NULL;
 	int r;
@@ -81,6 +82,14 @@ int option_set(struct id *id, int number, int value, struct failure *failure)
 			return 0;
 		return set_in_kernel(id, option, value, &id->ack_timeout, failure);
 	}
+}
+
+int option_set(struct id *id, int number, int value, struct failure *failure)
+{
+	int r = set(id, number, value, failure);
+
+	record_id(id);
+	return r;
 }
 
 int option_get(struct id *id, int number, int *ret, struct failure *failure)

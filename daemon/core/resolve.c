@@ -5,6 +5,7 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/notify.h"
+#include "core/record.h"
 #include "core/renew.h"
 #include "core/resolve.h"
 #include "core/wait.h"
@@ -92,6 +93,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	if (r < 0)
 		return failure_set_fabric(failure, r, "resolve %s", addr_to_string(dst, text));
 	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
+	record_state(id);
 	return 0;
 }
 

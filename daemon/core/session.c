@@ -9,10 +9,12 @@
 #include "core/id.h"
 #include "core/lease.h"
 #include "core/quota.h"
+#include "core/record.h"
 #include "core/session.h"
 #include "core/table.h"
 #include "core/unit.h"
 #include "core/watch.h"
+#include "keep/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -62,6 +64,9 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	session->since_ms = clock_ms();
 	list_insert(&core->sessions, &session->link);
 	core->n_sessions++;
+	core_set_last_session(core, session->number);
+	session->row = ledger_add_session(core->ledger);
+	record_session(session);
 	*ret = TAKE_PTR(session);
 	return 0;
 }
@@ -134,6 +139,7 @@ struct session *session_free(struct session *session)
 	session->unit_lookup = unit_lookup_cancel(session->unit_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
+	session->row = ledger_remove_session(session->core->ledger, session->row);
 	if (session->number > 0) {
 		list_remove(&session->link);
 		session->core->n_sessions--;
@@ -258,11 +264,59 @@ int session_greet(struct session *session, struct failure *failure)
 			session->permits = 0;
 	}
 	session->opened = r == 0;
+	record_session(session);
 	if (r == 0)
 		tell_doubt(session);
 	if (r == 0 && core_is_watched(session->core))
 		watch_session(session, "opened", /* reason= */ NULL);
 	return r;
+}
+
+/* The rule that admits the session now. If none does, the session has no rule, and OnReload= decides about it. */
+static void find_rule(struct session *session)
+{
+	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
+			     .what = "session" };
+	struct core *core = session->core;
+	struct policy_settings settings;
+	struct policy_verdict verdict;
+	struct failure ignored;
+
+	if (!(session->permits & SESSION_PERMIT_CLIENT))
+		return;
+	decide_ask(session, &wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW)
+		return;
+	session->policy = policy_ref(core->policy);
+	session->rule = verdict.rule;
+	settings = verdict.rule->settings;
+	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
+	decide_admit_within(session, &wish, verdict.rule, &settings,
+			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			    &session->admitted, &ignored);
+}
+
+void session_restore(struct session *session, int pidfd, const struct ledger_session *row)
+{
+	struct identity *identity = &session->identity;
+	struct failure ignored;
+
+	session->number = row->number;
+	session->since_ms = row->since_ms;
+	if (pidfd >= 0) {
+		closep(&identity->pidfd);
+		identity->pidfd = pidfd;
+	}
+	identity->proven = row->proven;
+	if (row->unit_known && !identity->unit)
+		identity->unit = strdup(row->unit);
+	session->unit_asked = true;
+	session->permits = row->permits;
+	session->opened = true;
+	/* If a limit is lower now, the session is not counted. */
+	charge_session(session, &ignored);
+	find_rule(session);
+	record_session(session);
 }
 
 void session_set_end_reason(struct session *session, const char *why)

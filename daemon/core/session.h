@@ -21,6 +21,7 @@
 
 struct id;
 struct lease;
+struct ledger_session;
 struct notice;
 struct session;
 struct unit_lookup;
@@ -90,6 +91,7 @@ struct session {
 	struct list link; /* core.sessions */
 	uint64_t number; /* the number of the session for users and in logs */
 	struct identity identity;
+	struct ledger_session *row; /* its row in the ledger; NULL: it is not kept */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded, even if a new policy has taken its permits since */
 	const struct session_ops *ops;
@@ -138,6 +140,11 @@ void session_resume_all(struct list *waiting);
  */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);
+/*
+ * Gives a new session the number, the permits and the identity of the session of ROW, whose client it serves. PIDFD is
+ * taken over; -1: there is none.
+ */
+void session_restore(struct session *session, int pidfd, const struct ledger_session *row);
 /* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
 /* Ends the session, and frees at most MAX of its ids now. True: no id is left; false: has to be called again. */
@@ -213,6 +220,12 @@ static inline const char *session_get_question(const struct session *session)
 static inline const char *session_get_unit(const struct session *session)
 {
 	return session->identity.unit ?: "";
+}
+
+/* The row of the session in the ledger; NULL: it is not kept. */
+static inline struct ledger_session *session_get_row(const struct session *session)
+{
+	return session->row;
 }
 
 static inline unsigned session_get_permits(const struct session *session)

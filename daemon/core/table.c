@@ -58,6 +58,17 @@ int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t 
 	return failure_errno(failure, r);
 }
 
+int table_add_again(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
+		    struct failure *failure)
+{
+	bool is_request = handle >= SESSION_FIRST_REQUEST;
+
+	*ret = handle;
+	return failure_errno(
+		failure, handles_add_at(is_request ? &session->requests : &session->ids, id,
+					is_request ? handle - SESSION_FIRST_REQUEST + 1 : handle));
+}
+
 void table_remove(struct session *session, uint32_t handle)
 {
 	if (handle >= SESSION_FIRST_REQUEST)

@@ -26,4 +26,7 @@ int table_find(struct session *session, uint32_t handle, struct id **ret, struct
  */
 int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
 	      struct failure *failure);
+/* As table_add(), for an id that has HANDLE already: any handle that table_add() can give, and no limit applies. */
+int table_add_again(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
+		    struct failure *failure);
 void table_remove(struct session *session, uint32_t handle);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/id.h"
+#include "core/record.h"
 #include "core/watch.h"
 #include "proto/addr.h"
 #include "proto/names.h"
@@ -31,6 +32,7 @@ int watch_start(struct session *session, const struct watch_filter *filter)
 		watch->session = session;
 		list_insert(&session->core->watches, &watch->link);
 		session->watch = watch;
+		record_session(session);
 	}
 	watch->filter = *filter;
 	return 0;

@@ -78,6 +78,7 @@ struct call {
 		};
 		struct {
 			Rdmabroker__Status status;
+			Rdmabroker__Status__TakeOver take_over;
 			Rdmabroker__Status__Device devices[MAX_DEVICES];
 			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
 			Rdmabroker__Status__ForeignIds foreign_ids[MAX_DEVICES];

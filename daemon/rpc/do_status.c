@@ -99,6 +99,21 @@ static void out_absence(struct call *call)
 		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
 }
 
+static void out_take_over(struct call *call, const struct core_take_over *in)
+{
+	Rdmabroker__Status__TakeOver *out = &call->space.take_over;
+
+	if (in->generation == 0)
+		return;
+	rdmabroker__status__take_over__init(out);
+	out->generation = in->generation;
+	out->sessions = in->n_sessions;
+	out->ended_sessions = in->n_ended;
+	out->took_ms = in->took_ms;
+	out->age_ms = clock_ms() - in->at_ms;
+	call->space.status.take_over = out;
+}
+
 int do_get_status(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
@@ -118,6 +133,7 @@ int do_get_status(struct call *call)
 	status->ids = counts.n_ids;
 	status->leases = counts.n_leases;
 	status->fds = control_count_fds();
+	out_take_over(call, core_get_take_over(core));
 	out_absence(call);
 	fabric_look(core_get_fabric(core));
 	call->space.n_holders = 0;

@@ -9,24 +9,22 @@
 #include <unistd.h>
 
 #include "core/id.h"
+#include "core/restore.h"
 #include "core/watch.h"
-#include "proto/address.h"
+#include "keep/ledger.h"
+#include "keep/vault.h"
 #include "proto/arena.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
+#include "rpc/event.h"
 #include "rpc/flight.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
 #include "rpc/peers.h"
+#include "rpc/unread.h"
 #include "util/log.h"
 #include "util/util.h"
-
-/*
- * When a session has ended, at most this many packets that nobody has read are received, to close their descriptors.
- * By default the kernel queues some 280 small packets.
- */
-#define UNREAD_MAX 512
 
 #define HELLO_USEC (10 * 1000000ULL)
 
@@ -89,6 +87,15 @@ static void count_queued_fds(struct peer *peer, int change)
 {
 	peer->n_queued_fds += (unsigned)change;
 	flight_hold(peer->flight, peer->n_queued_fds > 0);
+}
+
+/* What is queued is lost if the daemon dies. The next process then knows that. */
+static void record_queued(struct peer *peer, int change)
+{
+	struct ledger_session *row = peer->session ? session_get_row(peer->session) : NULL;
+
+	if (row)
+		row->n_queued += (uint32_t)change;
 }
 
 static int packet_new(struct packet **ret, const uint8_t *data, size_t len, int fd, uint64_t serial)
@@ -167,6 +174,7 @@ static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, u
 		peer->queued_bytes += len;
 	}
 	list_insert(&peer->queue, &packet->link);
+	record_queued(peer, 1);
 	if (packet->fd >= 0)
 		count_queued_fds(peer, 1);
 	update_io(peer);
@@ -177,6 +185,7 @@ static void dequeue(struct peer *peer, struct packet *packet)
 {
 	list_remove(&packet->link);
 	list_remove(&packet->of_id);
+	record_queued(peer, -1);
 	if (!packet->id)
 		peer->queued_bytes -= packet->len;
 	charge_done(&packet->charge);
@@ -316,28 +325,9 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 	return 0;
 }
 
-static bool has_param(const struct rdma_conn_param *conn)
-{
-	return conn->private_data_len || conn->qp_num || conn->responder_resources ||
-	       conn->initiator_depth || conn->flow_control || conn->retry_count ||
-	       conn->rnr_retry_count || conn->srq;
-}
-
 static void on_session_event(void *userdata, const struct session_event *event)
 {
-	static const struct fabric_event nothing;
-	const struct fabric_event *fabric = event->fabric ?: &nothing;
 	struct peer *peer = userdata;
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;
-	Rdmabroker__ConnParam conn;
-	Rdmabroker__Failure failure;
-	struct out_id_info info;
-	struct out_qp_attr qp;
-	struct out_ud_param ud;
-	Rdmabroker__Address group;
-	Rdmabroker__Caps caps;
-	Rdmabroker__Ece ece;
 	uint8_t buf[PACKET_MAX];
 
 	if (peer->ending)
@@ -345,40 +335,8 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
 	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
 		return;
-	out.id = id_get_handle(event->id);
-	out.type = event->type;
-	out.status = event->status;
-	out.routed = event->routed;
-	out.request_id = event->request ? id_get_handle(event->request) : 0;
-	if (has_param(&fabric->conn)) {
-		out_conn_param(&conn, &fabric->conn);
-		out.conn = &conn;
-	}
-	if (event->with_info || event->request) {
-		out_id_info(&info, event->request ? event->request : event->id);
-		out.info = &info.info;
-	}
-	out.remote_ece = out_ece(&ece, &fabric->remote_ece);
-	if (event->group)
-		out.group = address_pack(&group, event->group);
-	if (event->type == RDMA_CM_EVENT_MULTICAST_JOIN ||
-	    (event->type == RDMA_CM_EVENT_ESTABLISHED && id_is_datagram(event->id))) {
-		out_ud_param(&ud, &fabric->ud);
-		out.ud = &ud.param;
-	}
-	out.qp = out_qp_attrs(&qp, event);
-	if (event->failure) {
-		out_failure(&failure, event->failure);
-		out.failure = &failure;
-	}
-	if (event->caps)
-		out.caps = out_caps(&caps, event->caps);
-	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
-	frame.event = &out;
-	/* The size needs no check, because all parts together need at most an eighth of a packet. */
-	drop_on_failure(peer,
-			send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
-				    /* fd= */ -1, /* serial= */ 0, event, /* notice= */ false));
+	drop_on_failure(peer, send_packed(peer, buf, event_pack(event, buf), /* fd= */ -1,
+					  /* serial= */ 0, event, /* notice= */ false));
 }
 
 static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
@@ -498,13 +456,14 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
+	request_record(session_get_row(peer->session), frame->request);
 	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
 				 frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
 				 peer)) {
 	case REQUEST_WAIT:
 		leave_lobby(peer);
 		wait_for_more(peer, data, len);
-		break;
+		return;
 	case REQUEST_CLOSE:
 		peer_close(peer);
 		break;
@@ -514,6 +473,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			let_in(peer);
 		break;
 	}
+	request_record(session_get_row(peer->session), NULL);
 }
 
 static void on_session_resume(void *userdata)
@@ -583,40 +543,6 @@ static void receive(struct peer *peer, struct closing *room)
 	close_received(peer);
 }
 
-/*
- * Receives the packets that nobody has read, and makes a thread close their descriptors. No more packets can come,
- * because the socket was shut down. Returns true if the socket is empty. Stops early and returns false if the daemon
- * has too few free descriptors or memory, if too many descriptors of the user wait to be closed, or after UNREAD_MAX
- * packets. Then the kernel closes the descriptors that are left when the socket is closed.
- */
-static bool make_empty(struct peer *peer, struct core *core, uid_t uid)
-{
-	for (unsigned i = 0; i < UNREAD_MAX; i++) {
-		struct closing *room = NULL;
-		int fds[PACKET_ALL_FDS];
-		size_t n_fds;
-		int r;
-
-		if (!closer_is_behind(core_get_closer(core), uid) &&
-		    !account_is_full(core_get_account(core), ACCOUNT_FDS))
-			room = peers_get_room(peer->peers);
-		if (!room)
-			return false;
-		r = packet_discard(peer->sock, fds, &n_fds);
-		if (n_fds == 0) {
-			peers_put_room(peer->peers, room);
-		} else {
-			closing_bind(room, uid, peer->class);
-			for (size_t k = 0; k < n_fds; k++)
-				closing_add(room, fds[k]);
-			closing_go(room);
-		}
-		if (r <= 0)
-			return r == 0;
-	}
-	return false;
-}
-
 void peer_on_io(struct peer *peer, uint32_t events)
 {
 	struct closing *room;
@@ -667,8 +593,25 @@ bool peer_reap(struct peer *peer, unsigned max)
 
 DEFINE_CLEANUP(struct peer *, peer_free)
 
-int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, size_t max_queued_bytes)
+/* Keeps the socket for the next process of the daemon. If that fails, the session ends with this process. */
+static void keep_socket(struct peer *peer)
+{
+	const struct identity *identity = session_get_identity(peer->session);
+	struct core *core = session_get_core(peer->session);
+	int fds[] = { peer->sock, identity->pidfd };
+	int r = vault_put(core_get_vault(core), session_get_number(peer->session), fds,
+			  identity->pidfd >= 0 ? 2 : 1);
+
+	if (r < 0)
+		log_limited(session_log_limit(peer->session), LOG_WARNING,
+			    "Session %llu, uid %u will not survive a restart of the broker: %s.",
+			    (unsigned long long)session_get_number(peer->session),
+			    session_get_uid(peer->session), strerror(-r));
+}
+
+/* ROW: the session of a previous process, with its PIDFD; NULL: a new client. */
+static int make(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
+		int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
 	uid_t uid;
@@ -676,6 +619,7 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 
 	if (!peer) {
 		peers_refuse(closing, sock);
+		closep(&pidfd);
 		return -ENOMEM;
 	}
 	peer->peers = peers;
@@ -687,7 +631,8 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	list_init(&peer->resumed);
 	list_init(&peer->reaping);
 
-	r = session_new(&peer->session, core, sock, &session_ops, peer);
+	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
+		  session_new(&peer->session, core, sock, &session_ops, peer);
 	if (r < 0)
 		return r;
 	uid = session_get_uid(peer->session);
@@ -701,6 +646,21 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	r = peers_add(peers, peer, uid);
 	if (r >= 0)
 		r = peers_await(peers, peer, EPOLLIN);
+	if (r < 0)
+		return r;
+	keep_socket(peer);
+	*ret = TAKE_PTR(peer);
+	return 0;
+}
+
+int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
+	     int sock, size_t max_queued_bytes)
+{
+	_cleanup_(peer_freep) struct peer *peer = NULL;
+	int r;
+
+	r = make(&peer, peers, core, closing, sock, max_queued_bytes, /* row= */ NULL,
+		 /* pidfd= */ -1);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
@@ -708,6 +668,27 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 		return r;
 	peer = NULL;
 	return 0;
+}
+
+int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
+		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
+{
+	int r = make(ret, peers, core, closing, sock, max_queued_bytes, row, pidfd);
+
+	if (r < 0)
+		return r;
+	(*ret)->progress.greeted = true;
+	let_in(*ret);
+	return 0;
+}
+
+void peer_refuse_request(struct peer *peer, uint32_t serial)
+{
+	uint8_t buf[1024];
+	size_t len = request_pack_refusal(serial, -EAGAIN, buf, sizeof(buf));
+
+	drop_on_failure(peer, send_packed(peer, buf, len, /* fd= */ -1, serial, /* event= */ NULL,
+					  /* notice= */ false));
 }
 
 struct peer *peer_free(struct peer *peer)
@@ -725,6 +706,8 @@ struct peer *peer_free(struct peer *peer)
 		core = session_get_core(peer->session);
 		uid = session_get_uid(peer->session);
 	}
+	if (peer->session)
+		vault_drop(core_get_vault(core), session_get_number(peer->session));
 	session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
@@ -736,7 +719,7 @@ struct peer *peer_free(struct peer *peer)
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
-		if (make_empty(peer, core, uid))
+		if (unread_discard(peer->peers, peer->sock, uid, peer->class))
 			closing_bind(peer->closing, uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);
 	} else {

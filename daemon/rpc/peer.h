@@ -28,6 +28,7 @@
 #include "util/list.h"
 
 struct flight;
+struct ledger_session;
 struct peers;
 
 struct peer {
@@ -73,6 +74,14 @@ struct peer {
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, size_t max_queued_bytes);
+/*
+ * As peer_new(), for a client that a previous process of the daemon has served. ROW is its session's, PIDFD as in
+ * restore_session(). *RET can be used until the loop runs.
+ */
+int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
+		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd);
+/* Replies to the request SERIAL that the broker was restarted while it carried the request out. */
+void peer_refuse_request(struct peer *peer, uint32_t serial);
 void peer_drop(struct peer *peer, const char *why);
 /* Repeats the request that waits. */
 void peer_go_on(struct peer *peer);

@@ -7,6 +7,7 @@
 #include "core/table.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
+#include "keep/ledger.h"
 #include "rpc/request.h"
 #include "util/util.h"
 
@@ -59,6 +60,40 @@ static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 		if (operations[i].op == op)
 			return &operations[i];
 	return NULL;
+}
+
+/* The id that REQUEST is about, if its failure would be an event of the id (Request.quiet); 0: none. */
+static uint32_t get_id_number(const Rdmabroker__Request *request)
+{
+	switch (request->op_case) {
+	case RDMABROKER__REQUEST__OP_RESOLVE_ADDR:
+		return request->resolve_addr->id;
+	case RDMABROKER__REQUEST__OP_RESOLVE_ROUTE:
+		return request->resolve_route->id;
+	case RDMABROKER__REQUEST__OP_CONNECT:
+		return request->connect->id;
+	case RDMABROKER__REQUEST__OP_DISCONNECT:
+		return request->disconnect->id;
+	case RDMABROKER__REQUEST__OP_DESTROY_ID:
+		return request->destroy_id->id;
+	default:
+		return 0;
+	}
+}
+
+void request_record(struct ledger_session *row, const Rdmabroker__Request *request)
+{
+	if (!row)
+		return;
+	row->has_request = 0;
+	if (!request)
+		return;
+	row->serial = request->serial;
+	row->op = request->op_case;
+	row->id = get_id_number(request);
+	row->first = request->first ? request->first->id : 0;
+	row->quiet = request->quiet;
+	row->has_request = 1;
 }
 
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request)

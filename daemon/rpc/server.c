@@ -11,6 +11,7 @@
 #include "rpc/peer.h"
 #include "rpc/peers.h"
 #include "rpc/server.h"
+#include "rpc/takeover.h"
 #include "util/closer.h"
 #include "util/list.h"
 #include "util/log.h"
@@ -185,6 +186,12 @@ struct server *server_free(struct server *server)
 	sd_event_unref(server->loop);
 	free(server);
 	return NULL;
+}
+
+int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
+		     const void *busy, size_t busy_len)
+{
+	return takeover_run(&server->peers, server->max_queued_bytes, vault, old, busy, busy_len);
 }
 
 struct control *server_get_control(struct server *server)

@@ -13,7 +13,9 @@
 #include "core/core.h"
 
 struct control;
+struct old_ledger;
 struct server;
+struct vault;
 
 struct server_ops {
 	/*
@@ -29,5 +31,11 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 struct server *server_free(struct server *server); /* ends all sessions */
 struct control *server_get_control(struct server *server);
 
+/*
+ * Serves the clients of a previous process of the daemon: those sessions of OLD whose sockets are in VAULT. To be called
+ * after fabric_inherit(), and before the loop runs. Returns the number of sessions that go on, or a negative errno.
+ */
+int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
+		     const void *busy, size_t busy_len);
 /* Serves a client that has connected; SOCK is taken over, also on failure. Returns 0 or a negative errno. */
 int server_add_client(struct server *server, int sock);

@@ -88,7 +88,7 @@ FILLED(rdmabroker_conn_param, unused);
 FILLED(rdmabroker_ud_param, ah_attr);
 FILLED(rdmabroker_event, text);
 FILLED(rdmabroker_failure, rule);
-FILLED(rdmabroker_status, n_missing_names);
+FILLED(rdmabroker_status, take_over_age_ms);
 FILLED(rdmabroker_device_status, unused);
 FILLED(rdmabroker_holder, peer);
 FILLED(rdmabroker_foreign_ids, n_nameless);

@@ -115,6 +115,11 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.warnings = (const char *const *)in->warnings,
 		.no_policy = in->no_policy,
 		.n_missing_names = in->missing_names,
+		.generation = in->take_over ? in->take_over->generation : 0,
+		.n_taken_sessions = in->take_over ? in->take_over->sessions : 0,
+		.n_ended_sessions = in->take_over ? in->take_over->ended_sessions : 0,
+		.take_over_ms = in->take_over ? in->take_over->took_ms : 0,
+		.take_over_age_ms = in->take_over ? in->take_over->age_ms : 0,
 	};
 	space = status->holders;
 	for (size_t i = 0; i < in->n_devices; i++) {

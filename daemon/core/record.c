@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/ahead.h"
+#include "core/id.h"
+#include "core/lease.h"
+#include "core/listener.h"
+#include "core/record.h"
+#include "core/session.h"
+#include "keep/ledger.h"
+
+#define IN(state) (1u << (state))
+
+void record_session(struct session *session)
+{
+	const struct identity *identity = &session->identity;
+	struct ledger_session *row = session->row;
+
+	if (!row)
+		return;
+	row->since_ms = session->since_ms;
+	row->permits = session->opened ? session->permits : 0;
+	row->proven = identity->proven;
+	row->watches = session->watch != NULL;
+	row->unit_known = identity->unit && strlen(identity->unit) < sizeof(row->unit);
+	if (row->unit_known)
+		strcpy(row->unit, identity->unit);
+	row->number = session->number;
+}
+
+void record_leases(struct session *session)
+{
+	if (session->row)
+		lease_list(session, session->row->leases, LEDGER_LEASES);
+}
+
+static void record_addresses(struct id *id)
+{
+	struct ledger_id *row = id->row;
+	struct fabric_id_info info;
+
+	if (!id->fabric)
+		return;
+	fabric_id_get_info(id->fabric, &info);
+	ahead_get_old_info(id, &info);
+	row->local = info.local;
+	row->peer = info.peer;
+	row->port_num = info.port_num;
+	snprintf(row->device, sizeof(row->device), "%s", info.device ?: "");
+}
+
+void record_id(struct id *id)
+{
+	struct ledger_id *row = id->row;
+
+	if (!row)
+		return;
+	row->since_ms = id->since_ms;
+	row->handle = id->handle;
+	row->ps = (uint16_t)id->ps;
+	row->tos_asked = (int16_t)id->tos_asked;
+	row->tos = (int16_t)id->tos;
+	row->afonly = (int16_t)id->afonly;
+	row->ack_timeout = (int16_t)id->ack_timeout;
+	row->passive = id->passive;
+	row->reuseaddr_asked = id->reuseaddr_asked;
+	row->reuseaddr = id->reuseaddr;
+	record_addresses(id);
+	record_state(id);
+	row->session = id->session->number;
+}
+
+/*
+ * What the client knows of ID. If the route is resolved ahead, the state is further than the client knows, or, if it is
+ * resolved again, less far.
+ */
+static enum id_state state_for_client(const struct id *id)
+{
+	switch (id->ahead.state) {
+	case AHEAD_HELD:
+		return ID_ADDR_QUERY;
+	case AHEAD_UNASKED:
+	case AHEAD_REBIND:
+		return ID_ADDR_RESOLVED;
+	case AHEAD_DUE:
+	case AHEAD_AGAIN:
+		return ID_ROUTE_QUERY;
+	case AHEAD_AGAIN_FOR_CONNECT:
+		return ID_ROUTE_RESOLVED;
+	default:
+		return id->state;
+	}
+}
+
+/*
+ * An id gets its addresses when it is bound, and when the address of its peer is resolved. Other steps do not change
+ * them, and copying them would be most of the work.
+ */
+void record_state(struct id *id)
+{
+	struct ledger_id *row = id->row;
+
+	if (!row)
+		return;
+	if (IN(id->state) &
+	    (IN(ID_BOUND) | IN(ID_LISTENING) | IN(ID_ADDR_QUERY) | IN(ID_ADDR_RESOLVED)))
+		record_addresses(id);
+	row->qpn = id->qpn;
+	row->qp_timeout = id->qp_timeout;
+	row->tos = (int16_t)id->tos;
+	row->reuseaddr = id->reuseaddr;
+	row->ack_timeout = (int16_t)id->ack_timeout;
+	if (id->listener)
+		row->backlog = id->listener->backlog->max;
+	row->route = id->route_timeout_ms > 0;
+	row->ahead = id->ahead.state == AHEAD_WANTED || id->ahead.state == AHEAD_HELD;
+	row->state = (uint8_t)state_for_client(id);
+}
+
+void record_untold(struct id *id, enum rdma_cm_event_type type)
+{
+	if (id->row)
+		id->row->untold = (uint8_t)(type + 1);
+}
+
+void record_told(struct id *id)
+{
+	if (id->row) {
+		id->row->untold = 0;
+		id->row->told = 1;
+	}
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Writes to the ledger (keep/ledger.h) what the next process of the daemon has to know, so that it can take over the
+ * sessions and ids. To be called after each change; each call writes all that can have changed. Without a ledger, or if
+ * the ledger is full, nothing is written, and the session or id ends with this process.
+ */
+
+#include <rdma/rdma_cma.h>
+
+struct id;
+struct session;
+
+/* What the session may do, its unit, and whether it watches. */
+void record_session(struct session *session);
+void record_leases(struct session *session);
+/* All of ID. */
+void record_id(struct id *id);
+/* The state of ID, and what can have changed with it. */
+void record_state(struct id *id);
+/*
+ * The kernel has given an event of TYPE, and the change of the state is recorded. To be called before the client is
+ * told; record_told() after.
+ */
+void record_untold(struct id *id, enum rdma_cm_event_type type);
+void record_told(struct id *id);

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdmabroker-admin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "keep/ledger.h"
+#include "tests/fake/fake.h"
+#include "tests/hooks/hooks.h"
+#include "tests/unit/manager.h"
+#include "tests/unit/unit.h"
+
+/*
+ * The daemon dies, and the next process takes over. A daemon "dies" here by never running again: its descriptors stay
+ * open, as those of a process that was killed would in the store of systemd. The library is in this process too, and
+ * notices nothing.
+ */
+
+#define PORT 7471
+#define T 3000 /* ms */
+
+static char dir[32];
+static struct broker *broker, *dead[16];
+static unsigned n_dead;
+static struct rdmabroker *server, *client;
+static struct rdmabroker_id *listener, *accepted, *id;
+
+static bool turn(void *userdata)
+{
+	sd_event *loop = hooks_get_loop();
+
+	(void)userdata;
+	return hooks_run(loop) > 0 || sd_event_run(loop, T) > 0;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static const char *in_dir(char *ret, const char *name)
+{
+	snprintf(ret, 64, "%s/%s", dir, name);
+	return ret;
+}
+
+static const struct sockaddr *addr(uint16_t port)
+{
+	static struct sockaddr_in in = { .sin_family = AF_INET };
+
+	in.sin_port = htons(port);
+	in.sin_addr.s_addr = htonl(0x0a090001);
+	return (struct sockaddr *)&in;
+}
+
+static void start_broker(void)
+{
+	char config[64], socket[64], rules[64];
+	struct broker_options options = {
+		.config_path = in_dir(config, "rdmabrokerd.conf"),
+		.socket_path = in_dir(socket, "socket"),
+		.policy_dir = in_dir(rules, "policy.d"),
+	};
+
+	ck_assert_int_eq(broker_new(&broker, &options), 0);
+}
+
+static void kill_broker(void)
+{
+	dead[n_dead++] = broker; /* keeps its memory reachable */
+	broker = NULL;
+}
+
+static void restart(void)
+{
+	kill_broker();
+	start_broker();
+}
+
+static struct rdmabroker *open_session(void)
+{
+	const struct rdmabroker_options options = { .size = sizeof(options) };
+	struct rdmabroker *session;
+
+	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
+	return session;
+}
+
+static void set_up(void)
+{
+	char path[64];
+
+	umask(022);
+	strcpy(dir, "/tmp/rdmabroker-takeover-XXXXXX");
+	ck_assert(mkdtemp(dir));
+	mkdir(in_dir(path, "policy.d"), 0755);
+	write_file("policy.d/1.rules", "allow any\n");
+	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\n");
+	setenv("RDMABROKER_SOCKET", in_dir(path, "socket"), 1);
+	hooks_reset();
+	manager_begin(path);
+	start_broker();
+	hooks_set_turn(turn, NULL);
+	server = open_session();
+	client = open_session();
+}
+
+static void tear_down(void)
+{
+	char path[64];
+
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	hooks_run(hooks_get_loop());
+	remove(in_dir(path, "policy.d/1.rules"));
+	remove(in_dir(path, "policy.d"));
+	remove(in_dir(path, "rdmabrokerd.conf"));
+	remove(in_dir(path, "socket"));
+	remove(dir);
+}
+
+/* Takes the next event of SESSION, which has to be of TYPE and about ABOUT. Returns its status. */
+static int expect(struct rdmabroker *session, enum rdmabroker_event_type type,
+		  struct rdmabroker_id *about)
+{
+	struct rdmabroker_event *event;
+	int status;
+
+	ck_assert_int_eq(rdmabroker_get_event(session, T, &event), 0);
+	ck_assert_str_eq(rdmabroker_event_str(event->type), rdmabroker_event_str(type));
+	if (about)
+		ck_assert_ptr_eq(event->listen_id ?: event->id, about);
+	if (type == RDMABROKER_EVENT_CONNECT_REQUEST)
+		accepted = event->id;
+	status = event->status;
+	rdmabroker_free_event(event);
+	return status;
+}
+
+static void expect_nothing(struct rdmabroker *session)
+{
+	struct rdmabroker_event *event;
+
+	hooks_run(hooks_get_loop());
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), -EAGAIN);
+}
+
+/* The session has ended: its ids can only be destroyed. */
+static void expect_end(struct rdmabroker *session)
+{
+	struct rdmabroker_event *event;
+	int r;
+
+	while ((r = rdmabroker_get_event(session, T, &event)) == 0)
+		rdmabroker_free_event(event);
+	ck_assert_int_eq(r, -ECONNRESET);
+}
+
+static struct rdmabroker_id *new_id(struct rdmabroker *session)
+{
+	struct rdmabroker_id *ret;
+
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &ret), 0);
+	return ret;
+}
+
+static void start_listening(void)
+{
+	listener = new_id(server);
+	ck_assert_int_eq(rdmabroker_bind_addr(listener, addr(PORT)), 0);
+	ck_assert_int_eq(rdmabroker_listen(listener, 8), 0);
+}
+
+static void resolve(struct rdmabroker_id *one)
+{
+	ck_assert_int_eq(rdmabroker_resolve_wait(one, NULL, addr(PORT), T), 0);
+}
+
+static void request_connection(uint32_t qpn)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn };
+
+	id = new_id(client);
+	resolve(id);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
+}
+
+/* Connects ID, of CLIENT, to ACCEPTED, of SERVER. */
+static void connect_ids(uint32_t qpn)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn + 1 };
+
+	request_connection(qpn);
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
+	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
+	ck_assert_int_eq(rdmabroker_establish(id), 0);
+	expect(server, RDMABROKER_EVENT_ESTABLISHED, accepted);
+}
+
+static struct rdmabroker_status *get_status(void)
+{
+	struct rdmabroker_status *status;
+
+	ck_assert_int_eq(rdmabroker_get_status(client, &status), 0);
+	return status;
+}
+
+static void end_connection(void)
+{
+	ck_assert_int_eq(rdmabroker_disconnect(id), 0);
+	expect(client, RDMABROKER_EVENT_DISCONNECTED, id);
+	expect(server, RDMABROKER_EVENT_DISCONNECTED, accepted);
+	rdmabroker_destroy_id(id);
+	rdmabroker_destroy_id(accepted);
+}
+
+START_TEST(connections_and_listeners_go_on)
+{
+	struct rdmabroker_status *status;
+
+	start_listening();
+	connect_ids(17);
+	for (unsigned i = 0; i < 5; i++) {
+		restart();
+		expect_nothing(client);
+		expect_nothing(server);
+		status = get_status();
+		ck_assert_uint_eq(status->generation, i + 2);
+		ck_assert_uint_eq(status->n_taken_sessions, 2);
+		ck_assert_uint_eq(status->n_ended_sessions, 0);
+		ck_assert_uint_eq(status->n_sessions, 2);
+		ck_assert_uint_eq(status->n_ids, 3);
+		ck_assert_uint_eq(status->n_connections, 2);
+		ck_assert_uint_eq(status->n_listeners, 1);
+		rdmabroker_free_status(status);
+		/* What the dead processes have stored is not needed any more. */
+		ck_assert_uint_eq(manager_count("ledger"), 1);
+		ck_assert_uint_eq(manager_count("vault"), 1);
+		ck_assert_uint_eq(manager_count("cm"), 1);
+	}
+	end_connection();
+	connect_ids(19);
+	restart();
+	end_connection();
+}
+END_TEST
+
+START_TEST(the_other_side_ends_the_connection)
+{
+	start_listening();
+	connect_ids(17);
+	restart();
+	ck_assert_int_eq(rdmabroker_disconnect(accepted), 0);
+	expect(client, RDMABROKER_EVENT_DISCONNECTED, id);
+	expect(server, RDMABROKER_EVENT_DISCONNECTED, accepted);
+}
+END_TEST
+
+/* The kernel's event waits when the daemon dies. */
+START_TEST(connection_that_ends_meanwhile)
+{
+	start_listening();
+	connect_ids(17);
+	kill_broker();
+	rdmabroker_close(client);
+	start_broker();
+	expect(server, RDMABROKER_EVENT_DISCONNECTED, accepted);
+	client = open_session();
+	connect_ids(19);
+}
+END_TEST
+
+START_TEST(client_that_ends_meanwhile)
+{
+	struct rdmabroker_status *status;
+
+	start_listening();
+	connect_ids(17);
+	kill_broker();
+	rdmabroker_close(server);
+	start_broker();
+	expect(client, RDMABROKER_EVENT_DISCONNECTED, id);
+	server = open_session();
+	hooks_run(hooks_get_loop());
+	status = get_status();
+	ck_assert_uint_eq(status->n_sessions, 2);
+	ck_assert_uint_eq(status->n_listeners, 0);
+	rdmabroker_free_status(status);
+	start_listening();
+}
+END_TEST
+
+START_TEST(requests_that_come_meanwhile)
+{
+	kill_broker();
+	/* What the client sends waits in its socket. */
+	id = new_id(client);
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 32), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(PORT), T), 0);
+	start_broker();
+	expect(client, RDMABROKER_EVENT_ADDR_RESOLVED, id);
+}
+END_TEST
+
+START_TEST(ids_that_have_not_begun)
+{
+	struct rdmabroker_id *bound = new_id(client), *idle = new_id(client), *other;
+
+	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7000)), 0);
+	ck_assert_int_eq(rdmabroker_set_option(bound, RDMABROKER_OPTION_TOS, 96), 0);
+	start_listening();
+	restart();
+	other = new_id(server);
+	ck_assert_int_eq(rdmabroker_bind_addr(other, addr(7000)), -EADDRINUSE);
+	ck_assert_int_eq(rdmabroker_get_local_port(bound), 7000);
+	resolve(bound);
+	resolve(idle);
+	expect_nothing(client);
+}
+END_TEST
+
+/* An id whose address is resolved resolves it again, without its client. */
+START_TEST(resolved_address)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+
+	start_listening();
+	id = new_id(client);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(PORT), T), 0);
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, 96), 0);
+	restart();
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
+}
+END_TEST
+
+START_TEST(handshakes_end)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
+
+	start_listening();
+	request_connection(17);
+	restart();
+	ck_assert_int_eq(expect(client, RDMABROKER_EVENT_CONNECT_ERROR, id), -ECONNABORTED);
+	ck_assert_int_eq(expect(server, RDMABROKER_EVENT_CONNECT_ERROR, accepted), -ECONNABORTED);
+	ck_assert_int_lt(rdmabroker_accept(accepted, &param), 0);
+	rdmabroker_destroy_id(id);
+	rdmabroker_destroy_id(accepted);
+
+	request_connection(17);
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
+	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
+	restart();
+	expect(client, RDMABROKER_EVENT_CONNECT_ERROR, id);
+	expect(server, RDMABROKER_EVENT_CONNECT_ERROR, accepted);
+	rdmabroker_destroy_id(id);
+	rdmabroker_destroy_id(accepted);
+	connect_ids(17);
+	expect_nothing(client);
+	expect_nothing(server);
+}
+END_TEST
+
+static void restart_with(const char *rules)
+{
+	kill_broker();
+	write_file("policy.d/1.rules", rules);
+	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\nOnReload=enforce\n");
+	start_broker();
+}
+
+START_TEST(policy_on_disk_is_in_force)
+{
+	start_listening();
+	connect_ids(17);
+	restart_with("reject connect peer 10.9.0.1\nallow any\n");
+	expect(client, RDMABROKER_EVENT_DISCONNECTED, id);
+	expect(server, RDMABROKER_EVENT_DISCONNECTED, accepted);
+}
+END_TEST
+
+/* What the author of a policy with an error wanted is not known, so nothing that exists is ended. */
+START_TEST(policy_on_disk_has_an_error)
+{
+	start_listening();
+	connect_ids(17);
+	restart_with("reject connect peer 10.9.0.1\nallow anything\n");
+	expect_nothing(client);
+	expect_nothing(server);
+	end_connection();
+}
+END_TEST
+
+/* The first bytes of the header are its magic and its version, see ledger.c. */
+static uint32_t *version_in_ledger(void)
+{
+	int fd = manager_get("ledger");
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return (uint32_t *)((char *)p + 24);
+}
+
+START_TEST(ledger_of_another_version)
+{
+	start_listening();
+	connect_ids(17);
+	ck_assert_uint_eq(*version_in_ledger(), LEDGER_VERSION);
+	(*version_in_ledger())++;
+	restart();
+	expect_end(client);
+	expect_end(server);
+}
+END_TEST
+
+/* Three processes die while they take over. The fourth starts clean, and does not die of the same. */
+START_TEST(take_overs_that_fail)
+{
+	uint32_t *tries;
+
+	start_listening();
+	connect_ids(17);
+	tries = version_in_ledger() + 4;
+	*tries = 3;
+	restart();
+	expect_end(client);
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	server = open_session();
+	client = open_session();
+	start_listening();
+	connect_ids(17);
+	restart();
+	end_connection();
+}
+END_TEST
+
+UNIT_MAIN("takeover", set_up, tear_down, connections_and_listeners_go_on,
+	  the_other_side_ends_the_connection, connection_that_ends_meanwhile,
+	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
+	  resolved_address, handshakes_end, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
+	  ledger_of_another_version, take_overs_that_fail)

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "proto/unixsock.h"
+#include "tests/unit/manager.h"
+
+#define PASSED_MAX 24
+#define KEPT_FROM 200 /* the numbers of the descriptors that are kept */
+
+static struct kept {
+	char name[64];
+	int fd;
+} kept[PASSED_MAX];
+static unsigned n_kept;
+static int listening = -1;
+static int n_passed; /* descriptors that were passed to the present process */
+
+/*
+ * The descriptors that systemd passes have fixed numbers. So these are occupied before anything else opens a
+ * descriptor.
+ */
+__attribute__((constructor)) static void occupy(void)
+{
+	for (int i = 0; i < PASSED_MAX; i++)
+		assert(dup2(STDERR_FILENO, SD_LISTEN_FDS_START + i) >= 0);
+}
+
+/* In the place of libc's, for the whole program: keeps the numbers of passed descriptors occupied. */
+int close(int fd)
+{
+	if (fd >= SD_LISTEN_FDS_START && fd < SD_LISTEN_FDS_START + PASSED_MAX)
+		return dup2(STDERR_FILENO, fd) < 0 ? -1 : 0;
+	return (int)syscall(SYS_close, fd);
+}
+
+static void drop(unsigned i)
+{
+	close(kept[i].fd);
+	kept[i] = kept[--n_kept];
+}
+
+void manager_drop(void)
+{
+	while (n_kept > 0)
+		drop(0);
+}
+
+void manager_begin(const char *path)
+{
+	manager_drop();
+	setenv("NOTIFY_SOCKET", "/nowhere", 1);
+	setenv("FDSTORE", "16", 1);
+	if (listening >= 0)
+		close(listening);
+	listening = unixsock_listen(path, SOCK_SEQPACKET, 0600, 64);
+	assert(listening >= 0);
+}
+
+static bool is_of_kind(const struct kept *k, const char *kind)
+{
+	size_t len = strlen(kind);
+
+	return strncmp(k->name, kind, len) == 0 && k->name[len] == '-';
+}
+
+unsigned manager_count(const char *kind)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_kept; i++)
+		n += is_of_kind(&kept[i], kind);
+	return n;
+}
+
+int manager_get(const char *kind)
+{
+	int n = -1, fd = -1;
+
+	for (unsigned i = 0; i < n_kept; i++)
+		if (is_of_kind(&kept[i], kind) && atoi(kept[i].name + strlen(kind) + 1) > n) {
+			n = atoi(kept[i].name + strlen(kind) + 1);
+			fd = kept[i].fd;
+		}
+	return fd;
+}
+
+/* In the place of libsystemd: */
+
+static int pass_all(void)
+{
+	dup2(listening, SD_LISTEN_FDS_START);
+	for (unsigned i = 0; i < n_kept; i++)
+		dup2(kept[i].fd, SD_LISTEN_FDS_START + 1 + (int)i);
+	return 1 + (int)n_kept;
+}
+
+int sd_listen_fds_with_names(int unset_environment, char ***names)
+{
+	int n = pass_all();
+
+	(void)unset_environment;
+	n_passed = n;
+	*names = calloc((size_t)n + 1, sizeof(**names));
+	assert(*names);
+	for (int i = 0; i < n; i++)
+		(*names)[i] = strdup(i == 0 ? "rdmabrokerd.socket" : kept[i - 1].name);
+	return n;
+}
+
+int sd_listen_fds(int unset_environment)
+{
+	(void)unset_environment;
+	return n_passed;
+}
+
+static void get_name(char ret[64], const char *state)
+{
+	const char *name = strstr(state, "FDNAME=");
+
+	assert(name);
+	snprintf(ret, 64, "%.*s", (int)strcspn(name + 7, "\n"), name + 7);
+}
+
+static int notify(const char *state, const int *fds, unsigned n_fds)
+{
+	char name[64];
+
+	if (strstr(state, "FDSTOREREMOVE=1")) {
+		get_name(name, state);
+		for (unsigned i = n_kept; i > 0; i--)
+			if (strcmp(kept[i - 1].name, name) == 0)
+				drop(i - 1);
+	} else if (strstr(state, "FDSTORE=1")) {
+		for (unsigned i = 0; i < n_fds && n_kept < PASSED_MAX - 1; i++) {
+			get_name(kept[n_kept].name, state);
+			kept[n_kept].fd = fcntl(fds[i], F_DUPFD_CLOEXEC, KEPT_FROM);
+			assert(kept[n_kept].fd >= 0);
+			n_kept++;
+		}
+	}
+	return 1;
+}
+
+int sd_pid_notify_with_fds(pid_t pid, int unset_environment, const char *state, const int *fds,
+			   unsigned n_fds)
+{
+	(void)pid;
+	(void)unset_environment;
+	return notify(state, fds, n_fds);
+}
+
+int sd_notify(int unset_environment, const char *state)
+{
+	(void)unset_environment;
+	return notify(state, NULL, 0);
+}
+
+int sd_notifyf(int unset_environment, const char *format, ...)
+{
+	char state[4096];
+	va_list ap;
+
+	(void)unset_environment;
+	va_start(ap, format);
+	vsnprintf(state, sizeof(state), format, ap);
+	va_end(ap);
+	return notify(state, NULL, 0);
+}

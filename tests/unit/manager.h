@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * A service manager in this process, in the place of systemd: the functions of libsystemd by which the daemon speaks to
+ * its manager are defined here. It keeps the descriptors that the daemon stores, and passes them to the next process,
+ * which is another struct broker.
+ */
+
+#include <stdbool.h>
+
+/* Begins to keep descriptors. The listening socket at PATH is passed too. */
+void manager_begin(const char *path);
+/* Drops all descriptors, as systemd does when a service is stopped. */
+void manager_drop(void);
+unsigned manager_count(const char *kind); /* descriptors named "KIND-N" */
+int manager_get(const char *kind); /* the newest of them; -1: none */
