@@ -108,8 +108,6 @@ int keeper_new(struct keeper **ret, struct core *core)
 		r = vault_new(&keeper->vault, keeper->store, close_later, keeper);
 	if (r < 0)
 		return r;
-	if (store_is_present(keeper->store))
-		fabric_will_inherit(core_get_fabric(core));
 	core_keep(core, keeper->ledger, keeper->vault);
 	core_set_last_session(core, keeper->old.last_session);
 	*ret = TAKE_PTR(keeper);
@@ -190,9 +188,9 @@ void keeper_take_over(struct keeper *keeper, struct server *server)
 	unsigned n_greeted = 0;
 	int r;
 
+	r = server_take_over(server, keeper->vault, &keeper->old, keeper->busy, keeper->busy_len);
 	if (!store_is_present(keeper->store))
 		return;
-	r = server_take_over(server, keeper->vault, &keeper->old, keeper->busy, keeper->busy_len);
 	ledger_complete(keeper->ledger, &keeper->old);
 	forget_files(keeper);
 	report.generation = ledger_get_generation(keeper->ledger);

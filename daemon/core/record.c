@@ -77,6 +77,9 @@ void record_id(struct id *id)
  */
 static enum id_state state_for_client(const struct id *id)
 {
+	if (!(IN(id->state) & (IN(ID_BOUND) | IN(ID_ADDR_QUERY) | IN(ID_ADDR_RESOLVED) |
+			       IN(ID_ROUTE_QUERY) | IN(ID_ROUTE_RESOLVED))))
+		return id->state;
 	switch (id->ahead.state) {
 	case AHEAD_HELD:
 		return ID_ADDR_QUERY;

@@ -51,6 +51,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (!fabric)
 		return -ENOMEM;
 	fabric->loop = sd_event_ref(loop);
+	fabric->inherits = true;
 	fabric->access = access;
 	fabric->ops = ops;
 	fabric->userdata = userdata;

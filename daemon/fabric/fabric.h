@@ -126,8 +126,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be gone */
 
 /*
- * Ids that a previous process of the daemon has left. fabric_will_inherit() is to be called before the loop runs:
- * until fabric_inherit_rest(), the ACL entries of the previous process stay.
+ * Ids that a previous process of the daemon has left. fabric_inherit_rest() has to be called in any case: until then the
+ * ACL entries of the previous process stay, and the holders of the devices are not looked at.
  *
  * fabric_inherit() moves the ids to this process. FILES are its files of the connection manager (the descriptors of
  * fabric_get_files()); they stay the caller's and can be closed afterwards. N_EXPECTED: the number of ids that are
@@ -135,7 +135,6 @@ struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be
  * that it knows, by fabric_id_inherit(). fabric_inherit_rest() rejects or disconnects the others; no event of an id that
  * was taken over is delivered before. Returns 0 or a negative errno: ids that were not found end when FILES are closed.
  */
-void fabric_will_inherit(struct fabric *fabric);
 int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
 		   const void *busy, size_t busy_len);
 int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len);

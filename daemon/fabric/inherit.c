@@ -16,11 +16,6 @@ struct inherited {
 	struct fabric_id_info info; /* its device is fabric_id.device */
 };
 
-void fabric_will_inherit(struct fabric *fabric)
-{
-	fabric->inherits = true;
-}
-
 int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
 		   const void *busy, size_t busy_len)
 {

@@ -45,7 +45,7 @@ struct fabric {
 	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
 	struct heirs *heirs; /* ids that a previous process has left; NULL: there were none */
 	/*
-	 * fabric_inherit_rest() will be called. Until then the ACL entries of a previous process stay, and the ids on
+	 * fabric_inherit_rest() was not called yet. Until then the ACL entries of a previous process stay, and the ids on
 	 * the devices are not looked at, because some of them will be this process's.
 	 */
 	bool inherits;

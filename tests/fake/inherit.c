@@ -46,11 +46,6 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
 	return 0;
 }
 
-void fabric_will_inherit(struct fabric *fabric)
-{
-	(void)fabric;
-}
-
 static struct fabric *find_fabric(int file)
 {
 	struct stat a, b;

@@ -9,7 +9,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeo
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-readme check-guest-smoke
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-readme check-guest-smoke
 
 guest-user:
 	$(Q)$(guest-dir)/user
@@ -160,6 +160,10 @@ check-guest-sidebyside: guest-image guest-dest
 # Clients that break the protocol, use too many resources, or are killed.
 check-guest-hostile: guest-image guest-dest
 	$(Q)$(guest-run) suites/hostile.sh $(CASES)
+
+# The daemon is killed and restarted.
+check-guest-takeover: guest-image guest-dest
+	$(Q)$(guest-run) suites/takeover.sh $(CASES)
 
 # README's commands.
 check-guest-readme: guest-image guest-dest

@@ -198,16 +198,23 @@ static void request_connection(uint32_t qpn)
 	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
 }
 
-/* Connects ID, of CLIENT, to ACCEPTED, of SERVER. */
-static void connect_ids(uint32_t qpn)
+static void accept_and_establish(uint32_t qpn)
 {
-	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn + 1 };
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn };
 
-	request_connection(qpn);
+	if (!accepted)
+		expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
 	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
 	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
 	ck_assert_int_eq(rdmabroker_establish(id), 0);
 	expect(server, RDMABROKER_EVENT_ESTABLISHED, accepted);
+}
+
+/* Connects ID, of CLIENT, to ACCEPTED, of SERVER. */
+static void connect_ids(uint32_t qpn)
+{
+	request_connection(qpn);
+	accept_and_establish(qpn + 1);
 }
 
 static struct rdmabroker_status *get_status(void)
@@ -254,6 +261,24 @@ START_TEST(connections_and_listeners_go_on)
 	end_connection();
 	connect_ids(19);
 	restart();
+	end_connection();
+}
+END_TEST
+
+/* The broker resolves the route in advance, and learns only by the connect that the client wanted it. */
+START_TEST(connection_whose_route_was_not_requested)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+
+	start_listening();
+	id = new_id(client);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(PORT), T), 0);
+	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	accept_and_establish(18);
+	restart();
+	expect_nothing(client);
+	expect_nothing(server);
 	end_connection();
 }
 END_TEST
@@ -450,7 +475,7 @@ START_TEST(take_overs_that_fail)
 END_TEST
 
 UNIT_MAIN("takeover", set_up, tear_down, connections_and_listeners_go_on,
-	  the_other_side_ends_the_connection, connection_that_ends_meanwhile,
-	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
-	  resolved_address, handshakes_end, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
-	  ledger_of_another_version, take_overs_that_fail)
+	  connection_whose_route_was_not_requested, the_other_side_ends_the_connection,
+	  connection_that_ends_meanwhile, client_that_ends_meanwhile, requests_that_come_meanwhile,
+	  ids_that_have_not_begun, resolved_address, handshakes_end, policy_on_disk_is_in_force,
+	  policy_on_disk_has_an_error, ledger_of_another_version, take_overs_that_fail)

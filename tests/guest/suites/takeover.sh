@@ -1,0 +1,302 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The daemon is killed and restarted, and no connection ends: programs of the library and of librdmacm, as
+# unprivileged users, while their data flows.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+# shellcheck disable=SC2034
+case_seconds=3600
+# shellcheck disable=SC2034
+long_cases=(watchdog memory_runs_out daemon_reexec client_dies_meanwhile requests_meanwhile)
+
+# ---- connections with data ----
+
+# busy USER COMMAND...: is run in the background, and becomes COMMAND as USER, with the lowest priority. Without it, programs that send without a pause
+# would leave the daemon and systemd hardly any time of the emulated processors.
+busy() {
+	local user=$1
+	shift
+	exec as "$user" nice -n 19 "$@"
+}
+
+# load LIBRARY DROPIN: starts this many connections of each kind. Their data is verified at both ends: a wrong byte
+# ends the program. The programs run until end_load.
+load() {
+	local i port=7400
+	servers=() clients=()
+	for ((i = 0; i < $1; i++, port++)); do
+		busy alice rdmabroker-ping -s -a $A -p $port -v -P > s$port 2>&1 &
+		pid[s$port]=$!
+		await_line s$port "listening on"
+		busy bob rdmabroker-ping -c -a $A -p $port -v -k > c$port 2>&1 &
+		pid[c$port]=$!
+		await_line c$port established
+		servers+=("s$port") clients+=("c$port")
+	done
+	for ((i = 0; i < $2; i++, port++)); do
+		busy alice rdmabrokerctl run -- rping -s -a $A -p $port -V > s$port 2>&1 &
+		pid[s$port]=$!
+		(await "rdmabrokerctl list | grep -q 'listening .*:$port '")
+		busy bob rdmabrokerctl run -- rping -c -a $A -p $port -V > c$port 2>&1 &
+		pid[c$port]=$!
+		servers+=("s$port") clients+=("c$port")
+	done
+	n_load=$(($1 + $2))
+	(await "[ \$(n_established) = $((2 * n_load)) ]")
+}
+
+# n_established: the established ids of alice and bob, as the daemon knows them.
+n_established() {
+	rdmabrokerctl list | grep -c ' established '
+}
+
+# load_runs: fails unless each program of load still runs, and all connections are there.
+load_runs() {
+	local name
+	for name in "${servers[@]}" "${clients[@]}"; do
+		kill -0 "${pid[$name]}" || {
+			echo "$name has ended:"
+			tail -n 5 "${servers[@]}" "${clients[@]}"
+			journalctl -u rdmabrokerd -o cat -n 20
+			return 1
+		}
+	done
+	assert_eq "$(n_established)" $((2 * n_load))
+}
+
+# data_flows: each connection carries data now. The counter of the device tells it, for all together.
+data_flows() {
+	local before
+	before=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
+	(await "[ \$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts) -gt $((before + 100)) ]")
+}
+
+# end_load: ends the clients. Each server has to learn of it, and nothing is left.
+end_load() {
+	local name
+	for name in "${clients[@]}"; do
+		kill "${pid[$name]}"
+		wait "${pid[$name]}" || true
+	done
+	(await "[ \$(n_established) = 0 ]")
+	for name in "${servers[@]}"; do
+		kill "${pid[$name]}" 2> /dev/null || true
+		wait "${pid[$name]}" || true
+	done
+	(await "rdmabrokerctl status | grep -q ' ids: 0$'")
+	(await "rdmabrokerctl status | grep -q 'sessions: 1$'")
+	(await "! rdma resource show cm_id | grep -q 'state CONNECT'")
+	(await "! getfacl -pn /dev/infiniband/uverbs* | grep -q user:100")
+}
+
+# ---- the daemon ends ----
+
+# new_daemon OLD: waits until another process than OLD serves.
+new_daemon() {
+	(await "[ \$(daemon_pid) != $1 ] && [ \$(daemon_pid) != 0 ] && systemctl -q is-active rdmabrokerd")
+}
+
+kill_daemon() {
+	local old
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	new_daemon "$old"
+}
+
+# next_connects: a new connection can be made.
+next_connects() {
+	serve next alice $A 7490 > /dev/null
+	ping_once bob $A -p 7490 > /dev/null
+	finish next > /dev/null
+}
+
+# a_while: lets the load run for up to half a second.
+a_while() {
+	local milliseconds=$((RANDOM % 500))
+	read -rt "$(printf '0.%03d' $milliseconds)" <> <(:) || true
+}
+
+# end_often KILLS RESTARTS
+end_often() {
+	local i began times=()
+	for ((i = 0; i < $1 + $2; i++)); do
+		a_while
+		began=$(date +%s%N)
+		if [ $i -lt "$1" ]; then
+			kill_daemon
+		else
+			systemctl restart rdmabrokerd
+		fi
+		rdmabrokerctl status > status
+		times+=($((($(date +%s%N) - began) / 1000000)))
+		assert_contains "$(cat status)" "restart: keeps sessions and connections; process"
+		load_runs
+		next_connects
+	done
+	data_flows
+	printf '%s\n' "${times[@]}" | sort -n | awk '
+		{ ms[NR] = $1 }
+		END {
+			printf "%d ends of the daemon; ms until the next one has answered: p50 %d, p99 %d, longest %d\n",
+				NR, ms[int((NR + 1) / 2)], ms[int(NR * 0.99 + 0.5)], ms[NR]
+		}' | show
+	journal | grep "Took over" | tail -1 | show
+}
+
+case_killed() {
+	users_policy
+	load 2 2
+	mark_journal
+	end_often 3 2
+	end_load
+}
+
+# 100 connections, 50 kills, 50 restarts.
+case_killed_often() {
+	[ $often = yes ] || skip "it takes long, so it is run only by its name, with CASES=killed_often"
+	users_policy
+	load 50 50
+	mark_journal
+	end_often 50 50
+	end_load
+}
+
+case_daemon_reexec() {
+	users_policy
+	load 1 1
+	systemctl daemon-reexec
+	kill_daemon
+	load_runs
+	data_flows
+	end_load
+}
+
+# slow_restarts: the next daemon starts three seconds after the last one has died.
+slow_restarts() {
+	mkdir -p /run/systemd/system/rdmabrokerd.service.d
+	printf '[Service]\nRestartSec=3\n' > /run/systemd/system/rdmabrokerd.service.d/slow.conf
+	systemctl daemon-reload
+	trap 'rm -rf /run/systemd/system/rdmabrokerd.service.d; systemctl daemon-reload' EXIT
+}
+
+away() {
+	[ "$(daemon_pid)" = 0 ]
+}
+
+case_client_dies_meanwhile() {
+	local old
+	users_policy
+	load 2 0
+	slow_restarts
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	(await away)
+	kill -KILL "${pid[c7400]}"
+	wait "${pid[c7400]}" || true
+	away
+	new_daemon "$old"
+	await_line s7400 RDMABROKER_EVENT_DISCONNECTED
+	assert_eq "$(n_established)" 2
+	kill -0 "${pid[c7401]}"
+	clients=(c7401)
+	end_load
+}
+
+# The peer uses librdmacm without a broker, as root can. So its request arrives while no daemon runs.
+case_request_meanwhile() {
+	local old status=0
+	users_policy
+	serve server alice $A 7410 -P
+	slow_restarts
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	(await away)
+	timeout 60 rping -c -a $A -p 7410 -C 1 -v > rejected 2>&1 || status=$?
+	show < rejected
+	assert test $status != 0
+	assert_contains "$(cat rejected)" "REJECTED"
+	new_daemon "$old"
+	ping_once bob $A -p 7410
+	stop server
+}
+
+# What clients send while no daemon runs is answered by the next one, also if they begin only then.
+case_requests_meanwhile() {
+	local old
+	users_policy
+	serve server alice $A 7411 -P
+	slow_restarts
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	(await away)
+	ping_once bob $A -p 7411
+	new_daemon "$old"
+	stop server
+}
+
+# The admin stops the service: all ends, and the programs are told.
+case_stopped() {
+	users_policy
+	load 2 0
+	systemctl stop rdmabrokerd
+	await_line s7400 "the broker is gone"
+	await_line c7401 "the broker is gone"
+	(await "! rdma resource show cm_id | grep -q 'state CONNECT'")
+	assert_eq "$(getfacl -pn /dev/infiniband/uverbs* | grep -c user:100)" 0
+	systemctl start rdmabrokerd
+	assert_contains "$(rdmabrokerctl status)" "restart: keeps sessions and connections"
+	assert_eq "$(status_field "['restart']['generation']")" 1
+	for name in "${servers[@]}" "${clients[@]}"; do
+		wait "${pid[$name]}" || true
+	done
+}
+
+# A process that hangs is killed by the watchdog after 30 s.
+case_watchdog() {
+	local old
+	users_policy
+	load 1 1
+	old=$(daemon_pid)
+	kill -STOP "$old"
+	for _ in {1..4}; do
+		[ "$(daemon_pid)" = "$old" ] || break
+		(await "[ \$(daemon_pid) != $old ]") || true
+	done
+	new_daemon "$old"
+	load_runs
+	end_load
+}
+
+case_memory_runs_out() {
+	local old
+	users_policy
+	load 1 1
+	old=$(daemon_pid)
+	echo 1000 > "/proc/$old/oom_score_adj"
+	echo f > /proc/sysrq-trigger
+	new_daemon "$old"
+	load_runs
+	end_load
+}
+
+# A policy with an error is found only at the restart. Nothing that exists ends.
+case_broken_policy() {
+	users_policy
+	load 1 1
+	echo "allow everything" >> "$RULES"
+	systemctl restart rdmabrokerd
+	assert_contains "$(rdmabrokerctl status)" "NOT LOADED"
+	load_runs
+	users_policy
+	load_runs
+	end_load
+}
+
+often=no
+[[ " $* " != *" killed_often "* ]] || often=yes
+fabric_up
+install_product
+run_cases "$@"
