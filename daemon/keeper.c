@@ -81,6 +81,14 @@ static void start_clean(struct keeper *keeper, const char *why)
 	keeper->failed = true;
 }
 
+/* The connection manager can be opened long after the start, when the host gets its first device. */
+static void on_opened(void *userdata, int file)
+{
+	struct keeper *keeper = userdata;
+
+	store_add(keeper->store, KIND_CM, store_last(keeper->store, KIND_CM) + 1, file);
+}
+
 DEFINE_CLEANUP(struct keeper *, keeper_free)
 
 int keeper_new(struct keeper **ret, struct core *core)
@@ -108,7 +116,12 @@ int keeper_new(struct keeper **ret, struct core *core)
 		r = vault_new(&keeper->vault, keeper->store, close_later, keeper);
 	if (r < 0)
 		return r;
-	core_keep(core, keeper->ledger, keeper->vault);
+	core_keep(core, &(struct core_keep){
+				.ledger = keeper->ledger,
+				.vault = keeper->vault,
+				.opened = on_opened,
+				.userdata = keeper,
+			});
 	core_set_last_session(core, keeper->old.last_session);
 	*ret = TAKE_PTR(keeper);
 	return 0;
@@ -164,12 +177,10 @@ void keeper_inherit(struct keeper *keeper, sd_event *loop)
 				   keeper->busy_len);
 	if (r < 0 && keeper->old.generation > 0 && !keeper->failed)
 		start_clean(keeper, strerror(-r));
-	if (fabric_get_files(fabric, &cm, &inherited) == 0) {
-		store_add(keeper->store, KIND_CM, store_last(keeper->store, KIND_CM) + 1, cm);
-		if (inherited >= 0)
-			store_add(keeper->store, KIND_INHERITED,
-				  store_last(keeper->store, KIND_INHERITED) + 1, inherited);
-	}
+	fabric_get_files(fabric, &cm, &inherited);
+	if (inherited >= 0)
+		store_add(keeper->store, KIND_INHERITED,
+			  store_last(keeper->store, KIND_INHERITED) + 1, inherited);
 }
 
 /* With their last descriptor, the kernel ends the ids that were not moved. */
@@ -261,7 +272,7 @@ void keeper_forget(struct keeper *keeper)
 {
 	if (!keeper || !store_is_present(keeper->store))
 		return;
-	core_keep(keeper->core, keeper->ledger, NULL);
+	core_keep(keeper->core, &(struct core_keep){ .ledger = keeper->ledger });
 	vault_forget(keeper->vault);
 	store_remove(keeper->store, KIND_CM, store_last(keeper->store, KIND_CM) + 1);
 	store_remove(keeper->store, KIND_INHERITED, store_last(keeper->store, KIND_INHERITED) + 1);

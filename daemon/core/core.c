@@ -42,10 +42,19 @@ static void on_can_go_on(void *userdata, in_port_t port)
 	waits_go_on(&core->waits, port);
 }
 
+static void on_opened(void *userdata, int file)
+{
+	struct core *core = userdata;
+
+	if (core->keep.opened)
+		core->keep.opened(core->keep.userdata, file);
+}
+
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
 	.can_go_on = on_can_go_on,
+	.opened = on_opened,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)
@@ -126,10 +135,9 @@ int core_set_policy(struct core *core, struct policy *policy)
 	return 0;
 }
 
-void core_keep(struct core *core, struct ledger *ledger, struct vault *vault)
+void core_keep(struct core *core, const struct core_keep *keep)
 {
-	core->ledger = ledger;
-	core->vault = vault;
+	core->keep = *keep;
 }
 
 void core_set_take_over(struct core *core, const struct core_take_over *take_over)
@@ -141,5 +149,5 @@ void core_set_last_session(struct core *core, uint64_t last)
 {
 	if (last > core->last_session)
 		core->last_session = last;
-	ledger_set_last_session(core->ledger, core->last_session);
+	ledger_set_last_session(core->keep.ledger, core->last_session);
 }

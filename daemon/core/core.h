@@ -30,6 +30,20 @@ struct core_settings {
 	unsigned resolve_timeout_ms; /* upper limit and default of each timeout for a resolution */
 };
 
+struct closer;
+struct ledger;
+struct session;
+struct units;
+struct vault;
+
+/* What the next process of the daemon gets, see record.h. All zero: nothing is kept. */
+struct core_keep {
+	struct ledger *ledger;
+	struct vault *vault;
+	void (*opened)(void *userdata, int file); /* see fabric_ops.opened */
+	void *userdata;
+};
+
 /* What this process has taken over from the previous one. */
 struct core_take_over {
 	uint64_t generation; /* from 1; 0: nothing is kept for the next process */
@@ -39,12 +53,6 @@ struct core_take_over {
 	uint64_t at_ms; /* CLOCK_MONOTONIC */
 };
 
-struct closer;
-struct ledger;
-struct session;
-struct units;
-struct vault;
-
 struct core {
 	struct fabric *fabric;
 	struct policy *policy;
@@ -52,9 +60,7 @@ struct core {
 	struct account account;
 	struct closer *closer; /* threads that close clients' sockets and descriptors */
 	struct units *units; /* look up the systemd units of clients */
-	/* what the next process of the daemon gets, see record.h; NULL: nothing is kept */
-	struct ledger *ledger;
-	struct vault *vault;
+	struct core_keep keep;
 	struct core_take_over take_over;
 	struct core_settings settings;
 
@@ -92,10 +98,10 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 struct core *core_free(struct core *core); /* all sessions must be gone */
 
 /*
- * From now on sessions and ids are recorded in LEDGER. To be called before the first session. Both can be NULL, stay the caller's, and
- * have to live longer than the core.
+ * From now on sessions and ids are recorded. To be called before the first session. What KEEP points to has to live
+ * longer than the core.
  */
-void core_keep(struct core *core, struct ledger *ledger, struct vault *vault);
+void core_keep(struct core *core, const struct core_keep *keep);
 void core_set_take_over(struct core *core, const struct core_take_over *take_over);
 /* The numbers of sessions go on after LAST. */
 void core_set_last_session(struct core *core, uint64_t last);
@@ -147,7 +153,7 @@ static inline struct account *core_get_account(struct core *core)
 
 static inline struct ledger *core_get_ledger(const struct core *core)
 {
-	return core->ledger;
+	return core->keep.ledger;
 }
 
 static inline const struct core_take_over *core_get_take_over(const struct core *core)
@@ -157,7 +163,7 @@ static inline const struct core_take_over *core_get_take_over(const struct core 
 
 static inline struct vault *core_get_vault(const struct core *core)
 {
-	return core->vault;
+	return core->keep.vault;
 }
 
 static inline const struct core_settings *core_get_settings(const struct core *core)

@@ -49,7 +49,7 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 		return r;
 	}
 	session->core->n_ids++;
-	id->row = ledger_add_id(session->core->ledger);
+	id->row = ledger_add_id(session->core->keep.ledger);
 	record_id(id);
 	*ret = id;
 	return 0;
@@ -159,7 +159,7 @@ struct id *id_free(struct id *id)
 	policy_unref(id->policy);
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
-	id->row = ledger_remove_id(id->session->core->ledger, id->row);
+	id->row = ledger_remove_id(id->session->core->keep.ledger, id->row);
 	charge_done(&id->charge);
 	free(id);
 	return NULL;

@@ -65,7 +65,7 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	list_insert(&core->sessions, &session->link);
 	core->n_sessions++;
 	core_set_last_session(core, session->number);
-	session->row = ledger_add_session(core->ledger);
+	session->row = ledger_add_session(core->keep.ledger);
 	record_session(session);
 	*ret = TAKE_PTR(session);
 	return 0;
@@ -139,7 +139,7 @@ struct session *session_free(struct session *session)
 	session->unit_lookup = unit_lookup_cancel(session->unit_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
-	session->row = ledger_remove_session(session->core->ledger, session->row);
+	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
 	if (session->number > 0) {
 		list_remove(&session->link);
 		session->core->n_sessions--;

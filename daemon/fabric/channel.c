@@ -286,6 +286,8 @@ int fabric_open_channel(struct fabric *fabric)
 		fabric_close_channel(fabric);
 		return r;
 	}
+	if (fabric->ops->opened)
+		fabric->ops->opened(fabric->userdata, fabric->cm->fd);
 	/* Devices that appeared before rdma_cm have not been opened yet. */
 	if (!opener_has_looked(fabric->opener))
 		fabric_look_for_devices(fabric);

@@ -86,6 +86,11 @@ struct fabric_ops {
 	 * held PORT is destroyed now. If PORT is 0, no devices are being opened any more.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
+	/*
+	 * The connection manager is open. FILE is where the ids that this process makes live, see fabric_inherit(). Can be
+	 * called from within fabric_id_new() and fabric_get_files(). NULL: not needed.
+	 */
+	void (*opened)(void *userdata, int file);
 };
 
 /* A copy of a struct rdma_cm_event. It needs no ack. */

@@ -41,6 +41,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 		return r;
 	if (list_is_empty(&fabric->devices))
 		return -ENODEV;
+	fake_open(fabric);
 	*ret = fake_id_new(fabric, uid, ps);
 	fabric_id_set_owner(*ret, uid, on_event, userdata);
 	return 0;

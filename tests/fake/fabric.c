@@ -107,6 +107,13 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+static bool without_devices;
+
+void fake_start_without_devices(bool without)
+{
+	without_devices = without;
+}
+
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	       const struct fabric_ops *ops, void *userdata)
 {
@@ -126,7 +133,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fake_enlist(fabric);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
-	fake_add_device(fabric, "fake0");
+	if (!without_devices)
+		fake_add_device(fabric, "fake0");
 	*ret = fabric;
 	return 0;
 }

@@ -46,6 +46,10 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 /* Sets the text that absence_explain() returns from now on. TEXT is not copied. NULL: RDMA can be used. */
 void fake_set_absence(const char *text);
 
+/* The fabric that was made last. */
+struct fabric *fake_last(void);
+/* WITHOUT: fabrics that are made from now on have no device; else they have "fake0". */
+void fake_start_without_devices(bool without);
 void fake_add_device(struct fabric *fabric, const char *name);
 /* Removes the device. Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);

@@ -25,11 +25,26 @@ void fake_enlist(struct fabric *fabric)
 	fabric->file = -1;
 }
 
+struct fabric *fake_last(void)
+{
+	return container_of(fabrics.prev, struct fabric, all);
+}
+
 void fake_delist(struct fabric *fabric)
 {
 	list_remove(&fabric->all);
 	if (fabric->file >= 0)
 		close(fabric->file);
+}
+
+void fake_open(struct fabric *fabric)
+{
+	if (fabric->file >= 0)
+		return;
+	fabric->file = memfd_create("fake-cm", MFD_CLOEXEC);
+	assert(fabric->file >= 0);
+	if (fabric->ops->opened)
+		fabric->ops->opened(fabric->userdata, fabric->file);
 }
 
 int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
@@ -39,9 +54,7 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
 		return -EINPROGRESS;
 	if (list_is_empty(&fabric->devices))
 		return -ENODEV;
-	if (fabric->file < 0)
-		fabric->file = memfd_create("fake-cm", MFD_CLOEXEC);
-	assert(fabric->file >= 0);
+	fake_open(fabric);
 	*ret_cm = fabric->file;
 	return 0;
 }

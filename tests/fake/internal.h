@@ -109,3 +109,5 @@ struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_s
 /* inherit.c */
 void fake_enlist(struct fabric *fabric);
 void fake_delist(struct fabric *fabric);
+/* Opens the connection manager, if that was not done before. */
+void fake_open(struct fabric *fabric);

@@ -89,6 +89,14 @@ static void restart(void)
 	start_broker();
 }
 
+static void restart_with(const char *rules)
+{
+	kill_broker();
+	write_file("policy.d/1.rules", rules);
+	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\nOnReload=enforce\n");
+	start_broker();
+}
+
 static struct rdmabroker *open_session(void)
 {
 	const struct rdmabroker_options options = { .size = sizeof(options) };
@@ -283,6 +291,25 @@ START_TEST(connection_whose_route_was_not_requested)
 }
 END_TEST
 
+/* The connection manager is opened after the start, when there is a device. */
+START_TEST(device_that_comes_later)
+{
+	manager_drop();
+	fake_start_without_devices(true);
+	restart_with("allow any\n");
+	fake_start_without_devices(false);
+	ck_assert_uint_eq(manager_count("cm"), 0);
+	fake_add_device(fake_last(), "fake0");
+	server = open_session();
+	client = open_session();
+	start_listening();
+	connect_ids(17);
+	restart();
+	expect_nothing(client);
+	end_connection();
+}
+END_TEST
+
 START_TEST(the_other_side_ends_the_connection)
 {
 	start_listening();
@@ -400,14 +427,6 @@ START_TEST(handshakes_end)
 }
 END_TEST
 
-static void restart_with(const char *rules)
-{
-	kill_broker();
-	write_file("policy.d/1.rules", rules);
-	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\nOnReload=enforce\n");
-	start_broker();
-}
-
 START_TEST(policy_on_disk_is_in_force)
 {
 	start_listening();
@@ -475,7 +494,8 @@ START_TEST(take_overs_that_fail)
 END_TEST
 
 UNIT_MAIN("takeover", set_up, tear_down, connections_and_listeners_go_on,
-	  connection_whose_route_was_not_requested, the_other_side_ends_the_connection,
-	  connection_that_ends_meanwhile, client_that_ends_meanwhile, requests_that_come_meanwhile,
-	  ids_that_have_not_begun, resolved_address, handshakes_end, policy_on_disk_is_in_force,
-	  policy_on_disk_has_an_error, ledger_of_another_version, take_overs_that_fail)
+	  connection_whose_route_was_not_requested, device_that_comes_later,
+	  the_other_side_ends_the_connection, connection_that_ends_meanwhile,
+	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
+	  resolved_address, handshakes_end, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
+	  ledger_of_another_version, take_overs_that_fail)
