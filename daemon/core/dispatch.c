@@ -50,9 +50,8 @@ static bool change_state(struct id *id, enum rdma_cm_event_type type)
 	return false;
 }
 
-void dispatch_event(void *userdata, struct fabric_event *event)
+static void handle(struct id *id, struct fabric_event *event)
 {
-	struct id *id = userdata;
 	struct session_event out = {
 		.fabric = event,
 		.type = event->type,
@@ -63,15 +62,6 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	bool moved, asked;
 	int r = 0;
 
-	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		if (id && id->state == ID_LISTENING && !id->session->ending)
-			listen_on_request(id, event);
-		else
-			fabric_id_free(event->request);
-		return;
-	}
-	if (!id)
-		return;
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && resolve_again(id, event->status))
 		return;
 
@@ -82,6 +72,10 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT && !id_is_datagram(id) &&
 	    (id->state == ID_ESTABLISHED || id->state == ID_DISCONNECTING))
 		out.type = event->type = RDMA_CM_EVENT_DISCONNECTED;
+
+	/* The kernel reports this once. So the client was told when the id was taken over, see restore.c. */
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && id->state == ID_DISCONNECTED)
+		return;
 
 	asked = id->state == ID_DISCONNECTING;
 	moved = change_state(id, event->type);
@@ -137,9 +131,7 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 		out.status = r < 0 ? r : -failure.error;
 		out.failure = r < 0 ? NULL : &failure;
 	}
-	record_untold(id, out.type);
 	notify_event(id, &out);
-	record_told(id);
 	/*
 	 * If the client requested the disconnect before the connection existed, the kernel has ignored the
 	 * request. Then this event is not the peer's reply, but the peer's disconnect, which needs a reply. If
@@ -148,4 +140,22 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);
 	resolve_go_on(id);
+}
+
+void dispatch_event(void *userdata, struct fabric_event *event)
+{
+	struct id *id = userdata;
+
+	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		if (id && id->state == ID_LISTENING && !id->session->ending)
+			listen_on_request(id, event);
+		else
+			fabric_id_free(event->request);
+		return;
+	}
+	if (!id)
+		return;
+	record_untold(id, event->type);
+	handle(id, event);
+	record_told(id);
 }

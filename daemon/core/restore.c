@@ -18,7 +18,7 @@
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
-#define LIVING (IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED))
+#define LIVING (IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED))
 
 /* Sessions */
 
@@ -109,34 +109,34 @@ void restore_tell(struct id *id, enum rdma_cm_event_type type)
 	tell(id, type, -ECONNABORTED);
 }
 
-static int inherit(struct id *id, const struct ledger_id *row, bool *ret_connected)
+static int inherit(struct id *id, const struct ledger_id *row)
 {
 	struct core *core = id->session->core;
 	struct fabric_id_info info;
 
 	info_of(&info, row);
 	return fabric_id_inherit(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
-				 &info, ret_connected, core->on_event, id);
+				 &info, core->on_event, id);
 }
 
 static bool is_living(const struct ledger_id *row)
 {
-	bool is_datagram = row->ps == RDMA_PS_UDP || row->ps == RDMA_PS_IPOIB;
-
-	return IN(row->state) & (LIVING | (is_datagram ? IN(ID_ACCEPTED) : 0));
+	/* The QP attributes that belong to the response are lost, so the client can only establish if it has got them. */
+	if (row->state == ID_RESPONDED)
+		return row->untold == 0;
+	return IN(row->state) & LIVING;
 }
 
 bool restore_living(struct session *session, const struct ledger_id *row)
 {
 	struct id_wish wish;
-	bool connected;
 	struct id *id;
 
 	if (!is_living(row))
 		return false;
 	if (new_id(&id, session, row) < 0)
 		return true;
-	if (inherit(id, row, &connected) < 0) {
+	if (inherit(id, row) < 0) {
 		id_free(id);
 		return true;
 	}
@@ -155,14 +155,22 @@ bool restore_living(struct session *session, const struct ledger_id *row)
 	return true;
 }
 
+/* False: the connection has ended, and the event that says so was read by the process that died. */
+static bool may_end(const struct id *id)
+{
+	if (!fabric_id_exists(id->fabric))
+		return false;
+	/* In the other states only the event tells whether the peer has answered. */
+	return id->state != ID_ESTABLISHED || fabric_id_is_connected(id->fabric);
+}
+
 /*
- * Tells the client what it has perhaps not been told. It cannot be known whether an event was sent before the daemon
- * died; this only matters if it died within the few instructions between sending and record_told().
+ * Tells the client what it has perhaps not been told. The events that waited in the kernel were delivered before. It
+ * cannot be known whether an event was sent before the daemon died; this only matters if it died within the few
+ * instructions between sending and record_told().
  */
 static void tell_untold(struct id *id, const struct ledger_id *row)
 {
-	bool gone = !fabric_id_exists(id->fabric);
-
 	if (id_is_datagram(id) || row->state == ID_DISCONNECTED) {
 		if (row->untold)
 			tell(id, (enum rdma_cm_event_type)(row->untold - 1), 0);
@@ -170,8 +178,8 @@ static void tell_untold(struct id *id, const struct ledger_id *row)
 	}
 	if (row->untold == RDMA_CM_EVENT_ESTABLISHED + 1)
 		tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-	/* The connection has ended, and the kernel has forgotten it. */
-	if (gone) {
+	if (IN(id->state) & (LIVING | IN(ID_RESPONDED)) && id->state != ID_DISCONNECTED &&
+	    !may_end(id)) {
 		id_set_state(id, ID_DISCONNECTED);
 		tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	}
@@ -235,8 +243,7 @@ static int listen_anew(struct id *id, const struct ledger_id *row)
 /* The id has lost what it had in the kernel. What it had begun has failed, which EVENT tells; -1: nothing. */
 static int end_anew(struct id *id, const struct ledger_id *row, enum id_state state, int event)
 {
-	bool ignored;
-	int r = inherit(id, row, &ignored);
+	int r = inherit(id, row);
 
 	if (r < 0)
 		return r;

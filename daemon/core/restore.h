@@ -6,15 +6,15 @@
  * on take their place (restore_living()). Then fabric_inherit_rest() ends all others in the kernel, so that their ports
  * are free. Then restore_other() makes the rest anew, or ends them with an event:
  *
- *   ESTABLISHED, DISCONNECTING, DISCONNECTED   live on; DISCONNECTED, if the connection has ended meanwhile
+ *   RESPONDED, ACCEPTED, ESTABLISHED,          live on; DISCONNECTED, if the connection has ended meanwhile
+ *   DISCONNECTING, DISCONNECTED
  *   IDLE, BOUND, LISTENING                     are made anew, with their port
  *   ADDR_QUERY                                 the address is resolved again, and the outcome is told
  *   ADDR_RESOLVED, ROUTE_RESOLVED              address and route are resolved again when the route is requested, or
  *                                              when the id connects
  *   ROUTE_QUERY                                address and route are resolved again, and the outcome is told
- *   CONNECTING, RESPONDED, ACCEPTED, REQUEST   CONNECT_ERROR; FAILED
+ *   CONNECTING, REQUEST                        CONNECT_ERROR; FAILED
  *   FAILED, REMOVED, MOVED, REVOKED            stay
- *   datagram ids in ACCEPTED and ESTABLISHED   live on
  */
 
 #include <stdbool.h>

@@ -325,7 +325,7 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 int fabric_id_establish(struct fabric_id *id)
 {
-	int r = id->cm ? result(rdma_establish(id->cm)) : -EINVAL;
+	int r = id->cm ? result(rdma_establish(id->cm)) : inherited_establish(id);
 
 	if (r == 0)
 		id->stage = STAGE_ESTABLISHED;
@@ -335,7 +335,7 @@ int fabric_id_establish(struct fabric_id *id)
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
 	if (!id->cm)
-		return -EINVAL;
+		return inherited_reject(id, data, len);
 	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 

@@ -215,15 +215,16 @@ struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
 		  fabric_event_fn on_event, void *userdata);
 /*
- * Takes over the id that has the addresses of INFO. *RET_CONNECTED: its connection is established. If the kernel has no
- * such id, *RET is an id without a connection. Of the calls below only fabric_id_disconnect() has an effect on an id
- * that was taken over; the others fail with -EINVAL. Returns 0 or a negative errno.
+ * Takes over the id that has the addresses of INFO. If the kernel has no such id, *RET is an id without a connection. Of the calls below only establish, reject and disconnect have
+ * an effect on an id that was taken over; the others fail with -EINVAL. Returns 0 or a negative errno.
  */
 int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
-		      bool *ret_connected, fabric_event_fn on_event, void *userdata);
-/* False: the id was taken over, and the kernel does not have it. */
+		      fabric_event_fn on_event, void *userdata);
+/* Of an id that was taken over. False: the kernel does not have it. */
 bool fabric_id_exists(const struct fabric_id *id);
+/* Of an id that was taken over. True: its connection is established. */
+bool fabric_id_is_connected(const struct fabric_id *id);
 /*
  * Frees an id in any state: a connection is disconnected, a connection request that was not answered is
  * rejected. No further events are delivered. The kernel takes a while to destroy the id, which keeps its port

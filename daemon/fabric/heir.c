@@ -272,6 +272,16 @@ bool heir_is_connected(const struct heir *heir)
 	return ucm_is_connected(heir->heirs->file, heir->number);
 }
 
+int heir_establish(const struct heir *heir)
+{
+	return ucm_establish(heir->heirs->file, heir->number);
+}
+
+int heir_reject(const struct heir *heir, const void *data, size_t len)
+{
+	return ucm_reject(heir->heirs->file, heir->number, data, len);
+}
+
 int heir_disconnect(const struct heir *heir)
 {
 	return ucm_disconnect(heir->heirs->file, heir->number);

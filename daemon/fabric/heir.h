@@ -44,6 +44,8 @@ int heirs_start(struct heirs *heirs, sd_event *loop, const void *busy, size_t bu
 struct fabric_id *heirs_next(const struct heirs *heirs, size_t *position);
 
 bool heir_is_connected(const struct heir *heir);
+int heir_establish(const struct heir *heir);
+int heir_reject(const struct heir *heir, const void *data, size_t len);
 int heir_disconnect(const struct heir *heir);
 /* Destroys the kernel's id. Can be called by any thread. The heir stays until heir_forget(). */
 void heir_destroy(const struct heir *heir);

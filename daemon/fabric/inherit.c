@@ -55,7 +55,7 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
 
 int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
-		      bool *ret_connected, fabric_event_fn on_event, void *userdata)
+		      fabric_event_fn on_event, void *userdata)
 {
 	struct inherited *inherited = calloc(1, sizeof(*inherited));
 	struct fabric_id *id;
@@ -77,8 +77,7 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 	id->ps = ps;
 	if (info->device)
 		snprintf(id->device, sizeof(id->device), "%s", info->device);
-	*ret_connected = inherited->heir && heir_is_connected(inherited->heir);
-	if (*ret_connected && ps != RDMA_PS_UDP && ps != RDMA_PS_IPOIB)
+	if (fabric_id_is_connected(id) && ps != RDMA_PS_UDP && ps != RDMA_PS_IPOIB)
 		id->stage = STAGE_ESTABLISHED;
 	*ret = id;
 	return 0;
@@ -86,13 +85,28 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 
 bool fabric_id_exists(const struct fabric_id *id)
 {
-	return !id->inherited || id->inherited->heir;
+	return id->inherited->heir;
+}
+
+bool fabric_id_is_connected(const struct fabric_id *id)
+{
+	return id->inherited->heir && heir_is_connected(id->inherited->heir);
 }
 
 void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	*ret = id->inherited->info;
 	ret->device = id->device[0] ? id->device : NULL;
+}
+
+int inherited_establish(const struct fabric_id *id)
+{
+	return id->inherited->heir ? heir_establish(id->inherited->heir) : -EINVAL;
+}
+
+int inherited_reject(const struct fabric_id *id, const void *data, size_t len)
+{
+	return id->inherited->heir ? heir_reject(id->inherited->heir, data, len) : -EINVAL;
 }
 
 int inherited_disconnect(const struct fabric_id *id)

@@ -174,6 +174,8 @@ void fabric_id_note_device(struct fabric_id *id);
 
 /* inherit.c: the calls of fabric.h for an id that has no rdma_cm_id */
 void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
+int inherited_establish(const struct fabric_id *id);
+int inherited_reject(const struct fabric_id *id, const void *data, size_t len);
 int inherited_disconnect(const struct fabric_id *id);
 void inherited_destroy(const struct fabric_id *id); /* runs in a thread */
 /* The number of ids on DEVICE that were taken over and that the kernel has. It names no process for them. */

@@ -16,7 +16,7 @@ static int command(int fd, uint32_t cmd, const void *in, size_t in_len, size_t o
 {
 	struct {
 		struct rdma_ucm_cmd_hdr header;
-		uint8_t in[sizeof(struct rdma_ucm_reject)];
+		uint8_t in[sizeof(struct rdma_ucm_accept)];
 	} __attribute__((packed)) message = {
 		.header = { .cmd = cmd, .in = (uint16_t)in_len, .out = (uint16_t)out_len },
 	};
@@ -89,6 +89,14 @@ bool ucm_is_connected(int fd, uint32_t id)
 	};
 
 	return command(fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &in, sizeof(in), sizeof(out)) == 0;
+}
+
+/* Without parameters, an accept of the active side is the confirmation. */
+int ucm_establish(int fd, uint32_t id)
+{
+	struct rdma_ucm_accept in = { .id = id };
+
+	return command(fd, RDMA_USER_CM_CMD_ACCEPT, &in, sizeof(in), 0);
 }
 
 int ucm_disconnect(int fd, uint32_t id)

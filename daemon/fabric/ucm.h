@@ -35,6 +35,8 @@ int ucm_query_addresses(int fd, uint32_t id, struct ucm_addresses *ret);
 int ucm_get_event(int fd, struct ucm_event *ret);
 /* True: the connection of ID is established, so that its QP could be moved to RTS. */
 bool ucm_is_connected(int fd, uint32_t id);
+/* Confirms to the peer that its response was received: the connection is established. */
+int ucm_establish(int fd, uint32_t id);
 int ucm_disconnect(int fd, uint32_t id);
 int ucm_reject(int fd, uint32_t id, const void *data, size_t len);
 /* Can block for a short time: the kernel waits for its own handlers of the id. */

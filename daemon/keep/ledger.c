@@ -234,7 +234,8 @@ static int copy_rows(struct old_ledger *ret, const struct layout *layout)
 	for (uint32_t i = 0; i < header->ids_end; i++)
 		if (layout->ids[i].session > 0)
 			ret->ids[ret->n_ids++] = layout->ids[i];
-	qsort(ret->ids, ret->n_ids, sizeof(*ret->ids), compare_ids);
+	if (ret->n_ids > 0)
+		qsort(ret->ids, ret->n_ids, sizeof(*ret->ids), compare_ids);
 	ret->last_session = header->last_session;
 	ret->generation = header->generation;
 	return 0;

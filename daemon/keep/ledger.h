@@ -20,6 +20,7 @@
 #define LEDGER_IDS (1u << 20)
 #define LEDGER_LEASES 8 /* leases of one session; further ones are not kept */
 #define LEDGER_DEVICE_LEN 64
+#define LEDGER_OPTIONS 4
 
 struct store;
 struct ledger;
@@ -36,9 +37,12 @@ struct ledger_session {
 	uint32_t permits; /* enum session_permit; 0: Hello has not succeeded */
 	/*
 	 * The request that is being carried out: it was received, and not answered. OP is its Rdmabroker__Request
-	 * case, ID the id that it is about, FIRST the id that it creates before (Request.first).
+	 * case, ID the id that it is about, FIRST the id that it creates before (Request.first), with its port space and
+	 * its options (RDMA_OPTION_ID_*); -1: not set.
 	 */
 	uint32_t serial, op, id, first;
+	uint32_t first_ps;
+	int16_t first_options[LEDGER_OPTIONS];
 	uint8_t has_request;
 	uint8_t quiet; /* the client expects no reply if the request succeeds */
 	uint8_t proven; /* identity.proven */
@@ -47,7 +51,7 @@ struct ledger_session {
 		n_queued; /* packets that the client's socket has not accepted yet, and that are lost */
 	char unit[256];
 	uint8_t unit_known;
-	uint8_t reserved[7];
+	uint8_t reserved[3];
 	struct ledger_lease leases[LEDGER_LEASES];
 };
 

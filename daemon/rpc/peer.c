@@ -708,7 +708,7 @@ struct peer *peer_free(struct peer *peer)
 	}
 	if (peer->session)
 		vault_drop(core_get_vault(core), session_get_number(peer->session));
-	session_free(peer->session);
+	peer->session = session_free(peer->session);
 	while ((l = list_first(&peer->queue)))
 		dequeue(peer, container_of(l, struct packet, link));
 	peers_await(peer->peers, peer, 0);

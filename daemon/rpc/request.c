@@ -81,6 +81,16 @@ static uint32_t get_id_number(const Rdmabroker__Request *request)
 	}
 }
 
+static void record_first(struct ledger_session *row, const Rdmabroker__CreateId *first)
+{
+	row->first_ps = first->port_space;
+	memset(row->first_options, 0xff, sizeof(row->first_options));
+	for (size_t i = 0; i < first->n_options; i++)
+		if ((unsigned)first->options[i]->option < LEDGER_OPTIONS)
+			row->first_options[first->options[i]->option] =
+				(int16_t)first->options[i]->value;
+}
+
 void request_record(struct ledger_session *row, const Rdmabroker__Request *request)
 {
 	if (!row)
@@ -92,6 +102,8 @@ void request_record(struct ledger_session *row, const Rdmabroker__Request *reque
 	row->op = request->op_case;
 	row->id = get_id_number(request);
 	row->first = request->first ? request->first->id : 0;
+	if (request->first)
+		record_first(row, request->first);
 	row->quiet = request->quiet;
 	row->has_request = 1;
 }

@@ -167,6 +167,30 @@ static bool was_not_begun(const struct taken *taken)
 	return true;
 }
 
+/*
+ * The client has created an id together with a request that gets no reply, so it does not know that there was no id yet.
+ * Returns NULL if memory has run out.
+ */
+static struct id *make_first(struct taken *taken)
+{
+	const struct ledger_session *session = taken->row;
+	const struct ledger_id row = {
+		.session = session->number,
+		.since_ms = session->since_ms,
+		.handle = session->first,
+		.ps = (uint16_t)session->first_ps,
+		.state = ID_IDLE,
+		.tos = -1,
+		.tos_asked = session->first_options[RDMA_OPTION_ID_TOS],
+		.reuseaddr_asked = session->first_options[RDMA_OPTION_ID_REUSEADDR] > 0,
+		.afonly = session->first_options[RDMA_OPTION_ID_AFONLY],
+		.ack_timeout = session->first_options[RDMA_OPTION_ID_ACK_TIMEOUT],
+	};
+
+	restore_other(taken->peer->session, &row);
+	return find_id(taken, session->first);
+}
+
 /* The request that was received and not answered. */
 static void end_request(struct taken *taken)
 {
@@ -190,11 +214,10 @@ static void end_request(struct taken *taken)
 		if (id)
 			conn_disconnect(id, &ignored);
 	} else if (failure_event(row->op) >= 0 && was_not_begun(taken)) {
+		if (!id && row->first == row->id)
+			id = make_first(taken);
 		if (id)
 			restore_tell(id, (enum rdma_cm_event_type)failure_event(row->op));
-		else
-			peer_drop(taken->peer,
-				  "the broker was restarted before it could make an id");
 	}
 }
 
@@ -234,8 +257,10 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 	r = vault_open(vault, on_found, &takeover);
 	if (r < 0)
 		log_error("Cannot take over all sessions: %s.", strerror(-r));
-	qsort(takeover.taken, takeover.n, sizeof(*takeover.taken), compare);
-	qsort(old->sessions, old->n_sessions, sizeof(*old->sessions), compare_rows);
+	if (takeover.n > 0)
+		qsort(takeover.taken, takeover.n, sizeof(*takeover.taken), compare);
+	if (old->n_sessions > 0)
+		qsort(old->sessions, old->n_sessions, sizeof(*old->sessions), compare_rows);
 	for (size_t i = 0; i < takeover.n; i++) {
 		struct taken *taken = &takeover.taken[i];
 		bool again = i > 0 && takeover.taken[i - 1].number == taken->number;

@@ -144,7 +144,7 @@ static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id
 
 int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
-		      bool *ret_connected, fabric_event_fn on_event, void *userdata)
+		      fabric_event_fn on_event, void *userdata)
 {
 	struct fabric_id *id = find_left(fabric, info);
 
@@ -155,7 +155,6 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		id->info.device = NULL;
 	}
 	id->is_left = false;
-	*ret_connected = id->connected;
 	fabric_id_set_owner(id, uid, on_event, userdata);
 	*ret = id;
 	return 0;
@@ -180,5 +179,10 @@ int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len
 
 bool fabric_id_exists(const struct fabric_id *id)
 {
-	return !id->is_gone;
+	return !id->is_gone && (id->peer || id->is_datagram);
+}
+
+bool fabric_id_is_connected(const struct fabric_id *id)
+{
+	return id->connected;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,10 @@ static struct {
 	unsigned left; /* calls up to the one that fails; 0: none is armed */
 	int error;
 	bool met;
+
+	unsigned until_kill; /* 0: never */
+	void (*kill)(void);
+	pthread_t killed;
 
 	bool tracking;
 	void *blocks; /* a tsearch() tree of struct block */
@@ -73,8 +78,23 @@ bool hooks_disarm(void)
 	return hooks.met;
 }
 
+void hooks_kill_at(unsigned n, void (*kill)(void))
+{
+	hooks.until_kill = n;
+	hooks.kill = kill;
+	hooks.killed = pthread_self();
+}
+
+unsigned hooks_left_until_kill(void)
+{
+	return hooks.until_kill;
+}
+
 bool hook_fails(enum hook_side side, enum hook_kind kind)
 {
+	if (side == HOOK_DAEMON && hooks.until_kill > 0 &&
+	    pthread_equal(pthread_self(), hooks.killed) && --hooks.until_kill == 0)
+		hooks.kill();
 	hooks.calls[side][kind]++;
 	if (hooks.left == 0 || side != hooks.side || kind != hooks.kind || --hooks.left > 0)
 		return false;

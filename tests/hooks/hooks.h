@@ -43,6 +43,14 @@ void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error);
 /* Returns whether the fault occurred. From now on no call fails. */
 bool hooks_disarm(void);
 
+/*
+ * The N-th call of the daemon of any kind from now on, counted from 1, does not happen: KILL is called instead, which
+ * must not return. Only calls of this thread count. N 0: never.
+ */
+void hooks_kill_at(unsigned n, void (*kill)(void));
+/* Returns how many calls are left until then; 0: KILL was called. */
+unsigned hooks_left_until_kill(void);
+
 /* Sets the counters of calls and deadlines to 0, and forgets the daemon's loop and the blocks that were recorded. */
 void hooks_reset(void);
 unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <rdmabroker-admin.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +28,29 @@
 #define T 3000 /* ms */
 
 static char dir[32];
-static struct broker *broker, *dead[16];
+static struct broker *broker, *dead[4096];
 static unsigned n_dead;
 static struct rdmabroker *server, *client;
 static struct rdmabroker_id *listener, *accepted, *id;
 
+static jmp_buf killed;
+static void restart(void);
+
+static void on_kill(void)
+{
+	longjmp(killed, 1);
+}
+
+/* If the daemon is killed in this turn, the next one takes over. */
 static bool turn(void *userdata)
 {
 	sd_event *loop = hooks_get_loop();
 
 	(void)userdata;
+	if (hooks_left_until_kill() > 0 && setjmp(killed) != 0) {
+		restart();
+		return true;
+	}
 	return hooks_run(loop) > 0 || sd_event_run(loop, T) > 0;
 }
 
@@ -400,7 +414,7 @@ START_TEST(resolved_address)
 }
 END_TEST
 
-START_TEST(handshakes_end)
+START_TEST(handshakes)
 {
 	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
 
@@ -413,14 +427,17 @@ START_TEST(handshakes_end)
 	rdmabroker_destroy_id(id);
 	rdmabroker_destroy_id(accepted);
 
+	/* Where the client has the response already, the connection is made. */
 	request_connection(17);
 	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
 	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
 	restart();
-	expect(client, RDMABROKER_EVENT_CONNECT_ERROR, id);
-	expect(server, RDMABROKER_EVENT_CONNECT_ERROR, accepted);
-	rdmabroker_destroy_id(id);
-	rdmabroker_destroy_id(accepted);
+	expect_nothing(client);
+	expect_nothing(server);
+	ck_assert_int_eq(rdmabroker_establish(id), 0);
+	expect(server, RDMABROKER_EVENT_ESTABLISHED, accepted);
+	restart();
+	end_connection();
 	connect_ids(17);
 	expect_nothing(client);
 	expect_nothing(server);
@@ -445,6 +462,172 @@ START_TEST(policy_on_disk_has_an_error)
 	restart_with("reject connect peer 10.9.0.1\nallow anything\n");
 	expect_nothing(client);
 	expect_nothing(server);
+	end_connection();
+}
+END_TEST
+
+/* Takes events of SESSION until one of the two types about ABOUT. Returns its type; -1: there is none. */
+static int await_either(struct rdmabroker *session, struct rdmabroker_id *about,
+			enum rdmabroker_event_type one, enum rdmabroker_event_type other)
+{
+	struct rdmabroker_event *event;
+
+	while (rdmabroker_get_event(session, T, &event) == 0) {
+		int type = event->type;
+		bool found = (event->listen_id ?: event->id) == about &&
+			     (event->type == one || event->type == other);
+
+		if (found && type == RDMABROKER_EVENT_CONNECT_REQUEST)
+			accepted = event->id;
+		rdmabroker_free_event(event);
+		if (found)
+			return type;
+	}
+	return -1;
+}
+
+enum life {
+	LIFE_REFUSED, /* a call has failed */
+	LIFE_FAILED, /* the connection was not made, and an event has said so or has to */
+	LIFE_TOLD, /* the connection was not made, and an event has said so */
+	LIFE_WHOLE, /* the connection was made, and both ends have learnt of its end */
+	LIFE_LOST, /* an end has waited in vain */
+};
+
+static bool connection_is_made(enum life *ret)
+{
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+
+	*ret = LIFE_REFUSED;
+	if (rdmabroker_resolve_wait(id, NULL, addr(PORT), T) < 0 ||
+	    rdmabroker_connect(id, &param) < 0)
+		return false;
+	*ret = LIFE_FAILED;
+	/* The daemon can have died before the request reached the listener, or before it was told. */
+	if (await_either(server, listener, RDMABROKER_EVENT_CONNECT_REQUEST,
+			 RDMABROKER_EVENT_CONNECT_REQUEST) < 0)
+		return false;
+	param.qp_num = 18;
+	if (rdmabroker_accept(accepted, &param) < 0)
+		return false;
+	*ret = LIFE_TOLD;
+	if (await_either(client, id, RDMABROKER_EVENT_CONNECT_RESPONSE,
+			 RDMABROKER_EVENT_CONNECT_ERROR) != RDMABROKER_EVENT_CONNECT_RESPONSE)
+		return false;
+	*ret = LIFE_FAILED;
+	/*
+	 * The daemon died while it carried the request out: it is not known whether that was before or after. The
+	 * second try fails if it was after.
+	 */
+	if (rdmabroker_establish(id) == -EAGAIN)
+		rdmabroker_establish(id);
+	return await_either(server, accepted, RDMABROKER_EVENT_ESTABLISHED,
+			    RDMABROKER_EVENT_CONNECT_ERROR) == RDMABROKER_EVENT_ESTABLISHED;
+}
+
+/* The life of a connection, from id to end. */
+static enum life live(void)
+{
+	enum life ret;
+
+	accepted = NULL;
+	id = new_id(client);
+	if (!connection_is_made(&ret)) {
+		/* The client has to learn that nothing comes of it. */
+		if (ret == LIFE_FAILED && await_either(client, id, RDMABROKER_EVENT_CONNECT_ERROR,
+						       RDMABROKER_EVENT_REJECTED) < 0)
+			ret = LIFE_LOST;
+		return ret;
+	}
+	if (rdmabroker_disconnect(id) < 0)
+		rdmabroker_disconnect(id);
+	if (await_either(client, id, RDMABROKER_EVENT_DISCONNECTED, RDMABROKER_EVENT_DISCONNECTED) <
+		    0 ||
+	    await_either(server, accepted, RDMABROKER_EVENT_DISCONNECTED,
+			 RDMABROKER_EVENT_DISCONNECTED) < 0)
+		return LIFE_LOST;
+	return LIFE_WHOLE;
+}
+
+/*
+ * The daemon dies before each of the calls that it makes for a connection: of the system, of malloc(), of the fabric.
+ * Whatever the time, the sessions go on, the client learns what became of its connection, another connection can be
+ * made, and nothing is left.
+ */
+START_TEST(every_instant)
+{
+	static const char *const names[] = { "refused", "failed", "told", "whole", "lost" };
+	unsigned n_lives[5] = { 0 };
+	struct rdmabroker_status *status;
+	bool was_killed = true;
+	enum life life;
+
+	start_listening();
+	for (unsigned n = 1; was_killed; n++) {
+		hooks_kill_at(n, on_kill);
+		life = live();
+		n_lives[life]++;
+		ck_assert_msg(life != LIFE_LOST, "an event is lost if the daemon dies at call %u",
+			      n);
+		was_killed = hooks_left_until_kill() == 0;
+		hooks_kill_at(0, NULL);
+		rdmabroker_destroy_id(id);
+		rdmabroker_destroy_id(accepted);
+		id = accepted = NULL;
+		hooks_run(hooks_get_loop());
+		status = get_status();
+		ck_assert_msg(status->n_ids == 1 && status->n_sessions == 2 &&
+				      status->n_listeners == 1 && status->n_connections == 0,
+			      "%u ids, %u sessions, %u listeners, %u connections are left if the "
+			      "daemon dies at call %u",
+			      status->n_ids, status->n_sessions, status->n_listeners,
+			      status->n_connections, n);
+		rdmabroker_free_status(status);
+		ck_assert_int_eq(live(), LIFE_WHOLE);
+		rdmabroker_destroy_id(id);
+		rdmabroker_destroy_id(accepted);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		printf("    %u %s\n", n_lives[i], names[i]);
+}
+END_TEST
+
+/* Starts a broker, which dies before its N-th call, and then another one. Returns whether the first one died. */
+static bool start_twice(unsigned n)
+{
+	if (setjmp(killed) == 0) {
+		hooks_kill_at(n, on_kill);
+		start_broker();
+		hooks_kill_at(0, NULL);
+		return false;
+	}
+	start_broker();
+	return true;
+}
+
+START_TEST(every_instant_of_a_take_over)
+{
+	struct rdmabroker_status *status;
+	bool was_killed = true;
+
+	start_listening();
+	connect_ids(17);
+	for (unsigned n = 1; was_killed; n++) {
+		kill_broker();
+		was_killed = start_twice(n);
+		expect_nothing(client);
+		expect_nothing(server);
+		status = get_status();
+		ck_assert_msg(status->n_ids == 3 && status->n_sessions == 2 &&
+				      status->n_listeners == 1 && status->n_connections == 2,
+			      "%u ids, %u sessions, %u listeners, %u connections are left if the "
+			      "daemon dies at call %u of a take-over",
+			      status->n_ids, status->n_sessions, status->n_listeners,
+			      status->n_connections, n);
+		rdmabroker_free_status(status);
+	}
+	end_connection();
+	connect_ids(19);
 	end_connection();
 }
 END_TEST
@@ -497,5 +680,6 @@ UNIT_MAIN("takeover", set_up, tear_down, connections_and_listeners_go_on,
 	  connection_whose_route_was_not_requested, device_that_comes_later,
 	  the_other_side_ends_the_connection, connection_that_ends_meanwhile,
 	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
-	  resolved_address, handshakes_end, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
-	  ledger_of_another_version, take_overs_that_fail)
+	  resolved_address, handshakes, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
+	  every_instant, every_instant_of_a_take_over, ledger_of_another_version,
+	  take_overs_that_fail)
