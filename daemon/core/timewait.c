@@ -10,21 +10,28 @@
 #include "core/timewait.h"
 #include "util/util.h"
 
+/*
+ * In us. The timer that frees entries expires only at multiples of this, so that it expires once for many entries.
+ * An entry is freed at most this long after it is over.
+ */
+#define BATCH_USEC 50000
+
 struct entry {
 	struct list link; /* in one of the lists timewaits.buckets */
 	struct timewaits *timewaits;
 	char device[64];
 	uint32_t qpn;
-	struct id *id; /* NULL: the id was destroyed before its time wait was over */
+	/*
+	 * NULL: the id was destroyed before its time wait was over. The kernel will not report the end, so
+	 * timewaits.timer frees the entry.
+	 */
+	struct id *id;
 	uint64_t until_usec;
 	/* held.link: the connects and accepts that wait for the end of the entry */
 	struct list held;
-	struct list due; /* timewaits.queues; empty: the timer has passed the entry */
-	/*
-	 * the timer ends the entry: a connect or accept waits for that, or the id was destroyed, so that the kernel
-	 * will not report the end
-	 */
-	bool timed;
+	/* ends the entry at UNTIL_USEC; NULL: no connect or accept has waited for the end yet */
+	sd_event_source *timer;
+	struct list due; /* timewaits.queues; empty: timewaits.timer has passed the entry */
 };
 
 struct held {
@@ -53,11 +60,13 @@ static void entry_free(struct entry *entry)
 	if (entry->id) {
 		entry->id->timewait = NULL;
 		entry->id->timewait_over = true;
+	} else {
+		entry->timewaits->n_orphans--;
 	}
 	list_remove(&entry->link);
 	list_remove(&entry->due);
+	sd_event_source_disable_unref(entry->timer);
 	entry->timewaits->n--;
-	entry->timewaits->n_timed -= entry->timed;
 	free(entry);
 }
 
@@ -130,8 +139,13 @@ static struct entry *next_due(const struct list *queue)
 	return l ? container_of(l, struct entry, due) : NULL;
 }
 
-static void arm(struct timewaits *timewaits, uint64_t usec)
+/* Makes the timer expire with the first batch after UNTIL_USEC, or earlier if it is set to an earlier time. */
+static void arm(struct timewaits *timewaits, uint64_t until_usec)
 {
+	uint64_t usec = (until_usec + BATCH_USEC - 1) / BATCH_USEC * BATCH_USEC;
+
+	if (usec >= timewaits->armed_usec)
+		return;
 	timewaits->armed_usec = usec;
 	sd_event_source_set_time(timewaits->timer, usec);
 	sd_event_source_set_enabled(timewaits->timer, SD_EVENT_ONESHOT);
@@ -148,11 +162,11 @@ static void rearm(struct timewaits *timewaits)
 			usec = entry->until_usec;
 	}
 	timewaits->armed_usec = UINT64_MAX;
-	if (timewaits->n_timed > 0)
+	if (timewaits->n_orphans > 0)
 		arm(timewaits, usec);
 }
 
-/* An entry that is not timed yet stays until the kernel reports its end, or it is timed after all. */
+/* An entry that still has its id stays until the kernel reports the end, or the id is destroyed. */
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct timewaits *timewaits = userdata;
@@ -164,21 +178,19 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
 		while ((entry = next_due(&timewaits->queues[i])) && entry->until_usec <= now) {
 			list_remove(&entry->due);
-			if (entry->timed)
+			if (!entry->id)
 				release(entry);
 		}
 	rearm(timewaits);
 	return 0;
 }
 
-static void start_timer(struct entry *entry)
+static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct timewaits *timewaits = entry->timewaits;
-
-	timewaits->n_timed += !entry->timed;
-	entry->timed = true;
-	if (entry->until_usec < timewaits->armed_usec)
-		arm(timewaits, entry->until_usec);
+	(void)source;
+	(void)usec;
+	release(userdata);
+	return 0;
 }
 
 int timewaits_init(struct timewaits *timewaits, sd_event *loop,
@@ -262,11 +274,12 @@ void timewait_forget(struct id *id)
 	if (!entry)
 		return;
 	entry->id = NULL;
+	entry->timewaits->n_orphans++;
 	id->timewait = NULL;
 	if (entry->until_usec <= now_usec())
 		release(entry);
 	else
-		start_timer(entry);
+		arm(entry->timewaits, entry->until_usec);
 }
 
 void timewait_move(struct id *from, struct id *to)
@@ -280,20 +293,37 @@ void timewait_move(struct id *from, struct id *to)
 		to->held->id = to;
 }
 
+/*
+ * Finds the time wait of QPN that is not over. The timers free entries later than they are over; such an entry is
+ * released here, because another one of the same QP number can follow in the list.
+ */
+static struct entry *find_current(struct timewaits *timewaits, const char *device, uint32_t qpn)
+{
+	uint64_t now = now_usec();
+	struct entry *entry;
+
+	while ((entry = find(timewaits, device, qpn)) && entry->until_usec <= now)
+		release(entry);
+	return entry;
+}
+
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept)
 {
-	struct core *core = id->session->core;
+	struct timewaits *timewaits = &id->session->core->timewaits;
 	struct fabric_id_info info;
 	struct entry *entry;
 	struct held *held;
+	int r;
 
 	fabric_id_get_info(id->fabric, &info);
-	entry = info.device ? find(&core->timewaits, info.device, param->qp_num) : NULL;
+	entry = info.device ? find_current(timewaits, info.device, param->qp_num) : NULL;
 	if (!entry)
 		return 0;
-	if (entry->until_usec <= now_usec()) {
-		release(entry);
-		return 0;
+	if (!entry->timer) {
+		r = sd_event_add_time(sd_event_source_get_event(timewaits->timer), &entry->timer,
+				      CLOCK_MONOTONIC, entry->until_usec, 1, on_end, entry);
+		if (r < 0)
+			return r;
 	}
 	held = calloc(1, sizeof(*held));
 	if (!held)
@@ -308,6 +338,5 @@ int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accep
 	}
 	list_insert(&entry->held, &held->link);
 	id->held = held;
-	start_timer(entry);
 	return 1;
 }

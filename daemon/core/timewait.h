@@ -8,8 +8,9 @@
  * the client the peer just seems slow to answer.
  *
  * Each time wait has an entry (struct entry), which ends with the kernel's TIMEWAIT_EXIT event. If the id is
- * destroyed earlier, there is no TIMEWAIT_EXIT. So a timer ends the entry after the time that the kernel is expected
- * to wait, if the id is destroyed or a connect or accept is held back.
+ * destroyed earlier, there is no TIMEWAIT_EXIT. Then the entry is over after the time that the kernel is expected to
+ * wait. Nothing depends on when such an entry is freed, so one timer frees the entries in batches. An entry for which
+ * a connect or accept is held back has a timer of its own, which ends it exactly when it is over.
  */
 
 #include <rdma/rdma_cma.h>
@@ -36,7 +37,7 @@ struct timewaits {
 	 * has those of 2^I ms, the last one those of TIMEWAIT_MAX_USEC.
 	 */
 	struct list queues[TIMEWAIT_QUEUES];
-	unsigned n_timed; /* number of entries that the timer has to end */
+	unsigned n_orphans; /* number of entries without an id, which the timer has to free */
 	sd_event_source *timer;
 	uint64_t armed_usec; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
 };

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
+#include "core/bind.h"
 #include "core/conn.h"
 #include "core/handover.h"
 #include "core/timewait.h"
@@ -11,6 +15,52 @@
  * A QP number that the peer possibly still has in time wait is not used until time wait ends. The kernel reports the
  * end, unless the number's id was destroyed.
  */
+
+/*
+ * The clock of the broker and of its loop. Once a test has stopped it, only the test advances it, and the loop's
+ * timers are due by this clock. The clock is stopped AHEAD_S in the future, which is longer than a test can take, so
+ * that the kernel's timer does not expire. Check, which uses the same clock, cannot report a test of 2^31 us or more.
+ * The clock is stopped at a whole second, and so at a multiple of the time between two batches.
+ */
+#define AHEAD_S 1000
+static uint64_t stopped_usec; /* 0: the clock is the kernel's */
+
+/* How often the loop has set the kernel's timer, and for when. */
+static unsigned n_set;
+static uint64_t set_usec;
+
+static void stop_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	stopped_usec = ((uint64_t)now.tv_sec + AHEAD_S) * 1000000;
+}
+
+static void step_time(uint64_t usec)
+{
+	stopped_usec += usec;
+	run_loop();
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	if (stopped_usec == 0)
+		return (int)syscall(SYS_clock_gettime, clock, ret);
+	*ret = (struct timespec){
+		.tv_sec = (time_t)(stopped_usec / 1000000),
+		.tv_nsec = (long)(stopped_usec % 1000000 * 1000),
+	};
+	return 0;
+}
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct itimerspec *old)
+{
+	n_set++;
+	set_usec =
+		(uint64_t)spec->it_value.tv_sec * 1000000 + (uint64_t)spec->it_value.tv_nsec / 1000;
+	return (int)syscall(SYS_timerfd_settime, fd, flags, spec, old);
+}
 
 /*
  * After its connection, a QP number is in time wait. A connect that offers it is held back until the kernel reports
@@ -96,7 +146,7 @@ START_TEST(time_waits_of_different_durations)
 	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	/* The other one goes on. */
 	ck_assert_uint_eq(core->timewaits.n, 1);
-	ck_assert_uint_eq(core->timewaits.n_timed, 1);
+	ck_assert_uint_eq(core->timewaits.n_orphans, 1);
 }
 END_TEST
 
@@ -238,8 +288,150 @@ START_TEST(no_second_time_wait_of_an_imported_id)
 }
 END_TEST
 
+/* The kernel's timer is set for the very end of the time wait, and the connect is sent then, not earlier. */
+START_TEST(a_held_connect_is_sent_exactly_at_the_end)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	uint64_t end;
+	unsigned n;
+
+	stop_time();
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	step_time(12345);
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	end = stopped_usec + 64000;
+	ck_assert_uint_gt(set_usec, end);
+	next = pair_resolve(2, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	run_loop();
+	ck_assert_uint_eq(set_usec, end);
+	step_time(63999);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	step_time(1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+}
+END_TEST
+
+/*
+ * Two time waits of one QP number. The shorter one is over, but its entry is not freed yet. It must not hide the
+ * longer one, and the longer one must not delay a connect once it is over as well.
+ */
+START_TEST(an_entry_that_is_over_is_not_found)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *active, *passive, *next;
+	unsigned n;
+
+	stop_time();
+	establish(&active, &passive);
+	active->qp_timeout = 9; /* 2 ms */
+	passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	run_loop();
+	id_free(passive);
+	next = pair_resolve(2, 7471);
+	step_time(2000);
+	ck_assert_uint_eq(core->timewaits.n, 2);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	ck_assert_uint_eq(core->timewaits.n, 1);
+	id_free(next);
+	next = pair_resolve(3, 7471);
+	stopped_usec += 62000;
+	ck_assert_uint_eq(core->timewaits.n, 1);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	ck_assert_uint_eq(core->timewaits.n, 0);
+	run_loop();
+}
+END_TEST
+
+/* Waits with the kernel's clock and timer, while nothing else happens in the broker. */
+START_TEST(entries_are_freed_without_traffic)
+{
+	struct id *active, *passive;
+
+	establish(&active, &passive);
+	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	id_free(active);
+	id_free(passive);
+	run_loop();
+	while (core->timewaits.n > 0)
+		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	ck_assert_uint_eq(core->timewaits.n_orphans, 0);
+}
+END_TEST
+
+#define N_ROW 90 /* ids that lie within the session's limit */
+
+/* Makes the client's ids from 1 to N_ROW, as if each had a connection with a time wait of 64 ms. */
+static void make_row(struct id **ids)
+{
+	for (uint32_t i = 0; i < N_ROW; i++) {
+		ids[i] = make(&client, i + 1);
+		ck_assert_int_eq(bind_addr(ids[i], pair_addr("10.9.0.1", 0), &why), 0);
+		ids[i]->qpn = QPN + i;
+		ids[i]->qp_timeout = 14;
+	}
+	stop_time();
+	run_loop();
+	n_set = 0;
+}
+
+static void end_row(void)
+{
+	for (int i = 0; i < N_ROW; i++)
+		step_time(1000);
+	step_time(64000);
+	ck_assert_uint_eq(core->timewaits.n, 0);
+	/* It is set for the first one and, every 50 ms, for the next one. */
+	ck_assert_uint_ge(n_set, 1);
+	ck_assert_uint_le(n_set, N_ROW / 10);
+}
+
+/* Connections that end 1 ms after each other do not each set the kernel's timer. */
+START_TEST(a_row_of_connections_sets_few_timers)
+{
+	struct id *ids[N_ROW];
+
+	make_row(ids);
+	for (int i = 0; i < N_ROW; i++) {
+		timewait_enter(ids[i]);
+		id_free(ids[i]);
+		step_time(1000);
+	}
+	end_row();
+}
+END_TEST
+
+/* The same if the ids are destroyed in the reverse order, so that each one's time wait ends before those before. */
+START_TEST(a_row_destroyed_backwards_sets_few_timers)
+{
+	struct id *ids[N_ROW];
+
+	make_row(ids);
+	for (int i = 0; i < N_ROW; i++) {
+		timewait_enter(ids[i]);
+		stopped_usec += 100;
+	}
+	for (int i = N_ROW - 1; i >= 0; i--) {
+		id_free(ids[i]);
+		run_loop();
+	}
+	end_row();
+}
+END_TEST
+
 UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
 	  time_wait_of_a_destroyed_id, time_waits_of_different_durations,
 	  time_wait_of_an_id_that_is_destroyed_late, time_wait_of_an_imported_id,
 	  no_second_time_wait_of_a_destroyed_id, no_second_time_wait_after_the_timer,
-	  no_second_time_wait_of_an_imported_id)
+	  no_second_time_wait_of_an_imported_id, a_held_connect_is_sent_exactly_at_the_end,
+	  an_entry_that_is_over_is_not_found, entries_are_freed_without_traffic,
+	  a_row_of_connections_sets_few_timers, a_row_destroyed_backwards_sets_few_timers)
