@@ -14,12 +14,12 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, in
 	*wire = (struct wire){
 		.ops = ops,
 		.userdata = userdata,
-		.pid = getpid(),
 		.call_timeout_ms = call_timeout_ms,
 		.sock = -1,
 		.signal = -1,
 		.epoll = -1,
 	};
+	fork_mark_init(&wire->fork_mark);
 	pthread_mutex_init(&wire->lock, NULL);
 	pthread_cond_init(&wire->cond, NULL);
 	TAILQ_INIT(&wire->calls);
@@ -35,6 +35,7 @@ void wire_done(struct wire *wire)
 		close(wire->sock);
 	pthread_cond_destroy(&wire->cond);
 	pthread_mutex_destroy(&wire->lock);
+	fork_mark_done(&wire->fork_mark);
 }
 
 /*
@@ -150,7 +151,7 @@ int wire_check(struct wire *wire)
 
 int wire_check_process(const struct wire *wire)
 {
-	if (getpid() != wire->pid)
+	if (fork_mark_is_child(&wire->fork_mark))
 		return fail(EPERM,
 			    "the session belongs to another process: open one in this process");
 	return 0;

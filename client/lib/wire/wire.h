@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <sys/types.h>
 
+#include "client/lib/wire/forkmark.h"
 #include "proto/rdmabroker.pb-c.h"
 
 struct call;
@@ -39,7 +39,7 @@ struct wire_ops {
 struct wire {
 	const struct wire_ops *ops;
 	void *userdata;
-	pid_t pid; /* of the process that opened the session */
+	struct fork_mark fork_mark; /* of the process that opened the session */
 	int call_timeout_ms;
 
 	pthread_mutex_t lock;
