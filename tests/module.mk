@@ -28,6 +28,10 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
+# The library does not export this function.
+$(O)/tests/unit/check_bounded: $(call objs,client/lib/wire/bounded.c)
+$(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
+
 $(addprefix $(O)/tests/unit/check_,nldev qpscan): $(O)/obj/tests/unit/nldev.o
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a

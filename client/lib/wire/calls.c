@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/wire/bounded.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
@@ -29,7 +30,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	request->quiet = call->only_failure;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
-	if (rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
+	if (!bounded_request(request) && rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
 		return fail(EMSGSIZE, "%s: the request is too long", call->name);
 	len = rdmabroker__frame__pack(&frame, buf);
 
