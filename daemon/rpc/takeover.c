@@ -173,22 +173,22 @@ static bool was_not_begun(const struct taken *taken)
  */
 static struct id *make_first(struct taken *taken)
 {
-	const struct ledger_session *session = taken->row;
+	const struct ledger_session *old = taken->row;
 	const struct ledger_id row = {
-		.session = session->number,
-		.since_ms = session->since_ms,
-		.handle = session->first,
-		.ps = (uint16_t)session->first_ps,
+		.session = old->number,
+		.since_ms = old->since_ms,
+		.handle = old->first,
+		.ps = (uint16_t)old->first_ps,
 		.state = ID_IDLE,
 		.tos = -1,
-		.tos_asked = session->first_options[RDMA_OPTION_ID_TOS],
-		.reuseaddr_asked = session->first_options[RDMA_OPTION_ID_REUSEADDR] > 0,
-		.afonly = session->first_options[RDMA_OPTION_ID_AFONLY],
-		.ack_timeout = session->first_options[RDMA_OPTION_ID_ACK_TIMEOUT],
+		.tos_asked = old->first_options[RDMA_OPTION_ID_TOS],
+		.reuseaddr_asked = old->first_options[RDMA_OPTION_ID_REUSEADDR] > 0,
+		.afonly = old->first_options[RDMA_OPTION_ID_AFONLY],
+		.ack_timeout = old->first_options[RDMA_OPTION_ID_ACK_TIMEOUT],
 	};
 
 	restore_other(taken->peer->session, &row);
-	return find_id(taken, session->first);
+	return find_id(taken, old->first);
 }
 
 /* The request that was received and not answered. */

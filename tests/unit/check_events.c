@@ -193,11 +193,15 @@ START_TEST(ctl_has_colours_on_a_terminal)
 				     NULL };
 	struct rdmabroker *s;
 	pthread_t thread;
+	size_t len;
+	int status;
 
 	set_policy(watch_rules);
 	s = open_session(0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, keep_trying, s), 0);
-	ck_assert_int_eq(run_on_terminal(300, "\033[31mrejected\033[0m ", argv), 0);
+	status = run_on_terminal(300, "\033[31mrejected\033[0m ", argv);
+	len = strlen(got.out);
+	ck_assert_msg(status == 0, "status %d: %s", status, got.out + (len > 300 ? len - 300 : 0));
 	enough = true;
 	pthread_join(thread, NULL);
 	rdmabroker_close(s);

@@ -79,6 +79,15 @@ connected() {
 	assert_contains "$(nodes)" "user:1000:rw-"
 }
 
+# still_connected: the connection of connected goes on. Ends it.
+still_connected() {
+	assert_lacks "$(cat server client)" "the broker is gone"
+	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
+	stop client
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	stop server
+}
+
 disconnected() {
 	await_line server "the broker is gone"
 	finish server 1
@@ -152,7 +161,7 @@ case_life() {
 	daemon=$(daemon_pid)
 	connected
 	dpkg_ -i next/*.deb
-	disconnected
+	still_connected
 	assert_contains "$(version)" +next
 	assert_active active
 	assert test "$(daemon_pid)" != "$daemon"
