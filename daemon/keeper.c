@@ -112,8 +112,11 @@ int keeper_new(struct keeper **ret, struct core *core)
 	if (r < 0 && r != -ENOENT)
 		start_clean(keeper, r == -EPROTO ? why : strerror(-r));
 	r = ledger_new(&keeper->ledger, keeper->store);
-	if (r == 0)
-		r = vault_new(&keeper->vault, keeper->store, close_later, keeper);
+	if (r < 0)
+		log_warning("A restart will end all sessions, because systemd does not keep them: "
+			    "%s.",
+			    strerror(-r));
+	r = vault_new(&keeper->vault, keeper->store, close_later, keeper);
 	if (r < 0)
 		return r;
 	core_keep(core, &(struct core_keep){

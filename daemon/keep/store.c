@@ -154,6 +154,9 @@ int store_add(struct store *store, const char *kind, unsigned n, int fd)
 		return 0;
 	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s-%u", kind, n);
 	r = sd_pid_notify_with_fds(0, /* unset_environment= */ 0, text, &fd, 1);
+	/* The manager is not there. */
+	if (r < 0)
+		store->present = false;
 	return r < 0 ? r : 0;
 }
 
