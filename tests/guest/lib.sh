@@ -32,6 +32,11 @@ skip() {
 	exit 77
 }
 
+# run_by_name CASE: skips CASE, which takes very long, unless it was named to run_cases.
+run_by_name() {
+	[[ " $requested " == *" $1 "* ]] || skip "it takes very long, so it is run only by its name: CASES=$1"
+}
+
 # await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds, and fails after SECONDS (60). The
 # timeout is long, because a test must not fail on a busy machine. Use this only for conditions that have no event to
 # wait for.
@@ -281,6 +286,7 @@ list_share() {
 # omitted). If the product was built with sanitizers, case_sanitizers runs last. With PROGRESS set, the name of a case
 # is printed before the case runs.
 run_cases() {
+	requested=$*
 	local name names=() number=0 passed=0 failed=0 start tenths took
 
 	case $* in

@@ -15,7 +15,7 @@ case_seconds=900
 long_cases=(every_field_at_its_limits every_message_cut flipped_bits descriptors_everywhere
 	descriptors_that_linger calls_that_take_long devices_that_take_long device_removal_with_many_ids
 	unread_replies slow_clients flood reused_pid crowd_within_quotas crowd_without_quotas killed_clients
-	killed_servers killed_while_the_wire_is_cut)
+	killed_servers killed_while_the_wire_is_cut thousand_killed_clients)
 
 # The daemon's memory must not grow by more than this. After an attack the heap returns only a part of its memory to
 # the kernel. How much depends on its fragmentation: changes of up to 400 kB were observed between two runs of an
@@ -540,6 +540,12 @@ case_fifty_killed_clients() {
 }
 
 case_killed_clients() {
+	users_policy
+	kills clients 300 800
+}
+
+case_thousand_killed_clients() {
+	run_by_name thousand_killed_clients
 	users_policy
 	kills clients 1000 800
 }

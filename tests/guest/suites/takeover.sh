@@ -10,7 +10,7 @@
 # shellcheck disable=SC2034
 case_seconds=3600
 # shellcheck disable=SC2034
-long_cases=(watchdog memory_runs_out daemon_reexec client_dies_meanwhile requests_meanwhile)
+long_cases=(watchdog memory_runs_out killed_often daemon_reexec client_dies_meanwhile requests_meanwhile)
 
 # ---- connections with data ----
 
@@ -156,7 +156,7 @@ case_killed() {
 
 # 100 connections, 50 kills, 50 restarts.
 case_killed_often() {
-	[ $often = yes ] || skip "it takes long, so it is run only by its name, with CASES=killed_often"
+	run_by_name killed_often
 	users_policy
 	load 50 50
 	mark_journal
@@ -295,8 +295,6 @@ case_broken_policy() {
 	end_load
 }
 
-often=no
-[[ " $* " != *" killed_often "* ]] || often=yes
 fabric_up
 install_product
 run_cases "$@"
