@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,6 +33,8 @@ struct vault {
 	struct vault_entry *entries; /* the sessions that are kept */
 	size_t n_entries, n_allocated;
 	size_t n_dead; /* sessions in the queue that have ended */
+	size_t n_queued_fds; /* descriptors in the queue */
+	size_t max_fds; /* most descriptors in the queue */
 	/* the vaults that the previous process has left; more than one, if it was killed while it made a new one */
 	struct old_vault {
 		int out;
@@ -39,6 +42,17 @@ struct vault {
 	} * old;
 	size_t n_old;
 };
+
+/*
+ * The kernel lets the daemon send no descriptor to anybody while more of its descriptors are in messages than it may
+ * have open. So a vault, together with the new one that replaces it, gets half of them.
+ */
+static size_t get_max_fds(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 256 : limit.rlim_cur / 4;
+}
 
 int vault_new(struct vault **ret, struct store *store, void (*close_later)(void *userdata, int fd),
 	      void *userdata)
@@ -52,6 +66,7 @@ int vault_new(struct vault **ret, struct store *store, void (*close_later)(void 
 	vault->userdata = userdata;
 	vault->in = vault->out = -1;
 	vault->n = store_last(store, KIND);
+	vault->max_fds = get_max_fds();
 	*ret = vault;
 	return 0;
 }
@@ -172,6 +187,9 @@ static int rebuild(struct vault *vault)
 	vault->out = out;
 	vault->n++;
 	vault->n_dead = 0;
+	vault->n_queued_fds = 0;
+	for (size_t i = 0; i < vault->n_entries; i++)
+		vault->n_queued_fds += vault->entries[i].n_fds;
 	return 0;
 }
 
@@ -190,6 +208,11 @@ static int add_entry(struct vault *vault, const struct vault_entry *entry)
 	return 0;
 }
 
+static bool has_room(struct vault *vault, unsigned n_fds)
+{
+	return vault->n_queued_fds + n_fds <= vault->max_fds;
+}
+
 int vault_put(struct vault *vault, uint64_t number, const int *fds, unsigned n_fds)
 {
 	struct vault_entry entry = { .number = number, .n_fds = n_fds };
@@ -201,7 +224,12 @@ int vault_put(struct vault *vault, uint64_t number, const int *fds, unsigned n_f
 	r = add_entry(vault, &entry);
 	if (r < 0)
 		return r;
-	r = vault->in < 0 ? -EAGAIN : send_entries(vault->in, &entry, 1);
+	r = -EAGAIN;
+	if (vault->in >= 0)
+		r = has_room(vault, n_fds) ? send_entries(vault->in, &entry, 1) : -ENOSPC;
+	if (r == 0)
+		vault->n_queued_fds += n_fds;
+	/* The queue is full of many small messages, or there is none yet. */
 	if (r == -EAGAIN)
 		r = rebuild(vault);
 	if (r < 0)
@@ -227,7 +255,8 @@ void vault_drop(struct vault *vault, uint64_t number)
 	*entry = vault->entries[--vault->n_entries];
 	vault->n_dead++;
 	/* If this fails, the present vault stays, and the next session that ends tries again. */
-	if (vault->n_dead > DEAD_MAX && vault->n_dead > vault->n_entries)
+	if (vault->n_dead > DEAD_MAX &&
+	    (vault->n_dead > vault->n_entries || !has_room(vault, VAULT_FDS)))
 		rebuild(vault);
 }
 

@@ -16,9 +16,8 @@
  * many, or the queue is full, a new vault is made, with the sessions that still exist, many of them in each message.
  * The new vault is stored before the old one is removed.
  *
- * The kernel counts the descriptors in a vault against RLIMIT_NOFILE of the daemon, in the same way as it counts those
- * that are open. A session that does not fit any more is not kept: it ends with the process, as it would without a
- * vault.
+ * The kernel counts the descriptors in messages against RLIMIT_NOFILE of the daemon, so a vault has at most a quarter of
+ * that number. A session that does not fit any more is not kept: it ends with the process, as it would without a vault.
  */
 
 #include <stdbool.h>
