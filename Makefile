@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# This file contains the rules. Each folder's module.mk lists the folder's files. `make help` lists the targets.
+# This file has the rules. Each folder's module.mk lists the folder's files. `make help` lists the targets.
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# The build directory. Only install, bench-record, abi-program and the installation of packages write outside it.
+# The build directory. Only install, bench-record, abi-program and the installation of packages write outside it,
+# besides temporary files.
 O ?= build
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
@@ -67,8 +68,8 @@ include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk test
 .PHONY: all FORCE
 all: $(ALL)
 
-# All files below $(O) are built with the same flags and directories. If these change, the files are built anew, so
-# that an object with sanitizers is never linked with one without. Warning flags do not count.
+# If the flags or directories change, the files that depend on them are built anew, so that objects with and without
+# sanitizers are not mixed. Warning flags do not count.
 STAMPS := $(O)/stamp-flags $(O)/stamp-dirs
 stamp-flags := $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(filter-out $(WARN),$(OUR_CFLAGS)) $(CFLAGS) $(LDFLAGS)
 stamp-dirs := $(SUBST)
@@ -85,8 +86,7 @@ $(STAMPS):
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' "$$STAMP" >$@
 
-# The build's needs are checked by including the headers and finding the tools, because not every host has Debian's
-# packages.
+# Looks for headers and tools, because not every host has Debian's packages.
 $(O)/stamp-needs: TOOLS = $(firstword $(CC)) pkg-config protoc-c
 $(O)/stamp-needs: HEADERS = stdio.h systemd/sd-event.h protobuf-c/protobuf-c.h infiniband/verbs.h rdma/rdma_cma.h \
 	ini.h sys/acl.h libmnl/libmnl.h microhttpd.h uthash.h
@@ -127,14 +127,14 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
-# All packages that the steps of `make check` need, so that no step installs any.
+# All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) mandoc groff-base)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
 	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
 
-# Debian's images for containers leave out /usr/share/doc. The guest needs the examples of libucx-dev, which are there.
+# Debian's container images leave out /usr/share/doc, but the guest needs the examples of libucx-dev.
 INSTALL_DOC := -o Dpkg::Options::='--path-include=/usr/share/doc/libucx-dev/*'
 
 # A recipe that installs the missing packages of $(NEEDED).
@@ -154,13 +154,13 @@ build-packages: NEEDED = $(BUILD_PACKAGES)
 deb-packages: NEEDED = $(DEB_PACKAGES)
 demo-packages: NEEDED = $(DEMO_PACKAGES)
 test-packages: NEEDED = $(TEST_PACKAGES)
-# guest-user reports problems that no package solves. So it comes before the installation of packages.
+# guest-user reports problems that no package solves: it comes before the installation of packages.
 demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
 # Tests. `check` is run before each commit, `check-rest` runs what `check` leaves out, and `check-all` runs both.
-# tests/steps lists the steps of each. The last line of their output is "N passed, N failed".
+# Their last line is "N passed, N failed". tests/steps lists their steps.
 # SHARE=fast: the part of a step that `check` runs; SHARE=long: the part that `check-rest` runs.
 SHARE ?=
 .PHONY: check check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
@@ -168,12 +168,12 @@ SHARE ?=
 check check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
-# The long share is one program, with ten times as many rounds as in the fast share.
+# The long share is one program, with ten times the rounds of the fast share.
 check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
-# This uses the build directory of check-fault, whose objects have sanitizers.
+# check-fault's build directory has objects with sanitizers.
 check-sanitizers:
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SHARE= SAN=address,undefined \
 		CFLAGS='-O1 -g -fno-sanitize-recover=all' check-unit
@@ -193,8 +193,7 @@ check-headers: $(PROTO_GEN).h
 	$(CC) -Iclient -Wall -Wextra -Werror -x c++ -fsyntax-only tests/header.cc; \
 	echo 'Every header compiles alone, and the public ones in C++ too.'
 
-# The library has to export exactly the calls in its map and its header, and the drop-in exactly those that
-# librdmacm exports.
+# The library must export the calls in its map and its headers, and the drop-in must export those of librdmacm.
 exported = nm -D --defined-only $(1) | sed -n 's/.* [TW] \(.*@.*\)/\1/p' | sort
 check-abi: $(LIB) $(DROPIN)
 	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
@@ -220,7 +219,7 @@ check-man:
 	$(Q)tests/man-render $(DAEMON_MAN) $(CLIENT_MAN)
 	$(Q)CC='$(CC)' tests/man-examples
 
-# On a host with RDMA there is no need for a guest, because rdmabroker can be tried on the host itself.
+# A host with RDMA needs no guest: rdmabroker can be tried on the host itself.
 INFINIBAND ?= /sys/class/infiniband
 GUEST ?=
 HAS_RDMA = $(if $(GUEST),,$(notdir $(wildcard $(INFINIBAND)/*)))
@@ -239,7 +238,6 @@ endif
 format-check:
 	$(Q)clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 
-# Installation
 INSTALL ?= install
 to = $(DESTDIR)$(1)
 
@@ -276,7 +274,7 @@ install: install-ready
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
-# Installation compiles nothing, because it often runs as root, and the next make could not overwrite files of root.
+# Installation compiles nothing: it often runs as root, and the user's next make could not overwrite root's files.
 install-ready: export NOW_FLAGS = $(stamp-flags)
 install-ready: export NOW_DIRS = $(stamp-dirs)
 install-ready:
@@ -291,7 +289,7 @@ install-ready:
 	done; \
 	echo 'What is in $(O) is older than the sources: run `make` first, as yourself.'; exit 1
 
-# The files that the admin may have changed are not removed.
+# Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
 		$(call to,$(BINDIR))/rdmabrokerctl \

@@ -19,8 +19,8 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
-# The drop-in has the calls of librdmacm, and uses only the public headers of the library. It also has the soname of
-# librdmacm. Therefore a program that needs librdmacm gets the drop-in if that is preloaded.
+# The drop-in has the calls and the soname of librdmacm, so a program that needs librdmacm gets the drop-in if that is
+# preloaded. The drop-in uses only the library's public headers.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
 
@@ -30,7 +30,7 @@ $(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DR
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
-# The programs use only the public headers of the library. They link the files of proto/ that they need.
+# The programs use only the library's public headers. They link the files of proto/ that they need.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -40,7 +40,7 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) pro
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
 
-# The exporter also uses only the public headers of the library.
+# The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
 $(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr.c proto/unixsock.c) \

@@ -20,8 +20,8 @@ struct rdmabroker_status {
 	size_t size;
 	const char *version; /* the daemon's version */
 	/*
-	 * the first error of the last reload, or of the load at the start: "file:line:column: ...", or "file: ..." for
-	 * an error of a whole file; NULL: none
+	 * The first error of the last reload, or of the load at the start: "file:line:column: ...", or "file: ..."
+	 * for an error of a whole file. NULL: none.
 	 */
 	const char *policy_error;
 	unsigned n_rules;
@@ -42,16 +42,14 @@ struct rdmabroker_status {
 	bool no_policy; /* the daemon has loaded no policy since its start, and rejects everything */
 	unsigned n_missing_names; /* users and groups in the rules that cannot be looked up */
 	/*
-	 * The number of this process of the daemon: 1, and by 1 more with each restart that has kept the sessions; 0: a
+	 * The number of this process of the daemon: 1, plus 1 for each restart that has kept the sessions. 0: a
 	 * restart would end all sessions, because systemd does not keep them.
 	 */
 	uint64_t generation;
-	unsigned
-		n_taken_sessions; /* sessions that this process has taken over from the previous one */
-	unsigned
-		n_ended_sessions; /* sessions of the previous process that could not be taken over */
-	uint64_t take_over_ms; /* the time that the take-over took */
-	uint64_t take_over_age_ms; /* the time since then */
+	unsigned n_taken_sessions; /* sessions taken over from the previous process */
+	unsigned n_ended_sessions; /* sessions that could not be taken over */
+	uint64_t take_over_ms; /* the duration of the take-over */
+	uint64_t take_over_age_ms; /* the time since the take-over */
 };
 
 struct rdmabroker_device_status {
@@ -72,8 +70,8 @@ struct rdmabroker_holder {
 	const char *name; /* chosen by the process itself, printable; NULL: not known */
 	unsigned n_ids;
 	/*
-	 * State and addresses of one of its ids: a listener if the process has one; else an id that connects or is
-	 * connected, if it has one; else another id.
+	 * State and addresses of one of the ids: of a listener if there is one, else of an id that connects or is
+	 * connected if there is one.
 	 */
 	const char *state; /* as `rdma resource show cm_id` prints it, for example "LISTEN" */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
@@ -90,7 +88,7 @@ struct rdmabroker_foreign_ids {
 	unsigned n_nameless; /* number of ids of ended threads, whose process is not known */
 };
 
-/* A rule, and the number of its decisions since the daemon started. */
+/* A rule, and its counters since the daemon started, or since a reload added or changed the rule. */
 struct rdmabroker_rule {
 	size_t size;
 	const char *file; /* NULL: the entry for everything that no rule matches */
@@ -99,13 +97,13 @@ struct rdmabroker_rule {
 	uint64_t n_allowed, n_rejected;
 	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
 	unsigned n_now; /* number of existing objects that the rule has admitted */
-	unsigned n_pending; /* how many of these are connection requests not accepted yet */
+	unsigned n_pending; /* those of n_now that are connection requests not accepted yet */
 };
 
 struct rdmabroker_rules {
 	size_t size;
 	size_t n_rules;
-	/* In the order of the policy. The last entry is no rule: it stands for everything that no rule matches. */
+	/* In the order of the policy. The last entry stands for everything that no rule matches. */
 	const struct rdmabroker_rule *const *rules;
 };
 
@@ -160,12 +158,12 @@ enum rdmabroker_operation {
 enum rdmabroker_notice_kind {
 	RDMABROKER_NOTICE_UNKNOWN = 0, /* one that this library does not know */
 	RDMABROKER_NOTICE_DECISION = 1, /* a decision of policy */
-	/* an event of the connection manager, also one that the daemon handles itself and does not send to the program */
+	/* an event of an id, even if the daemon does not send it to the program */
 	RDMABROKER_NOTICE_CM = 2,
 	RDMABROKER_NOTICE_SESSION = 3, /* a session is opened or closed */
 	/*
-	 * Notices were dropped, and no later notice has come that could report their number, n_lost. Besides n_lost,
-	 * only size, time_ns, kind and kind_name are set.
+	 * Notices were dropped, and no later notice has reported n_lost, their number. Other members that are set:
+	 * size, time_ns, kind and kind_name.
 	 */
 	RDMABROKER_NOTICE_LOST = 4,
 };
@@ -177,7 +175,7 @@ enum rdmabroker_outcome {
 	RDMABROKER_OUTCOME_BUSY = 3, /* refused by a limit of the rule, after an ALLOWED notice */
 };
 
-/* Selects notices: those that match all members. A member that is 0 or NULL matches every notice. */
+/* Selects the notices that match all members. A member that is 0 or NULL matches every notice. */
 struct rdmabroker_filter {
 	size_t size;
 	const uint32_t *uid; /* the user of the session */
@@ -200,8 +198,8 @@ struct rdmabroker_filter {
 	}
 
 /*
- * Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL, except
- * EVENT, which is then RDMABROKER_EVENT_NONE.
+ * Something that happened to a client. Members that are not known, or do not belong to the kind, are 0 or NULL, but
+ * EVENT is RDMABROKER_EVENT_NONE.
  */
 struct rdmabroker_notice {
 	size_t size;
@@ -211,7 +209,7 @@ struct rdmabroker_notice {
 	enum rdmabroker_operation operation; /* DECISION */
 	enum rdmabroker_outcome outcome; /* DECISION */
 	enum rdmabroker_event_type event; /* CM; RDMABROKER_EVENT_NONE: none, or unknown */
-	/* The names of the four values above, also of values that this library does not know; NULL: none. */
+	/* The names of the four enums above, also of values that this library does not know; NULL: none. */
 	const char *kind_name; /* never NULL */
 	const char *operation_name, *outcome_name;
 	const char *event_name; /* e.g. "established"; SESSION: "opened" or "closed" */
@@ -235,8 +233,8 @@ struct rdmabroker_notice {
 };
 
 /*
- * A policy request. A member that is 0 or NULL, except uid, gids and unit, is not known: rules that depend on it may
- * or may not match.
+ * A policy request. A member that is 0 or NULL is not known, except uid, gids and unit. A rule that depends on an
+ * unknown member may or may not match.
  */
 struct rdmabroker_question {
 	size_t size;
@@ -266,7 +264,7 @@ struct rdmabroker_explanation {
 	const char *reason; /* on reject, else NULL */
 	size_t n_effects;
 	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
-	/* The first rule for which members that are not known could change the decision; NULL: none. */
+	/* The first rule whose match depends on an unknown member, if that could change the decision; NULL: none. */
 	const struct rdmabroker_rule *depends;
 };
 
@@ -362,9 +360,9 @@ int rdmabroker_get_metrics(struct rdmabroker *session, char **ret);
  * rdmabroker_watch - Request notices, from now on, of what happens to all clients of the daemon.
  * @filter: Selects notices; NULL: all. If the call is repeated the last filter applies.
  * Description:
- *   There is a notice for each decision of policy, each event of the connection manager that a program gets,
- *   and each session that is opened or closed: see rdmabroker_get_notice(). Watching ends with the session.
- *   Use a session of its own for watching, because the descriptor is readable for notices and for events alike.
+ *   There is a notice for each decision of policy, each event of an id, and each session that is opened or closed:
+ *   see rdmabroker_get_notice(). Watching ends with the session. Watch in a separate session, because the descriptor
+ *   is readable for notices and for events alike.
  * Returns:
  *   0; -EINVAL: the filter is not valid; -EACCES: only observers may call this (policy operation "observe").
  */
@@ -374,9 +372,9 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
  * @timeout_ms: How long to wait for one; 0: not at all.
  * @ret: The notice, on success; free it with rdmabroker_free_notice().
  * Description:
- *   While notices wait, the descriptor of rdmabroker_get_fd is readable. The daemon does not wait for slow
- *   readers: notices that are not taken in time are dropped, and n_lost of the next notice is their number.
- *   Only notices are dropped.
+ *   While notices are queued, the descriptor of the session is readable. The daemon does not wait for slow
+ *   readers: it drops notices that are not taken in time, and n_lost of the next notice is their number. Events and
+ *   replies are not dropped.
  * Returns:
  *   0; -EAGAIN: no notice came within the time; -EINVAL: rdmabroker_watch() was not called; -ECONNRESET: the
  *   broker is gone, and all its notices were taken.
@@ -387,7 +385,7 @@ int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
 
 /**
- * rdmabroker_explain - How policy would decide about a policy request now. The request is not carried out or counted.
+ * rdmabroker_explain - How policy would decide about a policy request now, without carrying it out or counting it.
  * Ownership:
  *   *@ret is the caller's; free it with rdmabroker_free_explanation().
  * Returns:

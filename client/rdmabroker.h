@@ -5,57 +5,59 @@
 /*
  * librdmabroker: RDMA connection management through rdmabrokerd.
  *
- * The calls are those of rdma_cma.h, with the broker in the place of /dev/infiniband/rdma_cm: a session
- * is an event channel, an id is an rdma_cm_id. QPs and memory belong to the program, in its own process;
- * the broker runs the connection manager for them and decides by policy what is allowed.
+ * The calls correspond to those of rdma_cma.h: a session is an event channel, an id is an rdma_cm_id. Not the program
+ * but the broker opens /dev/infiniband/rdma_cm, and sets up the connections that policy allows. QPs and memory
+ * regions belong to the program, in its own process.
  *
  * Forms of the calls
- *   Every call that returns int returns 0 or a negative errno; errno itself is not set.
- *   rdmabroker_last_failure() returns the reason of a failure as text. The parameters of a call are in this
- *   order: the object, what the program passes, the timeout, the results.
+ *   Calls that return int return 0 or a negative errno, except rdmabroker_get_fd(). They do not report errors in
+ *   errno. rdmabroker_last_failure() returns the reason of a failure as text. The order of parameters is: the object,
+ *   the inputs, the timeout, the results.
  *
- *   Calls that the broker answers at once (bind, listen, ...) wait for that answer, at most the session's
- *   call_timeout_ms. Calls whose outcome takes time (resolve, connect, ...) return once the broker has accepted
- *   the request; the outcome comes as an event. Each of these has a form that ends in _wait, which returns with
- *   the outcome or at its deadline.
+ *   A call that the broker answers at once (bind, listen, ...) waits for the reply, at most the session's
+ *   call_timeout_ms. A call whose outcome takes time (resolve, connect, ...) returns once the broker has accepted the
+ *   request, and an event reports the outcome. Its _wait form waits for the outcome, at most timeout_ms.
  *
- *   In a session opened with RDMABROKER_NONBLOCK a call returns once its request is sent. The answer comes as
- *   RDMABROKER_EVENT_DONE; for calls that have an outcome event only on failure, for destroy_id and close_device
- *   never. -EAGAIN: nothing was sent, because the socket is full; take events, then retry. librdmabroker(3) lists the
- *   calls that wait nevertheless. A program that must not wait opens its session and its devices (get_devices)
- *   before its loop begins, and keeps them open. Then the calls without _wait that set up or end a connection wait
- *   only for QP attributes that no event has carried; destroy_id and get_event also while the socket is full.
- *   Opening a device, registering memory and destroying a QP are calls into the kernel, which can block.
+ *   In a session with RDMABROKER_NONBLOCK a call returns once its request is sent, and an event
+ *   RDMABROKER_EVENT_DONE reports the reply. If the call has an outcome event, DONE comes only on failure. For
+ *   destroy_id and close_device no DONE comes. -EAGAIN: the socket is full, and nothing was sent; take events, then
+ *   retry. librdmabroker(3) lists the calls that wait nevertheless.
+ *
+ *   A program that must not wait opens its session and its devices (get_devices) before its event loop begins, and
+ *   keeps them open. Then a call without _wait that sets up or ends a connection waits only for QP attributes that no
+ *   event has carried. destroy_id and get_event also wait while the socket is full. Opening a device, registering
+ *   memory and destroying a QP are calls into the kernel, which can block.
  *
  *   Every wait ends: with the result, with -ETIMEDOUT at the deadline (get_event and get_notice: -EAGAIN), or with
- *   -ECONNRESET when the broker is gone. After -ECONNRESET the session can only be closed.
+ *   -ECONNRESET if the broker is gone. After -ECONNRESET, take the events that are left, and close the session.
  *
  * Structs and enums
- *   Every struct begins with its size, so that later versions of the library can append members to it. A
- *   program initializes a struct that it passes to a call with the struct's macro, which sets size and the
- *   defaults: struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. A call fails with -EINVAL if size
- *   is not set, and with -EOPNOTSUPP if the program is newer than the library and sets a member or a flag that
- *   the library does not know. In a struct that a call returns, size is the number of bytes that the call has set. If
- *   a program can run with a library older than its header, it tests new members with RDMABROKER_HAS().
- *   Later versions can return further values of enums: handle values that you do not know by a default.
+ *   Every struct begins with its size, so that later versions of the library can append members to it. Initialize
+ *   a struct that you pass to a call with the struct's macro, which sets size and the defaults:
+ *   struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT. -EINVAL: size is not set. -EOPNOTSUPP: the
+ *   program is newer than the library, and sets a member or a flag that the library does not know. In a struct that
+ *   a call returns, size is the number of bytes that the call has set. If your program can run with a library older
+ *   than its header, test new members with RDMABROKER_HAS(). Later versions can return further values of enums:
+ *   handle unknown values by a default.
  *
  * Teardown
  *   Destroy in this order:
  *     1. the QP, with destroy_qp;
  *     2. the completion queues, memory regions and PDs that the program made on the device;
- *     3. the id, with destroy_id: it disconnects, and closes the device that get_verbs opened for the id;
+ *     3. the id, with destroy_id, which disconnects, and closes the device that get_verbs opened for the id;
  *     4. devices that the program opened, with close_device or free_devices;
  *     5. the session, with close, which destroys and frees all ids that are left.
  *   An event can be freed before or after its id is destroyed. Each CONNECT_REQUEST event has a new id, which the
- *   program has to destroy even if it does not want the connection; this rejects the request. Call disconnect_wait
- *   before destroy_id if the program has to know that the connection has ended.
+ *   program has to destroy. Destroying the id rejects the request if it was not answered. If the program has to know
+ *   that the connection has ended, it calls disconnect_wait before destroy_id.
  *
  * Threads
  *   Several threads can use a session and its ids. An id must not be destroyed while another thread is inside a
- *   call on it. rdmabroker_get_event() is not a call on an id.
+ *   call on the id. rdmabroker_get_event() does not count as a call on an id.
  *
  * Fork
- *   The session belongs to the process that opened it: in a child, calls return -EPERM and send nothing.
+ *   A session belongs to the process that opened it. In a child process its calls send nothing, and return -EPERM if
+ *   they need the broker.
  */
 
 #include <infiniband/verbs.h>
@@ -71,12 +73,12 @@ extern "C" {
 struct rdmabroker;
 struct rdmabroker_id;
 
-/* STRUCT: a pointer to a struct that a call returned. True if the library that runs knows MEMBER of the struct. */
+/* Whether the running library knows MEMBER. STRUCT_ points to a struct that a call returned. */
 #define RDMABROKER_HAS(struct_, member)                                                \
 	((size_t)((const char *)(&(struct_)->member + 1) - (const char *)(struct_)) <= \
 	 (struct_)->size)
 
-/* A timeout in ms for programs that have no requirement of their own: no call waits without a limit. */
+/* In ms: the default of call_timeout_ms, and a timeout for programs that do not need another. */
 #define RDMABROKER_TIMEOUT_DEFAULT 10000
 
 /* The maximum size of the private data in each message, in bytes (InfiniBand and RoCE). */
@@ -90,15 +92,15 @@ struct rdmabroker_id;
 enum rdmabroker_flags {
 	RDMABROKER_NONBLOCK = 1 << 0, /* calls do not wait, except as in "Forms of the calls" */
 	/*
-	 * rdmabroker_open() calls ibv_fork_init() if the kernel needs it: for programs that fork after they have
-	 * registered memory. The environment variables RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
+	 * For programs that fork after they have registered memory: open calls ibv_fork_init() if the kernel needs
+	 * it. RDMAV_FORK_SAFE or IBV_FORK_SAFE in the environment has the same effect, but open ignores a failure.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
 	/* If either host's broker rejects as busy, connect_wait and connect_to_wait retry until their deadline. */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
 	/*
-	 * resolve_*, connect, accept, establish and disconnect do not wait for their answer if the library knows that
-	 * the id's state allows them; DONE then reports a failure. See librdmabroker(3), also for set_option.
+	 * If the library knows that the id's state allows a resolve, connect, accept, establish or disconnect, the
+	 * call does not wait for its reply. A DONE event then reports a failure. For set_option see librdmabroker(3).
 	 */
 	RDMABROKER_FAIL_BY_EVENT = 1 << 3,
 };
@@ -126,8 +128,8 @@ enum rdmabroker_port_space {
 enum rdmabroker_option {
 	RDMABROKER_OPTION_TOS = 0, /* 0..255; the IP TOS / traffic class of the connection */
 	RDMABROKER_OPTION_REUSEADDR = 1, /* 0: no, else yes */
-	RDMABROKER_OPTION_AFONLY = 2, /* not 0: an IPv6 wildcard does not bind the IPv4 port too */
-	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* the QP's timeout is 4.096 us * 2^n; 0: no timeout */
+	RDMABROKER_OPTION_AFONLY = 2, /* not 0: the IPv6 wildcard address does not include IPv4 */
+	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* n: QP timeout 4.096 us * 2^n; 0: no timeout */
 };
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */
@@ -149,11 +151,11 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_MULTICAST_ERROR = 13,
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
-	RDMABROKER_EVENT_DONE = 64, /* the answer to a call that did not wait for it */
+	RDMABROKER_EVENT_DONE = 64, /* the reply to a call that did not wait for it */
 	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; the session's last event; no id */
 };
 
-/* Which side rejected. In RDMABROKER_EVENT_REJECTED, and in UNREACHABLE if a look-up was rejected. */
+/* Who rejected. Set in REJECTED, and in UNREACHABLE if a look-up was rejected. */
 enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_NOBODY = 0, /* not a reject */
 	RDMABROKER_REJECTED_BY_PEER = 1, /* the peer's program; the private data is from it */
@@ -168,9 +170,9 @@ enum rdmabroker_rejecter {
 /* The reason why the peer's broker rejected. */
 enum rdmabroker_reject_code {
 	RDMABROKER_REJECT_NONE = 0,
-	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects it */
+	RDMABROKER_REJECT_DENIED = 1, /* a rule rejects the connection */
 	RDMABROKER_REJECT_BUSY = 2, /* a limit is reached: retry after retry_after_ms */
-	RDMABROKER_REJECT_NO_RULE = 3, /* no rule allows it */
+	RDMABROKER_REJECT_NO_RULE = 3, /* no rule allows the connection */
 	RDMABROKER_REJECT_DRAINING = 4, /* the broker is draining: it accepts nothing new */
 };
 
@@ -179,7 +181,7 @@ struct rdmabroker_conn_param {
 	const void *private_data;
 	size_t private_data_len; /* at most as in the _DATA_MAX macros; in an event at most 255 */
 	uint32_t qp_num; /* for a QP that the library does not know, else ignored */
-	uint8_t responder_resources; /* 0xff: the device's maximum; in an accept at most what the request offers */
+	uint8_t responder_resources; /* 0xff: the device's maximum; in an accept at most the request's value */
 	uint8_t initiator_depth; /* 0xff: as for responder_resources */
 	uint8_t retry_count; /* 0..7; higher values count as 7 */
 	uint8_t rnr_retry_count; /* 0..7, 7: without a limit; higher values count as 7 */
@@ -188,7 +190,7 @@ struct rdmabroker_conn_param {
 	uint8_t unused[6]; /* must be 0 */
 };
 
-/* The device's maxima, and 7 as both retry counts. A call that gets NULL instead of a struct uses these values. */
+/* The defaults, also for a call with NULL: the device's maxima, and 7 for both retry counts. */
 #define RDMABROKER_CONN_PARAM_INIT                                                                \
 	{                                                                                         \
 		sizeof(struct rdmabroker_conn_param), NULL, 0, 0, 0xff, 0xff, 7, 7, false, false, \
@@ -202,7 +204,7 @@ enum rdmabroker_join_flags {
 	RDMABROKER_JOIN_SEND_ONLY = 1 << 1,
 };
 
-/* The address of the peer that answered a look-up, or of a multicast group, for sending datagrams to it. */
+/* Where to send datagrams: to the peer that answered a look-up, or to a multicast group. */
 struct rdmabroker_ud_param {
 	size_t size;
 	uint32_t qp_num;
@@ -227,14 +229,14 @@ struct rdmabroker_event {
 	struct rdmabroker_id *id; /* CONNECT_REQUEST: the new id, which the caller has to destroy */
 	struct rdmabroker_id *listen_id; /* CONNECT_REQUEST only, else NULL */
 	const char *call; /* DONE only: the name of the call, e.g. "bind_addr" */
-	/* conn and ud are never NULL. Their members that this event does not have are 0. */
+	/* conn and ud are never NULL. Members that the event does not have are 0. */
 	const struct rdmabroker_conn_param *conn;
 	struct rdmabroker_ud_param *ud; /* ESTABLISHED of a look-up, MULTICAST_JOIN */
 	void *join_context; /* MULTICAST_JOIN, MULTICAST_ERROR */
 	struct ibv_ece remote_ece; /* CONNECT_REQUEST, CONNECT_RESPONSE; vendor_id 0: none */
 	enum rdmabroker_rejecter rejected_by; /* REJECTED, and UNREACHABLE of a look-up */
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
-	unsigned retry_after_ms; /* RDMABROKER_REJECT_BUSY, and CONNECT_ERROR with status -EBUSY */
+	unsigned retry_after_ms; /* REJECT_BUSY, and -EBUSY in DONE and CONNECT_ERROR */
 	const char *text; /* an explanation for a person; NULL: none */
 };
 
@@ -268,9 +270,9 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
  * rdmabroker_close - Close a session.
  * @session: The session; NULL is allowed.
  * Description:
- *   All ids of the session are destroyed, in the broker and here; connections are disconnected, and leases of devices
- *   (see rdmabroker_open_device()) end. QPs that the library created are destroyed. Device contexts that it opened are
- *   closed, except those that a migrated id uses. Therefore destroy your own CQs, PDs and memory regions first.
+ *   Destroys all ids of the session, which disconnects them, and ends its leases of devices. Destroys the QPs that
+ *   the library created, and closes the device contexts that the library opened, except contexts that a migrated id
+ *   uses. So destroy your own CQs, PDs and memory regions first.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_event_channel
@@ -280,8 +282,8 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
 /**
  * rdmabroker_get_fd - The session's descriptor, for poll, select and epoll.
  * Description:
- *   Readable when rdmabroker_get_event() should be called. That call can still return -EAGAIN, because not
- *   everything that the library receives becomes an event.
+ *   Readable when rdmabroker_get_event() should be called. The call can still return -EAGAIN, because some received
+ *   packets do not become events.
  * Ownership:
  *   The session's: do not read, write or close it.
  */
@@ -291,7 +293,7 @@ int rdmabroker_get_fd(const struct rdmabroker *session);
  * rdmabroker_last_failure - The last failure of a call of this library in this thread.
  * Returns:
  *   The failure, never NULL. It belongs to the thread, and is valid until the thread's next call of the library.
- *   Calls that close, destroy or free something, and return no error, do not change it.
+ *   A call that closes, destroys or frees something, and returns no errno, does not change the failure.
  */
 const struct rdmabroker_failure *rdmabroker_last_failure(void);
 
@@ -300,8 +302,8 @@ const struct rdmabroker_failure *rdmabroker_last_failure(void);
  * @timeout_ms: How long to wait for one; 0: not at all.
  * @ret: The event, on success; free it with rdmabroker_free_event().
  * Description:
- *   Like librdmacm, this call moves a QP that the library knows. On CONNECT_RESPONSE it moves it to RTR and RTS,
- *   confirms the connection and reports ESTABLISHED, or if this fails CONNECT_ERROR; on REJECTED it moves it to ERR.
+ *   Moves a QP that the library knows, like librdmacm: on REJECTED to ERR. On CONNECT_RESPONSE moves the QP to RTR
+ *   and RTS, confirms the connection, and returns ESTABLISHED, or on failure CONNECT_ERROR.
  * Returns:
  *   0; -EAGAIN: no event came within the time; -ECONNRESET: the broker is gone, and RDMABROKER_EVENT_LOST was
  *   taken before.
@@ -318,10 +320,10 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  * @ps: The port space.
  * @context: The program's own pointer, see rdmabroker_get_context().
  * Description:
- *   The broker creates its part of the id with the first request about the id, which saves a round trip. If this
- *   creation fails, the call that sent the request returns the error: -EDQUOT: a limit of the broker is reached;
- *   -ENODEV: the host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries. With
- *   RDMABROKER_NONBLOCK create_id itself sends the request, and an event DONE reports the outcome.
+ *   To save a round trip, the broker creates its part of the id with the first request about the id. If the creation
+ *   fails, the call that sent this request returns the error: -EDQUOT: a limit of the broker is reached; -ENODEV: the
+ *   host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries the creation. With
+ *   RDMABROKER_NONBLOCK create_id sends the request itself, and an event DONE reports the reply.
  * Returns:
  *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
  * See also: rdma_create_id
@@ -331,10 +333,10 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
 /**
  * rdmabroker_destroy_id - Destroy an id; NULL is allowed.
  * Description:
- *   Ends whatever is pending on the id: a connection is disconnected, a connection request that was not
- *   answered is rejected. Events of the id that were not taken yet are dropped. A QP that the library created
- *   is destroyed. The call waits only while the socket is full. But for a listening id without RDMABROKER_NONBLOCK it
- *   waits for the broker's reply, at most call_timeout_ms, and rejects the connection requests that come before it.
+ *   Disconnects the id's connection, rejects a connection request that was not answered, drops events that were not
+ *   taken, and destroys a QP that the library created. For a listening id in a session without RDMABROKER_NONBLOCK,
+ *   the call waits for the broker's reply, at most call_timeout_ms, and rejects the connection requests that come
+ *   before the reply. Otherwise it waits only while the socket is full.
  * Returns:
  *   NULL, always.
  * See also: rdma_destroy_id
@@ -343,7 +345,7 @@ struct rdmabroker_id *rdmabroker_destroy_id(struct rdmabroker_id *id);
 /**
  * rdmabroker_destroy_id_wait - Destroy an id, and wait until the broker has begun to destroy its part.
  * Description:
- *   A later bind to the id's port waits until it is free. The id is destroyed in this process even on failure.
+ *   A later bind to the id's port waits until the port is free. Even on failure the id is destroyed in this process.
  */
 int rdmabroker_destroy_id_wait(struct rdmabroker_id *id, int timeout_ms);
 
@@ -383,23 +385,22 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
  * Returns:
  *   0; -EADDRINUSE: the port is in use; -EADDRNOTAVAIL: the port is in use on a wildcard address, or @addr is a
  *   wildcard and the port is in use on some address, or the address is not this host's (the failure's text says
- *   which of these, if that is known); -ENODEV: no RDMA device has the address; -EACCES: policy allows neither
- *   to listen nor to connect from there, or the port is below 1024 and no listen rule names it; -EINVAL: the id
- *   is bound already.
+ *   which, if known); -ENODEV: no RDMA device has the address; -EACCES: policy allows neither to listen nor to
+ *   connect from @addr, or the port is below 1024 and no listen rule names it; -EINVAL: the id is bound already.
  * See also: rdma_bind_addr
  */
 int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
 
 /**
  * rdmabroker_listen - Listen for connection requests.
- * @backlog: How many connection requests can wait for an answer; further ones are rejected as busy. 0: the
- *   broker's default, which is also the minimum. A policy rule can set a lower maximum.
+ * @backlog: How many connection requests can wait for an answer, but at least the broker's default. If the rule sets
+ *   a backlog, it is the maximum instead, and 0 selects it. Further requests are rejected as busy.
  * Description:
  *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
  *   rdmabroker_get_local_port() returns.
  * Returns:
- *   0; -EACCES: policy rejects it; -EINVAL: the id is bound with REUSEADDR, or listens or connects already;
- *   -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
+ *   0; -EACCES: policy rejects it; -EBUSY: a limit of the rule is reached; -EINVAL: the id is bound with REUSEADDR,
+ *   or listens or connects already; -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
  * See also: rdma_listen
  */
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog);
@@ -428,10 +429,10 @@ int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
  * rdmabroker_resolve - Resolve the address and then the route, with one request to the broker.
- * @src, @timeout_ms: As for resolve_addr; the timeout is for each of the two steps, with _wait for both together.
+ * @src, @timeout_ms: As for resolve_addr. The timeout is for each of the two steps, with _wait for both together.
  * Description:
- *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR
- *   resolve_route can be called. Set options that the route depends on (TOS) before.
+ *   Outcome: ADDR_RESOLVED and then ROUTE_RESOLVED or ROUTE_ERROR; or ADDR_ERROR. After ROUTE_ERROR resolve_route can
+ *   be called. Before resolve, set the options that the route depends on (TOS).
  * Returns:
  *   As resolve_addr.
  */
@@ -443,7 +444,7 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
 /**
  * rdmabroker_open_device - Get access to a device, and open it in this process.
  * @name: e.g. "rxe0"; NULL: the broker's first device.
- * @ret: The context. If the session has the device open already it is the same context.
+ * @ret: The context; the same one if the session has the device open already.
  * Description:
  *   Policy operation "device" decides whether the session gets a lease, which gives access to the device's node.
  *   The context is this process's own: the data path does not involve the broker.
@@ -455,12 +456,12 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * See also: ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
-/** rdmabroker_close_device - Undo one rdmabroker_open_device(). After the last, if no id uses it, its lease ends. */
+/** rdmabroker_close_device - Undo one open_device. The last one ends the lease, unless an id uses the device. */
 void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
 /**
  * rdmabroker_get_verbs - The context of the device that the id is bound to; opens the device if necessary.
  * Ownership:
- *   The id's: it is released when the id is destroyed.
+ *   The id's, until the id is destroyed.
  * Returns:
  *   0; -ENODEV: the id is not bound to a device; otherwise as rdmabroker_open_device().
  */
@@ -480,7 +481,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret);
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr);
 /**
- * rdmabroker_set_qp - Use a QP that the program created, in state RESET; it is moved as by create_qp.
+ * rdmabroker_set_qp - Use a QP that the program created. The QP has to be in RESET, and is moved as by create_qp.
  * Ownership:
  *   The program's: the library moves the QP through its states, but does not destroy it.
  */
@@ -507,14 +508,14 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  * rdmabroker_connect - Send a connection request.
  * @param: NULL (the defaults, RDMABROKER_CONN_PARAM_INIT) only if the library knows the QP, or for datagrams.
  * Description:
- *   Outcome: ESTABLISHED if the library knows the QP, else CONNECT_RESPONSE, after which the program moves its
- *   QP and calls rdmabroker_establish(); or REJECTED, UNREACHABLE, CONNECT_ERROR. The _wait form retries after
- *   a stale reject, up to five times, 10 ms apart, within the deadline. If the last connection of the QP number
- *   is still in timewait, the request is held back until the timewait ends.
+ *   Outcome: ESTABLISHED if the library knows the QP, or for datagrams. Otherwise CONNECT_RESPONSE: then the program
+ *   moves its QP, and calls rdmabroker_establish(). On failure: REJECTED, UNREACHABLE or CONNECT_ERROR. The _wait
+ *   form retries after a stale reject, up to five times, 10 ms apart, within the deadline. While the last connection
+ *   of the QP number is in timewait, the broker holds the request back.
  * Returns:
- *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EINVAL; -ESTALE: policy
- *   has changed, and the route was resolved with a traffic class that it does not allow: resolve again with a
- *   new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject_event()), -EHOSTUNREACH: no
+ *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EBUSY: a limit of the rule is
+ *   reached; -EINVAL; -ESTALE: policy has changed, and no longer allows the traffic class of the route: resolve again
+ *   with a new id; with _wait also -ECONNREFUSED: rejected (see rdmabroker_get_reject_event()), -EHOSTUNREACH: no
  *   answer.
  * See also: rdma_connect
  */
@@ -524,7 +525,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 
 /**
  * rdmabroker_connect_to_wait - Resolve address and route, create a QP, and connect, in one call.
- * @id: A new id; its options can be set already, and it can be bound already. Not for datagrams.
+ * @id: A new id, perhaps bound and with options set; not for datagrams.
  * @src: The local address, or NULL: the host's routes choose.
  * @dst: The peer's address and port.
  * @pd: For the QP; NULL: the PD that the session's ids share.
@@ -532,13 +533,13 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
  * @param: As for rdmabroker_connect().
  * @timeout_ms: For all steps together; more than 0.
  * Description:
- *   Does what rdmabroker_resolve_wait(), rdmabroker_create_qp() and rdmabroker_connect_wait() do, in this order. To
- *   create the first CQ of a session a program needs the device's context: from rdmabroker_open_device(), or from
+ *   Does what rdmabroker_resolve_wait(), rdmabroker_create_qp() and rdmabroker_connect_wait() do, in this order. For
+ *   the first CQ of a session, a program gets the device's context from rdmabroker_open_device(), or from
  *   rdmabroker_get_verbs() of an id that has resolved an address.
  * Returns:
  *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another device,
- *   or the id is bound to another. Otherwise as the three calls. If resolving or connecting fails, there is no
- *   QP, and the id can be used again as if it had just been created.
+ *   or the id is bound to another. Otherwise as the three calls. If a step fails, there is no QP, and the id is again
+ *   as newly created, with its options.
  * See also: rdmabroker_resolve_wait, rdmabroker_create_qp, rdmabroker_connect_wait
  */
 int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
@@ -559,9 +560,9 @@ int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event);
  * @timeout_ms: How long to wait for one.
  * @ret: The id of the request, which the caller has to destroy.
  * Description:
- *   Takes the listener's next CONNECT_REQUEST; other events stay queued.
+ *   Takes the listener's next CONNECT_REQUEST or DEVICE_REMOVAL; other events stay queued.
  * Returns:
- *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed; -EACCES: policy or an admin has ended it.
+ *   0; -ETIMEDOUT; -ENODEV: the listener's device was removed; -EACCES: policy or an admin has ended the listener.
  * See also: rdma_get_request
  */
 int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms,
@@ -579,8 +580,8 @@ const struct rdmabroker_event *rdmabroker_get_reject_event(const struct rdmabrok
 /**
  * rdmabroker_get_response_event - The event by which this id's last connection was established.
  * Returns:
- *   After connect_wait or connect_to_wait: the event, whose conn has the parameters with which the peer
- *   accepted; otherwise NULL. Valid until the id is destroyed or connected again.
+ *   The event of the last connect_wait or connect_to_wait that succeeded, or NULL. Its conn has the parameters with
+ *   which the peer accepted. Valid until the id is destroyed or connected again.
  */
 const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id);
 
@@ -588,8 +589,8 @@ const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabr
  * rdmabroker_accept - Accept a connection request.
  * @param: As for rdmabroker_connect(); for 0xff see struct rdmabroker_conn_param.
  * Description:
- *   A QP that the library knows is moved to RTR and RTS first. Outcome: ESTABLISHED; on failure
- *   usually CONNECT_ERROR. A look-up has none: for it the _wait form waits for the broker's answer.
+ *   Moves a QP that the library knows to RTR and RTS first. Outcome: ESTABLISHED; on failure usually CONNECT_ERROR.
+ *   Accepting a look-up has no outcome event; its _wait form waits for the broker's reply.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since
  *   the connection request came, and the broker has rejected it; -ESTALE: policy has changed and allows only
@@ -654,10 +655,10 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
  * rdmabroker_export_id - Make a descriptor that stands for an id.
  * @ret_fd: The caller passes it on (SCM_RIGHTS) and has to close it.
  * Description:
- *   A process that has the descriptor can import the id with rdmabroker_import_id(), once. Meant for connection
- *   requests that are passed to a worker, which creates the QP and accepts. It works for every id that has no
- *   QP known to the library and has joined no group. Until the id is imported it stays usable here; afterwards
- *   this id can only be destroyed, which does not affect the imported one.
+ *   A process that has the descriptor can import the id once, with rdmabroker_import_id(). For example, a server
+ *   passes a connection request to a worker, which creates the QP and accepts. The id must not have a QP that the
+ *   library knows, and must not have joined a group. Until the import the id stays usable here. Afterwards it can
+ *   only be destroyed, which does not affect the imported id.
  * Returns:
  *   0; -EINVAL: the id has a QP, or is exported already; -EBUSY: it has joined groups.
  * See also: rdma_migrate_id
@@ -689,8 +690,8 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  * rdmabroker_disconnect - End a connection.
  * Description:
  *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome: DISCONNECTED,
- *   here and at the peer. If DISCONNECTED was taken already, nothing more is sent: the broker answers a
- *   peer's disconnect by itself, so that the peer does not wait for this program.
+ *   here and at the peer. If DISCONNECTED was taken already, the call sends nothing. The broker itself answers a
+ *   peer's disconnect, so that the peer does not wait for this program.
  * See also: rdma_disconnect
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);
@@ -699,9 +700,9 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
  * rdmabroker_wait_disconnected - Wait until a connection has ended, by either side.
  * @timeout_ms: How long to wait; a server whose connections last longer repeats the call after -ETIMEDOUT.
  * Description:
- *   Sends nothing. Takes the id's DISCONNECTED event, or that of a failure; other events stay queued. If
- *   DISCONNECTED was taken before, by any call, this returns at once. The QP keeps its state: rdmabroker_disconnect()
- *   moves it to ERR, which flushes its work requests, and rdmabroker_destroy_qp() destroys it.
+ *   Sends nothing. Takes the id's DISCONNECTED event, or the event that reports its failure; other events stay
+ *   queued. If DISCONNECTED was taken before, by any call, this returns at once. After DISCONNECTED the QP is in the
+ *   same state as before: rdmabroker_disconnect() moves it to ERR, which flushes its work requests.
  * Returns:
  *   0; -ETIMEDOUT: the connection has not ended; -ENODEV: the device was removed; -ECONNREFUSED, -EHOSTUNREACH
  *   and the status of CONNECT_ERROR: the connection failed before it was established; -EINVAL: the id is one

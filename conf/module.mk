@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Debian packages. The folder debian/ of the packages is conf/debian in this tree. The packages are built with
-# Debian's flags in a copy of the tree, where the folder is debian/. The variables of this make have no effect there.
+# Debian packages. They are built in a copy of the tree, where conf/debian is debian/, with Debian's flags. The
+# variables of this make have no effect there.
 deb-dir := $(O)/deb
 deb-source := $(deb-dir)/rdmabroker-$(VERSION)
 

@@ -25,8 +25,8 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define NAMES_MSEC 1000 /* time until missing names are first looked up again */
-#define STATUS_USEC (1 * 1000000ULL) /* time until a change of the status line is sent */
+#define NAMES_MSEC 1000 /* until missing names are first looked up again */
+#define STATUS_USEC (1 * 1000000ULL) /* until a change of the status line is sent */
 
 struct broker {
 	struct broker_options options;
@@ -37,7 +37,7 @@ struct broker {
 	struct core *core;
 	struct keeper *keeper;
 	struct server *server;
-	bool leaves; /* the daemon ends, and the next process takes over what there is */
+	bool leaves; /* the daemon ends and leaves sessions and ids to the next process */
 	char *own_socket; /* path to unlink at the end; NULL: systemd owns the socket */
 
 	sd_event_source *status_timer;
@@ -45,7 +45,7 @@ struct broker {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
 		bool has_device;
-	} told; /* the contents of the last status line */
+	} told; /* the last status line */
 };
 
 DEFINE_CLEANUP(struct diag *, diag_free)
@@ -60,23 +60,14 @@ static void log_diag(const struct diag *diag)
 		log_error("%s", line);
 }
 
-/*
- * Sessions and descriptors that are reserved for root and the daemon's own user, in addition to what all
- * users can have. A session has two descriptors.
- */
+/* Reserved for root and the daemon's own user. A session has two descriptors. */
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
-/*
- * Descriptors for other purposes: 256 for those that arrive with one packet of any client, and 256 for the
- * daemon itself.
- */
+/* 256 descriptors that can arrive with one packet, and 256 of the daemon itself */
 #define OTHER_FDS (256 + 256)
 #define LEAST_FDS 1024
 
-/*
- * The limit for the descriptors of all clients together, so that these and the daemon's own fit into
- * RLIMIT_NOFILE.
- */
+/* The descriptors of all clients and those of the daemon must fit into RLIMIT_NOFILE. */
 static uint64_t n_fds_for_clients(void)
 {
 	struct rlimit limit;
@@ -92,10 +83,7 @@ static uint64_t n_fds_for_clients(void)
 	return limit.rlim_cur / 4;
 }
 
-/*
- * Applies the log level, limits and defaults of the configuration. A change of Socket=, Access= or
- * QueuedBytesPerSession= takes effect at the next start only.
- */
+/* A change of Socket=, Access= or QueuedBytesPerSession= is not applied before the next start. */
 static void apply(struct broker *broker)
 {
 	const struct config *config = &broker->config;
@@ -119,17 +107,11 @@ static void apply(struct broker *broker)
 	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
 }
 
-/*
- * A setting of an earlier version must not keep the daemon from starting, but the admin has to know that it
- * has no effect any more.
- */
 static void warn_of_config(const struct config *config)
 {
 	if (config->warning)
 		log_warning("%s.", config->warning);
 }
-
-/* Status line */
 
 static void tell_status(struct broker *broker)
 {
@@ -168,10 +150,7 @@ static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdat
 	return 0;
 }
 
-/*
- * If the contents of the status line have changed, starts the timer that sends it. If they have not, the timer does
- * not run, so that it does not wake an idle daemon.
- */
+/* Starts the timer only if the status line has changed, so that it does not wake an idle daemon. */
 static void look_at_status(struct broker *broker)
 {
 	const struct core *core = broker->core;
@@ -190,8 +169,6 @@ static void look_at_status(struct broker *broker)
 	}
 }
 
-/* Signals */
-
 static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 {
 	if (diag)
@@ -205,7 +182,6 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 		log_error("The reload failed: the old configuration and policy stay in force.");
 }
 
-/* Puts the result of a reload in force, all or nothing. */
 static int take_over(struct broker *broker, struct reloaded *reloaded)
 {
 	int r = reloaded->r;
@@ -255,8 +231,8 @@ static void warn_of_missing_names(const struct policy *policy)
 }
 
 /*
- * POLICY is the policy in force, with more names found. All that was allowed is still allowed, so there is
- * nothing to enforce.
+ * POLICY: the policy in force, with more names found. It allows all that was allowed, so there is nothing to
+ * enforce.
  */
 static void on_names_found(void *userdata, struct policy *policy)
 {
@@ -338,12 +314,7 @@ static int add_signals(struct broker *broker)
 	return r < 0 ? r : 0;
 }
 
-/* Creation and destruction */
-
-/*
- * Raises the limit of open files, because each session needs two descriptors: its socket and the pidfd of its
- * process.
- */
+/* Each session needs two descriptors: its socket and the pidfd of its process. */
 static void raise_nofile(void)
 {
 	struct rlimit limit;
@@ -399,10 +370,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return r;
 	keeper_inherit(broker->keeper, broker->loop);
 	fd = socket_open(path, keeper_count_stored(broker->keeper), &broker->own_socket);
-	/*
-	 * These errors need an admin: systemd passed a wrong socket, a file at the path is no socket, or the
-	 * path is too long.
-	 */
+	/* An admin must correct the socket from systemd, the file at PATH, or the length of PATH. */
 	if (fd == -EINVAL || fd == -EEXIST || fd == -ENAMETOOLONG)
 		return BROKER_MISCONFIGURED;
 	if (fd < 0)
@@ -412,7 +380,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 	if (r < 0)
 		return r;
 	keeper_take_over(broker->keeper, broker->server);
-	/* What the author of a policy with an error wanted is not known, so it ends nothing that exists. */
+	/* A policy with an error ends nothing, because its author's intent is not known. */
 	if (config->on_reload == CONFIG_ON_RELOAD_ENFORCE && !policy_is_fallback(policy))
 		enforce_start(broker->core);
 	r = add_status(broker);
@@ -422,16 +390,15 @@ static int set_up(struct broker *broker, struct policy *policy)
 	return r < 0 ? r : 0;
 }
 
-/* A shortage of memory or descriptors is no error in the admin's files, and may be over at the next start. */
+/* A shortage is no error in the admin's files, and can be over at the next start. */
 static bool is_shortage(int r)
 {
 	return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
 /*
- * Reads the policy at the start. A policy with an error must not keep the daemon from starting: restarts
- * would not help, and would end in a failed unit. What the author of the policy wanted is not known, so
- * nothing is allowed until the policy is corrected.
+ * If the policy has an error, the daemon starts with a fallback that allows nothing. Otherwise systemd would
+ * restart the daemon until the unit has failed.
  */
 static int read_policy(struct broker *broker, struct policy **ret, struct diag *diag)
 {
@@ -494,7 +461,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 
 struct broker *broker_free(struct broker *broker)
 {
-	/* The kernel and systemd keep what the next process takes over. Freeing it would end it. */
+	/* The next process takes over sessions and ids; freeing them would end them. */
 	if (!broker || broker->leaves)
 		return NULL;
 	reloader_free(broker->reloader);
@@ -537,8 +504,8 @@ int broker_run(struct broker *broker)
 	sd_notify(0, "READY=1");
 	tell_status(broker);
 	/*
-	 * This calls look_at_status() after each turn. sd_event_loop() with a post source would do so too,
-	 * but each dispatch of that source would cost one more turn and system call.
+	 * A post source could call look_at_status() after each turn, but would cost one more turn and system
+	 * call each time.
 	 */
 	while (sd_event_get_state(broker->loop) != SD_EVENT_FINISHED) {
 		r = sd_event_run(broker->loop, UINT64_MAX);
@@ -549,8 +516,6 @@ int broker_run(struct broker *broker)
 	sd_event_get_exit_code(broker->loop, &code);
 	return code;
 }
-
-/* Check */
 
 static bool is_config(const char *file)
 {
@@ -583,7 +548,7 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 			continue;
 		}
 		config_init(&config);
-		/* The daemon can do without a configuration file, but a file that is named here must exist. */
+		/* config_load() accepts a missing file, but a file that is named must exist. */
 		if (access(files[i], F_OK) < 0) {
 			diag_add(diag, files[i], 0, 0, NULL, 0, "cannot open: %s", strerror(errno));
 			k = -ENOENT;
@@ -672,7 +637,7 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 		check_print_json(r, n_rules, diag);
 	else if (r < 0)
 		diag_print(diag, stderr);
-	/* Output that was cut off must not be mistaken for a complete result. */
+	/* Output that was cut off is a failure. */
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return 1;
 	return r < 0 ? 1 : 0;

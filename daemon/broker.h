@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The broker: the daemon's root object. It reads configuration and policy, creates all other objects with
- * them, and keeps systemd informed.
+ * The broker: the daemon's root object. It reads configuration and policy, creates all other objects, and
+ * keeps systemd informed.
  *
  *   STARTING ──> SERVING <──SIGHUP or an admin's request──> RELOADING
- *                   └── SIGTERM, SIGINT ──> STOPPING: all sessions end, peers are notified
+ *                   └── SIGTERM, SIGINT ──> STOPPING: sessions end, or the next process takes them over
  */
 
 #include <stdbool.h>
@@ -17,21 +17,21 @@
 
 struct broker;
 
-/* The options of the command line, which override the files. NULL: not given. */
+/* Options of the command line, which override the files. NULL: not given. */
 struct broker_options {
 	const char *config_path; /* never NULL */
 	const char *socket_path;
 	const char *policy_dir;
-	/* CONFIG_PATH was given on the command line, so the file must exist */
+	/* CONFIG_PATH was given on the command line: the file must exist */
 	bool config_is_named;
 };
 
-/* The daemon cannot start, and a restart would not help: an admin has to correct what the journal reports. */
+/* The daemon cannot start until an admin corrects what the journal reports. */
 #define BROKER_MISCONFIGURED 1
 
 /*
- * Returns 0, BROKER_MISCONFIGURED (the errors were logged) or another error as a negative errno. An error in
- * the policy does not prevent the start: the broker rejects everything until a reload succeeds.
+ * Returns 0, BROKER_MISCONFIGURED (the errors were logged) or a negative errno. A policy with an error does
+ * not prevent the start: the broker uses policy_new_fallback() until a reload succeeds.
  */
 int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
@@ -39,8 +39,8 @@ struct broker *broker_free(struct broker *broker);
 int broker_run(struct broker *broker);
 
 /*
- * Parses FILES, or, if N_FILES is 0, the files that the daemon would read, and changes nothing. Returns 0: no
- * errors; 1: there are errors, which are printed to stderr, or the check or its output failed. With JSON the result
- * is an object on stdout instead.
+ * Parses FILES or, if N_FILES is 0, the files that the daemon would read. Returns 0, or 1: there are errors,
+ * or the check or its output failed. Errors are printed to stderr. With JSON the result is an object on
+ * stdout instead.
  */
 int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

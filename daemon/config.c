@@ -16,9 +16,8 @@
 #include "util/diag.h"
 
 /*
- * libinih goes on after an error, reports no columns, and limits lines to a length that was set at its build.
- * So read_line() passes one trimmed line at a time to it, and keeps that line in LINE for the error messages until it
- * reads the next one.
+ * libinih reports no columns and only the first bad line. So read_line() passes one trimmed line at a time to
+ * it, and keeps that line in LINE for the error messages.
  */
 struct reading {
 	struct config *config;
@@ -26,19 +25,19 @@ struct reading {
 	struct source *source;
 
 	struct source_line line;
-	bool is_assignment; /* libinih should call the handler for LINE */
+	bool is_assignment; /* libinih should call handle() for LINE */
 	bool is_section_known;
 	bool has_section;
 	bool has_failed;
-	int error; /* a failure of ours, not of the file: out of memory */
+	int error; /* a failure of ours: out of memory */
 };
 
 struct key {
 	const char *section;
 	const char *name;
-	/* Parses VALUE and writes it to FIELD. Returns 0, -ENOMEM, or -EBADMSG: VALUE is not valid. */
+	/* returns 0, -ENOMEM, or -EBADMSG: VALUE is not valid */
 	int (*parse)(const struct key *key, const char *value, void *field);
-	size_t offset; /* offset of the field in struct config */
+	size_t offset;
 	const char *def;
 	unsigned long min, max;
 	const char *takes; /* valid values, for the error message; NULL: a number from MIN to MAX */
@@ -93,7 +92,7 @@ static const struct key keys[] = {
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 
-/* Keys of earlier versions. A file that still has them is valid, so that an upgrade does not stop the daemon. */
+/* Keys of earlier versions. They only cause a warning, so that an upgrade does not stop the daemon. */
 static const struct {
 	const char *section;
 	const char *name;
@@ -129,7 +128,7 @@ static int parse_number(const struct key *key, const char *value, void *field)
 	unsigned long n;
 	char *end;
 
-	/* strtoul() would accept blanks and signs, too. */
+	/* strtoul() would also accept blanks and signs. */
 	if (value[0] < '0' || value[0] > '9')
 		return -EBADMSG;
 	errno = 0;
@@ -225,7 +224,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Returns the position of the first character, from AT on, that is not a blank; the length of LINE: there is none. */
+/* Returns the position of the first non-blank from AT on, or the length of LINE. */
 static size_t skip_blanks(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -269,8 +268,8 @@ static void read_section(struct reading *reading, size_t from)
 }
 
 /*
- * Reports the previous line if libinih has not called the handler for it. libinih does not call the handler
- * for a line that it cannot parse, and returns the number of the first such line only.
+ * libinih does not call handle() for a line that it cannot parse. Reports the previous line if handle() was
+ * not called for it.
  */
 static void check_handled(struct reading *reading)
 {
@@ -280,8 +279,8 @@ static void check_handled(struct reading *reading)
 }
 
 /*
- * Selects the part of the line that libinih gets: from *RET_FROM to before *RET_TO. False: libinih gets an empty line
- * instead, because the line is blank, a comment, malformed or too long.
+ * Selects the part of the line that libinih gets: from *RET_FROM to before *RET_TO. False: libinih gets an
+ * empty line instead.
  */
 static bool select_text(struct reading *reading, size_t size, size_t *ret_from, size_t *ret_to)
 {
@@ -293,7 +292,7 @@ static bool select_text(struct reading *reading, size_t size, size_t *ret_from, 
 		return false;
 	}
 
-	/* Skip blanks: libinih would treat a line that begins with a blank as the continuation of a value. */
+	/* libinih would treat a line that begins with a blank as the continuation of a value. */
 	from = skip_blanks(line, 0);
 	while (to > from && is_blank(line->text[to - 1]))
 		to--;
@@ -363,7 +362,7 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* If an earlier version had this key in this section, records a warning and returns true. */
+/* True: the key is one of moved_keys, and a warning was recorded. */
 static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
 			      size_t at)
 {
@@ -382,7 +381,7 @@ static bool warn_of_moved_key(struct reading *reading, const char *section, cons
 	return false;
 }
 
-/* Called by libinih for each key. Always returns 1 (success), because failures are recorded in READING. */
+/* Called by libinih for each key. Returns 1 (success), because failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = userdata;
@@ -418,7 +417,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 	return 1;
 }
 
-/* Returns 0, or a negative errno. -ENOENT: the file is missing; if it is OPTIONAL, DIAG has no error about that. */
+/* -ENOENT: the file is missing. Unless OPTIONAL, DIAG gets a complaint. */
 static int load_file(struct config *config, const char *path, bool optional, struct diag *diag)
 {
 	struct reading reading = { .config = config, .diag = diag };
@@ -432,7 +431,7 @@ static int load_file(struct config *config, const char *path, bool optional, str
 	if (r == -2)
 		reading.error = -ENOMEM;
 	else if (r != 0 && !reading.has_failed)
-		/* This should not happen, because read_line() and handle() have reported every error in a line. */
+		/* Should not happen, because read_line() and handle() have reported each error. */
 		complain(&reading, 0, "cannot be parsed", NULL);
 	source_free(reading.source);
 

@@ -13,7 +13,7 @@
 #define RDMABROKER_CONFIG "/etc/rdmabroker/rdmabrokerd.conf"
 #endif
 
-/* systemd calls this exit status CONFIG; RestartPreventExitStatus= of the unit names it. */
+/* RestartPreventExitStatus= of the unit names this exit status. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 
 enum {
@@ -57,7 +57,7 @@ static void usage(void)
 	      stdout);
 }
 
-/* Refers to --help. The whole text of --help would scroll the error off the screen. */
+/* The whole text of --help would scroll the error off the screen. */
 static int see_help(void)
 {
 	fputs("rdmabrokerd: see rdmabrokerd --help\n", stderr);

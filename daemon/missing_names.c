@@ -15,15 +15,16 @@ struct missing_names {
 	sd_event_source *timer;
 	uint64_t first_usec;
 	uint64_t next_usec;
-	struct policy *policy; /* the policy in force; NULL: none of its names is missing */
+	struct policy *policy; /* the policy in force; NULL: it has no missing names */
 
-	/* has one thread of its own, so that reloads do not wait for look-ups */
+	/* one thread of its own, so that reloads do not wait for look-ups */
 	struct offload *offload;
 	struct offload_job job;
-	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
+	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
+	struct offload_job keep;
 	bool runs;
 
-	/* While the thread runs, only it uses these: */
+	/* While the thread runs, only the thread uses these: */
 	struct policy *from;
 	struct policy *to; /* the result; NULL: the look-up failed */
 };
@@ -48,7 +49,6 @@ static void set_timer(struct missing_names *names)
 		names->next_usec = LONGEST_USEC;
 }
 
-/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct missing_names *names = container_of(job, struct missing_names, job);
@@ -67,7 +67,7 @@ static void on_done(struct offload_job *job)
 
 	names->runs = false;
 	names->from = names->to = NULL;
-	/* If another policy is in force by now, the result is not used. */
+	/* Another policy can be in force by now. */
 	if (names->found && to && from == names->policy && n_missing(to) < n_missing(from))
 		names->found(names->userdata, to);
 	policy_unref(from);
@@ -87,7 +87,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		return 0;
 	names->runs = true;
 	names->from = policy_ref(names->policy);
-	/* This cannot fail, because NAMES->keep is prepared too and keeps the lane of both jobs allocated. */
+	/* Cannot fail, see NAMES->keep. */
 	offload_prepare(names->offload, &names->job, 0);
 	offload_submit(names->offload, &names->job);
 	return 0;
@@ -131,7 +131,7 @@ struct missing_names *missing_names_free(struct missing_names *names)
 	offload_release(&names->keep);
 	offload_free(names->offload);
 	policy_unref(names->policy);
-	/* If the thread is stuck in a look-up, it needs NAMES until the process ends. */
+	/* A thread that is stuck in a look-up still uses NAMES. */
 	if (!names->runs)
 		free(names);
 	return NULL;

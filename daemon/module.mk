@@ -1,4 +1,4 @@
-# rdmabrokerd. Floors from the top down: main, rpc, core, policy | fabric, keep, util. In policy: policy, index, rule.
+# The daemon's floors from the top down: main, rpc, core, policy | fabric, keep, util. In policy: policy, index, rule.
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \

@@ -11,13 +11,14 @@ struct reloader {
 	const struct broker_options *options;
 	void (*done)(void *userdata, struct reloaded *reloaded);
 	void *userdata;
-	struct offload *offload; /* with one thread */
+	struct offload *offload; /* has one thread */
 	struct offload_job job;
-	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
+	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
+	struct offload_job keep;
 	uint64_t last_ticket;
 	bool runs;
 
-	struct reloaded reloaded; /* while the thread runs, only it uses this */
+	struct reloaded reloaded; /* while the thread runs, only the thread uses this */
 };
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
@@ -51,7 +52,6 @@ int reload_read(const struct broker_options *options, struct config *ret_config,
 	return 0;
 }
 
-/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct reloader *reloader = container_of(job, struct reloader, job);
@@ -67,7 +67,7 @@ static void start(struct reloader *reloader)
 {
 	reloader->runs = true;
 	reloader->reloaded = (struct reloaded){ .ticket = reloader->last_ticket };
-	/* This cannot fail, because RELOADER->keep is prepared too and keeps the lane of both jobs allocated. */
+	/* Cannot fail, see RELOADER->keep. */
 	offload_prepare(reloader->offload, &reloader->job, 0);
 	offload_submit(reloader->offload, &reloader->job);
 }
@@ -124,10 +124,7 @@ struct reloader *reloader_free(struct reloader *reloader)
 	reloader->done = NULL;
 	offload_release(&reloader->keep);
 	offload_free(reloader->offload);
-	/*
-	 * If the thread is stuck, for example in the look-up of a name, it needs RELOADER until the process
-	 * ends.
-	 */
+	/* A thread that is stuck in a look-up still uses RELOADER. */
 	if (!reloader->runs)
 		free(reloader);
 	return NULL;

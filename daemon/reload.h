@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Reads the configuration and the policy, at the start, for --check and at reloads. A reload reads them in a
- * thread, because reading can block the loop: names of users and groups may be looked up over the network, and
- * the files may be on a network file system. A reload takes over both or neither.
+ * Reads the configuration and the policy. A reload reads them in a thread, because files and user names can
+ * be on the network. A reload takes over both or neither.
  */
 
 #include <stdint.h>
@@ -17,10 +16,7 @@
 struct diag;
 struct reloader;
 
-/*
- * Reads configuration and policy. Returns 0, or a negative errno: then DIAG has the errors, and neither result is
- * written.
- */
+/* Returns 0, or a negative errno: then DIAG has the errors, and neither result is written. */
 int reload_read(const struct broker_options *options, struct config *ret_config,
 		struct policy **ret_policy, struct diag *diag);
 /* As reload_read(), for the configuration or the policy alone. */
@@ -28,15 +24,13 @@ int reload_read_config(const struct broker_options *options, struct config *ret,
 int reload_read_policy(const struct broker_options *options, const struct config *config,
 		       enum policy_names names, struct policy **ret, struct diag *diag);
 
-/*
- * The result of a reload. It is the result for all calls of reloader_start() that were made before the reload began
- * and that no earlier reload has served.
- */
+/* The result of a reload, for all tickets up to TICKET that no earlier reload has served. */
 struct reloaded {
-	uint64_t ticket; /* ticket of the last call before the reload began */
-	int r; /* 0, or a negative errno */
-	struct config config; /* valid if R is 0; after taking it over, call config_init() on it */
-	struct policy *policy; /* valid if R is 0; DONE has to take a reference to keep it */
+	uint64_t ticket; /* of the last reloader_start() before the reload began */
+	int r;
+	/* valid if R is 0; after taking CONFIG over, call config_init() on it */
+	struct config config;
+	struct policy *policy; /* valid if R is 0; DONE must take a reference to keep it */
 	struct diag *diag; /* NULL: there was no memory */
 };
 
@@ -45,7 +39,7 @@ int reloader_new(struct reloader **ret, sd_event *loop, const struct broker_opti
 		 void (*done)(void *userdata, struct reloaded *reloaded), void *userdata);
 struct reloader *reloader_free(struct reloader *reloader);
 /*
- * Requests a reload. If a reload is running, another one follows it, so that the files are read after this
- * call. Returns a ticket: 1 at the first call, one more at each further call.
+ * Requests a reload. If a reload is running, another one follows it. Returns a ticket: 1 at the first call,
+ * one more at each further call.
  */
 uint64_t reloader_start(struct reloader *reloader);

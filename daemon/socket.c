@@ -23,7 +23,7 @@ static int from_systemd(int n)
 	return SD_LISTEN_FDS_START;
 }
 
-/* Makes a socket at PATH. Its mode lets everybody connect, because policy decides what each user may do. */
+/* The mode lets everybody connect, because policy decides what each user can do. */
 static int make(const char *path, char **ret_own)
 {
 	_cleanup_free_ char *own = strdup(path);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Opens the listening socket: the one that systemd passed, else a new one at PATH. For a new one, *RET_OWN
- * becomes a copy of PATH, which the caller frees. A socket file on which nobody listens any more is replaced.
- * N_STORED: how many descriptors systemd has passed besides, from its store (keep/store.h).
- * Returns the descriptor, or a negative errno, which was logged.
+ * Opens the listening socket: the one that systemd passed, else a new one at PATH. A socket file on which
+ * nobody listens is replaced. *RET_OWN: a copy of PATH for a new socket, which the caller frees. N_STORED:
+ * the number of descriptors that systemd has passed from its store (keep/store.h). Returns the descriptor, or
+ * a negative errno, which was logged.
  */
 int socket_open(const char *path, unsigned n_stored, char **ret_own);

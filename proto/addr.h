@@ -15,5 +15,5 @@ socklen_t addr_len(const struct sockaddr *addr); /* 0: a family that is not supp
 uint16_t addr_port(const struct sockaddr *addr); /* host order */
 bool addr_is_wildcard(const struct sockaddr *addr);
 bool addr_is_loopback(const struct sockaddr *addr);
-/* True if A and B have the same address; ports and scopes are ignored. */
+/* Ignores ports and scopes. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);

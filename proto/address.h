@@ -7,7 +7,7 @@
 
 #include "proto/rdmabroker.pb-c.h"
 
-/* Returns RET, which points into ADDR; NULL: ADDR is NULL or of another family. */
+/* Returns RET, which points into ADDR; NULL: ADDR is NULL, or no IPv4 or IPv6 address. */
 Rdmabroker__Address *address_pack(Rdmabroker__Address *ret, const struct sockaddr *addr);
-/* Returns NULL on success, else a text that describes the error; *RET is AF_UNSPEC then. */
+/* Returns NULL, or a text that describes the error; then *RET is AF_UNSPEC. */
 const char *address_unpack(struct sockaddr_storage *ret, const Rdmabroker__Address *address);

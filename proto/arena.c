@@ -16,7 +16,7 @@ static void *take(struct arena_block *block, size_t size)
 	return ret;
 }
 
-/* Not inlined, because it is rarely called, and arena_alloc() would save registers for it each time. */
+/* Not inlined: otherwise arena_alloc() would save registers in each call, for a rare case. */
 static __attribute__((noinline)) void *take_more(struct arena *arena, size_t size)
 {
 	struct arena_block *block;

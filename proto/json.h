@@ -11,7 +11,7 @@ struct json {
 	bool need_comma;
 };
 
-/* KEY is the name of an object's member; NULL in an array and at the top level. */
+/* KEY is the name of an object's member; NULL: in an array, or at the top level. */
 void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_number(struct json *json, const char *key, unsigned long long n);

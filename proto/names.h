@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * Names that the protocol's messages, rules and rdmabrokerctl have in common: those of the rule language's
- * operations, and those of the kinds, outcomes and events that notices report. Each array ends with NULL. Entry I of
- * the first three arrays has the number I + 1 in rdmabroker-admin.h; entry I of the last one is event type I in
- * rdma_cma.h.
+ * Names in messages of the protocol, in rules and in rdmabrokerctl: of operations, and of the kinds, outcomes and
+ * events of notices. Each array ends with NULL. Entry I of event_names is event type I of rdma_cma.h. Entry I of the
+ * other arrays has the number I + 1 in rdmabroker-admin.h.
  */
 
 extern const char *const operation_names[];

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The largest private data, in bytes, that a message of InfiniBand's connection manager can carry for a
- * program, without the part that rdma_cm uses itself. rdmabroker.h has the same numbers for programs.
+ * The largest private data, in bytes, that InfiniBand's connection manager can carry for a program. rdmabroker.h has
+ * the same numbers.
  */
 #define PRIVATE_DATA_CONNECT 56
 #define PRIVATE_DATA_ACCEPT 196

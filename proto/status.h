@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The reasons for which a request is refused. They are positive, so that a function can return 0, a status
- * (an error of the request, reported only to the client that made it) or a negative errno (a failure of the
- * daemon). The numbers are part of the protocol and are never reused.
+ * The reasons for which a request is refused. A function returns 0, a positive status (an error of the request,
+ * reported only to its client), or a negative errno (a failure of the daemon). The numbers are part of the protocol
+ * and are never reused.
  */
 
 enum status {
@@ -22,14 +22,14 @@ enum status {
 	STATUS_VERSION = 11, /* no common protocol version */
 	STATUS_UNKNOWN_OPERATION = 12,
 	STATUS_BUSY = 13, /* policy allows the request, but a limit of the rule is reached */
-	STATUS_DRAINING = 14, /* an admin has started draining: nothing new is accepted */
-	_STATUS_MAX, /* not a status: one more than the last */
+	STATUS_DRAINING = 14, /* an admin has started draining */
+	_STATUS_MAX,
 };
 
-/* The errno for STATUS if no more exact one is known. */
+/* The errno for STATUS, if no more exact errno is known. */
 int status_to_errno(enum status status);
 
-/* A broker's refusal in the private data of a reject: a header (see status.c), then text without NUL. */
+/* A broker's refusal, in the private data of a reject: a header (see status.c), then text without NUL. */
 #define REFUSAL_MAGIC "RDBK"
 #define REFUSAL_VERSION 1
 #define REFUSAL_HEADER_LEN 12
@@ -57,13 +57,13 @@ struct refusal {
 };
 
 /*
- * Writes a refusal to BUF. TEXT is truncated, at a UTF-8 character's boundary, so that the refusal fits into
- * MAX bytes. Returns the refusal's length.
+ * Writes a refusal of at most MAX bytes to BUF. If TEXT does not fit, it is cut between two UTF-8 characters. Returns
+ * the refusal's length.
  */
 size_t refusal_pack(uint8_t buf[REFUSAL_MAX], size_t max, enum refusal_code code,
 		    uint32_t retry_after_ms, const char *text);
 /*
- * Reads a refusal from DATA, which can be padded. Bytes of the text that are not printable UTF-8 are replaced by '?'.
- * False: DATA is no refusal by a broker.
+ * Reads a refusal from DATA, which can be padded. Bytes of its text that are not printable UTF-8 become '?'. False:
+ * DATA is no refusal by a broker.
  */
 bool refusal_unpack(struct refusal *ret, const void *data, size_t len);

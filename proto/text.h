@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * Checks text that comes from others before it is shown: it must not contain control sequences for a
- * terminal, the journal or a program that reads JSON.
- */
+/* Checks untrusted text before it is shown: it must be UTF-8 without control characters. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Returns the number of bytes of the UTF-8 character (RFC 3629) at TEXT, and its code point in *RET_CODE; 0:
- * not UTF-8.
+ * Returns the length of the UTF-8 character (RFC 3629) at TEXT, in bytes, and its code point in *RET_CODE; 0: not
+ * UTF-8.
  */
 size_t text_character(const char *text, size_t len, uint32_t *ret_code);
 /* As text_character(), without the code point; 0 also for a control character. */

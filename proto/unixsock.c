@@ -9,8 +9,8 @@
 #include "proto/unixsock.h"
 
 /*
- * Removes a socket file on which nobody listens any more: a connect to it is refused. A connect to a file that is
- * no socket is refused too, but such a file must not be removed. For such a file this returns -EEXIST.
+ * Removes a socket file on which nobody listens. A connect to a file that is no socket is refused too, so the type is
+ * checked first.
  */
 static int remove_stale(int fd, const struct sockaddr_un *addr)
 {
@@ -32,8 +32,8 @@ static int listen_at(int fd, const struct sockaddr_un *addr, mode_t mode, int ba
 	if (r < 0)
 		return r;
 	/*
-	 * Set the mode of the descriptor first: bind() gives it to the socket file, less the umask. So at no time
-	 * can more users connect than MODE allows.
+	 * bind() gives the descriptor's mode, less the umask, to the file. So the file's mode is at no time wider
+	 * than MODE.
 	 */
 	if (fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
 		return -errno;

@@ -4,7 +4,7 @@
 
 #include "proto/word.h"
 
-#define WORD_LEN 32 /* longer words are similar to none */
+#define WORD_LEN 32 /* longer words have no similar words */
 #define WORD_EDITS 2
 #define WORD_STRANGE SIZE_MAX
 
@@ -18,7 +18,7 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-/* The number of edits that turn A into B. Both words have at most WORD_LEN bytes. */
+/* Both words have at most WORD_LEN bytes. */
 static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	size_t rows[3][WORD_LEN + 1];
@@ -47,7 +47,7 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 	return row[b_len];
 }
 
-/* The number of edits that turn A into B; WORD_STRANGE: the words are not similar. */
+/* WORD_STRANGE: the words are not similar. */
 static size_t word_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	size_t d;

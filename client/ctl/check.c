@@ -10,7 +10,7 @@
 #define RDMABROKERD "/usr/sbin/rdmabrokerd"
 #endif
 
-/* Runs rdmabrokerd --check, because only that program has the parser. A running daemon is not involved. */
+/* Only rdmabrokerd has the parser, so run rdmabrokerd --check. A running daemon is not involved. */
 int verb_check(const struct ctl *ctl, char **arguments)
 {
 	const char *program = getenv("RDMABROKERD");

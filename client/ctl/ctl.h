@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * rdmabrokerctl: each verb has a row in a table in main.c, and a file of its own. The table is used to parse the
- * command line and to print the help; the shell completion and the man page are tested against it.
+ * rdmabrokerctl: each verb has a row in the table in main.c, and a file of its own. The tests compare the shell
+ * completion and the man page with the table.
  */
 
 #include <rdmabroker-admin.h>
@@ -15,40 +15,40 @@ enum {
 	EXIT_REJECT = 3, /* explain: policy rejects */
 };
 
-#define MAX_OPTIONS 12 /* the maximum number of options that are one verb's own */
+#define MAX_OPTIONS 12 /* maximum number of a verb's own options */
 
 struct verb_option {
 	const char *name; /* NULL ends the list */
 	const char *argument; /* the argument's name in the help; NULL: no argument */
 	const char *summary;
-	const char *const *values; /* all values of the argument, up to NULL; NULL: no fixed list */
+	const char *const *values; /* all values of the argument, then NULL; NULL: no fixed list */
 };
 
 struct ctl {
-	const struct verb *verbs; /* all verbs; an entry without a name ends the list */
-	const struct verb *verb; /* the verb on the command line; NULL: not read yet */
+	const struct verb *verbs; /* an entry without a name ends the list */
+	const struct verb *verb; /* NULL: not read yet */
 	const char *socket; /* NULL: the library's default */
 	bool json;
 	bool help;
 	bool version;
-	/* arguments of the verb's own options; "": given, and takes no argument; NULL: not given */
+	/* the arguments of the verb's own options; "": given, and takes no argument; NULL: not given */
 	const char *given[MAX_OPTIONS];
 };
 
 struct verb {
 	const char *name;
 	const char *argument; /* the argument's name in the help; NULL: no argument */
-	const char *summary; /* one line of help */
+	const char *summary;
 	int min_arguments, max_arguments;
-	const struct verb_option *options; /* the verb's own options; NULL: none */
+	const struct verb_option *options; /* NULL: none */
 	const char *const *values; /* all values of the argument, as in struct verb_option */
 	int (*run)(const struct ctl *ctl, char **arguments); /* returns an exit status */
 };
 
-extern const struct verb_option common_options[]; /* the options that all verbs have */
+extern const struct verb_option common_options[];
 /*
- * Parse the options before the verb, up to the first argument that is not an option; or parse those after the verb.
- * False: an option is wrong, and an error was printed.
+ * options_read_common() reads the options before the verb, options_read_verb() those after it. False: an option is
+ * wrong, and an error was printed.
  */
 bool options_read_common(struct ctl *ctl, int *argc, char ***argv);
 bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
@@ -73,9 +73,9 @@ int verb_version(const struct ctl *ctl, char **arguments);
 
 /* NULL: there is no verb NAME, and an error was printed. */
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
-/* Open a session with the daemon. Returns 0, or prints an error and returns an exit status. */
+/* Returns 0, or prints an error and returns an exit status. */
 int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret);
-/* Print a reference to the help, after an error in the command line. Returns the exit status. */
+/* Prints a reference to the help, after an error in the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
-/* Print the error of the library's last call, which failed with R. Returns the exit status. */
+/* Prints the error of the library's last call, which returned R. Returns the exit status. */
 int ctl_complain_failure(int r);

@@ -8,7 +8,7 @@
 #include "proto/json.h"
 #include "question.h"
 
-/* A note on privileges that users have without a rule. NULL: there are none. */
+/* A note on users that need no rule; NULL: none. */
 static const char *get_note(const struct question *question)
 {
 	if (question->public.operation == RDMABROKER_OPERATION_ADMIN)
@@ -83,8 +83,8 @@ static void print_rule(const char *label, const struct rdmabroker_rule *rule)
 }
 
 /*
- * Prints the first rule that depends on members which are not known, and the options for these members. This rule
- * could match before the rule that decides; or it is the rule that decides, and may not match.
+ * Prints the rule that depends on unknown members, and the options for these members. This rule decides but might not
+ * match, or it might match before the rule that decides.
  */
 static void print_depends(const struct question *question,
 			  const struct rdmabroker_explanation *explanation)

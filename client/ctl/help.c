@@ -53,7 +53,6 @@ static void print_json(const struct ctl *ctl, const struct verb *only)
 	putchar('\n');
 }
 
-/* Prints a row with LEFT in the first column and RIGHT in the second. */
 static void print_row(int indent, const char *prefix, const char *left, const char *argument,
 		      const char *right)
 {

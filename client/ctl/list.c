@@ -29,7 +29,6 @@ enum {
 	OPTION_WATCH,
 };
 
-/* The daemon's names of the states. */
 static const char *const states[] = {
 	"idle",
 	"bound",
@@ -52,7 +51,7 @@ static const char *const states[] = {
 	NULL,
 };
 
-/* The states that --connections selects: the connection is being set up, is established, or is being ended. */
+/* The states that --connections selects. */
 static const char *const connection_states[] = {
 	"connecting", "responded", "request", "accepted", "established", "disconnecting", NULL,
 };
@@ -70,7 +69,6 @@ const struct verb_option list_options[] = {
 	{ NULL },
 };
 
-/* The sessions and ids that the command line selects. */
 struct filter {
 	bool sessions, ids;
 	const char *const *states; /* NULL: all */
@@ -114,7 +112,7 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	if (r == 0 && given[OPTION_PORT])
 		r = read_port(given[OPTION_PORT], &ret->port);
 	ret->ids = !given[OPTION_SESSIONS];
-	/* A session has no state, peer or port. So options about these select only ids, except with --sessions. */
+	/* A session has no state, peer or port, so options for these select only ids, except with --sessions. */
 	ret->sessions = given[OPTION_SESSIONS] ||
 			!(ret->states || ret->state || ret->by_peer || ret->port);
 	return r;
@@ -153,14 +151,12 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 		return false;
 	if (!(filter->state || filter->by_peer || filter->port))
 		return true;
-	/* With --sessions, select only sessions that have an id which the filter selects. */
+	/* Select the sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
 		if (list->ids[i]->session == session && wants_id(filter, list->ids[i]))
 			return true;
 	return false;
 }
-
-/* JSON */
 
 static void json_owner(struct json *json, const struct rdmabroker_listed_session *session)
 {
@@ -224,8 +220,6 @@ static void print_json(const struct rdmabroker_list *list, const struct filter *
 	json_close(&json, '}');
 	putchar('\n');
 }
-
-/* The table */
 
 enum {
 	COLUMN_USER,
@@ -396,8 +390,6 @@ static void print_table(FILE *file, const struct rdmabroker_list *list, const st
 	for_each_row(list, filter, print_row, &printer);
 }
 
-/* --watch */
-
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int signo)
@@ -406,7 +398,7 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* Prints the list at the upper left corner of the terminal, and cuts it to the terminal's lines and columns. */
+/* Prints the list from the upper left corner of the terminal, cut to the terminal's lines and columns. */
 static int print_screen(const struct rdmabroker_list *list, const struct filter *filter)
 {
 	struct winsize size = { 0 };
@@ -424,7 +416,7 @@ static int print_screen(const struct rdmabroker_list *list, const struct filter 
 	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	fputs("\033[H\033[2J", stdout);
 	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		/* The last two lines are for the number of lines left out, and for the cursor. */
+		/* The last two lines are for the number of lines that were left out, and for the cursor. */
 		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
 			left++;
 		else
@@ -470,7 +462,7 @@ int verb_list(const struct ctl *ctl, char **arguments)
 	if (status != 0)
 		return status;
 	if (ctl->given[OPTION_WATCH]) {
-		/* After a signal the current list is still printed, then the loop ends. */
+		/* After a signal the current list is still printed. */
 		sigaction(SIGINT, &action, NULL);
 		sigaction(SIGTERM, &action, NULL);
 	}

@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .verbs = verbs };
 	int status = run(&ctl, argc, argv);
 
-	/* Fail if the output is not complete, so that its reader does not treat it as complete. */
+	/* Incomplete output must not look like success. */
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		complain("cannot write the output: %m");
 		return EXIT_FAILURE;

@@ -24,7 +24,7 @@ const struct verb_option common_options[] = {
 	{ NULL },
 };
 
-/* getopt_long() returns OWN + the index of a long option of the verb, or COMMON + that of one that all verbs have. */
+/* getopt_long() returns OWN + an index into the verb's own options, or COMMON + an index into common_options. */
 #define OWN 0x100
 #define COMMON 0x200
 
@@ -79,7 +79,7 @@ static bool take_common(struct ctl *ctl, int which)
 	}
 }
 
-/* An option that is given twice is an error, because only the last one would have an effect. */
+/* Giving an option twice is an error, because only the last one would have an effect. */
 static bool take_own(struct ctl *ctl, int which)
 {
 	if (ctl->given[which]) {
@@ -91,8 +91,8 @@ static bool take_own(struct ctl *ctl, int which)
 }
 
 /*
- * Reads options into CTL. Skips the first entry of ARGV, which is the name of the program or of the verb. On return
- * ARGV has the arguments that are left.
+ * Reads options into CTL, and leaves the other arguments in ARGV. Skips the first entry, the name of the program or
+ * verb.
  */
 static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
@@ -129,7 +129,9 @@ bool options_read_common(struct ctl *ctl, int *argc, char ***argv)
 	return read_options(ctl, "+:hV", argc, argv);
 }
 
-/* Options after the name of the program to run are that program's. If there are any, "--" must precede the name. */
+/*
+ * Options after the name of the program to run belong to that program. If there are any, "--" must precede the name.
+ */
 static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 {
 	char **all = *argv;

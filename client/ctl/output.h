@@ -10,12 +10,12 @@
 struct json;
 struct word_guess;
 
-/* Print a line to stderr, after the program's name. */
+/* Prints a line to stderr, after the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 
 /*
- * Prints 'unknown WHAT "WORD", did you mean "BEST"?'. PREFIX, such as "--" or "", is typed before the word and all
- * candidates. Without BEST it lists WORDS instead, unless that is NULL.
+ * Prints 'unknown WHAT "WORD", did you mean "BEST"?', with PREFIX, such as "--", before each word. If there is no
+ * BEST, lists WORDS instead, unless WORDS is NULL.
  */
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
 		      const char *const *words);
@@ -26,11 +26,9 @@ enum colour {
 	COLOUR_GREEN,
 	COLOUR_YELLOW,
 };
-/*
- * The escape sequence for COLOUR; NONE: the terminal's default. "" if stdout is no terminal or colours are disabled.
- */
+/* Returns the escape sequence for COLOUR; "": stdout is no terminal, or colours are disabled. */
 const char *colour(enum colour colour);
-/* The number of columns of the terminal at stdout; 0: stdout is no terminal, or its size is not known. */
+/* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
 const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the next call */

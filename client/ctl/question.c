@@ -32,8 +32,6 @@ const struct verb_option explain_options[] = {
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
 	       "struct ctl has no room for these");
 
-/* The user: uid, groups, unit */
-
 static int add_gid(struct question *question, uint32_t gid)
 {
 	struct rdmabroker_question *public = &question->public;
@@ -58,7 +56,7 @@ static int add_gids(struct question *question, const gid_t *gids, int n)
 	return r;
 }
 
-/* Takes the effective uid and the groups of this process, which are those that the daemon uses. */
+/* Takes the ids that the daemon would use: the effective uid and the groups of this process. */
 static int take_caller(struct question *question, bool with_groups)
 {
 	gid_t gids[MAX_GROUPS];
@@ -149,8 +147,6 @@ static int take_identity(struct question *question, const struct ctl *ctl)
 	return r;
 }
 
-/* The other members of the policy request */
-
 static int take_address(const char *text, struct sockaddr_storage *space,
 			const struct sockaddr **ret)
 {
@@ -172,7 +168,6 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* False if TEXT is not made of pairs of hexadecimal digits. */
 static bool read_hex(const char *text, uint8_t *bytes)
 {
 	for (; *text; text += 2) {
@@ -252,8 +247,6 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 	return r != 0 ? r : take_identity(ret, ctl);
 }
 
-/* Members of the policy request that are not known, and that a rule depends on */
-
 static bool is_wildcard(const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
@@ -283,7 +276,7 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 	}
 }
 
-/* Returns the blank after the token, or the end of TEXT. Blanks within quotes belong to the token. */
+/* Returns the blank after the token, or the end of TEXT. A token can have blanks in quotes. */
 static const char *token_end(const char *text)
 {
 	bool quoted = false;
@@ -303,7 +296,7 @@ static const char *skip_token(const char *text)
 	return text + strspn(text, " ");
 }
 
-/* Skips a value, which can be a list: its elements are separated by a comma, which a blank may follow. */
+/* Skips a value, which can be a list with blanks after its commas. */
 static const char *skip_value(const char *text)
 {
 	const char *end;
@@ -315,7 +308,7 @@ static const char *skip_value(const char *text)
 	return text;
 }
 
-/* Whether the rule TEXT has WORD. A rule is ACTION OPERATION, followed by words that each have a value. */
+/* True if the rule TEXT has WORD. A rule is ACTION OPERATION, then words and their values. */
 static bool has_word(const char *text, const char *word)
 {
 	text = skip_token(skip_token(text));

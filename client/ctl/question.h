@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Parses the command line of explain into the library's struct rdmabroker_question. */
+/* Parses the command line of explain. */
 
 #include <rdmabroker-admin.h>
 
@@ -28,11 +28,11 @@ struct question {
 	uint8_t data[RDMABROKER_LOOKUP_DATA_MAX];
 };
 
-/* Returns 0, or prints an error and returns an exit status. RET has pointers into itself: do not copy it. */
+/* Returns 0, or prints an error and returns an exit status. *RET points into itself: do not copy it. */
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation);
 /*
- * Store in RET the names of the options for the members that the rule TEXT depends on, and that are not known in
- * QUESTION. Returns their number. If TEXT was cut, options may be missing.
+ * Stores in RET the options for the members that the rule TEXT depends on and that QUESTION does not have. Returns
+ * their number. If TEXT was cut, options can be missing.
  */
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS]);

@@ -43,7 +43,7 @@ int read_user(const char *name, uint32_t *ret)
 	unsigned long uid;
 
 	if (is_number(name)) {
-		/* UINT32_MAX is (uid_t)-1, which means "no uid". */
+		/* UINT32_MAX is (uid_t)-1, which is no uid. */
 		if (!read_number(name, UINT32_MAX - 1, &uid)) {
 			complain("invalid uid \"%s\": it must be a number from 0 to %u", name,
 				 UINT32_MAX - 1);
@@ -77,8 +77,7 @@ static void complain_address(const char *text)
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
 	/*
-	 * getaddrinfo() parses the IPv6 addresses, because it knows their scopes. It is not used for IPv4, because it
-	 * would accept "10.1" as 10.0.0.1.
+	 * getaddrinfo() parses IPv6 addresses, because it knows scopes. For IPv4 it would accept "10.1" as 10.0.0.1.
 	 */
 	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Parsers for arguments that several verbs have. They print errors to stderr. */
+/* Parsers for arguments that several verbs have. */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-bool is_number(const char *text); /* TEXT has only decimal digits, and at least one */
+bool is_number(const char *text); /* only decimal digits, and at least one */
 bool read_number(const char *text, unsigned long max,
 		 unsigned long *ret); /* prints no error if it fails */
-/* The index of WORD in WORDS, which end with NULL. -1: WORD is not among them, and an error was printed. */
+/* Returns the index of WORD in WORDS, which end with NULL; -1: none, and an error was printed. */
 int read_word(const char *what, const char *word, const char *const *words);
 
-/* The following return 0, or print an error and return an exit status. */
+/* These return 0, or print an error and return an exit status. */
 int read_user(const char *name, uint32_t *ret); /* a name, or a uid, which need not have an entry */
 int read_address(const char *text, struct sockaddr_storage *ret); /* numeric; its port is 0 */
 int read_port(const char *text, uint16_t *ret);

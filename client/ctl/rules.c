@@ -8,7 +8,7 @@
 #include "output.h"
 #include "proto/json.h"
 
-#define TEXT_MIN 16 /* the text's minimum width, even if lines wrap on a narrow terminal */
+#define TEXT_MIN 16 /* the text's minimum width, even if lines wrap */
 
 enum {
 	OPTION_FULL,
@@ -39,7 +39,7 @@ static uint64_t get_number(const struct rdmabroker_rule *rule, size_t column)
 	return numbers[column];
 }
 
-/* "file:line", in a static buffer that the next call overwrites. */
+/* Returns "file:line", in a static buffer. */
 static const char *get_place(const struct rdmabroker_rule *rule)
 {
 	static char place[512];
@@ -75,7 +75,7 @@ static void print_json(const struct rdmabroker_rules *rules)
 	putchar('\n');
 }
 
-/* How many bytes of TEXT fit into WIDTH columns; each UTF-8 character counts as one column. */
+/* Returns how many bytes of TEXT fit into WIDTH columns, at one column for each UTF-8 character. */
 static size_t fitting(const char *text, size_t width)
 {
 	size_t n = 0, at = 0;

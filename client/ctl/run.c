@@ -18,10 +18,7 @@ enum {
 	EXIT_NOT_FOUND = 127,
 };
 
-/*
- * Looks for the drop-in beside the library in use: in the folder rdmabroker/, where it is installed, else in the
- * library's own folder.
- */
+/* Looks for the drop-in in the folder rdmabroker/ beside the library in use, else in the library's own folder. */
 static bool find_dropin(char ret[PATH_MAX])
 {
 	static const char *const places[] = { "/rdmabroker/" DROPIN, "/" DROPIN };
@@ -39,7 +36,7 @@ static bool find_dropin(char ret[PATH_MAX])
 	return false;
 }
 
-/* Puts PATH first in LD_PRELOAD, and keeps the libraries that are in it already, such as an allocator. */
+/* Puts PATH before the libraries that are in LD_PRELOAD already, such as an allocator. */
 static int preload(const char *path)
 {
 	const char *others = getenv("LD_PRELOAD");
@@ -63,8 +60,8 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		return EXIT_FAILURE;
 	}
 	/*
-	 * A program that opens devices by libibverbs needs leases before it does so. With RDMABROKER_DEVICES=all the
-	 * drop-in gets them at the program's start.
+	 * A program that opens devices by libibverbs needs leases. With RDMABROKER_DEVICES=all the drop-in gets
+	 * leases when the program starts.
 	 */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
 	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {

@@ -129,7 +129,7 @@ static void print_json(const struct rdmabroker_status *status)
 	putchar('\n');
 }
 
-/* Prints the label before the first line of a list, and blanks before the other lines. */
+/* Prints the label before the first line of a list, and blanks before the others. */
 static void print_label(const char **label)
 {
 	printf("%11s%c ", *label, **label ? ':' : ' ');
@@ -138,7 +138,7 @@ static void print_label(const char **label)
 
 static void print_seen(const struct rdmabroker_foreign_ids *foreign)
 {
-	/* If the device was examined just now, as usual, the age is not printed. */
+	/* Omit the age in the usual case: the device was examined just now. */
 	if (foreign->age_ms >= 1000)
 		printf(", %llu s ago", (unsigned long long)foreign->age_ms / 1000);
 	putchar('\n');

@@ -3,5 +3,5 @@
 
 #include <syslog.h>
 
-/* Print a line to stderr: with its priority (LOG_*) if JOURNAL_STREAM is set, else with the program's name. */
+/* Prints a line to stderr: with its priority (LOG_*) if JOURNAL_STREAM is set, else with the program's name. */
 __attribute__((format(printf, 2, 3))) void complain(int priority, const char *fmt, ...);

@@ -10,14 +10,12 @@
 
 #define END "# EOF\n"
 
-/* Negotiation */
-
 static bool has_prefix(const char *text, size_t len, const char *prefix)
 {
 	return len >= strlen(prefix) && strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The weight of ELEMENT, of an Accept header, in thousandths: 1000 if it has no "q=". */
+/* Returns the weight of an element of an Accept header, in thousandths: 1000 if the element has no "q=". */
 static unsigned weight_of(const char *element, size_t len)
 {
 	const char *end = element + len;
@@ -68,8 +66,6 @@ const char *exposition_content_type(enum exposition_format format)
 		       "text/plain; version=0.0.4; charset=utf-8";
 }
 
-/* Text */
-
 static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
 {
 	fprintf(f,
@@ -86,9 +82,9 @@ static void print_own(FILE *f, bool is_up, uint64_t n_fetches)
 }
 
 /*
- * Converts OpenMetrics to Prometheus' format, whose TYPE and HELP lines have the name of the samples instead of the
- * family's: the name with "_total" for a counter, with "_info" for an info. An info becomes a gauge, because the
- * format has no type "info". The lines UNIT and EOF are left out.
+ * Converts OpenMetrics to Prometheus' older format. Its TYPE and HELP lines have the name of the samples, with
+ * "_total" or "_info", instead of the family's. It has no type "info", so an info becomes a gauge. UNIT and EOF lines
+ * are left out.
  */
 static void print_as_prometheus(FILE *f, const char *text)
 {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Makes the text that is served. The broker's text is OpenMetrics 1.0; scrapers that do not request this format get
+ * Makes the text that is served. The broker's text is OpenMetrics 1.0. Scrapers that do not request this format get
  * the older format of Prometheus, 0.0.4.
  */
 
@@ -15,15 +15,15 @@ enum exposition_format {
 	_EXPOSITION_MAX,
 };
 
-/* The format that the value of an Accept header prefers. ACCEPT may be NULL. */
+/* Returns the format that ACCEPT, the value of an Accept header, prefers. ACCEPT can be NULL. */
 enum exposition_format exposition_choose(const char *accept);
 const char *exposition_content_type(enum exposition_format format);
 
 /*
- * Returns malloc()ed text in FORMAT: the exporter's own metrics, followed by those in BROKER. BROKER is complete
- * OpenMetrics text; NULL: the broker did not answer. N_FETCHES is how often the exporter has requested it. Returns
- * NULL if memory is out.
+ * Returns the exporter's own metrics, and then those in BROKER, as malloc()ed text in FORMAT; NULL: out of memory.
+ * BROKER: complete OpenMetrics text; NULL: the broker did not answer. N_FETCHES: how often the exporter has requested
+ * it.
  */
 char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches);
-/* Whether TEXT is complete: it ends with the line "# EOF". */
+/* True if TEXT ends with the line "# EOF". */
 bool exposition_is_whole(const char *text);

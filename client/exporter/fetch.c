@@ -14,7 +14,7 @@
 #include "fetch.h"
 
 /*
- * The timeout of one request. The metrics of a large policy need several requests, which the library ends after six
+ * The timeout of one request. The metrics of a large policy need several requests, for which the library allows six
  * times this timeout in all.
  */
 #define CALL_MS 2000
@@ -35,7 +35,7 @@ struct fetch {
 	pthread_cond_t cond;
 	bool is_wanted; /* a fetch was begun, and its result was not taken yet */
 	bool is_running; /* the thread is fetching, or has to begin a fetch */
-	bool is_ending; /* the thread has to end */
+	bool is_ending;
 	struct fetched fetched;
 };
 
@@ -102,14 +102,13 @@ static void ask_broker(struct fetch *fetch, struct fetched *ret)
 			return;
 		r = get_text(fetch, ret);
 		/*
-		 * Close the session after a failure, because the broker decides at open what the user may do: the
-		 * next fetch opens a new session.
+		 * Close the session after a failure. The broker decides only when a session is opened what its user
+		 * can do, so the next request needs a new session to profit from a new policy.
 		 */
 		if (r < 0)
 			fetch->session = rdmabroker_close(fetch->session);
 		/*
-		 * -ECONNRESET in an old session: the broker has ended this session since the last fetch, for example
-		 * by a restart. Retry once in a new session.
+		 * -ECONNRESET in an old session: the broker was restarted, for example. Retry once in a new session.
 		 */
 	} while (r == -ECONNRESET && is_old && !(is_old = false));
 }
@@ -226,7 +225,6 @@ bool fetch_free(struct fetch *fetch)
 	if (is_running)
 		return false;
 	pthread_join(fetch->thread, NULL);
-	/* The last result was not taken. */
 	if (fetch->is_wanted)
 		free(fetch->fetched.text);
 	close(fetch->notice);

@@ -17,20 +17,17 @@
 #include "proto/addr.h"
 
 #define MAX_CONNECTIONS 16
-#define MAX_PER_HOST 4 /* of one address; loopback addresses and Unix sockets have no limit */
-#define CONNECTION_USEC (10 * 1000000ULL) /* the deadline of a connection, from its start */
+#define MAX_PER_HOST 4 /* of one address; no limit for loopback addresses and Unix sockets */
+#define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its deadline */
 #define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
-#define PAUSE_USEC (1 * 1000000ULL) /* pause after accept() has failed, as without descriptors */
+#define PAUSE_USEC (1 * 1000000ULL) /* after accept() has failed */
 #define FETCH_USEC \
 	(5 * 1000000ULL) /* after this the broker counts as absent; Prometheus waits for 10 s */
 #define FRESH_USEC (1 * 1000000ULL) /* how long an answer is used for later requests */
-#define OLD_TEXTS_MAX (64 << 20) /* in bytes, the texts that slow readers keep in memory */
-#define LOG_USEC (60 * 1000000ULL) /* warnings are limited to one in this time */
+#define OLD_TEXTS_MAX (64 << 20) /* in bytes; responses that slow clients are still reading */
+#define LOG_USEC (60 * 1000000ULL) /* warn_limited() prints one warning in this time */
 
-/*
- * The outcome of the last fetch from the broker, and the responses made from it, in the formats that were requested
- * so far.
- */
+/* The result of the last fetch, and the responses made from it so far, by format. */
 struct answer {
 	char *text; /* the broker's metrics; NULL: the broker did not answer */
 	uint64_t n_fetches;
@@ -38,7 +35,6 @@ struct answer {
 	struct MHD_Response *responses[_EXPOSITION_MAX];
 };
 
-/* The bytes of one response. */
 struct body {
 	struct http *http;
 	char *text;
@@ -50,7 +46,7 @@ struct connection {
 	struct connection *prev, *next; /* in http.connections */
 	struct MHD_Connection *mhd;
 	sd_event_source *deadline;
-	bool is_waiting; /* suspended, because it waits for the broker */
+	bool is_waiting; /* suspended: it waits for the broker */
 	bool has_waited;
 };
 
@@ -71,11 +67,11 @@ struct http {
 	struct connection *connections;
 	unsigned n_connections;
 	bool is_paused;
-	uint64_t logged_usec; /* time of the last warning that is limited by LOG_USEC */
+	uint64_t logged_usec; /* time of the last warning of warn_limited() */
 
 	struct fetch *fetch;
 	sd_event_source *late; /* a timer that ends the wait for the broker */
-	struct answer answer; /* the last answer */
+	struct answer answer;
 	uint64_t n_fetches;
 	size_t n_bytes; /* size of the texts of all responses */
 	bool was_asked; /* the first fetch has ended: REASON is valid */
@@ -100,8 +96,6 @@ static void warn_limited(struct http *http, const char *what, int error)
 	complain(LOG_WARNING, "%s: %s.", what, strerror(error));
 }
 
-/* Answers */
-
 static void drop_answer(struct http *http)
 {
 	struct answer *answer = &http->answer;
@@ -122,7 +116,7 @@ static void free_body(void *userdata)
 	free(body);
 }
 
-/* Makes a response that all connections that want FORMAT share. NULL: out of memory. */
+/* NULL: out of memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
 	struct body *body = calloc(1, sizeof(*body));
@@ -156,8 +150,6 @@ static bool is_fresh(const struct answer *answer)
 {
 	return answer->usec && now_usec() - answer->usec < FRESH_USEC;
 }
-
-/* Requests */
 
 static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned status,
 				    const char *type, const char *text)
@@ -241,7 +233,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 	(void)state;
 	if (!info || !info->socket_context)
 		return MHD_NO;
-	/* The body of a request is ignored. */
+	/* Ignore the body of a request. */
 	if (*upload_size > 0) {
 		*upload_size = 0;
 		return MHD_YES;
@@ -262,8 +254,6 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 		"</body></html>\n");
 }
 
-/* Connections */
-
 static void update_accepting(struct http *http)
 {
 	bool accepting = !http->is_paused && http->n_connections < MAX_CONNECTIONS;
@@ -273,7 +263,7 @@ static void update_accepting(struct http *http)
 					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* Ends a connection at its deadline. libmicrohttpd has only a timeout, which starts again with every byte. */
+/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	const struct connection *connection = userdata;
@@ -282,14 +272,13 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	/* libmicrohttpd is notified by its epoll descriptor, as if the client had closed the connection. */
+	/* libmicrohttpd sees this as if the client had closed the connection. */
 	shutdown(info->connect_fd, SHUT_RDWR);
 	return 0;
 }
 
 /*
- * NULL: out of memory. The connection then has no context: on_connection_change() shuts it down, and on_request()
- * refuses its requests.
+ * NULL: out of memory. Then on_connection_change() shuts the connection down, and on_request() refuses its requests.
  */
 static struct connection *connection_new(struct http *http, struct MHD_Connection *mhd)
 {
@@ -334,7 +323,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 		connection_free(*state);
 		*state = NULL;
 		http->n_connections--;
-		/* Do not pause any longer: the descriptor of the closed connection can be used for another one. */
+		/* A new connection can use the descriptor of the closed one. */
 		http->is_paused = false;
 	} else {
 		http->n_connections++;
@@ -363,9 +352,7 @@ static bool has_too_many(const struct http *http, const struct sockaddr *peer)
 	return n >= MAX_PER_HOST;
 }
 
-/* libmicrohttpd */
-
-/* Called whenever libmicrohttpd's next timeout may have changed. */
+/* Called whenever libmicrohttpd's next timeout can have changed. */
 static void update_timer(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -416,7 +403,7 @@ static void pause_accepting(struct http *http)
 	sd_event_source_set_enabled(http->resume, SD_EVENT_ONESHOT);
 }
 
-/* The exporter accepts connections itself, because libmicrohttpd loops without a pause when descriptors run out. */
+/* libmicrohttpd would loop without a pause when descriptors run out, so the exporter accepts connections itself. */
 static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct http *http = ((struct listener *)userdata)->http;
@@ -438,14 +425,12 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 		close(sock);
 		return 0;
 	}
-	/* libmicrohttpd owns the socket from here on, even if MHD_add_connection() fails. */
+	/* libmicrohttpd owns SOCK from here on, even if MHD_add_connection() fails. */
 	if (MHD_add_connection(http->mhd, sock, (struct sockaddr *)&peer, len) != MHD_YES)
 		warn_limited(http, "Cannot serve a connection", errno);
 	update_timer(http);
 	return 0;
 }
-
-/* The broker */
 
 static void notify_change(struct http *http, const char *reason)
 {
@@ -508,9 +493,7 @@ static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Creation and destruction */
-
-/* Adds a timer that is off until it is needed. The accuracy is 1 us, because 0 means 250 ms to sd-event. */
+/* Adds a timer that is off. The accuracy is 1 us, because 0 would mean 250 ms to sd-event. */
 static int add_timer(struct http *http, sd_event_source **ret, sd_event_time_handler_t handler)
 {
 	int r = sd_event_add_time_relative(http->loop, ret, CLOCK_MONOTONIC, 0, 1, handler, http);
@@ -597,12 +580,10 @@ bool http_free(struct http *http)
 	sd_event_source_disable_unref(http->io);
 	sd_event_source_disable_unref(http->timer);
 	if (http->mhd) {
-		/*
-		 * Answer the connections that wait: libmicrohttpd requires that none is suspended when it is stopped.
-		 */
+		/* libmicrohttpd must not be stopped while a connection is suspended. */
 		drop_answer(http);
 		resume_waiting(http);
-		/* This ends the connections, and calls on_connection_change() for each. */
+		/* Calls on_connection_change() for each connection. */
 		MHD_stop_daemon(http->mhd);
 	}
 	drop_answer(http);

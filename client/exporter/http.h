@@ -4,12 +4,10 @@
 /*
  * Serves the metrics over HTTP, at /metrics. libmicrohttpd implements HTTP, in the exporter's event loop.
  *
- * The number of connections is limited. A connection gets little memory, serves one request, and ends at its
- * deadline, ten seconds after its start. So a client that keeps connections open can delay later connections, but
- * not block them for ever.
+ * The number of connections is limited, and each one serves one request and ends after ten seconds at the latest. So
+ * a client that keeps connections open cannot block later ones for ever.
  *
- * Requests that come while a fetch from the broker is in progress, or less than a second after its end, share one
- * answer.
+ * Requests that come during a fetch from the broker, or within a second after its end, share one answer.
  */
 
 #include <systemd/sd-event.h>

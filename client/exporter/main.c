@@ -19,7 +19,7 @@
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif
 
-/* systemd's name for this status is CONFIG; the unit's RestartPreventExitStatus= contains its number, 78. */
+/* systemd calls this status CONFIG; its number, 78, is in the unit's RestartPreventExitStatus=. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 #define EXIT_USAGE 2
 
@@ -64,7 +64,7 @@ static void usage(void)
 	      stdout);
 }
 
-/* Refers to --help instead of printing its text, which would scroll the error off the screen. */
+/* The text of --help would scroll the error off the screen. */
 static int see_help(void)
 {
 	fputs("rdmabroker-exporter: see rdmabroker-exporter --help\n", stderr);
@@ -136,7 +136,7 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-/* Called before any thread is created, so that all threads have the signals blocked. */
+/* Called before any thread is created, because a new thread inherits the blocked signals. */
 static int add_signals(sd_event *loop)
 {
 	sigset_t mask;
@@ -194,7 +194,7 @@ static int run(const struct settings *settings, struct sockets *sockets)
 	is_idle = http_free(http);
 	sd_event_unref(loop);
 	sockets_close(sockets);
-	/* The fetch thread still runs. _exit() ends it without freeing anything that it uses. */
+	/* The fetch thread still runs: _exit() frees nothing that the thread uses. */
 	if (!is_idle)
 		_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 	return r;

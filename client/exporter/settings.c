@@ -66,7 +66,7 @@ static bool set_listen(struct settings *settings, const char *where, const char 
 	return settings->n_listen > 0;
 }
 
-/* Called by libinih for each key. Always returns 1, which is success to libinih: failures are recorded in READING. */
+/* Called by libinih for each key. Failures are recorded in READING; 1 means success to libinih. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
 	struct reading *reading = userdata;
@@ -93,9 +93,8 @@ static int handle(void *userdata, const char *section, const char *name, const c
 }
 
 /*
- * Called by libinih instead of fgets(). Removes blanks at the beginning of a line, because libinih would treat a line
- * with blanks there as the continuation of a value. Refuses a long line, because libinih would treat the rest as
- * another line.
+ * Called by libinih instead of fgets(). Removes leading blanks, with which libinih would take a line as the
+ * continuation of a value. Refuses a line that is too long, whose rest libinih would take as another line.
  */
 static char *read_line(char *buffer, int size, void *userdata)
 {
@@ -132,7 +131,7 @@ int settings_read(struct settings *settings, const char *path, bool must_exist)
 		return r;
 	}
 	r = ini_parse_stream(read_line, &reading, handle, &reading);
-	/* PATH can be a directory: fopen() opens it, but reading fails. */
+	/* fopen() opens a directory too, but reading fails. */
 	if (ferror(reading.file)) {
 		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
 		r = -EIO;

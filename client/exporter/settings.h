@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * The settings: from exporter.conf, an INI file that libinih parses, and from the command line, which overrides it.
- */
+/* The settings, from exporter.conf (INI) and from the command line, which overrides the file. */
 
 #include <stdbool.h>
 
@@ -17,14 +15,15 @@ struct settings {
 	unsigned n_listen;
 };
 
-void settings_init(struct settings *settings); /* the defaults */
+void settings_init(struct settings *settings);
 /*
- * Reads the file PATH, which need not exist unless MUST_EXIST is set. Returns 0 or a negative errno; each error was
- * reported.
+ * Reads the file PATH, which must exist if MUST_EXIST is set. Returns 0 or a negative errno, after reporting each
+ * error.
  */
 int settings_read(struct settings *settings, const char *path, bool must_exist);
 /*
- * Adds the address TEXT. False: it is not valid, or there are too many; the error was reported, with WHERE before it.
+ * Adds the address TEXT. False: TEXT is not valid, or there are too many addresses. The error was reported, with
+ * WHERE before it.
  */
 bool settings_add_listen(struct settings *settings, const char *where, const char *text);
 bool settings_set_socket(struct settings *settings, const char *where, const char *path);

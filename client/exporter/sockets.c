@@ -15,10 +15,7 @@
 #include "sockets.h"
 
 #define BACKLOG 64
-/*
- * The mode of a Unix socket: unlike a TCP port, it can be restricted to its owner and group. To give access to
- * others, use systemd's socket unit.
- */
+/* Gives access to the owner and the group. To give access to others, use systemd's socket unit. */
 #define MODE 0660
 
 static bool parse_port(const char *text, in_port_t *ret)
@@ -26,7 +23,7 @@ static bool parse_port(const char *text, in_port_t *ret)
 	unsigned long port;
 	char *end;
 
-	/* Refuse blanks and signs at the beginning, which strtoul() would accept. */
+	/* strtoul() would accept blanks and signs at the beginning. */
 	if (*text < '0' || *text > '9')
 		return false;
 	errno = 0;
@@ -99,7 +96,7 @@ static int listen_inet(const struct sockets_address *address)
 
 	if (fd < 0)
 		return -errno;
-	/* With SO_REUSEADDR, connections from before a restart of the exporter do not prevent bind(). */
+	/* Without SO_REUSEADDR, connections from before a restart of the exporter could prevent bind(). */
 	done = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	       (address->addr.sa.sa_family != AF_INET6 ||
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)) == 0) &&

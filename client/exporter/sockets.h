@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The sockets on which the exporter listens: TCP, Unix, or those that systemd has passed. */
+/* The exporter's listening sockets: TCP, Unix, or those that systemd has passed. */
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -32,12 +32,12 @@ struct sockets {
 #define SOCKETS_FORMS \
 	"HOST:PORT, [HOST]:PORT, :PORT (every address of this host), or an absolute path"
 
-/* HOST is a numeric address. False: TEXT is none of SOCKETS_FORMS. */
+/* HOST must be a numeric address. False: TEXT is none of SOCKETS_FORMS. */
 bool sockets_parse(struct sockets_address *ret, const char *text);
 
 /*
- * sockets_open() and sockets_take() return 0 or a negative errno, which was reported. Also after a failure
- * sockets_close() has to close the sockets that are open.
+ * sockets_open() and sockets_take() return 0 or a negative errno, after reporting the error. Call sockets_close()
+ * also after a failure, for the sockets that are open.
  */
 int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
 /* Takes the N sockets that systemd has passed. */

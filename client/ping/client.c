@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ping.h"
 
-/* The pause between rounds with -k, which is to keep the connection in use without loading the machine. */
+/* The pause between rounds with -k. It keeps the connection in use without loading the machine. */
 #define KEEP_PAUSE_MS 10
 
 static enum outcome set_options(struct ping *ping, struct conn *conn)

@@ -21,7 +21,7 @@ enum message_type {
 
 struct hello {
 	char magic[4];
-	uint32_t version; /* all numbers in network order, here and below */
+	uint32_t version; /* network order, as all numbers here and below */
 	uint32_t size;
 };
 _Static_assert(sizeof(struct hello) == DATA_HELLO_LEN, "hello is on the wire");
@@ -29,10 +29,10 @@ _Static_assert(sizeof(struct hello) == DATA_HELLO_LEN, "hello is on the wire");
 struct message {
 	char magic[4];
 	uint32_t type;
-	uint64_t round; /* BYE: the number of all rounds */
+	uint64_t round; /* BYE: the number of rounds */
 	uint64_t addr;
 	uint32_t rkey;
-	uint32_t size; /* size of the pattern that follows ROUND, or was written before DONE */
+	uint32_t size; /* size of the pattern */
 };
 _Static_assert(sizeof(struct message) == 32, "message is on the wire");
 
@@ -79,7 +79,7 @@ int data_unpack_hello(size_t *ret_size, const void *hello, size_t len)
 	return 0;
 }
 
-/* The pattern is different in every round and at every offset, so that stale or shifted data is detected. */
+/* The pattern differs in every round and at every offset, so that stale or shifted data is detected. */
 static void fill_pattern(uint8_t *buf, size_t size, uint64_t round)
 {
 	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
@@ -437,10 +437,7 @@ int data_serve(struct data *data, bool *ret_bye)
 
 	make_message(data, &m, MESSAGE_DONE, round);
 	memcpy(data->message, &m, sizeof(m));
-	/*
-	 * Post the receive before the answer, because the client may send its next round as soon as it gets the
-	 * answer.
-	 */
+	/* Post the receive before the answer, after which the client can send its next round. */
 	r = post_receive(data);
 	if (r < 0)
 		return r;

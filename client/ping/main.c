@@ -16,7 +16,7 @@ static int make_signal_fd(void)
 {
 	sigset_t set;
 
-	/* SIGPIPE is handled too: if the reader of our output is gone, disconnect properly before the end. */
+	/* SIGPIPE: disconnect properly if the reader of our output is gone. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 
-	/* The timeout of -T applies to replies of the broker too. */
+	/* -T also limits the wait for replies of the broker. */
 	session_options.call_timeout_ms = options.timeout_ms;
 	r = rdmabroker_open(&session_options, &ping.session);
 	if (r < 0) {
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
-	/* If a server listens on a loopback address, the broker's error message gives the advice. */
+	/* For a server, the broker's error message gives this advice. */
 	if (outcome == OUTCOME_FAILED && !options.serve &&
 	    (is_loopback(&options.addr) || is_loopback(&options.source)))
 		complain(

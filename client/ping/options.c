@@ -74,7 +74,7 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
 	return 0;
 }
 
-/* Looks names up. Returns 0, or an error of getaddrinfo(). */
+/* Returns 0, or an error of getaddrinfo(). */
 static int resolve(struct sockaddr_storage *ret, const char *host, const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
@@ -90,8 +90,8 @@ static int resolve(struct sockaddr_storage *ret, const char *host, const char *p
 }
 
 /*
- * Parses SRC, or SRC:PORT with an IPv4 address or a name, or [SRC]:PORT with an IPv6 address. Returns as resolve();
- * EAI_NONAME also if TEXT has none of these forms.
+ * Parses SRC, [SRC]:PORT with an IPv6 address, or SRC:PORT with anything else. Returns as resolve(); EAI_NONAME: TEXT
+ * has none of these forms.
  */
 static int resolve_source(struct sockaddr_storage *ret, const char *text)
 {
@@ -120,7 +120,7 @@ static int resolve_source(struct sockaddr_storage *ret, const char *text)
 	return resolve(ret, start, port ? port : "0");
 }
 
-/* Options that only one of the two roles has: they are an error with the other role. */
+/* An option of one role is an error with the other role. */
 static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
@@ -233,7 +233,7 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		default:
-			/* getopt() has printed what is wrong. */
+			/* getopt() has printed the error. */
 			complain("see rdmabroker-ping --help");
 			*ret_exit = EXIT_USAGE;
 			return -EINVAL;

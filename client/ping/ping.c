@@ -86,7 +86,7 @@ static enum outcome lost(struct ping *ping)
 	return OUTCOME_FAILED;
 }
 
-/* Prints the data in hexadecimal and as text, without the zero bytes at its end, with which the transport pads it. */
+/* Prints the data in hexadecimal and as text, without the zero bytes with which the transport pads it. */
 static void complain_private_data(const uint8_t *data, size_t len)
 {
 	char hex[2 * UINT8_MAX + 1], text[UINT8_MAX + 1];
@@ -175,7 +175,7 @@ static enum outcome explain_error(const struct conn *conn, const struct rdmabrok
 	return OUTCOME_FAILED;
 }
 
-/* Policy or an admin can end an id with the same event, which then has a status. */
+/* If policy or an admin ends an id, the event is the same, but has a status. */
 static void say_removed(const struct ping *ping, const struct rdmabroker_event *event)
 {
 	if (event->status == 0)
@@ -200,7 +200,8 @@ static void handle_conn_event(struct ping *ping, struct conn *conn,
 		break;
 	case RDMABROKER_EVENT_CONNECT_RESPONSE:
 		/*
-		 * Happens only with --qpn, where the library knows no QP. The broker should have rejected the number.
+		 * With --qpn the library has no QP, so it reports this event. The broker should have rejected the
+		 * number.
 		 */
 		complain(
 			"the broker accepted QP number 0x%x, which only a rule with 'qp reserved' allows",
@@ -263,7 +264,7 @@ static void add_request(struct ping *ping, const struct rdmabroker_event *event)
 		memcpy(request->data, param->private_data, request->len);
 }
 
-/* Removes a waiting connection request that has failed: its client has given up, or the device is gone. */
+/* Removes a waiting connection request: its client has given up, or the device is gone. */
 static void drop_request(struct ping *ping, struct rdmabroker_id *id)
 {
 	for (size_t i = 0; i < ping->n_waiting; i++) {
@@ -303,7 +304,7 @@ static void handle_event(struct ping *ping, struct rdmabroker_event *event)
 	rdmabroker_free_event(event);
 }
 
-/* Returns 1 if there were events, 0 if there were none, or a negative errno. */
+/* Returns 1: there were events; 0: there were none; or a negative errno. */
 static int take_events(struct ping *ping)
 {
 	struct rdmabroker_event *event;
@@ -321,10 +322,7 @@ static int take_events(struct ping *ping)
 	return done;
 }
 
-/*
- * Returns 1 if something has completed or failed: the caller then has to check the condition that it waits for before
- * it polls.
- */
+/* Returns 1 if something has completed or failed. Then the caller has to check its condition before it polls. */
 static int take_completions(struct conn *conn)
 {
 	struct data *data = &conn->data;
@@ -368,8 +366,8 @@ int ping_pump(struct ping *ping, int64_t deadline)
 	}
 	if (ping->conn && ping->conn->has_data) {
 		/*
-		 * Completions are taken after the events: work that ended before a disconnect event has its
-		 * completion by now.
+		 * Take completions after events, because work that ended before a disconnect event has its completion
+		 * by now.
 		 */
 		if (take_completions(ping->conn) > 0)
 			return 0;
@@ -404,7 +402,7 @@ enum outcome ping_await(struct ping *ping, enum conn_state state, const char *do
 	while (conn->state < state) {
 		if (ping->lost)
 			return OUTCOME_FAILED;
-		/* After a signal the connection is still disconnected properly. */
+		/* After a signal, wait for the disconnect all the same. */
 		if (ping->stop && state != CONN_DISCONNECTED)
 			return OUTCOME_STOPPED;
 		if (ping_pump(ping, deadline) == -ETIMEDOUT) {
@@ -491,7 +489,7 @@ void ping_conn_done(struct ping *ping, struct conn *conn)
 {
 	if (ping->conn == conn)
 		ping->conn = NULL;
-	/* Destroy the QP before its CQ and PD. Destroy the id last, because its destruction closes the device. */
+	/* Destroy the QP before its CQ and PD, and the id last, because that closes the device. */
 	if (conn->has_data) {
 		rdmabroker_destroy_qp(conn->id);
 		data_done(&conn->data);

@@ -4,9 +4,9 @@
 /*
  * rdmabroker-ping: both roles, client and server, over one session.
  *
- * The code of each role is a sequence of steps; each step starts an operation and waits for its outcome. The session
- * is not RDMABROKER_NONBLOCK, so calls such as listen and connect wait for the broker's reply themselves. For all
- * else there is ping_pump(), which polls the session, the completion channel and the signals.
+ * The code of each role is a sequence of steps; each step starts an operation and waits for its outcome. Calls that
+ * need the broker's reply, such as listen, wait for it, because the session is not RDMABROKER_NONBLOCK. ping_pump()
+ * polls for everything else.
  */
 
 #include <netinet/in.h>
@@ -19,12 +19,12 @@
 #define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
 #define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
 
-/* The outcome of a step. If it is FAILED or REFUSED, an error has been printed already. */
+/* The outcome of a step. If it is FAILED or REFUSED, an error was printed. */
 enum outcome {
 	OUTCOME_OK = 0,
 	OUTCOME_FAILED,
 	OUTCOME_REFUSED, /* rejected by the broker, the peer or the connection manager */
-	OUTCOME_GONE, /* the peer disconnected, or gave up, before the step was done */
+	OUTCOME_GONE, /* the peer disconnected or gave up */
 	OUTCOME_REMOVED, /* the device is gone */
 	OUTCOME_STOPPED, /* stopped by a signal */
 };
@@ -81,7 +81,7 @@ struct ping {
 	struct rdmabroker *session;
 	int signal_fd;
 	bool stop;
-	bool lost; /* the session cannot be used any more, mostly because the broker is gone */
+	bool lost; /* the session cannot be used any more */
 	struct conn *conn; /* the current connection; NULL: none */
 
 	struct rdmabroker_id *listener;
@@ -90,39 +90,38 @@ struct ping {
 	size_t n_waiting;
 };
 
-/* 0; else exit with *RET_EXIT, because the help, the version or an error in the command line was printed. */
+/* Returns 0; else exit with *RET_EXIT: the help, the version or an error in the command line was printed. */
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
 int64_t ping_now(void);
-/* Whether R, a negative errno, means that the broker rejected the call (policy, a limit, draining). */
+/* True if the negative errno R means that the broker rejected the call (policy, a limit, draining). */
 bool ping_is_refusal(int r);
 const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
-/* Print a line to stderr, after the program's name. */
+/* Prints a line to stderr, after the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
-/* Print a line to stdout, unless -q is given. */
+/* Prints a line to stdout, unless -q is given. */
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
-/* Print the error of a call on the session that returned R, and return its outcome. */
+/* Prints the error of a call on the session that returned R, and returns its outcome. */
 enum outcome ping_call_failed(int r);
 
-/* Handle events and completions; wait if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
+/* Handles events and completions; waits if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
 int ping_pump(struct ping *ping, int64_t deadline);
 /*
- * Call ping_pump() until the connection is in STATE. Other outcomes than OK: the connection has ended or disconnected
- * before, the session is lost, the timeout has passed, or a signal came. In a wait for CONN_DISCONNECTED signals do
- * not count.
+ * Waits until the connection is in STATE. A signal ends the wait with OUTCOME_STOPPED, unless STATE is
+ * CONN_DISCONNECTED. DOING: the step, for error messages.
  */
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
 /*
- * Call ping_pump() until a message was received, and the last one that was sent has completed. OUTCOME_GONE: the peer
- * has disconnected; other outcomes as those of ping_await(). Only a server's wait ends at a signal.
+ * Waits until a message was received, and the last one that was sent has completed. OUTCOME_GONE: the peer has
+ * disconnected. A signal ends only a server's wait.
  */
 enum outcome ping_await_message(struct ping *ping);
 
-/* Give the connection its memory and its QP. */
+/* Gives the connection its memory and its QP. */
 enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size);
-/* If the connection is established, disconnect, and wait until it has ended. */
+/* If the connection is established, disconnects it, and waits until it has ended. */
 enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
-/* Free the connection. When this returns, it has no objects on the device any more. */
+/* Frees the connection, and all its objects on the device. */
 void ping_conn_done(struct ping *ping, struct conn *conn);
 void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
 

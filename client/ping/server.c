@@ -25,7 +25,7 @@ static int start_listening(struct ping *ping)
 	return 0;
 }
 
-/* The listener's device was removed: listen again when the device is back. */
+/* The listener's device was removed: listens again when the device is back. */
 static enum outcome listen_again(struct ping *ping)
 {
 	int64_t deadline = ping_now() + ping->options->timeout_ms;
@@ -117,7 +117,7 @@ static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t siz
 	data_pack_hello(hello, size);
 	r = rdmabroker_accept(conn->id, &param);
 	if (r == -EINVAL) {
-		/* If the client gave up while it waited, the kernel reports only this error of accept. */
+		/* The kernel reports this error if the client gave up while it waited. */
 		complain("%s gave up before it was accepted", conn->peer);
 		return OUTCOME_GONE;
 	}
@@ -204,7 +204,7 @@ enum outcome server_run(struct ping *ping)
 		outcome = serve_one(ping, &request);
 		if (outcome == OUTCOME_STOPPED)
 			break;
-		/* It is no failure of this server if a client was killed or the device was removed. */
+		/* A killed client, or a removed device, is no failure of this server. */
 		if (outcome == OUTCOME_FAILED || outcome == OUTCOME_REFUSED)
 			worst = outcome;
 	} while (options->persistent && !ping->lost);

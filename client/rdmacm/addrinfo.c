@@ -67,8 +67,8 @@ static int copy_addr(struct sockaddr **ret, socklen_t *ret_len, const struct soc
 }
 
 /*
- * The hints determine the QP type and the port space. If the hints leave them open, they follow from the socket type
- * and the protocol.
+ * QP type and port space are those of the hints; if the hints have none, the socket type and the protocol determine
+ * them.
  */
 static int from_addrinfo(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 			 const struct addrinfo *ai)
@@ -106,7 +106,6 @@ static int resolve(struct rdma_addrinfo *rai, const char *node, const char *serv
 	return r;
 }
 
-/* If neither node nor service is given, the address is the one in the hints. */
 static int copy_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
 	rai->ai_flags = hints->ai_flags;
@@ -127,8 +126,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	if (!node && !service && !hints)
 		return fail(EINVAL);
 	/*
-	 * Decide now between the broker and librdmacm, because the same one has to free the list later. Failure
-	 * does not matter: names can be looked up without a broker.
+	 * Decide now between the broker and librdmacm, because the same one has to free the list. Ignore a failure:
+	 * names can be looked up without a broker.
 	 */
 	broker_start();
 	FORWARD(rdma_getaddrinfo, node, service, hints, res);

@@ -9,7 +9,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
-static bool has_answered; /* a broker has answered: this process or a parent can have its ids */
+static bool has_answered; /* then this process or a parent can have ids of the broker */
 
 static bool does_not_answer(int r)
 {
@@ -17,8 +17,8 @@ static bool does_not_answer(int r)
 }
 
 /*
- * The errno that librdmacm sets on a host where /dev/infiniband/rdma_cm does not exist, or where librdmacm is not
- * allowed to open it. Other errors stay as they are.
+ * The errno that librdmacm sets in a similar case: ENODEV without /dev/infiniband/rdma_cm, EACCES without permission,
+ * EPERM with another ABI version, EMFILE with too many open files.
  */
 static int to_errno(int r)
 {
@@ -85,7 +85,7 @@ static bool may_go_direct(int r)
 	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
 }
 
-/* A session belongs to its process: a child opens a session of its own, and does not close its parent's. */
+/* A session belongs to its process: a child opens its own, and does not close its parent's. */
 static int open_shared(void)
 {
 	int r;

@@ -26,9 +26,8 @@ struct channel *channel_new(void)
 }
 
 /*
- * A program that ends can still have a thread that is about to wait for events (rping does), on a channel that was
- * destroyed. librdmacm has this race too, but there it has an effect only very rarely. To avoid a use after free
- * here, the memory of the last 16 channels is not freed.
+ * An ending program can have a thread that is about to wait on a destroyed channel (rping does). To avoid a use after
+ * free, the memory of the last 16 channels is kept.
  */
 static void forget(struct channel *channel)
 {
@@ -49,8 +48,8 @@ static void forget(struct channel *channel)
 }
 
 /*
- * In librdmacm a thread that waits on a channel goes on waiting after the channel was destroyed, until the process
- * ends. If the wait returned an error, a program that ends meanwhile (rping does) could exit with a failure.
+ * As in librdmacm, a thread that waits on a destroyed channel waits until the process ends. With an error instead, a
+ * program that is ending (rping) could exit with a failure.
  */
 __attribute__((noreturn)) static void wait_for_ever(void)
 {
@@ -78,7 +77,7 @@ void channel_leave(struct channel *channel)
 		forget(channel);
 }
 
-/* Closes CHANNEL and its session. Ids that are left on it lose their handle, so that they can only be destroyed. */
+/* Ids that are left on CHANNEL lose their handle, so that they can only be destroyed. */
 void channel_free(struct channel *channel)
 {
 	bool is_used;
@@ -90,7 +89,7 @@ void channel_free(struct channel *channel)
 		id->handle = NULL;
 		id->public.channel = NULL;
 	}
-	/* If a thread still waits for events, as at the end of cmtime, that thread has to free the channel. */
+	/* If a thread still waits for events, as at the end of cmtime, that thread frees the channel. */
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;
@@ -119,8 +118,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 }
 
 /*
- * The kernel restarts librdmacm's wait after a signal whose handler has SA_RESTART, but it never restarts poll().
- * Which signal it was is not known here, so the wait is restarted only if all handlers have SA_RESTART.
+ * After a signal whose handler has SA_RESTART the kernel restarts librdmacm's wait, but not poll(). The signal is not
+ * known here, so poll() is restarted only if all handlers have SA_RESTART.
  */
 static bool may_be_restarted(void)
 {

@@ -30,7 +30,6 @@ static bool is_valid(const struct id *id, const struct rdma_conn_param *param)
 		param->initiator_depth <= id->device->max_initiator_depth);
 }
 
-/* The parameters of connect and accept. */
 static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 		       struct rdmabroker_conn_param *ret)
 {
@@ -57,7 +56,7 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 	}
 }
 
-/* Sets the local ECE options. VENDOR_ID 0: there are none. */
+/* Sets the local ECE options, if there are any (VENDOR_ID not 0). */
 static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
 {
 	struct ibv_ece ece = { .vendor_id = vendor_id, .options = options };
@@ -65,7 +64,6 @@ static int tell_ece(struct id *id, uint32_t vendor_id, uint32_t options)
 	return vendor_id ? BROKER(rdmabroker_set_local_ece(id->handle, &ece)) : 0;
 }
 
-/* The connect data of rdma_addrinfo precede the program's private data. */
 static int add_connect_data(const struct id *id, struct rdmabroker_conn_param *param, uint8_t *buf,
 			    size_t size)
 {
@@ -122,8 +120,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 }
 
 /*
- * The default of responder_resources and initiator_depth is what the connection request offers, at most the device's
- * maximum.
+ * responder_resources and initiator_depth default to the connection request's values, at most the device's maximum.
  */
 static int accept_id(struct id *id, const struct rdma_conn_param *param)
 {
@@ -144,7 +141,7 @@ static int accept_id(struct id *id, const struct rdma_conn_param *param)
 	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
 	if (r == 0)
 		r = BROKER(rdmabroker_accept(id->handle, &p));
-	/* If the private data is too long the kernel rejects. librdmabroker only returns -E2BIG, so reject here. */
+	/* With too much private data the kernel rejects the request; librdmabroker only returns -E2BIG. */
 	if (r == -E2BIG)
 		BROKER(rdmabroker_reject(id->handle, NULL, 0));
 	if (r < 0)
@@ -214,7 +211,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 	return report_result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
 }
 
-/* As in librdmacm, the QP is moved to ERR, but an iWARP QP to SQD, so that it finishes its send queue first. */
+/* Like librdmacm, moves the QP to ERR, but an iWARP QP to SQD, so that it finishes its send queue first. */
 static int shut_down(struct id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
@@ -245,7 +242,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	return r < 0 ? report_result("rdma_disconnect", r) : event_await_outcome(id);
 }
 
-/* ECE options for a QP that is not public->qp. For public->qp they are queried from the device. */
+/* ECE options for a QP that is not public->qp. For public->qp the device is queried. */
 
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {

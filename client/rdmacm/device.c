@@ -9,10 +9,9 @@
 #include "rdmacm.h"
 
 /*
- * A process opens each device once, in the session that broker_get_session() returns. The ids of all channels share
- * the device's context and PD. As in librdmacm, the PD is deallocated when the device has no users any more (ids, and
- * lists of rdma_get_devices()). The context stays open until the device is removed, because programs destroy their
- * objects on it after their ids.
+ * A process opens each device once, in the session of broker_get_session(). The ids of all channels share the context
+ * and the PD. As in librdmacm, the PD is deallocated with the device's last user. The context stays open until the
+ * device is removed, because programs destroy their objects on the device after their ids.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, device) devices;
@@ -47,10 +46,7 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	return 0;
 }
 
-/*
- * True: the device was removed, and so its node in /dev is unlinked. The name cannot show this, because a new device
- * can have the same name.
- */
+/* True: the device was removed, so its node in /dev is unlinked. A new device can have the same name. */
 static bool is_gone(const struct device *device)
 {
 	struct stat st;
@@ -151,7 +147,7 @@ void devices_sweep(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Ports: each is queried once. The lock is held. */
+/* Ports. The lock is held, except in device_get_port() and device_get_pkey(). */
 
 static int query_port(const struct device *device, uint8_t number, struct port *ret)
 {
@@ -166,7 +162,7 @@ static int query_port(const struct device *device, uint8_t number, struct port *
 	return 0;
 }
 
-/* Returns the struct in DEVICE; NULL: it has no room for this port. */
+/* The struct for the port in DEVICE, perhaps still unused. NULL: DEVICE has no room for another port. */
 static struct port *find_port(struct device *device, uint8_t number)
 {
 	for (size_t i = 0; i < PORTS_MAX; i++)
@@ -200,7 +196,7 @@ int device_get_port(struct device *device, uint8_t number, struct port *ret)
 	return r;
 }
 
-/* On InfiniBand the subnet manager can change the P_Keys, so there the table is queried each time. */
+/* The P_Key is queried each time on InfiniBand, because the subnet manager can change it. */
 static int get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret)
 {
 	struct port *known = find_port(device, number), port;
@@ -254,10 +250,7 @@ static int compare_index(const void *a, const void *b)
 	return ibv_get_device_index((*p)->device) - ibv_get_device_index((*q)->device);
 }
 
-/*
- * Opens each device that policy allows, unless it is open already, and adds a user to each. Returns the contexts;
- * NULL with errno: that failed.
- */
+/* Opens the devices that policy allows, and adds a user to each. Returns their contexts; NULL with errno: failure. */
 static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 {
 	struct ibv_context **list;
@@ -310,7 +303,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	return list;
 }
 
-/* Removes a user from each device of the list, and frees the list. The contexts stay open. */
+/* Removes a user from each device of the list. The contexts stay open. */
 void rdma_free_devices(struct ibv_context **list)
 {
 	struct device *device;
@@ -327,10 +320,9 @@ void rdma_free_devices(struct ibv_context **list)
 }
 
 /*
- * A program that does not run as root can open a device's node only while the broker lends the device to its user. A
- * process usually gets this lease when its first id is bound to the device. For programs that open devices by
- * libibverbs before that, RDMABROKER_DEVICES=all requests the leases of all devices at the program's start. Errors
- * are ignored here, because the program's own calls fail then.
+ * A user other than root can open a device's node only while the broker lends the device to the user. A process
+ * usually gets this lease with its first id on the device. RDMABROKER_DEVICES=all requests all leases at the start,
+ * for programs that first open devices by libibverbs. Errors are ignored, because the program's own calls fail then.
  */
 __attribute__((constructor)) static void lend_devices(void)
 {

@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* Endpoints: ids that are created, and bound or resolved, by one call. The timeout of a step is that of librdmacm. */
+/* Endpoints: ids that one call creates, and binds or resolves. The timeout of each step is librdmacm's. */
 #define RESOLVE_TIMEOUT_MS 2000
 
 static int make_passive(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,

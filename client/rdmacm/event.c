@@ -6,7 +6,7 @@
 
 #include "rdmacm.h"
 
-/* Applies events to their id, and fills in the program's event. The channel is locked. */
+/* The functions up to digest() apply an event to its id, and fill in the program's event. The channel is locked. */
 
 static void fill_conn(struct rdma_conn_param *ret, const struct rdmabroker_conn_param *conn)
 {
@@ -47,7 +47,7 @@ static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type g
 	event->public.event = r < 0 ? bad : good;
 }
 
-/* Creates the id of a connection request. False: that failed; the request is rejected, the program gets no event. */
+/* False: the id could not be created; the request is rejected, and the program gets no event. */
 static bool on_request(struct cm_event *event)
 {
 	struct id *listener = event->id, *id;
@@ -87,7 +87,7 @@ static void on_response(struct cm_event *event)
 	id->connect_error = r < 0;
 }
 
-/* Applies the outcome of a join. False: the group was left meanwhile, so the program gets no event. */
+/* False: the group was left meanwhile, and the program gets no event. */
 static bool on_join(struct cm_event *event)
 {
 	struct join *join = event->event->join_context;
@@ -106,9 +106,8 @@ static bool on_join(struct cm_event *event)
 }
 
 /*
- * A call that was sent without waiting for its reply has failed. The program gets the event by which librdmacm
- * reports that the operation failed. For disconnect there is no such event, so the program gets the one that it waits
- * for.
+ * A call failed after it returned: the program gets the event by which librdmacm reports such a failure. A failed
+ * disconnect has no such event, so the program gets DISCONNECTED.
  */
 static void on_failure(struct cm_event *event)
 {
@@ -128,7 +127,7 @@ static void on_failure(struct cm_event *event)
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
 		if (strcmp(event->event->call, failures[i].call) == 0)
 			event->public.event = failures[i].type;
-	/* The program has got ESTABLISHED already, so its connection ends. */
+	/* After ESTABLISHED the program expects DISCONNECTED. */
 	if (event->public.event == RDMA_CM_EVENT_CONNECT_ERROR && id->connected)
 		event->public.event = RDMA_CM_EVENT_DISCONNECTED;
 	if (event->public.event == RDMA_CM_EVENT_CONNECT_ERROR)
@@ -137,7 +136,7 @@ static void on_failure(struct cm_event *event)
 		id->connected = false;
 }
 
-/* Applies EVENT to its id. False: the program does not get the event. */
+/* False: the program does not get the event. */
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;
@@ -181,12 +180,9 @@ static bool digest(struct cm_event *event)
 	return true;
 }
 
-/* Takes events from the library. The channel is locked. */
-
 /*
- * When the broker is gone, its ids of the connection manager are gone too, and the kernel disconnects the peers. The
- * program gets one event for each id that has a device: DISCONNECTED if the id was connected, else DEVICE_REMOVAL.
- * After these events -ECONNRESET is returned. A sync id gets no such event, but -ECONNRESET at once.
+ * The channel is locked. Once for each id with a device, returns an event: DISCONNECTED if the id was connected, else
+ * DEVICE_REMOVAL. Then, and for a sync id at once, returns -ECONNRESET.
  */
 static int take_lost(struct channel *channel, struct cm_event *event)
 {
@@ -258,8 +254,8 @@ static int take_or_wait(struct channel *channel, struct cm_event *event)
 }
 
 /*
- * If EVENT is a connection request to a sync id, makes the id of the request sync too. False: that failed, and the
- * request was rejected.
+ * Makes the id of a connection request sync if the listener is sync. False: that failed, and the request was
+ * rejected.
  */
 static bool finish_request(struct cm_event *event)
 {
@@ -274,7 +270,6 @@ static bool finish_request(struct cm_event *event)
 	return false;
 }
 
-/* 0, or -1 with errno. */
 static int get_event(struct channel *channel, struct rdma_cm_event **ret)
 {
 	struct cm_event taken, *new;
@@ -282,7 +277,7 @@ static int get_event(struct channel *channel, struct rdma_cm_event **ret)
 
 	do {
 		memset(&taken, 0, sizeof(taken));
-		/* TAKEN is on the stack, so that nothing leaks if the thread is cancelled while it waits. */
+		/* On the stack, so that nothing leaks if the thread is cancelled while it waits. */
 		r = take_or_wait(channel, &taken);
 		if (r < 0)
 			return fail(-r);

@@ -4,7 +4,6 @@
 
 #include "rdmacm.h"
 
-/* The broker's join flags are bits, librdmacm's are an enum. */
 static unsigned to_bits(uint32_t flags)
 {
 	return flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;
@@ -19,7 +18,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 	if (!join)
 		return fail(ENOMEM);
 
-	/* Locked, so that the join is in the list before its event can be taken. */
+	/* Under the lock, so that the join is in the list before its event is taken. */
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&id->joins, join, link);
 	r = BROKER(rdmabroker_join_multicast(id->handle, addr, to_bits(flags), join));
@@ -83,7 +82,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	pthread_mutex_unlock(&channel->lock);
 	if (!join)
 		return fail(EADDRNOTAVAIL);
-	/* A sync id keeps its last event. It can be an event of this join, so ack it before waiting for acks. */
+	/* A sync id keeps its last event. If this is an event of the join, it has to be acked before the wait. */
 	if (id->sync)
 		id_ack_own_event(id);
 	join_await_acks(join, id);

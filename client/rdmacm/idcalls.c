@@ -39,8 +39,6 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
 	return id_migrate(id, channel ? to_channel(channel) : NULL);
 }
 
-/* Addresses */
-
 int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 {
 	struct id *id = to_id(public);
@@ -110,7 +108,7 @@ static __be16 get_port(const struct sockaddr *addr)
 	}
 }
 
-/* AF_IB addresses are not supported, so for them these two calls return port 0. */
+/* AF_IB addresses are not supported: for them the port is 0. */
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_src_port, public);
@@ -122,8 +120,6 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *public)
 	FORWARD(rdma_get_dst_port, public);
 	return get_port(&public->route.addr.dst_addr);
 }
-
-/* Options */
 
 static int get_number(const void *value, size_t len, size_t expected, int *ret)
 {
@@ -149,7 +145,7 @@ static int set_option(struct id *id, int option, const void *value, size_t len)
 						    number));
 }
 
-/* Setting paths (RDMA_OPTION_IB) is not supported, because the broker resolves routes. */
+/* RDMA_OPTION_IB, which sets paths, is not supported, because the broker resolves routes. */
 int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
 	struct id *id = to_id(public);

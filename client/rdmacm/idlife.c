@@ -5,10 +5,7 @@
 
 #include "rdmacm.h"
 
-/*
- * Creates, migrates and destroys ids, counts their events, and copies their addresses and devices. The calls on ids
- * are in idcalls.c.
- */
+/* Creates, migrates and destroys ids. The calls on ids are in idcalls.c. */
 
 static struct id *alloc_id(void *context, enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
@@ -98,8 +95,6 @@ void id_discard(struct id *id)
 	free_id(id);
 }
 
-/* Events */
-
 void id_count_event(struct cm_event *event)
 {
 	pthread_mutex_lock(&event->id->lock);
@@ -136,7 +131,6 @@ void id_ack_own_event(struct id *id)
 	id->public.event = NULL;
 }
 
-/* Waits until at least N events of the id are acked. */
 static void await_acks(struct id *id, unsigned n)
 {
 	pthread_mutex_lock(&id->lock);
@@ -157,15 +151,13 @@ void id_destroy(struct id *id)
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);
 	}
-	/* From now on no thread takes an event of the id, so n_reported does not change any more. */
+	/* Now no thread takes an event of the id, so n_reported does not change any more. */
 	id_ack_own_event(id);
 	await_acks(id, id->n_reported);
 	if (id->sync && channel)
 		channel_free(channel);
 	free_id(id);
 }
-
-/* Migration */
 
 static int move(struct id *id, struct channel *from, struct channel *to, unsigned *ret_n_reported)
 {
@@ -207,12 +199,10 @@ int id_migrate(struct id *id, struct channel *to)
 		channel_free(from);
 	}
 	id->sync = sync;
-	/* As in librdmacm: wait until all events of this id that were taken before the move are acked. */
+	/* As in librdmacm: wait for the acks of all events of this id that were taken before the move. */
 	await_acks(id, n);
 	return 0;
 }
-
-/* Addresses and the device */
 
 static void learn_addrs(struct id *id)
 {

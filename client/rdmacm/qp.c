@@ -5,8 +5,6 @@
 
 #include "rdmacm.h"
 
-/* Moving QPs through their states */
-
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
 	struct id *id = to_id(public);
@@ -33,7 +31,7 @@ static int to_init(struct id *id, struct ibv_qp *qp)
 	return r < 0 ? r : -ibv_modify_qp(qp, &attr, mask);
 }
 
-/* Moves the QP to INIT, RTR and RTS. It was in INIT before, but only now its access flags are known. */
+/* Moves the QP to INIT again first, because only now its access flags are known. */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth)
 {
 	struct ibv_qp *qp = id->public.qp;
@@ -70,7 +68,7 @@ int qp_to_error(struct id *id)
 	return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
 }
 
-/* A QP for connections is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
+/* A datagram QP has no peer, and is moved to RTS at once; another QP only to INIT. */
 static int make_ready(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
@@ -85,7 +83,7 @@ static int make_ready(struct id *id, struct ibv_qp *qp)
 	return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-/* ECE (enhanced connection establishment). EOPNOTSUPP: the device or libibverbs does not support it. */
+/* ECE options (enhanced connection establishment). EOPNOTSUPP: the device or libibverbs does not support them. */
 
 static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 {
@@ -97,8 +95,8 @@ static int get_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 }
 
 /*
- * Stores the QP's ECE options. If the peer has sent ECE options in a connection request, also sets the QP's options:
- * to those of the peer, or to 0 if the peer's device is of another vendor.
+ * Stores the QP's ECE options. If the connection request has ECE options, sets the QP's options to the peer's, or to
+ * 0 if the peer's device is of another vendor.
  */
 static int init_ece(struct id *id, struct ibv_qp *qp)
 {
@@ -129,8 +127,8 @@ static int finish_ece(struct id *id, struct ibv_qp *qp)
 }
 
 /*
- * Sets the QP's ECE options to those in the peer's answer, or to 0 if the answer has none (vendor id 0). Fails if the
- * answer has another vendor id than this device.
+ * Sets the QP's ECE options to those in the peer's answer; vendor id 0: to 0. Fails if the answer's vendor id is
+ * neither this device's nor 0.
  */
 static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
 {
@@ -173,7 +171,7 @@ int qp_on_response(struct id *id, const struct ibv_ece *ece)
 	return r;
 }
 
-/* Completion queues that the library creates if the program has none */
+/* CQs that the drop-in creates if the program has none. */
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {
@@ -215,8 +213,6 @@ static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_s
 	destroy_cqs(id);
 	return fail(error);
 }
-
-/* SRQs */
 
 static int complete_xrc_srq(struct id *id, struct ibv_srq_init_attr_ex *attr)
 {
@@ -286,8 +282,6 @@ void rdma_destroy_srq(struct rdma_cm_id *public)
 	destroy_cqs(public);
 }
 
-/* QPs */
-
 static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **ret)
 {
 	struct ibv_qp *qp = ibv_create_qp_ex(id->public.verbs, attr);
@@ -307,7 +301,7 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv
 	return r;
 }
 
-/* Whether the id has a device and no QP, and ATTR has no other CQs than those that the id has already. */
+/* False: the id has a QP or no device, or ATTR has other CQs than the id has already. */
 static bool is_consistent(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (id->qp || !id->verbs)
@@ -393,7 +387,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	return r;
 }
 
-/* Takes the channel's lock, because a thread that takes an event can be moving the QP. */
+/* Locks the channel, because a thread that takes an event can be moving the QP. */
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
 	struct channel *channel;

@@ -12,7 +12,7 @@ const struct real *_Atomic real_has_all;
 static struct real real;
 static bool is_loaded;
 
-/* Whether LIB is this drop-in, which can be installed under librdmacm's path. */
+/* This drop-in can be installed under librdmacm's path. */
 static bool is_own(void *lib)
 {
 	void *function = dlsym(lib, "rdma_create_id");
@@ -23,9 +23,8 @@ static bool is_own(void *lib)
 }
 
 /*
- * librdmacm is loaded by its path, because dlopen() would find this drop-in by the name. librdmacm is usually in the
- * folder of libibverbs, which is built from the same source package; if not, FOLDERS are searched. With RTLD_DEEPBIND
- * librdmacm's internal calls use its own functions, not the drop-in's.
+ * Loads librdmacm by its path, because dlopen() would find this drop-in by the name. librdmacm is usually in
+ * libibverbs's folder. With RTLD_DEEPBIND librdmacm's internal calls use its own functions, not the drop-in's.
  */
 static void *open_real(void)
 {

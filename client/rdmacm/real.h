@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* librdmacm itself, for RDMABROKER_FALLBACK=direct and for calls that the drop-in does not implement. */
+/* librdmacm itself, for RDMABROKER_FALLBACK=direct, and for rsockets. */
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -17,10 +17,12 @@ struct real {
 /* Loads librdmacm if necessary. NULL with errno ENOSYS: it cannot be loaded. */
 const struct real *real_get(void);
 
-/* Not NULL: librdmacm handles all calls of this process. Set once, before any API call has returned an object. */
+/*
+ * Not NULL: librdmacm handles all calls of this process. Set at most once, before the program has an id or a channel.
+ */
 extern const struct real *_Atomic real_has_all;
 
-/* Returns from a call of librdmacm's API with librdmacm's own function, if that handles all calls of this process. */
+/* In a call of librdmacm's API: if librdmacm handles all calls, call its function, and return the result. */
 #define FORWARD(call, ...)                                                         \
 	do {                                                                       \
 		const struct real *real_ =                                         \

@@ -13,8 +13,8 @@ __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list a
 
 	vsnprintf(line, sizeof(line), fmt, ap);
 	/*
-	 * The line is written by one call, so that other threads cannot write into it. BROKER() disables
-	 * cancellation, because the caller can hold locks.
+	 * One call writes the line, so that other threads cannot write into it. BROKER() disables cancellation,
+	 * because the caller can hold locks.
 	 */
 	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
 }

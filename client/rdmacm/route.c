@@ -6,8 +6,8 @@
 #include "rdmacm.h"
 
 /*
- * The GIDs and the path record of id->route. On Ethernet they are made here: the GIDs from the IP addresses, the path
- * record from the GIDs and the port. On InfiniBand they cannot be derived from the addresses, and stay empty.
+ * The GIDs and the path record of id->route. On Ethernet the GIDs follow from the IP addresses, and the path record
+ * from the GIDs and the port. On InfiniBand they cannot be derived from the addresses, and stay empty.
  */
 
 #define ETHERNET_PACKET_LIFETIME 18 /* 4.096 us * 2^18, about 1 s */

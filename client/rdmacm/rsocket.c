@@ -158,7 +158,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 	PASS(riowrite, socket, buf, count, offset, flags);
 }
 
-/* Whether there is a third argument, a number, depends on CMD. */
+/* CMD determines whether there is a third argument; if so, it is a number. */
 int rfcntl(int socket, int cmd, ...)
 {
 	va_list ap;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread of
- * its own, which waits until the client disconnects and then prints the text that the client has sent. If COUNT is
- * given, the server ends after COUNT connection requests.
+ * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread, which
+ * waits until the client disconnects, and prints the text that the client has sent. If COUNT is given, the server
+ * ends after COUNT requests.
  *
- *	cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
+ * cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,10 +22,9 @@ struct conn {
 	char text[64];
 };
 
-/* Counts the connections whose threads have not ended. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int n_conns;
+static int n_conns; /* connections whose threads have not ended; protected by lock */
 
 static void count_conns(int n)
 {
@@ -77,7 +76,7 @@ static int make_qp(struct conn *conn)
 	if (rdmabroker_create_qp(conn->id, pd, &attr) < 0)
 		return failed("make a QP");
 
-	/* Post the receive before the accept, because the client can send as soon as it is accepted. */
+	/* The client can send as soon as it is accepted, so post the receive before the accept. */
 	sge = (struct ibv_sge){
 		.addr = (uintptr_t)conn->text,
 		.length = sizeof(conn->text),
@@ -102,7 +101,7 @@ static void talk(struct conn *conn)
 
 	if (make_qp(conn) < 0)
 		return;
-	/* NULL: the RDMA reads of the request, within the device's limits; seven retries; RNR retries without a limit. */
+	/* NULL: the RDMA reads of the request, within the device's limits; seven retries; unlimited RNR retries. */
 	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0) {
 		failed("accept");
 		return;
@@ -121,7 +120,7 @@ static void *run_conn(void *arg)
 	struct conn *conn = arg;
 
 	talk(conn);
-	/* The order matters: the QP uses the completion queue and the memory, and the id holds the device. */
+	/* The QP uses the CQ and the memory, and the id holds the device: destroy them in this order. */
 	rdmabroker_destroy_qp(conn->id);
 	if (conn->mr)
 		ibv_dereg_mr(conn->mr);
@@ -151,7 +150,7 @@ static int start_conn(struct rdmabroker_id *id)
 	return -1;
 }
 
-/* Returns a negative value if the server cannot continue. */
+/* Negative: the server cannot continue. */
 static int serve_one(struct rdmabroker_id *listener)
 {
 	struct rdmabroker_id *id;
@@ -196,7 +195,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	for (int i = 0; r == 0 && (count == 0 || i < count); i++)
 		r = serve_one(listener);
-	/* Destroy ids before their session. Other threads must not be inside a call on either. */
+	/* Destroy ids before their session. No other thread must be inside a call on either. */
 	rdmabroker_destroy_id(listener);
 	await_conns();
 	rdmabroker_close(session);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. Its loop waits for the broker
- * only in poll(). The client resolves the name and opens the session and the devices before the loop, because these
- * calls wait.
+ * A client that uses poll. It connects to HOST and PORT, sends TEXT and disconnects. Calls that wait come before the
+ * loop: resolving the name, opening the session, and opening the devices. The loop waits only in poll().
  *
- *	cc -o event-client event-client.c $(pkg-config --cflags --libs rdmabroker libibverbs)
+ * cc -o event-client event-client.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
 #include <errno.h>
 #include <netdb.h>
@@ -42,7 +41,7 @@ static enum state failed(const char *what)
 	return FAILED;
 }
 
-/* No call here waits for the broker: the device is open, and the attributes of the QP came with the events. */
+/* No call here waits for the broker: the device is open, and the QP's attributes came with the events. */
 static enum state make_qp(struct client *client)
 {
 	struct ibv_qp_init_attr attr = {
@@ -104,7 +103,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	case RDMABROKER_EVENT_TIMEWAIT_EXIT:
 		return GOES_ON;
 	case RDMABROKER_EVENT_DONE:
-		/* The reply to a call. A call whose result is an event gets a reply only if it fails. */
+		/* The reply to a call. A call whose result is an event gets a reply only if the call fails. */
 		if (event->status == 0)
 			return GOES_ON;
 		break;
@@ -117,7 +116,7 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	return FAILED;
 }
 
-/* Takes all events, because a readable descriptor does not show the number of events. */
+/* A readable descriptor does not show the number of events, so take all. */
 static enum state take_events(struct client *client)
 {
 	enum state state = GOES_ON;
@@ -181,7 +180,7 @@ static enum state run(struct client *client)
 	return state;
 }
 
-/* Destroys the QP before its completion queue, both before the id, and all of them before the device. */
+/* Destroys the QP before its completion queue, both before the id, and these before the device. */
 static void end(struct client *client)
 {
 	if (client->id)

@@ -21,7 +21,7 @@ static struct session *session_from(const struct core *core, uint64_t number)
 	return NULL;
 }
 
-/* The first id whose handle is at least HANDLE. FIRST is the handle of the first entry of IDS. */
+/* The first id whose handle is at least HANDLE. FIRST is the handle of IDS.objects[0]. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
 {
 	uint32_t i = handle > first ? handle - first : 0;
@@ -39,7 +39,7 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 	struct id *id = NULL;
 
 	for (; session; session = session_from(core, cursor->session)) {
-		/* The session at the cursor is gone: continue with the next one. */
+		/* The cursor's session is gone: continue with the next one. */
 		if (session->number != cursor->session)
 			*cursor = (struct admin_cursor){ .session = session->number };
 		if (cursor->id > 0) {
@@ -78,7 +78,7 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
 				   (unsigned long long)number);
 	snprintf(why, sizeof(why), "ended by uid %u, pid %d", by->identity.uid, by->identity.pid);
-	/* This line is not rate-limited, because an admin's actions are always logged. */
+	/* Not rate-limited: each action of an admin is logged. */
 	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid,
 		   by->identity.uid, by->identity.pid);

@@ -10,33 +10,26 @@
 #include "core/admission.h"
 #include "util/util.h"
 
-/* If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is NULL. */
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
-/*
- * A rule's tally has a table of users and a table of peers. Each admission checks this many entries of each table,
- * and frees those that are no longer needed.
- */
+/* Each admission checks this many users and this many peers of its tally, and frees those that are not needed. */
 #define SWEEP_STEP 2
 /*
- * If a table is full, this many of its entries are checked at most, so that one can be freed for a new one. If none
- * can be freed, the new one is refused.
+ * If a table is full, at most this many entries are checked to find one that can be freed. If none can, the admission
+ * is refused.
  */
 #define SWEEP_FULL 256
 #define RETRY_MAX_MS 2000
-/*
- * The times after which a refused client should retry: RETRY_OBJECT_MS if a limit of objects, users or peers is
- * reached, RETRY_PENDING_MS if the limit of pending connection requests is. They are estimates, because it is not
- * known when an object will be freed or a request answered.
- */
+/* Estimates: it is not known when an object will be freed, or a connection request answered. */
 #define RETRY_OBJECT_MS 500
 #define RETRY_PENDING_MS 100
 
 struct admissions {
-	uint64_t last_number; /* the newest tally's number */
+	uint64_t last_number; /* of the newest tally */
 	size_t n;
 	/* tallies[i] is the tally of rule i; the last one counts the policy requests that no rule matches */
 	struct tally *tallies[];
@@ -54,8 +47,6 @@ struct tally_peer {
 	uint64_t bucket, queue;
 	UT_hash_handle hh;
 };
-
-/* Tallies */
 
 static struct tally *tally_new(const char *file, const char *text, uint64_t number)
 {
@@ -101,10 +92,7 @@ struct tally *tally_unref(struct tally *tally)
 	return NULL;
 }
 
-/*
- * A tally of the earlier policy, as an element of a hash table by the tally's key. Only admissions_new() uses the
- * table, to find the tallies that the rules of the new policy take over.
- */
+/* A tally of the old policy, in a uthash table by tally.key. */
 struct known {
 	struct tally *tally;
 	UT_hash_handle hh;
@@ -120,7 +108,7 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	for (size_t i = 0; i < old->n; i++) {
 		struct tally *tally = old->tallies[i];
 
-		/* Of two identical rules only the first can ever match, so the second one's tally is not needed. */
+		/* Of two identical rules only the first can match, so only its tally is needed. */
 		HASH_FIND_STR(table, tally->key, found);
 		if (found)
 			continue;
@@ -194,12 +182,9 @@ struct tally *admissions_find(const struct admissions *admissions, const struct 
 	return admissions->tallies[rule ? rule->index : admissions->n - 1];
 }
 
-/* Buckets */
-
 /*
- * A bucket is stored as one number: the time at which it will be full again. Each token that is taken moves
- * that time by the interval at which tokens are added. So a bucket is full if its time is not in the future,
- * and empty if its time is further ahead than BURST - 1 intervals.
+ * A bucket is the time at which it will be full again. Taking a token moves this time by one interval. The bucket is
+ * empty if this time is more than BURST - 1 intervals ahead.
  */
 static bool has_token(uint64_t bucket, const struct policy_rate *rate, uint64_t now)
 {
@@ -215,9 +200,8 @@ static void take(uint64_t *bucket, const struct policy_rate *rate, uint64_t now)
 }
 
 /*
- * Returns the time, in ms from now, after which a refused request should be retried. Refused requests get times one
- * after the other, at the rate of the limit: if all got the same time, they would retry together, and most would be
- * refused again. No time is longer than RETRY_MAX_MS, so beyond that several requests get the same time.
+ * Returns the time, in ms from now, when a refused request should be retried. Each request gets a later time than the
+ * one before, up to RETRY_MAX_MS, so that few are retried together.
  */
 static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_t now)
 {
@@ -231,10 +215,8 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
 }
 
 /*
- * Keys: the entries of a tally's tables of users and peers. A key is dead if its bucket is full, no object is counted
- * for it, and all times to retry that were given for it have passed. Freeing a dead key loses nothing. Each admission
- * checks a few keys, in turn, and frees the dead ones. So a table holds few dead keys, and no admission has to walk
- * the whole table.
+ * A user or peer of a tally can be freed if its bucket is full, no object is counted for it, and its times to retry
+ * have passed. Each admission checks only a few of them, because a table can be large.
  */
 
 #define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)
@@ -340,8 +322,6 @@ static int get_peer(struct tally *tally, const struct sockaddr *addr, uint64_t n
 	return 0;
 }
 
-/* Admission */
-
 static int overflow(struct overflow *ret, uint32_t retry_after_ms, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -430,7 +410,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
 	if (!to->user || to->user->uid == uid)
 		return;
 	to->user->n_now--;
-	/* If the table is full, or memory runs out, the object is not counted for its new user. */
+	/* If the table is full, or memory runs out, the object is counted for no user. */
 	if (get_user(to->tally, uid, /* now= */ 0, &to->user) == 0)
 		to->user->n_now++;
 	else

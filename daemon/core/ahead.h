@@ -81,8 +81,9 @@ bool ahead_on_address(struct id *id);
  */
 bool ahead_on_route(struct id *id);
 /*
- * To be called when the address resolution, or policy's decision after it, has failed. Ends the resolution ahead.
- * True: the address was resolved again for a route that the client has requested, so the client gets ROUTE_ERROR.
+ * To be called when the address resolution, or policy's decision after it, has failed. Ends what
+ * was resolved ahead. True: the client waits for a route, and the address was only resolved again for that. So the
+ * client gets ROUTE_ERROR in place of ADDR_ERROR.
  */
 bool ahead_fails_route(struct id *id);
 /*

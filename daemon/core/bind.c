@@ -10,9 +10,8 @@
 #include "proto/addr.h"
 
 /*
- * When a program binds, it is not known yet whether it will listen or connect. So policy decides about both, and
- * the bind is refused if it rejects both. Policy decides again about the listen (listen.c) or the connect
- * (decide_connect()).
+ * At a bind, it is not known whether the program will listen or connect. So policy decides about both, and the bind
+ * is refused if policy rejects both.
  */
 struct purposes {
 	struct policy_verdict listen;
@@ -47,9 +46,8 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 }
 
 /*
- * Decides whether SESSION may bind ID to ADDR, or take over ID, which is bound to ADDR. *RET gets both decisions.
- * Returns 0, or STATUS_DENIED if both reject. WHAT and TEXT are for messages: the verb ("bind" or "take over"), and
- * ADDR as a string.
+ * Decides whether SESSION can bind ID to ADDR, or take over ID, which is bound to ADDR. Returns 0, or STATUS_DENIED
+ * if both decisions reject. WHAT ("bind") and TEXT (ADDR as a string) are for messages.
  */
 static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
@@ -98,10 +96,8 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 }
 
 /*
- * Decides whether REUSEADDR is set for a bind to ADDR (*RET). Which rule will decide about the connection can
- * depend on facts that are not known yet. So this function uses the REUSEADDR setting of the first rule that can
- * match. It refuses the client's REUSEADDR only if that rule is certain to match. settings_admit() later applies the
- * setting of the rule that decides.
+ * Decides whether a bind to ADDR sets REUSEADDR (*RET), by the first rule that can match a later connect.
+ * settings_admit() checks REUSEADDR again when policy decides about the connect.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
@@ -113,8 +109,8 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	if (rule && rule->allow)
 		mode = rule->settings.reuseaddr;
 	/*
-	 * If the rule forces REUSEADDR, it is set, except on a port that the program may listen on, because
-	 * the broker refuses to listen with REUSEADDR.
+	 * The broker refuses to listen with REUSEADDR. So the rule cannot force REUSEADDR on a port on which policy
+	 * can allow a listen.
 	 */
 	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
 		*ret = true;
@@ -128,7 +124,7 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	return 0;
 }
 
-/* Once an id is bound, the kernel lets REUSEADDR be set but not cleared. */
+/* The kernel lets REUSEADDR of a bound id be set, but not cleared. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 {
 	struct fabric_id_info info;

@@ -11,22 +11,20 @@ struct id;
 struct session;
 
 /*
- * The verbs of ids, in this header and in those that refer to it, return 0, a status that FAILURE explains,
- * or a negative errno. The verbs that bind, listen, resolve an address or offer a QP can also
- * return -EINPROGRESS: then the client's request waits, and the caller has to repeat it when
- * session_ops.resume is called.
+ * The verbs of ids return 0, a status that FAILURE explains, or a negative errno. -EINPROGRESS: the client's request
+ * waits, and the caller has to repeat it when session_ops.resume is called.
  */
 int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure);
 /* Binds to the IPv4 wildcard address and a free port. */
 int bind_any(struct id *id, struct failure *failure);
-/* Sets REUSEADDR of an id that is bound already, if policy allows it. REUSEADDR false: returns STATUS_BAD_STATE. */
+/* Sets REUSEADDR of a bound id, if policy allows that. REUSEADDR false: returns STATUS_BAD_STATE. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure);
 /*
- * Checks that SESSION is allowed to use the port of ADDR: a port below 1024 needs a rule that allows to listen and
- * names the port. Returns 0 or STATUS_DENIED. VERB is for messages ("bind").
+ * Checks that SESSION is allowed to use the port of ADDR. A port below 1024 needs a rule that allows listen and names
+ * the port. Returns 0 or STATUS_DENIED. VERB is for messages ("bind").
  */
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb, struct failure *failure);
-/* Checks that SESSION is allowed to take over ID, which is in state BOUND. WHAT is for messages ("take over"). */
+/* Checks that SESSION is allowed to take over ID, which is BOUND. WHAT is for messages ("take over"). */
 int bind_decide_over(struct session *session, const struct id *id, const char *what,
 		     struct failure *failure);

@@ -21,7 +21,7 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 int conn_disconnect(struct id *id, struct failure *failure);
 
 /*
- * Sends the connect or accept that timewait_hold() has held back, or holds it back again. For an accept, ID.request
- * must be set. ID.request is NULL afterwards. On failure the id is FAILED, and the client gets a CONNECT_ERROR.
+ * Sends a connect or accept that timewait_hold() held back, or holds it back again. On failure the client gets
+ * CONNECT_ERROR. For an accept, ID.request must be set. ID.request is NULL afterwards.
  */
 void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept);

@@ -94,10 +94,7 @@ static void measure(struct id *id, enum id_state to)
 	id->state_since_ns = now;
 }
 
-/*
- * True: a connection or a service look-up of ID is being made. A datagram id in ACCEPTED does not count: it has
- * answered a service look-up, and no handshake follows.
- */
+/* A datagram id in ACCEPTED has answered a service look-up, and no handshake follows. */
 static bool is_handshake(const struct id *id)
 {
 	return id->state == ID_CONNECTING || id->state == ID_RESPONDED ||

@@ -26,23 +26,24 @@
  *   any state but REMOVED and REVOKED ──taken over by another session──> MOVED,
  *   LISTENING ──not allowed by a new policy──> REVOKED,
  *   IDLE, BOUND, LISTENING, ADDR_QUERY ──ended by an admin──> REVOKED.
- *   An id that is REMOVED, MOVED or REVOKED can only be destroyed.
+ *   REMOVED, MOVED and REVOKED are final.
  *
  *   Not drawn: CONNECTING, RESPONDED, ACCEPTED ──disconnect──> DISCONNECTING,
+ *   CONNECTING, ACCEPTED ──disconnect, if the connect or accept is held back (timewait.h)──> FAILED,
  *   RESPONDED, ACCEPTED ──DISCONNECTED──> DISCONNECTED, CONNECTING, RESPONDED ──ESTABLISHED──> ESTABLISHED,
  *   RESPONDED ──reject, REJECTED, UNREACHABLE, CONNECT_ERROR──> FAILED, REQUEST ──CONNECT_ERROR──> FAILED.
- *   If the broker itself fails or refuses to take a step, or ends an id that has or was to get a connection, the id
- *   goes back to BOUND, or becomes FAILED or DISCONNECTING.
+ *   If the broker itself fails or refuses to take a step, or ends an id in another state than those above, the id
+ *   enters BOUND, FAILED or DISCONNECTING. After a restart, restore.c chooses the state.
  *
- *   If the route is resolved ahead (ahead.h), the id goes from ADDR_RESOLVED on to ROUTE_QUERY without a request, and
- *   accepts resolve_route in ROUTE_QUERY and ROUTE_RESOLVED too. If the route has to be resolved again, the id then
- *   goes back to BOUND and ADDR_QUERY.
+ *   If the route is resolved ahead (ahead.h), the id enters ROUTE_QUERY without a request, and accepts resolve_route
+ *   in ROUTE_QUERY and ROUTE_RESOLVED too. If the route has to be resolved again, the id goes back to BOUND and
+ *   ADDR_QUERY.
  *
  *   For a datagram id CONNECTING is a service look-up, and ACCEPTED means that a look-up was answered. There is no
  *   handshake: CONNECTING ──ESTABLISHED──> ESTABLISHED.
  *
- * A client's request that the state does not allow is refused and leaves the id unchanged. An event that is not
- * given here for the state is passed on to the client, but does not change the state (dispatch.c).
+ * A request that the state does not allow is refused. Other events do not change the state, but see TIMEWAIT_EXIT in
+ * dispatch.c.
  */
 
 #include <rdma/rdma_cma.h>
@@ -68,13 +69,12 @@ enum id_state {
 	ID_FAILED, /* has no connection, and cannot connect any more */
 	ID_REMOVED, /* its device is gone */
 	ID_MOVED, /* taken over by another session: only the handle is left here */
-	ID_REVOKED, /* ended by policy or an admin: only the handle is left */
+	ID_REVOKED, /* ended by the broker: only the handle is left */
 	_ID_STATE_MAX,
 };
 
 /*
- * id_state_to_string() is for sentences ("resolving the address"), id_state_to_word() gives one word for
- * lists ("resolving-addr").
+ * id_state_to_string() is for sentences ("resolving the address"), id_state_to_word() for lists ("resolving-addr").
  */
 const char *id_state_to_string(enum id_state state);
 const char *id_state_to_word(enum id_state state);
@@ -82,8 +82,8 @@ const char *id_state_to_word(enum id_state state);
 const char *id_event_to_word(enum rdma_cm_event_type type);
 
 /*
- * Enters STATE. In any state but REQUEST, frees the id's connection request. In DISCONNECTED, FAILED and REMOVED,
- * ends the id's admission. In DISCONNECTED, begins its time wait.
+ * Enters STATE. DISCONNECTED, FAILED and REMOVED end the id's admission. DISCONNECTED begins the id's time wait. Each
+ * state but REQUEST frees the id's connection request.
  */
 void id_set_state(struct id *id, enum id_state state);
 /* Refuses VERB ("listen") because the state does not allow it. Returns STATUS_BAD_STATE. */

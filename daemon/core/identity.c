@@ -16,7 +16,7 @@
 #include "util/util.h"
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* since Linux 6.5; older kernel headers lack it */
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
 static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
@@ -42,9 +42,8 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 }
 
 /*
- * SO_PEERPIDFD gives a pidfd of the very process that connected. If SO_PEERPIDFD fails, because the kernel lacks it
- * or the process is gone, the pidfd is opened by the pid. The pid can belong to another process by now, so PROVEN
- * stays false then.
+ * SO_PEERPIDFD gives a pidfd of the process that connected. A pidfd that is opened by the pid can be of a later
+ * process, so PROVEN stays false then.
  */
 static int get_pidfd(struct identity *identity, int sock)
 {
@@ -69,7 +68,7 @@ void identity_set_unit(struct identity *identity, int r, char *unit)
 
 	if (r == -ENODATA)
 		found = strdup("");
-	/* If the process has ended, the pid may have belonged to another process during the look-up. */
+	/* If the process has ended, its pid can have been another process's during the look-up. */
 	if ((r >= 0 || r == -ENODATA) && identity_is_alive(identity))
 		identity->unit = TAKE_PTR(found);
 }
@@ -90,15 +89,12 @@ int identity_init(struct identity *identity, int sock)
 }
 
 /*
- * To prove that it is the process of PIDFD, a client sends a listening socket that is bound to a name which nobody
- * could know before PIDFD was opened. So listen() was called after PIDFD was opened, and SO_PEERCRED of a listening
- * socket names the process that called listen(). If that process has the pid of the process of PIDFD, and the process
- * of PIDFD is still alive, then both are the same process: no other process could have the pid in between.
+ * The proof: nobody knew the name before PIDFD was opened, so listen() was called later. SO_PEERCRED of a listening
+ * socket names the process that called listen(). If this process has PIDFD's pid, and PIDFD's process still lives,
+ * the two are one process.
  *
- * SCM_CREDENTIALS would not be a proof, however long after the opening of PIDFD the packet came. Root of a pid
- * namespace, which any user can become, is allowed to name another process of the namespace as the sender, and the
- * kernel looks that process up when sendmsg() begins. A sendmsg() that blocks can outlive the process whose pid it
- * carries.
+ * SCM_CREDENTIALS would be no proof: root of a pid namespace can name another process of the namespace as the sender,
+ * and a sendmsg() that blocks can outlive that process.
  */
 
 const char *identity_ask(struct identity *identity)
@@ -136,10 +132,8 @@ static bool has_name(int fd, const char *name)
 }
 
 /*
- * FD comes from the client and can be anything. So do not make a call that takes a lock which the sender
- * could hold, as reading the address of an IP socket does. The socket must be a listening one: the kernel records
- * its credentials at listen(), and lets a Unix socket listen only after it was bound to its name. A connected socket
- * would be no proof, because it can be bound to the name long after its credentials were recorded.
+ * FD can be anything, so no call here takes a lock that the sender could hold. A connected socket would be no proof:
+ * its credentials can be older than its name.
  */
 static bool is_proof(const struct identity *identity, int fd)
 {

@@ -2,17 +2,13 @@
 #pragma once
 
 /*
- * The identity of a client: which process connected to the Unix socket, as the kernel recorded it.
+ * The identity of a client: the process that connected to the Unix socket, with the user and groups that it had then.
  *
- * User and groups are those of the process that connected. They do not change if the socket is passed on to
- * another process. The pid is recorded too, but may belong to another process by now, because the process
- * that connected can pass the socket on and exit. From Linux 6.5 on, SO_PEERPIDFD identifies the process that
- * connected. On an older kernel the client has to prove that the process which has the pid now is the client.
- * Without this proof the client's unit is unknown, and nothing that is found by the pid (such as a QP) counts as the
- * client's.
+ * The pid can belong to a later process, because the client can pass the socket on and exit. From Linux 6.5 on,
+ * SO_PEERPIDFD identifies the client. On an older kernel the client has to prove that it is the process that has the
+ * pid. Without this proof its unit is unknown, and no QP counts as the client's.
  *
- * A process that has given the proof can pass the socket on too. Then requests of other processes count as its own,
- * as with any descriptor that a process passes on, but only while the process that gave the proof lives.
+ * Requests of a process that got the socket from the client count as the client's own, as long as the client lives.
  */
 
 #include <stdbool.h>
@@ -22,13 +18,10 @@
 struct identity {
 	uid_t uid;
 	pid_t pid;
-	/*
-	 * of the process that connected or, as long as PROVEN is false, possibly of a later process with its pid;
-	 * -1: none could be opened
-	 */
+	/* of the client or, unless PROVEN, possibly of a later process with its pid; -1: none could be opened */
 	int pidfd;
 	bool proven; /* the process of PIDFD is known to be the client */
-	char question[64]; /* the name that the proof has to use; empty: no proof was requested */
+	char question[64]; /* the name for the proof; empty: no proof was requested */
 	gid_t *gids; /* the primary group and the supplementary ones */
 	size_t n_gids;
 	char *unit; /* systemd unit; "": in none; NULL: not known */
@@ -37,22 +30,21 @@ struct identity {
 int identity_init(struct identity *identity, int sock);
 void identity_done(struct identity *identity);
 /*
- * Begins the proof: returns a name in the abstract namespace of Unix sockets. As the proof, the client has to send a
- * descriptor of a listening Unix socket that is bound to this name. NULL: the identity is proven already, or
- * cannot be proven, or the proof was requested before.
+ * Begins the proof: the client has to send a listening Unix socket that is bound to the returned name, in the
+ * abstract namespace. NULL: a proof is not needed, not possible, or was requested before.
  */
 const char *identity_ask(struct identity *identity);
 /*
- * Checks the proof, and sets PROVEN if the proof is valid. FD comes from the client and can be anything; -1: the
- * client sent none. The caller keeps FD. Never blocks.
+ * Sets PROVEN if FD is the proof. FD comes from the client and can be anything; -1: none. The caller keeps FD. Never
+ * blocks.
  */
 void identity_prove(struct identity *identity, int fd);
 /*
- * Sets identity.unit to the result of a look-up, if the look-up succeeded and the process still lives. R and UNIT are
- * the results of sd_pid_get_unit() for PID; -ENODATA: the process is in no unit. Takes over UNIT.
+ * Sets identity.unit if the look-up succeeded and the process still lives. R and UNIT are the results of
+ * sd_pid_get_unit(). Takes over UNIT.
  */
 void identity_set_unit(struct identity *identity, int r, char *unit);
-/* The reason, as text for users, why it is not known whether PID is the client's; NULL: it is known. */
+/* Why it is not known whether PID is the client's, as text for users; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
-/* False: the process of PIDFD has ended, or there is no PIDFD. Then PID can belong to another process. */
+/* False: the process of PIDFD has ended, or there is no PIDFD. PID can belong to another process then. */
 bool identity_is_alive(const struct identity *identity);

@@ -11,9 +11,8 @@
 #include "util/util.h"
 
 /*
- * The lease of a session for one device. If a thread has to give the client's user access to the device node first,
- * the request that creates the lease waits for that, and the lease has no opens meanwhile. After the wait the request
- * is repeated. If the user has access now, policy decides again.
+ * The request that creates a lease can have to wait until a thread has given the user access. N_OPENS is 0 meanwhile,
+ * and the request is repeated afterwards.
  */
 struct lease {
 	struct list link; /* session.leases */
@@ -23,7 +22,7 @@ struct lease {
 	char *device;
 	unsigned n_opens;
 	bool waits;
-	int r; /* result of the wait: 0 or a negative errno */
+	int r; /* the wait's result: 0 or a negative errno */
 };
 
 static struct lease *lease_free(struct lease *lease)
@@ -115,7 +114,7 @@ static void make_wish(struct wish *ret, const char *name)
 	};
 }
 
-/* AGAIN: the request is repeated. If policy allows it again, the new decision is neither counted nor reported. */
+/* AGAIN: the request is repeated, so a decision that allows is neither counted nor reported. */
 static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
 			 struct policy_verdict *ret, struct failure *failure)
 {
@@ -158,10 +157,7 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	return 0;
 }
 
-/*
- * Repeats the request that created LEASE, which still waits or has a result now. If the user has access, policy
- * decides again.
- */
+/* Repeats the request that created LEASE. */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
 		      struct failure *failure)
 {
@@ -206,7 +202,7 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	r = find_device(session, name, ret, failure);
 	if (r == 0)
 		lease = find_lease(session, fabric_device_name(*ret));
-	/* If another device has become the first one, the lease that the request waited for is not needed. */
+	/* If another device is the first one now, the lease that the request waited for is not needed. */
 	if (waited && waited != lease)
 		lease_free(waited);
 	if (r != 0)

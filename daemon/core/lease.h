@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Leases: a lease gives a session's user access to one device node. The session's opens and closes of the
- * device are counted. The lease ends with the last close or, before that, when the device is removed, policy no
- * longer allows it, or the session ends.
+ * A lease gives a session's user access to one device node, from the session's first open to its last close. It ends
+ * earlier if the device is removed, policy no longer allows it, or the session ends.
  */
 
 #include <stddef.h>
@@ -15,9 +14,8 @@ struct ledger_lease;
 struct session;
 
 /*
- * Counts an open of device NAME by SESSION, and creates the lease if there is none. NAME empty: the first device.
- * *RET is the device. Returns 0: the client's user can open the device node; -EINPROGRESS: not yet, repeat the
- * request when session_ops.resume is called; a status that FAILURE explains; or another negative errno.
+ * Counts an open of device NAME, and creates the lease if there is none. NAME empty: the first device. *RET is the
+ * device. Returns 0: the client's user can open the node. For other results see bind.h.
  */
 int lease_open(struct session *session, const char *name, struct fabric_device **ret,
 	       struct failure *failure);
@@ -26,8 +24,8 @@ void lease_forget_device(struct session *session, const char *name); /* the devi
 /* Ends the leases of devices that policy no longer allows. */
 void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
-/* Gives SESSION the lease for device NAME that it had in a previous process of the daemon. No effect without the device. */
+/* Restores the lease that SESSION had in a previous process of the daemon. No effect without the device. */
 void lease_restore(struct session *session, const char *name, unsigned n_opens);
-/* Writes the leases to RET, at most MAX; the other places of RET become free. */
+/* Writes at most MAX leases to RET, and zeroes the rest of RET. */
 void lease_list(const struct session *session, struct ledger_lease *ret, size_t max);
 unsigned lease_count(const struct session *session);

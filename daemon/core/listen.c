@@ -14,9 +14,7 @@
 #include "core/wish.h"
 #include "proto/addr.h"
 
-/* The passive side: listening, and the connection requests that arrive at a listener. */
-
-/* The time to retry when a backlog is full. It is an estimate: it is not known when the program will answer. */
+/* Estimate: it is not known when the program will answer a connection request. */
 #define RETRY_BACKLOG_MS 100
 
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
@@ -33,7 +31,7 @@ static int decide_listen(struct id *id, const struct policy_rule **ret, struct f
 		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
 					  id->session->identity.uid,
 					  wish_object(&wish.wish, object));
-	/* Check the port again, because the id may have been bound under an earlier policy. */
+	/* Check the port again, because the id can have been bound under an earlier policy. */
 	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
 	if (r != 0)
 		return r;
@@ -82,9 +80,8 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		backlog = max;
 
 	/*
-	 * With librdmacm a small backlog only makes peers wait: the kernel drops the connection requests
-	 * beyond it, and the peers send them again. The broker would reject them instead. So it lets at least
-	 * the default number of connection requests wait, unless the rule sets a backlog.
+	 * The kernel drops connection requests beyond a backlog, and the peers send them again. The broker rejects
+	 * such requests, so it applies at least the default backlog, unless a rule sets one.
 	 */
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
@@ -119,10 +116,7 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
 	fabric_id_free(request);
 }
 
-/*
- * For a datagram id only the attributes for INIT are needed, because its QP has no single peer: each send names its
- * destination.
- */
+/* A datagram QP has no single peer, so only its attributes for INIT are needed. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure)
 {
 	int r = id_qp_attr(request, IBV_QPS_INIT, &event->init, failure);
@@ -136,10 +130,7 @@ int listen_fill_request(struct id *request, struct session_event *event, struct 
 	return r;
 }
 
-/*
- * Returns 0 if the listener's backlog has room. Otherwise refuses the connection request, which RULE allows, as if a
- * limit of RULE were reached, and returns STATUS_BUSY.
- */
+/* Returns 0 or, if the listener's backlog is full, STATUS_BUSY. RULE allows the connection request. */
 static int check_backlog(const struct listener *listener, struct session *session,
 			 const struct wish *wish, const struct policy_rule *rule,
 			 struct failure *failure)
@@ -154,10 +145,7 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 	return decide_busy(session, wish, rule, tally, &overflow, failure);
 }
 
-/*
- * Decides about a connection request. Returns 0; or STATUS_DENIED, STATUS_BUSY, STATUS_DRAINING or a negative
- * errno: then the peer was rejected.
- */
+/* If the result is not 0, the peer was rejected. */
 static int admit(struct id *listening, struct fabric_event *event,
 		 const struct policy_rule **ret_rule, struct admitted *ret, struct failure *failure)
 {

@@ -9,10 +9,7 @@ struct id;
 struct session_event;
 
 int listen_start(struct id *id, unsigned backlog, struct failure *failure);
-/*
- * Handles EVENT, a connection request to LISTENING: creates a new id for it and notifies the client, or rejects the
- * peer.
- */
+/* Handles EVENT, a connection request: notifies the client of a new id, or rejects the peer. */
 void listen_on_request(struct id *listening, struct fabric_event *event);
-/* Adds to EVENT the QP attributes that the owner of REQUEST will need to accept it. */
+/* Adds to EVENT the QP attributes for accepting REQUEST. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure);

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * A listener is a part of an id. It is created when the id begins to listen, and freed with the id. It shares its
- * backlog with its connection requests.
+ * The listening part of an id. A listener is freed with its id, and shares its backlog with its connection requests.
  */
 
 #include "proto/status.h"
@@ -15,13 +14,11 @@ struct policy_rule;
 struct session;
 
 /*
- * Counts a listener's connection requests that wait for the program's answer. The kernel's own backlog cannot be
- * used, because it counts only requests that the daemon has not read, and the daemon reads at once. The backlog
- * exists until the listener is freed and none of its requests waits any more. A request that another session has
- * taken over still counts as one of them.
+ * Counts a listener's unanswered connection requests, including those that other sessions have taken over. The
+ * kernel's backlog counts only requests that the daemon has not read.
  */
 struct backlog {
-	unsigned n_refs; /* one of the listener, and one of each request that waits */
+	unsigned n_refs; /* one of the listener, and one of each waiting request */
 	unsigned max;
 	unsigned n_waiting;
 };
@@ -35,21 +32,17 @@ int listener_new(struct listener **ret, struct session *session, unsigned backlo
 		 struct failure *failure);
 struct listener *listener_free(struct listener *listener);
 int listener_charge(struct session *session, struct charge *charge, struct failure *failure);
-/* Replaces the listener's charge by CHARGE, which is booked to the account of the new owner's user. */
+/* Replaces the listener's charge by CHARGE, which is the new owner's. */
 void listener_set_charge(struct listener *listener, struct charge *charge);
-/*
- * RULE now applies to LISTENER: if RULE sets a backlog that is smaller than the listener's, reduces the listener's
- * to it.
- */
+/* If RULE sets a smaller backlog than the listener's, reduces the listener's. */
 void listener_set_rule(struct listener *listener, const struct policy_rule *rule);
 
 /* REQUEST counts in the listener's backlog from now on. */
 void listener_add(struct listener *listener, struct id *request);
-/* REQUEST no longer counts in its listener's backlog. No effect if it did not count. */
+/* REQUEST no longer counts in its backlog. No effect if it did not count. */
 void listener_answered(struct id *request);
 /*
- * Rejects a connection request in the broker's name. The peer gets CODE and TEXT. The caller has to set the id's
- * state. RETRY_AFTER_MS: for REFUSAL_BUSY, else 0.
+ * Rejects REQUEST with CODE and TEXT. RETRY_AFTER_MS: for REFUSAL_BUSY, else 0. The caller has to set the id's state.
  */
 void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
 			const char *text);

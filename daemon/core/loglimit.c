@@ -4,11 +4,11 @@
 
 #include "core/loglimit.h"
 
-/* If memory runs out, uthash does not add the new element. The code that adds it checks for that: hh.tbl is NULL. */
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* uthash hashes the bytes of the struct, so it must have no padding. */
+/* The struct must have no padding, because uthash hashes its bytes. */
 struct key {
 	uint64_t rule;
 	uint64_t uid;
@@ -37,7 +37,6 @@ void log_limits_init(struct log_limits *limits)
 	list_init(&limits->pending);
 }
 
-/* Frees USER if it has no pairs. */
 static void put_user(struct log_limits *limits, struct log_user *user)
 {
 	if (user->n > 0)
@@ -168,17 +167,11 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 		pair = add(limits, &key);
 	}
 	if (!pair) {
-		/*
-		 * Without memory the line is logged without a limit: one line too many is better than a
-		 * missing one.
-		 */
+		/* If memory runs out, the line is logged without a limit. */
 		limits->spare = (struct ratelimit){ 0 };
 		return &limits->spare;
 	}
-	/*
-	 * The next line begins a new window, so the pair goes to the end of the list LIMITING and to the end of its
-	 * user's list. Both are sorted by age.
-	 */
+	/* The next line begins a new window, so the pair becomes the newest one in both lists. */
 	list_remove(&pair->link);
 	list_insert(&limits->limiting, &pair->link);
 	list_remove(&pair->of_user);

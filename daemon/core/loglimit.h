@@ -2,18 +2,16 @@
 #pragma once
 
 /*
- * Rate limits for log lines about users. Each pair of a user and a rule has its own exact limit, so that one
- * pair's lines never suppress those of another. A pair's first line always passes. Then the pair is:
+ * Rate limits for log lines about users. Each pair of a user and a rule has its own limit, so that one pair's lines
+ * never suppress those of another. A pair's first line passes. Then the pair is:
  *
  *   limiting  its window of 10 s is running
  *   pending   its window is over and lines were left out; the pair's next line will report how many
  *   dropped   its window is over and no line was left out, so the pair need not be kept
  *
- * Because a user may have a range of 65536 uids, and a policy thousands of rules, at most LOG_LIMITS_MAX pairs
- * are kept. Beyond that, a new pair replaces the oldest pending pair or, if no pair is pending, the oldest pair of
- * the user with most pairs. The replaced pair's count of left-out lines is logged at once, and its next line counts
- * as a first line again. So the log may contain more lines of the pair than its limit allows, but always its first
- * line.
+ * At most LOG_LIMITS_MAX pairs are kept. Beyond that, a new pair replaces the oldest pending pair or, if no pair is
+ * pending, the oldest pair of the user with most pairs. The number of the replaced pair's left-out lines is logged at
+ * once.
  */
 
 #include <stdint.h>
@@ -29,7 +27,7 @@ struct log_user;
 
 struct log_limits {
 	struct log_limit *pairs; /* a uthash table, by user and rule */
-	struct log_user *users; /* a uthash table, by uid: the users who have pairs */
+	struct log_user *users; /* a uthash table, by uid: users with pairs */
 	struct list limiting; /* log_limit.link, in the order in which their windows began */
 	struct list pending; /* log_limit.link, in the order in which their windows ended */
 	struct ratelimit spare; /* returned if there is no memory for a pair */
@@ -38,7 +36,8 @@ struct log_limits {
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
 /*
- * The limit for the next line about UID and RULE, a unique number of the rule (0: no rule). Valid for one line only.
+ * The limit for the next line about UID and the rule whose tally has number RULE; 0: no rule. Valid for one line
+ * only.
  */
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule);
 unsigned log_limits_count(const struct log_limits *limits);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The counters since the daemon's start, other than the counters of rules. rpc/metrics.c prints them. */
+/* The daemon's counters, except those of rules (struct tally). rpc/metrics.c prints them. */
 
 #include <stdint.h>
 
@@ -17,16 +17,13 @@ enum decision {
 	_DECISION_MAX,
 };
 
-/*
- * The steps of a connection whose duration the daemon measures. Most names are also steps of cmtime(1), but connect,
- * accept, establish and disconnect are measured as stated here.
- */
+/* The steps of a connection whose duration the daemon measures. */
 enum phase {
 	PHASE_RESOLVE_ADDR,
 	PHASE_RESOLVE_ROUTE,
 	PHASE_CONNECT, /* from the client's request until the peer's answer */
 	PHASE_ACCEPT, /* from the connection request until the program has accepted */
-	/* from the accept, which was sent or received, until the connection is established */
+	/* from the accept, sent or received, until the connection is established */
 	PHASE_ESTABLISH,
 	PHASE_DISCONNECT, /* from the client's request until the peer's answer */
 	_PHASE_MAX,
@@ -38,8 +35,7 @@ struct metrics {
 	uint64_t decisions[_POLICY_OPERATION_MAX][_DECISION_MAX];
 	uint64_t refusals[_STATUS_MAX]; /* refused requests of clients, by enum status */
 	/*
-	 * events sent to clients, by enum rdma_cm_event_type; an ADDR_RESOLVED that also reports the route counts as
-	 * ROUTE_RESOLVED too
+	 * sent to clients, by enum rdma_cm_event_type; an ADDR_RESOLVED with the route counts as ROUTE_RESOLVED too
 	 */
 	uint64_t events[METRICS_N_EVENTS];
 	struct histogram phases[_PHASE_MAX];

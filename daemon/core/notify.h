@@ -9,11 +9,11 @@ struct failure;
 struct id;
 struct session_event;
 
-/* Sends EVENT, which is about ID, to the id's owner; a quiet event is only reported to the sessions that watch. */
+/* Sends EVENT to ID's owner. A quiet event is only reported to the sessions that watch. */
 void notify_event(struct id *id, struct session_event *event);
 /*
- * Sends the client an event of TYPE, which reports that a step that the broker began for the client has failed. R is
- * a status that FAILURE explains, or a negative errno.
+ * Sends the client an event of TYPE: a step that the broker began has failed. R is a status that FAILURE explains, or
+ * a negative errno.
  */
 void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
 		    const struct failure *failure);

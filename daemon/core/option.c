@@ -11,9 +11,8 @@
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /*
- * The options that a client can set, and the states that allow it; the kernel allows the same states. Policy
- * decides about TOS and REUSEADDR: a value that is requested before policy has decided is only stored. The other
- * options are passed to the kernel, except an ACK timeout if the id's rule sets one.
+ * The options that a client can set, and the states in which the kernel allows that. Policy decides about TOS and
+ * REUSEADDR; before it has decided, their values are only stored.
  */
 static const struct option {
 	int option;

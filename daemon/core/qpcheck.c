@@ -14,12 +14,12 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->qp_check.lookup = NULL;
 	id->qp_check.answer = answer;
-	/* Only the present request is allowed to use the result: later the number can belong to another QP. */
+	/* Only the present request can use the result: later the number can belong to another QP. */
 	id->qp_check.request = session->last_request;
 	session->ops->resume(session->userdata);
 }
 
-/* Returns the result of fabric_qp_belongs(). -EINPROGRESS: it is not known yet; on_qp_answer() will be called. */
+/* Returns the result of fabric_qp_belongs(). -EINPROGRESS: on_qp_answer() will be called with the result. */
 static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 {
 	struct session *session = id->session;

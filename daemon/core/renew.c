@@ -9,14 +9,12 @@
 #include "core/wish.h"
 
 /*
- * OnReload=keep keeps existing connections. It does not cover an id that has no connection yet when the policy is
- * replaced: an id whose address or route is resolved, or a connection request. The new policy decides about such an
- * id again when its route is requested, and when it connects or accepts. The id gets the rule of the new decision,
- * with the rule's limits and settings. If a setting can no longer be changed and the rule does not allow its value,
- * the connect or accept is refused.
+ * OnReload=keep does not cover ids that are not connected yet. A new policy decides about such an id when its route
+ * is requested, and when it connects or accepts. If the new rule does not allow a setting that cannot be changed any
+ * more, the connect or accept is refused.
  */
 
-/* The time after which the peer should retry. It is short, because nothing has to become free first. */
+/* Short, because nothing has to become free before the peer retries. */
 #define RETRY_MS 100
 
 static bool is_decided(const struct id *id)
@@ -24,10 +22,7 @@ static bool is_decided(const struct id *id)
 	return id->policy == id->session->core->policy;
 }
 
-/*
- * If another rule has admitted ID, replaces that admission by one of RULE. This concerns a connect that is held back,
- * and a connection request. Returns as decide_admit_within().
- */
+/* If another rule has admitted ID, replaces that admission by one of RULE. Returns as decide_admit_within(). */
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
 		       struct failure *failure)
 {
@@ -39,7 +34,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 
 	if (!id->admitted.tally || id->admitted.tally == tally)
 		return 0;
-	/* The connection request is being answered now, so the limit of pending ones does not apply. */
+	/* The connection request is being answered, so the limit of pending requests does not apply. */
 	settings.pending = 0;
 	r = decide_admit_within(id->session, wish, rule, &settings, tally, id->admitted.pending,
 				&admitted, failure);
@@ -50,7 +45,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 	return 0;
 }
 
-/* True: ID could have got the traffic class TOS by RULE. */
+/* True: RULE could have given ID the traffic class TOS. */
 static bool allows_tos(const struct id *id, const struct policy_rule *rule, int tos)
 {
 	const struct policy_settings *settings = &rule->settings;
@@ -96,10 +91,7 @@ static bool allows_cap(int told, int cap)
 	return cap < 0 || (told >= 0 && told <= cap);
 }
 
-/*
- * True: RULE allows the settings that the event of the connection request contained. The program may have set
- * up its QP by them already.
- */
+/* True: RULE allows the settings in the connection request's event, by which the program can have set up its QP. */
 static bool allows_what_was_told(const struct id *id, const struct policy_rule *rule)
 {
 	static const struct policy_settings none = {

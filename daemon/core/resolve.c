@@ -13,8 +13,8 @@
 #include "util/clock.h"
 
 /*
- * The kernel can miss a neighbour's reply that comes after it has checked the neighbour entry and before it
- * sleeps. Then it sleeps until its timeout. Therefore the broker makes several attempts, each of this length at most.
+ * The kernel can miss a neighbour's reply, and then waits for its whole timeout. So the broker makes several attempts
+ * of at most this length.
  */
 #define RESOLVE_SLICE_MS 1000
 

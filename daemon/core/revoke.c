@@ -44,8 +44,7 @@ void revoke_connection(struct id *id, const struct failure *why, const char *tex
 	case ID_ACCEPTED:
 	case ID_ESTABLISHED:
 		/*
-		 * Once a disconnect has begun, the client and the peer get the events of the disconnect. Then the
-		 * client gets no CONNECT_ERROR.
+		 * A client whose connection is disconnected gets the events of the disconnect, and no CONNECT_ERROR.
 		 */
 		if (id_is_datagram(id) || conn_disconnect(id, &ignored) != 0)
 			break;

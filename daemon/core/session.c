@@ -101,7 +101,7 @@ void session_count_refusal(struct session *session, enum status status)
 	session->core->metrics.refusals[status]++;
 }
 
-/* First moves the sessions to another list, so that a session that begins to wait again is not resumed twice. */
+/* Moves the sessions to another list first: a session that begins to wait again must not be resumed twice. */
 void session_resume_all(struct list *waiting)
 {
 	struct list resumed, *l;
@@ -125,7 +125,7 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
-	/* A session whose Hello has not succeeded was never reported as opened. */
+	/* A session was reported as opened only if its Hello has succeeded. */
 	if (session->opened && core_is_watched(session->core))
 		watch_session(session, "closed",
 			      session->end_reason[0] ? session->end_reason : NULL);
@@ -154,8 +154,8 @@ struct session *session_free(struct session *session)
 }
 
 /*
- * True: policy allows the client OPERATION. The client has not requested this operation, so a rejection is neither
- * counted nor reported. A decision that allows is counted and reported if COUNTS is true.
+ * COUNTS: a decision that allows is counted and reported. A rejection is not, because the client has not requested
+ * OPERATION.
  */
 static bool may(struct session *session, enum policy_operation operation, const char *what,
 		bool counts)
@@ -209,7 +209,6 @@ static int greet(struct session *session, struct failure *failure)
 	return session->permits ? 0 : r;
 }
 
-/* If it is not known which process is the client, logs why rules for units do not match and QPs are refused. */
 static void tell_doubt(struct session *session)
 {
 	const struct identity *identity = &session->identity;
@@ -241,10 +240,7 @@ int session_find_unit(struct session *session, struct failure *failure)
 		return -EINPROGRESS;
 	if (session->unit_asked || !identity->proven || identity->pid <= 0)
 		return 0;
-	/*
-	 * Charge the session before the look-up, because a client that waits for the look-up uses resources
-	 * already.
-	 */
+	/* Charge the session first, because a client that waits for the look-up already uses resources. */
 	r = charge_session(session, failure);
 	if (r != 0)
 		return r;
@@ -272,7 +268,10 @@ int session_greet(struct session *session, struct failure *failure)
 	return r;
 }
 
-/* The rule that admits the session now. If none does, the session has no rule, and OnReload= decides about it. */
+/*
+ * Admits a restored session by the rule that allows it now. Without such a rule, the session goes on unless
+ * OnReload=enforce ends it.
+ */
 static void find_rule(struct session *session)
 {
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
@@ -313,7 +312,7 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	session->unit_asked = true;
 	session->permits = row->permits;
 	session->opened = true;
-	/* If a limit is lower now, the session is not counted. */
+	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */
 	charge_session(session, &ignored);
 	find_rule(session);
 	record_session(session);

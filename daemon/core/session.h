@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * A session: a client's connection to the broker, with the client's ids and leases. A lease is access to the node of
- * a device. A session can exist on a host that has no RDMA device yet.
- */
+/* A session: a client's connection to the broker, with the client's ids and leases. */
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -27,18 +24,15 @@ struct session;
 struct unit_lookup;
 struct watch;
 
-/*
- * The kinds of requests that a session is allowed to make. session_greet() sets them, and enforce.c sets them again
- * when the policy was replaced.
- */
+/* The kinds of requests that a session is allowed to make. */
 enum session_permit {
-	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: policy operation "session" */
+	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: operation "session" of policy */
 	/*
-	 * to end sessions and ids, drain the broker and reload the policy: policy operation "admin"; root and the
-	 * daemon's own user always have it
+	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; root and the daemon's
+	 * own user have this permit too
 	 */
 	SESSION_PERMIT_ADMIN = 1 << 1,
-	/* to see the rules, the status and all sessions: policy operation "observe"; all admins have it */
+	/* to see the rules, the status and all sessions: operation "observe"; all admins have this permit too */
 	SESSION_PERMIT_OBSERVE = 1 << 2,
 };
 
@@ -54,34 +48,30 @@ struct session_event {
 	int status;
 	enum rdma_cm_event_type type;
 	struct qp_attr init, rtr, rts; /* QP attributes for the client's next steps */
-	/* why the broker has refused, or ended, the id's step; NULL: it has not */
+	/* why the broker has refused a step or ended the id; NULL: it has not */
 	const struct failure *failure;
 	const struct sockaddr *group; /* of a MULTICAST_JOIN or MULTICAST_ERROR, else NULL */
 	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
-	/* not sent to the client, which does not expect it; only sessions that watch get a notice */
-	bool quiet;
-	bool with_info; /* the event carries the id's addresses, device and port */
-	bool routed; /* of an ADDR_RESOLVED: the route is resolved too, see ahead.h */
+	bool quiet; /* not sent to the client, only reported to the sessions that watch */
+	bool with_info; /* the event has the id's addresses, device and port */
+	bool routed; /* of ADDR_RESOLVED: the route is resolved too, see ahead.h */
 };
 
 struct session_ops {
 	/* Sends EVENT to the client. The callee must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
-	/*
-	 * Drops the events of ID that wait to be sent (id.events), because ID is being freed. Can be called while
-	 * the session ends.
-	 */
+	/* Drops ID's events that wait to be sent (id.events). Can be called while the session ends. */
 	void (*forget)(void *userdata, struct id *id);
 	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
-	 * The request that ended in -EINPROGRESS can be repeated; policy decides about it again. The callee must
-	 * not repeat it from within this call.
+	 * The request that returned -EINPROGRESS can be repeated. The callee must not repeat it from within this
+	 * call.
 	 */
 	void (*resume)(void *userdata);
 	/*
-	 * Sends NOTICE to the client, whose session watches. The callee must not free the session, and must not end
-	 * it just because the client does not read.
+	 * Sends NOTICE to the client. The callee must not free the session, nor end it because the client does not
+	 * read.
 	 */
 	void (*notice)(void *userdata, const struct notice *notice);
 };
@@ -89,11 +79,11 @@ struct session_ops {
 struct session {
 	struct core *core;
 	struct list link; /* core.sessions */
-	uint64_t number; /* the number of the session for users and in logs */
+	uint64_t number; /* identifies the session to users and in logs */
 	struct identity identity;
-	struct ledger_session *row; /* its row in the ledger; NULL: it is not kept */
+	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
 	unsigned permits;
-	bool opened; /* its Hello has succeeded, even if a new policy has taken its permits since */
+	bool opened; /* its Hello has succeeded */
 	const struct session_ops *ops;
 	void *userdata;
 
@@ -102,79 +92,68 @@ struct session {
 	struct handles requests;
 	struct list leases; /* lease.link, see lease.c */
 	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
-	/* in waits.sessions or control.reloading, while a request of the session waits on that list */
+	/* in waits.sessions or control.reloading, while a request of the session waits */
 	struct list waiting;
-	/* the last wait of a request for the fabric or for other sessions, see wait.h */
 	struct wait wait;
 	bool unit_asked;
-	struct unit_lookup *unit_lookup; /* the pending look-up of the client's unit; NULL: none */
+	struct unit_lookup *unit_lookup; /* of the client's unit; NULL: none is pending */
 	struct charge charge;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the session began */
 	struct policy *policy; /* the policy of RULE; NULL: no rule has admitted the session */
 	const struct policy_rule *rule;
-	/* the charge for the descriptor identity.pidfd; the caller of session_new() charges the socket */
+	/* for identity.pidfd; the caller of session_new() charges the socket */
 	struct charge fds;
 	struct admitted admitted;
-	/* number of the latest request, from 1; 0: there was none yet */
-	uint64_t last_request;
-	struct watch *watch; /* the session's watch; NULL: none */
-	/* why the session ends; empty: no reason is known, for example because the client has disconnected */
+	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
+	struct watch *watch; /* NULL: none */
+	/* empty: no reason is known, for example because the client has disconnected */
 	char end_reason[96];
 	bool ending; /* the session's ids are being freed */
 	struct table_walk walk; /* how far session_end() or enforce.c has come */
-	/* in core.enforcing, until a new policy has decided about the session and all its ids */
+	/* in core.enforcing, until a new policy has decided about the session and its ids */
 	struct list enforcing;
 };
 
-/* To be called when a new request of the session begins. */
 void session_begin_request(struct session *session);
-/* Makes the session's request wait, until session_resume_all() resumes all requests on the list WAITING. */
+/* Makes the session's request wait until session_resume_all() is called for the list WAITING. */
 void session_wait(struct session *session, struct list *waiting);
 void session_count_refusal(struct session *session, enum status status);
-/* Resumes the requests of all sessions on the list WAITING, which links session.waiting. */
 void session_resume_all(struct list *waiting);
 
 /*
- * Creates the session of the client at the other end of SOCK, which stays the caller's. The session has no permits
- * until session_greet() has returned 0. Returns 0 or a negative errno.
+ * Creates the session of the client at the other end of SOCK, which stays the caller's. session_greet() gives the
+ * session its permits. Returns 0 or a negative errno.
  */
 int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
 		void *userdata);
 /*
- * Gives a new session the number, the permits and the identity of the session of ROW, whose client it serves. PIDFD is
- * taken over; -1: there is none.
+ * Gives a new session the number, permits and identity that its client's session had in the previous process (ROW).
+ * Takes over PIDFD; -1: none.
  */
 void session_restore(struct session *session, int pidfd, const struct ledger_session *row);
 /* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
-/* Ends the session, and frees at most MAX of its ids now. True: no id is left; false: has to be called again. */
+/* Ends the session, and frees at most MAX of its ids. True: no id is left; false: has to be called again. */
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Looks up the client's systemd unit, which rules can name, if it is known which process is the client.
- * Returns 0: the look-up is done, or not possible; -EINPROGRESS: session_ops.resume is called when it is done, and
- * the session has been charged to its user; STATUS_QUOTA; or another negative errno.
+ * Looks up the client's systemd unit, for rules that name it. Returns 0: the look-up is done, or not possible;
+ * -EINPROGRESS: repeat the call when session_ops.resume is called; STATUS_QUOTA; or another negative errno.
  */
 int session_find_unit(struct session *session, struct failure *failure);
 /*
- * Decides what the session may do, and charges the session to its user. Returns 0; STATUS_DENIED, STATUS_BUSY or
- * STATUS_QUOTA: the session may do nothing; or a negative errno.
+ * Decides which permits the session has, and charges the session to its user. Returns 0, STATUS_DENIED, STATUS_BUSY,
+ * STATUS_QUOTA or a negative errno. If the result is not 0, the session has no permits.
  */
 int session_greet(struct session *session, struct failure *failure);
 /*
- * Decides which of the permits ADMIN and OBSERVE the session has now, and returns them. Rules for the operation
- * "session" have no influence, because admins and observers must always get in. COUNTS: a decision that allows is
- * counted and reported, as if the client had requested it.
+ * Returns which of the permits ADMIN and OBSERVE the session has now. COUNTS: a decision that allows is counted and
+ * reported, as if the client had requested it.
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
-/*
- * Sets the reason why SESSION ends. When SESSION is freed, the sessions that watch get a notice with this reason, if
- * the Hello of SESSION has succeeded. If the reason was never set, for example because the client itself has
- * disconnected, the notice has no reason.
- */
+/* Sets the reason for the notice of SESSION's end, which the sessions that watch get. */
 void session_set_end_reason(struct session *session, const char *why);
 
-/* The rate limit for the next log line about the session's user. */
 static inline struct ratelimit *session_log_limit(struct session *session)
 {
 	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
@@ -207,10 +186,7 @@ static inline pid_t session_get_pid(const struct session *session)
 	return session->identity.pid;
 }
 
-/*
- * The name of the socket that the client has to send as a proof, see identity_ask(). Empty: no proof was
- * requested.
- */
+/* See identity_ask(). Empty: no proof was requested. */
 static inline const char *session_get_question(const struct session *session)
 {
 	return session->identity.question;
@@ -222,7 +198,7 @@ static inline const char *session_get_unit(const struct session *session)
 	return session->identity.unit ?: "";
 }
 
-/* The row of the session in the ledger; NULL: it is not kept. */
+/* NULL: the session is not kept. */
 static inline struct ledger_session *session_get_row(const struct session *session)
 {
 	return session->row;

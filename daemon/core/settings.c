@@ -77,7 +77,7 @@ int settings_apply(struct id *id, struct failure *failure)
 {
 	int r;
 
-	/* A listener's rule does not apply to connections: each connection request gets its own decision. */
+	/* A listener's rule does not apply to connections. */
 	if (!id->rule || id->listener)
 		return 0;
 	r = apply_tos(id, failure);
@@ -99,18 +99,12 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict, struct f
 		id->reuseaddr = true;
 	}
 	settings_set_rule(id, verdict->rule);
-	/*
-	 * Apply the traffic class only before the route is resolved, because it becomes part of the path then, and
-	 * cannot be changed afterwards.
-	 */
+	/* The traffic class becomes part of the route, and cannot be changed once the route resolution has begun. */
 	return id->state == ID_ADDR_RESOLVED ? settings_apply(id, failure) :
 					       apply_ack_timeout(id, failure);
 }
 
-/*
- * The value 255, which stands for the device's maximum, is reduced to the rule's limit too. A client library that
- * knows the rule's limits has sent a number within them instead.
- */
+/* 255, which stands for the device's maximum, is reduced to the rule's limit too. */
 void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 {
 	const struct policy_settings *caps = settings_get_caps(id);
@@ -129,7 +123,7 @@ void settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 #undef CAP
 }
 
-/* QP may have too high retry counts: on the passive side the kernel fills in those that the peer requested. */
+/* On the passive side the kernel fills in the retry counts that the peer requested. */
 void settings_cap_retries(const struct id *id, struct qp_attr *qp)
 {
 	const struct policy_settings *caps = settings_get_caps(id);

@@ -12,14 +12,13 @@ struct id;
 struct qp_attr;
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule);
-void settings_forget_rule(struct id *id); /* afterwards the id counts as not decided yet */
+void settings_forget_rule(struct id *id); /* policy decides again at the id's next step */
 /*
- * VERDICT must allow the id. Sets the id's rule and applies the rule's settings, as far as they can still be
- * changed. Returns 0; STATUS_DENIED if the id is bound with REUSEADDR and the rule does not allow that; or
- * STATUS_FABRIC.
+ * VERDICT must allow the id. Sets the id's rule, and applies the settings that can still be changed. Returns 0;
+ * STATUS_DENIED: the id is bound with REUSEADDR, which the rule does not allow; or STATUS_FABRIC.
  */
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
-/* Applies the TOS and the ACK timeout of the id's rule. No effect on a listener, or if no rule has decided yet. */
+/* Applies the TOS and the ACK timeout of the id's rule. No effect on a listener, or on an id without a rule. */
 int settings_apply(struct id *id, struct failure *failure);
 /* The traffic class that RULE gives the id; -1: the kernel's default. */
 int settings_choose_tos(const struct id *id, const struct policy_rule *rule);

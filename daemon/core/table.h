@@ -9,24 +9,24 @@ struct failure;
 struct id;
 struct session;
 
-#define SESSION_FIRST_REQUEST 0x80000000u /* handles from this number on are chosen by the broker */
+#define SESSION_FIRST_REQUEST 0x80000000u /* the broker chooses the handles from this number on */
 
-/* The position of a walk over a session's ids that can be interrupted. All zero: the beginning. */
+/* A walk over a session's ids, which can be interrupted. All zero: the beginning. */
 struct table_walk {
 	uint32_t request, id; /* the last visited places in session.requests and session.ids */
 };
 
-/* The next id; NULL: there are no more. It is allowed to add and remove ids between two calls. */
+/* The next id; NULL: there are no more. Between two calls, ids can be added and removed. */
 struct id *table_next(struct session *session, struct table_walk *walk);
 /* Returns 0 or STATUS_NO_SUCH_ID. */
 int table_find(struct session *session, uint32_t handle, struct id **ret, struct failure *failure);
 /*
- * HANDLE 0: the id is a connection request or was taken over, and its handle is chosen here. Returns 0,
- * STATUS_BAD_REQUEST, STATUS_QUOTA or a negative errno.
+ * HANDLE 0: chooses a handle from SESSION_FIRST_REQUEST on. Returns 0, STATUS_BAD_REQUEST, STATUS_QUOTA or a negative
+ * errno.
  */
 int table_add(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
 	      struct failure *failure);
-/* As table_add(), for an id that has HANDLE already: any handle that table_add() can give, and no limit applies. */
+/* As table_add(), for an id that has HANDLE already, without limits. */
 int table_add_again(struct session *session, struct id *id, uint32_t handle, uint32_t *ret,
 		    struct failure *failure);
 void table_remove(struct session *session, uint32_t handle);

@@ -10,26 +10,19 @@
 #include "core/timewait.h"
 #include "util/util.h"
 
-/*
- * In us. The timer that frees entries expires only at multiples of this, so that it expires once for many entries.
- * An entry is freed at most this long after it is over.
- */
+/* The timer that frees entries expires only at multiples of this, once for many entries. */
 #define BATCH_USEC 50000
 
 struct entry {
-	struct list link; /* in one of the lists timewaits.buckets */
+	struct list link; /* timewaits.buckets */
 	struct timewaits *timewaits;
 	char device[64];
 	uint32_t qpn;
-	/*
-	 * NULL: the id was destroyed before its time wait was over. The kernel will not report the end, so
-	 * timewaits.timer frees the entry.
-	 */
+	/* NULL: the id was destroyed, so the kernel will not report the end, and timewaits.timer frees the entry */
 	struct id *id;
 	uint64_t until_usec;
-	/* held.link: the connects and accepts that wait for the end of the entry */
-	struct list held;
-	/* ends the entry at UNTIL_USEC; NULL: no connect or accept has waited for the end yet */
+	struct list held; /* held.link */
+	/* ends the entry at UNTIL_USEC; NULL: no connect or accept has been held back yet */
 	sd_event_source *timer;
 	struct list due; /* timewaits.queues; empty: timewaits.timer has passed the entry */
 };
@@ -38,9 +31,7 @@ struct held {
 	struct list link; /* entry.held */
 	struct id *id;
 	bool accept;
-	/*
-	 * the connection request that is accepted, because policy can have to decide about it again; NULL: a connect
-	 */
+	/* the connection request, about which policy can have to decide again; NULL: a connect */
 	struct fabric_event *request;
 	struct rdma_conn_param param;
 	uint8_t private_data[256];
@@ -102,8 +93,8 @@ static void drop_held(struct held *held)
 }
 
 /*
- * Ends an entry: frees it, and calls timewaits.resume for the connects and accepts that it held back. The entry is
- * freed first, because timewaits.resume can hold a connect or accept back again, for another entry.
+ * Ends an entry: frees it, and resumes what it held back. The entry is freed first, because timewaits.resume looks
+ * for time waits of the QP number again.
  */
 static void release(struct entry *entry)
 {
@@ -139,7 +130,7 @@ static struct entry *next_due(const struct list *queue)
 	return l ? container_of(l, struct entry, due) : NULL;
 }
 
-/* Makes the timer expire with the first batch after UNTIL_USEC, or earlier if it is set to an earlier time. */
+/* Makes the timer expire with the first batch after UNTIL_USEC, unless it is set to an earlier time. */
 static void arm(struct timewaits *timewaits, uint64_t until_usec)
 {
 	uint64_t usec = (until_usec + BATCH_USEC - 1) / BATCH_USEC * BATCH_USEC;
@@ -166,7 +157,7 @@ static void rearm(struct timewaits *timewaits)
 		arm(timewaits, usec);
 }
 
-/* An entry that still has its id stays until the kernel reports the end, or the id is destroyed. */
+/* Entries that have an id are not freed here, because the kernel will report their end. */
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct timewaits *timewaits = userdata;
@@ -211,8 +202,8 @@ int timewaits_init(struct timewaits *timewaits, sd_event *loop,
 }
 
 /*
- * The duration of the time waits in QUEUE: 2^QUEUE ms, at most TIMEWAIT_MAX_USEC. The kernel counts a QP timeout of n
- * (4.096 us * 2^n) as 2^(n - 8) ms, so QUEUE is n - 8.
+ * The duration of the time waits in QUEUE. The kernel counts a QP timeout of n (4.096 us * 2^n) as 2^(n - 8) ms, so
+ * QUEUE is n - 8.
  */
 static uint64_t rest_usec(int queue)
 {
@@ -228,7 +219,7 @@ static int queue_of(const struct id *id)
 	return n < TIMEWAIT_QUEUES ? n : TIMEWAIT_QUEUES - 1;
 }
 
-/* If memory runs out, there is no entry; at worst a peer rejects the next connection as stale. */
+/* If memory runs out, there is no entry: at worst a peer rejects the next connection as stale. */
 void timewait_enter(struct id *id)
 {
 	struct timewaits *timewaits = &id->session->core->timewaits;
@@ -259,7 +250,7 @@ void timewait_enter(struct id *id)
 
 void timewait_exit(struct id *id)
 {
-	/* Set this here too, because the id has no entry if memory ran out. */
+	/* Needed if the id has no entry because memory ran out. */
 	id->timewait_over = true;
 	if (id->timewait)
 		release(id->timewait);
@@ -294,8 +285,8 @@ void timewait_move(struct id *from, struct id *to)
 }
 
 /*
- * Finds the time wait of QPN that is not over. The timers free entries later than they are over; such an entry is
- * released here, because another one of the same QP number can follow in the list.
+ * Finds the time wait of QPN. Releases entries of QPN that are over but not freed yet, because another one can
+ * follow.
  */
 static struct entry *find_current(struct timewaits *timewaits, const char *device, uint32_t qpn)
 {

@@ -19,8 +19,8 @@ struct token {
 };
 
 /*
- * Apart from its closing, this is the only call on a descriptor that a client sent for an import. It takes no lock
- * that the sender could hold, and if the file is not a socket, it calls none of the file's operations.
+ * FD can be anything, so this call must not block: it takes no lock that the sender could hold, and runs no file
+ * operation of a file that is no socket.
  */
 static int get_cookie(int fd, uint64_t *ret)
 {
@@ -73,10 +73,7 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 		return failure_errno(failure, -errno);
 	token->sock = pair[0];
 	theirs = pair[1];
-	/*
-	 * From now on nothing can be sent to our end, so closing it never waits for something that a client
-	 * has queued.
-	 */
+	/* Nothing can be sent to our end any more, so closing it never waits for what a client has queued. */
 	if (shutdown(token->sock, SHUT_RD) < 0)
 		return failure_errno(failure, -errno);
 	r = failure_errno(failure, get_cookie(theirs, &token->cookie));

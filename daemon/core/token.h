@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * An exported id is represented by a descriptor: one end of a socket pair whose other end the broker keeps.
- * On import the id is found by the kernel's socket cookie, which is never reused and stays the same however
- * the descriptor was passed on. When the last copy of the descriptor is closed, the broker's end gets a
- * hang-up, and the export ends.
+ * A token is an exported id. A descriptor represents it: one end of a socket pair, whose other end the broker keeps.
+ * An import finds the token by the kernel's socket cookie, which is never reused. The export ends when the last copy
+ * of the descriptor is closed.
  */
 
 struct core;
@@ -13,10 +12,7 @@ struct failure;
 struct id;
 struct token;
 
-/*
- * Exports ID: sets ID.token. The caller owns *RET_FD, the descriptor. Returns 0, STATUS_QUOTA or a negative
- * errno.
- */
+/* Exports ID. The caller owns the descriptor *RET_FD. Returns 0, STATUS_QUOTA or a negative errno. */
 int token_new(struct id *id, int *ret_fd, struct failure *failure);
 struct token *token_free(struct token *token);
 /* Returns the id that FD represents; NULL: none. FD can be anything. */

@@ -7,7 +7,7 @@
 #include "util/util.h"
 
 #define WAIT_MS 5000 /* shorter than a client waits for a reply */
-#define WAIT_FOR_OTHERS_MS 100 /* needed because a busy loop is never idle */
+#define WAIT_FOR_OTHERS_MS 100 /* a limit, because a busy loop is never idle */
 
 static struct session *session_of(struct list *l)
 {
@@ -131,7 +131,7 @@ int wait_for_others(struct session *session)
 	if (wait->waited_for_others == session->last_request)
 		return 0;
 	wait->waited_for_others = session->last_request;
-	/* If the request waits for the fabric afterwards, for_others makes wait_for_fabric() set a new deadline. */
+	/* FOR_OTHERS makes a later wait_for_fabric() set a new deadline. */
 	wait->until_ms = clock_ms() + WAIT_FOR_OTHERS_MS;
 	wait->for_others = true;
 	list_remove(&session->waiting);

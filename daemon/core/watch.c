@@ -19,8 +19,6 @@ const char *notice_outcome_to_string(enum notice_outcome outcome)
 	return outcome_names[outcome];
 }
 
-/* Creation and destruction */
-
 int watch_start(struct session *session, const struct watch_filter *filter)
 {
 	struct watch *watch = session->watch;
@@ -45,8 +43,6 @@ struct watch *watch_free(struct watch *watch)
 	free(watch);
 	return NULL;
 }
-
-/* Notices */
 
 static bool has_port(const struct sockaddr *addr, uint16_t port)
 {
@@ -119,7 +115,7 @@ void watch_decision(const struct session *session, const struct wish *wish,
 	tell(&notice);
 }
 
-/* The reason of a failure, given by this broker or by the peer's broker; NULL: none. */
+/* The reason of a failure, from this broker or from the peer's; NULL: none. */
 static const char *reason_of(const struct session_event *event, struct refusal *space)
 {
 	const struct rdma_conn_param *conn;

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Sessions of admins and observers can watch policy decisions, the events of all ids, and the beginning
- * and end of sessions. Each watch has a filter. If nobody watches, the only cost is the check of an empty
- * list. A session's watch ends with the session.
+ * Sessions of admins and observers can watch policy decisions, the events of ids, and the beginning and end of
+ * sessions. Each watch has a filter, and ends with its session at the latest.
  */
 
 #include <rdma/rdma_cma.h>
@@ -18,7 +17,7 @@
 /* In the order of notice_kind_names. */
 enum notice_kind {
 	NOTICE_DECISION, /* policy, or a rule's limit, has decided */
-	NOTICE_CM, /* an event of an id, also one that is not sent to the client */
+	NOTICE_CM, /* an event of an id, even if it is not sent to the client */
 	NOTICE_SESSION, /* a session has begun or ended */
 	_NOTICE_KIND_MAX,
 };
@@ -35,14 +34,14 @@ enum notice_outcome {
 struct notice {
 	enum notice_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME */
-	const struct session *session; /* the session that the notice is about */
-	const struct id *id; /* the id that the notice is about; NULL: none */
+	const struct session *session;
+	const struct id *id; /* NULL: none */
 	const struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
 	const struct sockaddr *local, *peer; /* NULL: not known */
 	const char *device; /* NULL: not known */
 	int port_space; /* 0: not known */
 	const struct policy_rule *rule; /* NULL: no rule matched, or none has decided yet */
-	const char *reason; /* the reason for users; NULL: none */
+	const char *reason; /* for users; NULL: none */
 
 	/* For NOTICE_DECISION: */
 	enum policy_operation operation;
@@ -62,7 +61,7 @@ struct watch_filter {
 	bool by_uid;
 	uid_t uid;
 	uint64_t session; /* 0: any */
-	struct sockaddr_storage peer; /* its port does not count; AF_UNSPEC: any */
+	struct sockaddr_storage peer; /* the port does not count; AF_UNSPEC: any */
 	uint16_t port; /* the local port or the peer's; 0: any */
 };
 
@@ -78,18 +77,18 @@ static inline bool core_is_watched(const struct core *core)
 }
 
 /*
- * SESSION gets notices from now on. If it got notices before, FILTER replaces its filter. Returns 0 or -ENOMEM; after
- * -ENOMEM nothing has changed.
+ * SESSION gets notices from now on. FILTER replaces the filter of an earlier watch. Returns 0 or -ENOMEM: then
+ * nothing has changed.
  */
 int watch_start(struct session *session, const struct watch_filter *filter);
 struct watch *watch_free(struct watch *watch);
 
-/* These three functions must be called only if core_is_watched(). OVERFLOW NULL: no limit was reached. */
+/* These three functions are to be called only if core_is_watched(). OVERFLOW NULL: no limit was reached. */
 void watch_decision(const struct session *session, const struct wish *wish,
 		    const struct policy_verdict *verdict, const struct overflow *overflow);
 void watch_cm(const struct session_event *event);
 void watch_session(const struct session *session, const char *event, const char *reason);
 
-uint64_t watch_time_ns(void); /* the current time, for notice.time_ns */
+uint64_t watch_time_ns(void); /* CLOCK_REALTIME */
 const char *notice_kind_to_string(enum notice_kind kind);
 const char *notice_outcome_to_string(enum notice_outcome outcome);

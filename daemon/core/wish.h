@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Policy requests: the questions that policy decides, with the facts for the decision. */
+/* Policy requests: what policy is asked to decide. */
 
 #include <rdma/rdma_cma.h>
 
@@ -15,14 +15,16 @@ struct id;
 struct wish {
 	struct policy_question question; /* decide_ask() fills in the client's identity */
 	const char *what;
-	const char *object; /* NULL: made from the addresses */
-	/* OBJECT is made from these: "A", or "A to B"; NULL: none */
+	const char *object; /* NULL: made from ADDRS */
+	/* "A", or "A to B"; NULL: none */
 	const struct sockaddr *addrs[2];
 	/* the id that the policy request is about; for a new connection request, the listener; NULL: none */
 	const struct id *id;
 };
 
-/* Returns WISH's object as text, which may be in BUF. It is made on demand, because few decisions are reported. */
+/*
+ * Returns WISH's object as text, which can be in BUF. The text is made only here, because few decisions are reported.
+ */
 #define WISH_OBJECT_LEN (2 * ADDR_STRLEN + 4)
 const char *wish_object(const struct wish *wish, char buf[WISH_OBJECT_LEN]);
 
@@ -35,8 +37,8 @@ struct id_wish {
 void wish_to_listen(struct id_wish *ret, struct id *id);
 void wish_to_connect(struct id_wish *ret, struct id *id);
 /*
- * REQUEST arrived at a listener of port space PS. EVENT has the request's private data; NULL: the private
- * data is no longer known.
+ * REQUEST arrived at a listener of port space PS. EVENT has the private data; NULL: the private data is no longer
+ * known.
  */
 void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
 		    const struct fabric_event *event);

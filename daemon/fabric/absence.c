@@ -16,7 +16,7 @@ struct place {
 	size_t size;
 };
 
-/* Writes the explanation. Always returns true. */
+/* Always returns true. */
 static bool say(const struct place *place, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -39,8 +39,8 @@ static bool exists(const struct place *place, const char *path)
 }
 
 /*
- * If a device's node is missing or cannot be opened, writes the explanation and returns true. NAME is the kernel's
- * name of the device: "rdma_cm", "uverbs0".
+ * True: the node is missing or cannot be opened, and was explained. NAME: the kernel's name of the device,
+ * "rdma_cm" or "uverbs0".
  */
 static bool explain_node(const struct place *place, const char *name)
 {
@@ -65,8 +65,8 @@ static bool explain_node(const struct place *place, const char *name)
 }
 
 /*
- * Finds the first uverbs device in a folder of /sys whose node is missing or cannot be opened, and writes the
- * explanation. *RET_HAS_ANY: there is a uverbs device, as far as the folder was read.
+ * True: the node of a uverbs device in FOLDER (below /sys) is missing or cannot be opened, and was explained.
+ * *RET_HAS_ANY: FOLDER has a uverbs device.
  */
 static bool explain_nodes(const struct place *place, const char *folder, bool *ret_has_any)
 {

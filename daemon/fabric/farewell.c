@@ -5,32 +5,24 @@
 #include "fabric/internal.h"
 
 /*
- * Ids whose client is gone, and whose peer has yet to be notified. When an id is destroyed the kernel
- * notifies the peer once, and does not wait for a confirmation:
+ * Ids whose client is gone, and whose peer has yet to be notified. When the kernel destroys an id, it sends
+ * one message (DREQ or REJ) to the peer and does not repeat it. So the id is kept, depending on its stage:
  *
- *   ESTABLISHED      A DREQ that is lost is not repeated once the id is destroyed, and the peer keeps its connection
- *                    for ever. So the id is disconnected and kept, because as long as it exists the kernel repeats
- *                    the DREQ.
- *   ASKED, ACCEPTED  The peer's kernel handles messages on several CPUs. A REJ that closely follows the REQ or the
- *                    REP may be handled first, and is dropped because no connection matches it. Then a peer that got
- *                    the REQ accepts and waits for more than a minute, and a peer that got the REP keeps its
- *                    connection for ever. So the id is kept until the peer's next message, for RESPONSE_USEC at
- *                    most. If that message establishes the connection, the id is disconnected and kept as above.
- *                    Otherwise it is destroyed.
+ *   ESTABLISHED      If the DREQ were lost, the peer would keep its connection for ever. So the id is
+ *                    disconnected and kept for ANSWER_USEC, and the kernel repeats the DREQ.
+ *   ASKED, ACCEPTED  The peer's kernel can handle a REJ before the REQ or REP that it follows closely, and then drops
+ *                    the REJ. A peer that gets the REQ afterwards accepts and waits for more than a minute. A peer
+ *                    that gets the REP keeps its connection for ever. So the id is kept until its next event, for
+ *                    RESPONSE_USEC at most. If that event is ESTABLISHED, the id is disconnected and
+ *                    kept as above. Otherwise the id is destroyed.
  *
- * In any other stage the id is destroyed at once.
- *
- * A REJ that is lost is not repeated in any case, because the peer's further messages are for an id that no
- * longer exists.
- *
- * The number of ids kept is limited, for each user and for all together. Ids beyond the limits are destroyed
- * at once, so the kernel notifies their peers once only.
+ * In any other stage the id is destroyed at once. A REJ that is lost is not repeated in any case.
  */
 
 #define IDS_MAX 16384
 #define IDS_PER_USER 4096
 #define RESPONSE_USEC (300 * 1000ULL)
-/* long enough for the kernel to repeat a DREQ, which it does after 4 to 6 s */
+/* the kernel repeats a DREQ after 4 to 6 s */
 #define ANSWER_USEC (15 * 1000000ULL)
 
 void fabric_init_farewells(struct fabric *fabric)

@@ -14,29 +14,25 @@
 #include "util/util.h"
 
 /*
- * For each id the kernel reports the thread that made it. The thread's process, user and name are read from
- * /proc, which does not block.
+ * The kernel reports which thread made an id. The thread's process, user and name are read from /proc, which
+ * does not block.
  */
 
 #define N_THREADS 256
 
 struct holders {
 	struct fabric_holder holders[FABRIC_HOLDERS_MAX];
-	/* see rank(): for each holder, the rank of its id that is shown */
+	/* for each holder, the rank() of the id that is shown */
 	unsigned ranks[FABRIC_HOLDERS_MAX];
 	size_t n_holders;
 	unsigned n_more_ids, n_nameless_ids;
-	/*
-	 * Cache of the processes of recent threads, indexed by tid modulo N_THREADS: one thread can make many
-	 * ids.
-	 */
+	/* cache, indexed by tid modulo N_THREADS, because one thread can make many ids */
 	struct {
 		uint32_t tid; /* 0: none */
-		pid_t pid; /* the thread's process */
+		pid_t pid;
 	} threads[N_THREADS];
 };
 
-/* A connection manager id, as the kernel reports it. */
 struct entry {
 	uint32_t tid; /* 0: the thread that made the id has ended */
 	bool kernel;
@@ -47,8 +43,8 @@ struct entry {
 #define NO_STATE UINT8_MAX
 
 /*
- * Two values of the kernel's enum rdma_cm_state, and the names of all its values, as `rdma resource show cm_id`
- * prints them.
+ * Two values of the kernel's enum rdma_cm_state, and the names of all its values, as `rdma resource show
+ * cm_id` prints them.
  */
 enum {
 	STATE_CONNECT = 5,
@@ -74,15 +70,16 @@ struct holders *holders_free(struct holders *holders)
 	return NULL;
 }
 
-/* Processes */
-
 struct process {
 	pid_t pid;
 	uid_t uid;
 	char name[FABRIC_HOLDER_NAME_MAX];
 };
 
-/* Copies the rest of the line that begins with KEY to LINE, truncated to SIZE. NULL: there is no such line. */
+/*
+ * Copies the text between KEY and the next line break to LINE, truncated to SIZE. NULL: TEXT does not contain
+ * KEY.
+ */
 static const char *find_line(const char *text, const char *key, char *line, size_t size)
 {
 	const char *found = strstr(text, key);
@@ -113,9 +110,8 @@ static void copy_printable(char *ret, size_t size, const char *text)
 }
 
 /*
- * Reads the status file of a thread. The thread's name is in the first line and cannot contain a line break,
- * because /proc escapes line breaks. If the file cannot be read, for example because /proc hides other users'
- * processes, the process stays unknown, and RET->pid is TID.
+ * Reads the status file of a thread, in which line breaks in the thread's name are escaped. If the file
+ * cannot be read (/proc can hide other users' processes), RET->pid is TID, and the rest is not known.
  */
 static void read_process(uint32_t tid, struct process *ret)
 {
@@ -136,7 +132,7 @@ static void read_process(uint32_t tid, struct process *ret)
 		copy_printable(ret->name, sizeof(ret->name), line);
 	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
 		ret->pid = (pid_t)strtol(line, NULL, 10);
-	/* The line has the real uid, the effective uid, and others. */
+	/* The line has first the real, then the effective uid. */
 	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
 		strtoul(line, &end, 10);
 		ret->uid = (uid_t)strtoul(end, NULL, 10);
@@ -165,8 +161,8 @@ static struct fabric_holder *add_holder(struct holders *holders, const struct pr
 }
 
 /*
- * Finds the holder that thread TID belongs to, or adds it. False: TID is a thread of the daemon. *RET is NULL
- * if there are too many holders.
+ * Finds or adds the holder that thread TID belongs to. False: TID is a thread of the daemon. *RET is NULL if
+ * there are too many holders.
  */
 static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_holder **ret)
 {
@@ -187,8 +183,6 @@ static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_hol
 		*ret = add_holder(holders, &process);
 	return true;
 }
-
-/* Messages */
 
 static void read_address(const struct nlattr *attr, struct sockaddr_storage *ret)
 {
@@ -224,9 +218,7 @@ static int on_entry_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/*
- * For each holder, the first of its ids with the highest rank is shown. A listening id is the most informative one.
- */
+/* For each holder, the first of its ids with the highest rank is shown. */
 static unsigned rank(const struct entry *entry)
 {
 	switch (entry->state) {

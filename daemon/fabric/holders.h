@@ -2,12 +2,9 @@
 #pragma once
 
 /*
- * Finds the other processes that hold ids of the connection manager on a device. It adds up by process the
- * messages of a RDMA_NLDEV_CMD_RES_CM_ID_GET dump. The dump does not contain ids that are not bound to a
- * device, so a program that merely has rdma_cm open is not found.
- *
- * The kernel's own ids, such as those of NFS, are left out: no rule applies to them, and no program can get
- * hold of them.
+ * Counts connection manager ids by process, from a RDMA_NLDEV_CMD_RES_CM_ID_GET dump of one device. The dump
+ * has only ids that are bound to a device. The kernel's own ids, such as those of NFS, are left out, because
+ * no rule applies to them.
  */
 
 #include <libmnl/libmnl.h>
@@ -19,7 +16,7 @@ struct holders;
 int holders_new(struct holders **ret);
 struct holders *holders_free(struct holders *holders);
 
-/* Handles one message of the dump; DATA is the struct holders. */
+/* Handles one message of the dump. DATA: the struct holders. */
 int holders_take(const struct nlmsghdr *header, void *data);
-/* Returns the result, which the caller frees with free(); NULL: out of memory. */
+/* The caller frees the result with free(). NULL: out of memory. */
 struct fabric_holders *holders_finish(const struct holders *holders);

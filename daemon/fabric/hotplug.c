@@ -7,8 +7,8 @@
 #include "util/util.h"
 
 /*
- * Devices are identified by their uverbs nodes; the sysfs attribute "ibdev" is the device's name. A failure
- * here concerns one device only, which is examined again at its next uevent.
+ * A device is identified by its uverbs node; its name is the sysfs attribute "ibdev". A failure here concerns
+ * one device, which is examined again at its next uevent.
  */
 
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)
@@ -56,18 +56,18 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	struct fabric_device *device;
 	const char *node, *name;
 
-	/* The device may have been removed again already. */
+	/* Without a node or a name, the device was removed again. */
 	if (sd_device_get_devname(d, &node) < 0 ||
 	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
 		return;
 	device = find_node(fabric, node);
 	if (device && strcmp(device->name, name) == 0) {
-		/* Renew the entries: udev may have set the mode of the node, which also changes its ACL's mask. */
+		/* udev may have set the node's mode, which also changes the mask of the ACL. */
 		fabric_renew_entries(device);
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
-	/* The device was renamed, which udev does to new devices: report it as another device. */
+	/* If the node is known under another name, udev has renamed the device, as it often does with a new one. */
 	if (device)
 		drop(fabric, device);
 	if (device_new(&device, fabric, name, node) < 0)
@@ -85,7 +85,7 @@ static void look_at_cm(struct fabric *fabric, sd_device *d)
 {
 	const char *node;
 
-	/* No other user must be able to open rdma_cm, whatever the setting Access= for devices is. */
+	/* Whatever Access= is, no other user must be able to open rdma_cm. */
 	if (sd_device_get_devname(d, &node) >= 0)
 		fabric_check_node(node, FABRIC_ACCESS_ACL, &fabric->cm_node_told);
 }
@@ -102,7 +102,7 @@ static void on_misc(struct fabric *fabric, sd_device *d, sd_device_action_t acti
 		look_at_cm(fabric, d);
 }
 
-/* Checks all devices for a new name, because the uevent of a renamed device does not name the device's node. */
+/* Checks all devices, because the uevent of a renamed device does not name the node. */
 static void look_at_all(struct fabric *fabric)
 {
 	struct list *l, *n;
@@ -141,8 +141,8 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 		return 0;
 	}
 	/*
-	 * First start the opener, which releases the daemon's descriptors of the device: until they are closed, the
-	 * kernel's removal of the device can block.
+	 * The opener closes the daemon's descriptors of the device. Until then, the kernel's removal of the
+	 * device can block.
 	 */
 	fabric_look_for_devices(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
@@ -160,7 +160,7 @@ static int enumerate(struct fabric *fabric)
 	r = sd_device_enumerator_new(&e);
 	if (r < 0)
 		return r;
-	/* Match only devices that udev has processed; for the others a uevent will follow. */
+	/* The enumerator leaves out devices that udev has not processed yet; for these a uevent will follow. */
 	r = sd_device_enumerator_add_match_subsystem(e, "infiniband_verbs", true);
 	if (r < 0)
 		return r;
@@ -190,7 +190,7 @@ int fabric_start_hotplug(struct fabric *fabric)
 	r = sd_device_monitor_attach_event(fabric->monitor, fabric->loop);
 	if (r < 0)
 		return r;
-	/* Start the monitor before the enumeration, so that no device is missed in between. */
+	/* Before the enumeration, so that no device is missed. */
 	r = sd_device_monitor_start(fabric->monitor, on_uevent, fabric);
 	if (r < 0)
 		return r;

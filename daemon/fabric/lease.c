@@ -10,30 +10,30 @@
 #include "util/util.h"
 
 /*
- * A lease gives its user an ACL entry on the device's node. Leases of one user share the entry: a grant
- * counts them. The node's owner, and root, need no entry.
+ * A lease gives its user an ACL entry on the device's node. A grant counts the leases of one user, which
+ * share the entry.
  *
  *   no entry ── a lease waits ──> the thread allows ── done ──> entry
  *   entry ── no lease is left ──> the thread denies ──> no entry
  *
- * Leases may come and go while the thread runs. So when the thread is done, grant_go_on() compares the entry
- * with the leases again.
+ * Leases may come and go while the thread runs. When the thread is done, grant_go_on() compares the entry
+ * with the leases.
  */
 struct grant {
 	struct list link; /* fabric_device.grants */
 	struct fabric_device *device; /* holds a reference */
 	uid_t uid;
 	unsigned n_leases;
-	struct list waiting; /* fabric_lease.waiting: the leases whose DONE is still to be called */
-	bool has_entry; /* the ACL has, or may have, an entry, to be removed after the last lease */
-	/* the entry has to be set again, because others may have changed the node's ACL */
+	struct list waiting; /* fabric_lease.waiting: DONE is still to be called */
+	bool has_entry; /* the ACL has, or may have, an entry */
+	/* the entry has to be set again: udev may have changed the ACL */
 	bool renew;
 
 	struct offload_job job;
 	bool runs;
-	/* Not changed while the thread runs: whether it sets the entry (true) or removes it. */
+	/* True: the thread sets the entry. False: it removes the entry. Not changed while the thread runs. */
 	bool allow;
-	int r; /* while the thread runs, only it uses this */
+	int r; /* while the thread runs, only the thread uses R */
 };
 
 struct fabric_lease {
@@ -55,7 +55,7 @@ static void grant_free(struct grant *grant)
 	free(grant);
 }
 
-/* Calls DONE of all leases that wait. DONE is allowed to free its lease. */
+/* DONE can free its lease. */
 static void tell(struct grant *grant, int r)
 {
 	struct list *l;
@@ -68,7 +68,6 @@ static void tell(struct grant *grant, int r)
 	}
 }
 
-/* Runs in the thread. */
 static void run(struct offload_job *job)
 {
 	struct grant *grant = container_of(job, struct grant, job);
@@ -77,8 +76,8 @@ static void run(struct offload_job *job)
 }
 
 /*
- * Makes the thread set or remove the entry. False: there is no memory, which can only happen when the fabric
- * is being freed and keep_entries no longer keeps the lane.
+ * False: there is no memory, which is only possible in fabric_free(), when keep_entries no longer keeps the
+ * lane.
  */
 static bool start(struct grant *grant, bool allow)
 {
@@ -93,17 +92,14 @@ static bool start(struct grant *grant, bool allow)
 	return true;
 }
 
-/*
- * Makes the thread set or remove the entry if that is necessary and the thread does not work for GRANT already.
- * Frees GRANT if it has neither a lease nor an entry.
- */
+/* Starts the thread if the entry has to be set or removed. Frees GRANT if it is no longer needed. */
 static void grant_go_on(struct grant *grant)
 {
 	bool is_waited_for = !list_is_empty(&grant->waiting);
 
 	if (grant->runs)
 		return;
-	/* There is no entry to remove: the node of a removed device is gone, or belongs to another device by now. */
+	/* The node of a removed device is gone, or belongs to another device by now. */
 	if (grant->device->gone)
 		grant->has_entry = false;
 	if (grant->n_leases == 0) {
@@ -115,10 +111,7 @@ static void grant_go_on(struct grant *grant)
 	}
 }
 
-/*
- * If R is a failure, logs that an entry could not be removed. The removal is not tried again until the user has had
- * another lease, or the daemon starts again.
- */
+/* Logs a failure. The entry stays until the user has had another lease, or the daemon starts again. */
 static void complain_of_rest(const struct fabric_device *device, int r, const char *who)
 {
 	if (r < 0 && r != -ENODEV)
@@ -136,7 +129,7 @@ static void on_done(struct offload_job *job)
 	grant->runs = false;
 	if (grant->allow) {
 		grant->has_entry = grant->has_entry || grant->r == 0;
-		/* Count one lease more, so that GRANT is not freed while the callbacks run. */
+		/* One lease more, so that the callbacks do not free GRANT. */
 		grant->n_leases++;
 		tell(grant, grant->device->gone ? -ENODEV : grant->r);
 		grant->n_leases--;
@@ -148,7 +141,6 @@ static void on_done(struct offload_job *job)
 	grant_go_on(grant);
 }
 
-/* Runs in the thread. */
 static void clear(struct offload_job *job)
 {
 	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
@@ -236,7 +228,7 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 	*ret = lease;
 	if (!needs_entry(device, uid))
 		return 0;
-	/* An entry that the thread is removing now does not suffice. */
+	/* An entry that the thread is removing does not count. */
 	if (lease->grant->has_entry && !(lease->grant->runs && !lease->grant->allow))
 		return 0;
 	list_insert(&lease->grant->waiting, &lease->waiting);

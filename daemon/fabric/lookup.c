@@ -8,9 +8,9 @@
 #include "util/util.h"
 
 /*
- * Finds a QP's owner in a thread, because the kernel calls the driver's query_qp() for it, which on a real
- * adapter is a command to its firmware. A user's look-ups are made one after the other. Each look-up that runs
- * has a netlink socket of its own. A QP without a port is found by a scan of all QPs, see qpscan.h.
+ * Finds a QP's owner in a thread, because the driver's query_qp() can send a command to the firmware and wait
+ * for it. A user's look-ups are made one after the other. A QP without a port is found by a scan of all QPs,
+ * see qpscan.h.
  */
 
 struct fabric_lookup {
@@ -19,11 +19,11 @@ struct fabric_lookup {
 	fabric_answer_fn done; /* NULL: cancelled */
 	void *userdata;
 
-	/* While the thread runs, only it uses these: */
+	/* While the thread runs, only the thread uses these: */
 	struct nldev *nldev;
 	char name[64];
 	struct nldev_device device;
-	struct qpscan_wait wait; /* also has the QP number and the process to look for */
+	struct qpscan_wait wait; /* has the QP number and the process */
 	uid_t uid;
 	int answer;
 };
@@ -38,10 +38,6 @@ static void run(struct offload_job *job)
 					      lookup->wait.want.qpn, lookup->wait.want.pid);
 }
 
-/*
- * Keeps NLDEV for the next look-up, or frees it if one is kept already. More than one is needed only while several
- * look-ups run at a time.
- */
 static void put_nldev(struct fabric *fabric, struct nldev *nldev)
 {
 	if (fabric->nldev)
@@ -86,7 +82,7 @@ static void on_done(struct offload_job *job)
 		return;
 	}
 	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
-	/* Prepare the job only to count it among the user's look-ups. It is not submitted again. */
+	/* The job is not submitted again. While the job is prepared, it counts among the user's look-ups. */
 	r = offload_prepare(lookup->fabric->lookups, &lookup->job, lookup->uid);
 	if (r == 0)
 		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
@@ -125,8 +121,8 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 		return r;
 	}
 	/*
-	 * Use the socket that fabric->nldev keeps. If another look-up has it, the thread opens a socket when the
-	 * look-up runs. So look-ups that wait for a thread do not each occupy a descriptor.
+	 * If no socket is kept, the thread opens one when the job runs, so look-ups that wait do not occupy
+	 * descriptors.
 	 */
 	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);

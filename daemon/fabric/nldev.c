@@ -10,7 +10,7 @@
 
 struct nldev {
 	struct mnl_socket *socket;
-	uint32_t serial; /* serial number of the last request */
+	uint32_t serial; /* of the last request */
 };
 
 DEFINE_CLEANUP(struct nldev *, nldev_free)
@@ -76,7 +76,7 @@ static int on_error(const struct nlmsghdr *header, void *data)
 	return error->error == 0 ? MNL_CB_STOP : fail_with(error->error);
 }
 
-/* Handles the end of a dump, and reports the error that ended it, which libmnl's own callback ignores. */
+/* libmnl's own callback ignores the error that ended a dump. */
 static int on_done(const struct nlmsghdr *header, void *data)
 {
 	const int32_t *error = mnl_nlmsg_get_payload(header);
@@ -88,13 +88,13 @@ static int on_done(const struct nlmsghdr *header, void *data)
 }
 
 /*
- * Handles one datagram. Returns 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram is not for
- * this socket; or another negative errno: the exchange has failed. A datagram of an earlier exchange is such a
- * failure: -EPROTO. It is not expected here, see discard_rest().
+ * Handles one datagram. Returns 1: the dump goes on; 0: this was the last message; -ESRCH: the datagram is
+ * not for this socket; another negative errno: the exchange has failed (-EPROTO: a datagram of an earlier
+ * exchange).
  */
 static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_answer, void *data)
 {
-	/* Not const, because mnl_cb_run2() does not take a const array. */
+	/* mnl_cb_run2() does not take a const array. */
 	mnl_cb_t on_control[] = {
 		[NLMSG_ERROR] = on_error,
 		[NLMSG_DONE] = on_done,
@@ -115,16 +115,14 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	r = take(nl, buf, (size_t)n, on_answer, data);
 	if (r == -ESRCH)
 		return 1;
-	/* Here EAGAIN is an error that the kernel sent. -EAGAIN would tell the caller that the socket is empty. */
+	/* EAGAIN came from the kernel, but would mean to the caller that the socket is empty. */
 	return r == -EAGAIN ? -EIO : r;
 }
 
 /*
- * Discards the rest of an earlier exchange, which failed before all of its datagrams were read. It is not enough to
- * skip them while the next reply is read: until a dump was read to its end, the kernel refuses another one with EBUSY.
- * The loop ends, because the socket does not block, and the kernel adds no datagram after the end of the dump. It does
- * not end with ENOSPC, which is a datagram larger than BUF, nor with ENOBUFS, which is reported once when the kernel
- * could not add a datagram.
+ * Discards the datagrams of an earlier exchange that failed. Until a dump was read to its end, the kernel
+ * refuses another dump with EBUSY. ENOSPC (a datagram larger than BUF) and ENOBUFS (the kernel could not add
+ * one) do not end the dump.
  */
 static void discard_rest(struct nldev *nl, void *buf, size_t size)
 {

@@ -3,8 +3,8 @@
 
 /*
  * A netlink socket for queries about RDMA devices and their resources, which return the data that `rdma`
- * (iproute2) prints. It does not depend on the fabric, so a thread can have one of its own. Two threads must not
- * use the same object at the same time.
+ * (iproute2) prints. Does not depend on the fabric. Two threads must not use the same object at the same
+ * time.
  */
 
 #include <libmnl/libmnl.h>
@@ -12,7 +12,7 @@
 
 struct nldev;
 
-/* The kernel's index of a device, which it never reuses, and the device's number of ports. */
+/* The kernel never reuses an index. */
 struct nldev_device {
 	uint32_t index;
 	uint32_t n_ports; /* 0: INDEX and N_PORTS are not known yet */
@@ -21,24 +21,23 @@ struct nldev_device {
 int nldev_new(struct nldev **ret);
 struct nldev *nldev_free(struct nldev *nl);
 
-/* Begins a request in BUF, to which attributes can be added. COMMAND: RDMA_NLDEV_CMD_*. */
+/* Begins a request in BUF; attributes can be added. COMMAND: RDMA_NLDEV_CMD_*. */
 struct nlmsghdr *nldev_request(void *buf, int command, uint16_t flags);
 /*
  * Sends the request and calls ON_ANSWER for each message of the reply. Does not block, because the kernel
- * makes the reply while it handles the send. Returns 0 or a negative errno, which may be one that the kernel
- * sent. After a failure the object can be used for the next exchange.
+ * makes the reply while it handles the send. Returns 0 or a negative errno, which can be the kernel's. NL
+ * stays usable after a failure.
  */
 int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
 /*
- * These read a dump in pieces: after the send the kernel makes the next piece whenever one is received, so a
- * long reply need not be read in one go. Until the dump ends, no other request can be sent; to abort it, free
- * the object. nldev_receive() returns 1: there is more; 0: the dump is complete; -EAGAIN: nothing to read
- * yet; -EINTR: call it again; other negative errno: the dump has failed.
+ * nldev_send() starts a dump, and nldev_receive() reads one piece of it. Until the dump ends, no other
+ * request can be sent; to abort it, free the object. nldev_receive() returns 1: there is more; 0: the dump is
+ * complete; -EAGAIN: nothing to read yet; -EINTR: call it again; another negative errno: the dump has failed.
  */
 int nldev_get_fd(const struct nldev *nl);
 int nldev_send(struct nldev *nl, struct nlmsghdr *header);
 int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, void *data);
 
-/* Looks up the index and number of ports of device NAME. -ENODEV: there is no such device. */
+/* -ENODEV: there is no device NAME. */
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret);

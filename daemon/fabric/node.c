@@ -7,9 +7,8 @@
 #include "util/log.h"
 
 /*
- * The kernel makes the nodes accessible to everybody, and rdmabroker's udev rule restricts them. If the rule was
- * not applied to a node, the daemon warns and goes on. It warns again only if the node was right, or was removed,
- * in between.
+ * The kernel makes the nodes accessible to everybody, and rdmabroker's udev rule restricts them. The daemon
+ * warns if the rule was not applied to a node.
  */
 
 #define EVERYBODY (S_IROTH | S_IWOTH)
@@ -19,7 +18,7 @@ void fabric_check_node(const char *node, enum fabric_access access, bool *told)
 	const char *name = strrchr(node, '/') ? strrchr(node, '/') + 1 : node;
 	struct stat st;
 
-	/* With FABRIC_ACCESS_OPEN every mode is right. If stat() fails, the node is gone again. */
+	/* If stat() fails, the node is gone again. */
 	if (access == FABRIC_ACCESS_OPEN || stat(node, &st) < 0)
 		return;
 	if (st.st_uid == geteuid() && !(st.st_mode & EVERYBODY)) {

@@ -79,7 +79,7 @@ static int load(const char *node, acl_t *ret)
 	return 0;
 }
 
-/* The first entry with the tag WANTED; NULL: there is none. */
+/* NULL: there is none. */
 static acl_entry_t first_of(acl_t acl, acl_tag_t wanted)
 {
 	acl_entry_t entry;
@@ -98,10 +98,7 @@ static int store(const char *node, acl_t *acl)
 	bool extended = first_of(*acl, ACL_USER) || first_of(*acl, ACL_GROUP);
 	int r;
 
-	/*
-	 * Delete a mask that is left without named entries. acl_calc_mask() has made this mask, so it restricts
-	 * nothing, but tools would still show the node as one with an ACL.
-	 */
+	/* Without named entries, delete the mask, because tools would show the node as one with an ACL. */
 	if (extended)
 		r = acl_calc_mask(acl);
 	else

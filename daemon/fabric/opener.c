@@ -11,26 +11,27 @@
 #include "util/util.h"
 
 struct opener {
-	struct offload *offload; /* with one thread */
+	struct offload *offload; /* has one thread */
 	struct offload_job job;
-	struct offload_job keep; /* prepared, never submitted: so preparing JOB cannot fail */
+	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
+	struct offload_job keep;
 	void (*done)(void *userdata);
 	void *userdata;
 	bool runs;
-	bool again; /* opener_look() was called while the thread ran: run again */
+	bool again; /* opener_look() was called while the thread ran */
 	bool wants_open;
 
 	/* While a job runs, only the thread uses these: */
 	bool may_open;
-	/* from rdma_get_devices(): keeps the devices open; NULL: none was opened yet */
+	/* from rdma_get_devices(), which keeps them open; NULL: none was opened yet */
 	struct ibv_context **devices;
-	int null_fd; /* /dev/null */
+	int null_fd;
 };
 
 /*
- * Replaces the descriptors of devices that are being removed. These are the devices whose node was unlinked: the
- * kernel unlinks the node before it waits for the descriptors to be closed. If the daemon's /dev is not the
- * kernel's devtmpfs, nobody unlinks the node there, and the removal is not detected.
+ * Replaces the descriptors of devices whose node was unlinked. The kernel unlinks a node before it waits for
+ * the descriptors to be closed. If the daemon's /dev is not the kernel's devtmpfs, nodes are not unlinked
+ * there.
  */
 static void release_gone(struct opener *opener)
 {
@@ -39,7 +40,7 @@ static void release_gone(struct opener *opener)
 
 		if (fstat((*verbs)->cmd_fd, &st) < 0 || st.st_nlink > 0)
 			continue;
-		/* The event descriptor is replaced too, because it holds a reference to the command file. */
+		/* ASYNC_FD holds a reference to the file of CMD_FD. */
 		dup3(opener->null_fd, (*verbs)->async_fd, O_CLOEXEC);
 		dup3(opener->null_fd, (*verbs)->cmd_fd, O_CLOEXEC);
 	}
@@ -62,9 +63,8 @@ static bool has(struct ibv_context *const *devices, const struct ibv_context *ve
 }
 
 /*
- * True if the new list DEVICES lacks an open device that was not released. Then the old list must be kept for
- * now: the kernel removes a device from librdmacm's list before it unlinks the node, and the device cannot be
- * released before its node is unlinked. When the node is gone, opener_look() is called again.
+ * True if DEVICES lacks an open device that was not released. Then the old list is kept until the next
+ * opener_look(): the kernel removes a device from librdmacm's list before it unlinks the node.
  */
 static bool loses_one(const struct opener *opener, struct ibv_context *const *devices)
 {
@@ -75,9 +75,9 @@ static bool loses_one(const struct opener *opener, struct ibv_context *const *de
 }
 
 /*
- * Runs in the thread. The new list is made before the old one is freed, so that devices in both lists stay open. A
- * device that is only in the old list must be released before the old list is freed: afterwards librdmacm may close
- * its descriptors at any time, and their numbers may be reused for other files.
+ * The new list is made before the old list is freed, so that devices in both lists stay open. When the old
+ * list is freed, librdmacm can close the other devices' descriptors, and the numbers can be reused. So these
+ * devices must be released before.
  */
 static void run(struct offload_job *job)
 {
@@ -88,7 +88,7 @@ static void run(struct offload_job *job)
 	if (!opener->may_open)
 		return;
 	devices = rdma_get_devices(NULL);
-	/* No memory, or no device is left: devices that are open stay open until the next look. */
+	/* No memory, or no device is left. */
 	if (!devices)
 		return;
 	release_gone(opener);
@@ -105,7 +105,7 @@ static void start(struct opener *opener)
 {
 	opener->may_open = opener->wants_open;
 	opener->runs = true;
-	/* This cannot fail, because OPENER->keep is prepared too and keeps the lane of both jobs allocated. */
+	/* Cannot fail, see OPENER->keep. */
 	offload_prepare(opener->offload, &opener->job, 0);
 	offload_submit(opener->offload, &opener->job);
 }
@@ -175,10 +175,7 @@ struct opener *opener_free(struct opener *opener)
 	opener->again = false;
 	offload_release(&opener->keep);
 	offload_free(opener->offload);
-	/*
-	 * If the thread is stuck with a device, it still uses these objects. Then leave them allocated until the
-	 * process ends.
-	 */
+	/* A stuck thread still uses these objects, so they stay allocated until the process ends. */
 	if (opener->runs)
 		return NULL;
 	if (opener->devices)

@@ -11,14 +11,13 @@
 #include "util/util.h"
 
 /*
- * Queries the kernel for one QP by its number. The kernel replies within the send, so this does not wait for
- * a message. The kernel looks only at QPs of the given port, and returns EAGAIN for a QP that exists but not
- * on this port. A QP in RESET has no port: it can only be found in a dump of all QPs.
+ * The kernel is queried for one QP, by number and port. It returns EAGAIN for a QP that is not on this port.
+ * A QP in RESET has no port: it is found only in a dump of all QPs.
  */
 
 #define NONE UINT32_MAX
 #define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* read for one dump at most; they hold some 700,000 QPs */
+#define DATAGRAMS_MAX 8192 /* limit for one dump: some 700,000 QPs */
 
 static const struct qpowner_facts nothing = { .pdn = NONE, .ctxn = NONE };
 
@@ -50,10 +49,7 @@ static int on_resource(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_resource_attr, data);
 }
 
-/*
- * Queries the kernel for one resource by its NUMBER, which is sent as attribute KEY. PORT 0: the resource belongs
- * to the device as a whole.
- */
+/* Queries the kernel for one resource. NUMBER is sent as attribute KEY. PORT 0: none. */
 static int ask(struct nldev *nl, const struct nldev_device *device, int command, uint16_t key,
 	       uint32_t number, uint32_t port, struct qpowner_facts *ret)
 {
@@ -83,9 +79,8 @@ static int find_qp(struct nldev *nl, const struct nldev_device *device, uint32_t
 }
 
 /*
- * Completes facts->tid. The kernel reports the thread that made the QP, or none if that thread has ended, which is
- * common with a pool of threads. In that case this queries which thread made the QP's protection domain and, if that
- * thread has ended too, which thread opened the device for the QP.
+ * Completes facts->tid, which is 0 if the thread that made the QP has ended (common with a pool of threads).
+ * Then the thread that made the QP's protection domain is taken, or else the one that opened the device.
  */
 static int find_maker(struct nldev *nl, const struct nldev_device *device,
 		      struct qpowner_facts *facts)
@@ -112,8 +107,8 @@ static bool is_thread_of(pid_t pid, uint32_t tid)
 }
 
 /*
- * True if no process can have a QP of this number: 0 and 1 are the kernel's on each port, which it stores under
- * other numbers, and 0xffffff stands for multicast.
+ * No process can have these numbers. The kernel has 0 and 1 on each port, stored under other numbers;
+ * 0xffffff stands for multicast.
  */
 static bool is_special(uint32_t qpn)
 {
@@ -130,7 +125,7 @@ static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qp
 		return is_special(qpn) ? FABRIC_QP_FOREIGN : FABRIC_QP_UNKNOWN;
 	if (r == 0)
 		r = find_maker(nl, device, &facts);
-	/* The QP's protection domain or context was destroyed meanwhile, so the QP no longer exists either. */
+	/* The protection domain or the context is gone, so the QP is gone too. */
 	if (r == -ENOENT)
 		return FABRIC_QP_FOREIGN;
 	if (r < 0)
@@ -146,10 +141,7 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 
 	r = is_known ? find(nl, device, qpn, pid) : -EINVAL;
 	if (r == -EINVAL) {
-		/*
-		 * The index is not known yet, or no device has it: the device was replaced, and udev has not
-		 * reported that yet.
-		 */
+		/* The index is not known yet, or the device was replaced and udev has not reported that yet. */
 		r = nldev_find_device(nl, name, device);
 		if (r == 0)
 			r = find(nl, device, qpn, pid);
@@ -157,12 +149,10 @@ int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device
 	return r;
 }
 
-/* All QPs of a device */
-
 struct scan {
 	struct qpowner_want **wants;
 	size_t n;
-	unsigned n_left; /* number of WANTS that were not found yet */
+	unsigned n_left;
 };
 
 static size_t first_want(const struct scan *scan, uint32_t qpn)
@@ -209,7 +199,7 @@ static int on_dump(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_qps, data);
 }
 
-/* Returns the number of datagrams before the one that ended the dump, or a negative errno. */
+/* Returns the number of datagrams before the last one, or a negative errno. */
 static int dump(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
 {
 	_cleanup_free_ char *buf = malloc(DATAGRAM_MAX);
@@ -229,17 +219,13 @@ static int dump(struct nldev *nl, const struct nldev_device *device, struct scan
 		if (r > 0 && ++n == DATAGRAMS_MAX)
 			r = -EOVERFLOW;
 	} while (r > 0 || r == -EINTR);
-	/*
-	 * EAGAIN means that the socket is empty. That is a failure: when a datagram has been received, the kernel
-	 * has already made the next one.
-	 */
+	/* An empty socket (EAGAIN) is a failure: the kernel makes the next datagram while one is received. */
 	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
 }
 
 /*
- * The kernel finds its place in the list of QPs by the number of QPs that it has sent. If one of these is
- * destroyed meanwhile, the kernel skips another one. So if the dump took several datagrams and did not
- * contain all wanted QPs, it is repeated once.
+ * The kernel finds its place in the list of QPs by the number of QPs sent. If one of these QPs is destroyed,
+ * the kernel skips another QP. So a dump of several datagrams is repeated once if wanted QPs are missing.
  */
 static int dump_until_found(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
 {
@@ -268,12 +254,12 @@ int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device
 		struct qpowner_want *want = wants[i];
 
 		r = want->facts.qpn == want->qpn ? find_maker(nl, device, &want->facts) : 0;
-		/* This is no failure: the QP's protection domain or context is gone, and so is the QP. */
+		/* The protection domain or the context is gone, so the QP is gone too. */
 		if (r == -ENOENT)
 			r = 0;
 		/*
-		 * For a QP that is missing in the dump the answer is FABRIC_QP_FOREIGN, not FABRIC_QP_UNKNOWN: the
-		 * kernel reported the QP to qpowner_find(), and the dump may have skipped it.
+		 * A QP that the dump lacks is not FABRIC_QP_UNKNOWN: qpowner_find() has found it, and the
+		 * dump can skip a QP.
 		 */
 		want->answer = is_thread_of(want->pid, want->facts.tid) ? FABRIC_QP_OWN :
 									  FABRIC_QP_FOREIGN;

@@ -12,16 +12,15 @@
 /*
  *   idle ── qpscan_ask() ──> scanning, in a thread ── done ──> resting ── timer ──> idle, or scanning
  *
- * A look-up that is requested while a scan runs waits for the next scan, because the running one may have
- * passed its QP already.
+ * The running scan may have passed a QP already, so look-ups that come meanwhile wait for the next scan.
  */
 
 #define REST_FACTOR 9
 
 struct qpscan {
-	sd_event_source *rest; /* timer that ends the rest; NULL: qpscan_free() was called */
+	sd_event_source *rest; /* ends the rest; NULL: qpscan_free() was called */
 	bool rests;
-	struct list waiting; /* qpscan_wait.link: look-ups that wait for the next scan */
+	struct list waiting; /* qpscan_wait.link: for the next scan */
 
 	struct offload *thread;
 	struct offload_job job;
@@ -29,7 +28,7 @@ struct qpscan {
 	struct offload_job keep;
 	bool runs;
 	uint64_t begun_ns;
-	struct list running; /* qpscan_wait.link: the look-ups that the scan answers */
+	struct list running; /* qpscan_wait.link: for the scan that runs */
 	/* While a scan runs, only the thread uses these: */
 	struct nldev *nldev;
 	struct nldev_device device;
@@ -70,7 +69,7 @@ static int look(struct qpscan *scan)
 	r = scan->nldev ? 0 : nldev_new(&scan->nldev);
 	if (r == 0)
 		r = qpowner_scan(scan->nldev, scan->name, &scan->device, wants, n);
-	/* After a failure the socket may still contain a part of the dump. */
+	/* The socket may still contain a part of the dump. */
 	if (r < 0)
 		scan->nldev = nldev_free(scan->nldev);
 	return r;
@@ -133,7 +132,7 @@ static void begin_rest(struct qpscan *scan)
 {
 	uint64_t usec = (clock_ns() - scan->begun_ns) * REST_FACTOR / 1000;
 
-	/* If the timer cannot be set, do not rest, because nothing would end the rest. */
+	/* Without the timer, nothing would end the rest. */
 	scan->rests = sd_event_source_set_time_relative(scan->rest, usec) >= 0 &&
 		      sd_event_source_set_enabled(scan->rest, SD_EVENT_ONESHOT) >= 0;
 }

@@ -2,11 +2,9 @@
 #pragma once
 
 /*
- * Finds the owners of QPs that have no port. The kernel does not return such a QP when it is queried by its
- * number, but only in a dump of all QPs of the device. A dump is expensive, because the kernel queries each QP
- * for it. So there is only one dump at a time, all look-ups that wait for the same device share the next one, and
- * after a dump there is a rest of nine times its duration. Thus dumps take at most a tenth of the time, whatever
- * clients do.
+ * Finds the owners of QPs that have no port. The kernel returns such a QP only in a dump of all QPs, which is
+ * expensive. So all look-ups that wait for a device share its next dump. After each dump there is a rest of
+ * nine times its duration, so dumps take at most a tenth of the time.
  */
 
 #include <sys/types.h>
@@ -17,21 +15,21 @@
 
 struct qpscan;
 
-/* A look-up, embedded in its caller's struct. It is in use until DONE is called. */
+/* A look-up, embedded in the caller's struct. In use until DONE is called. */
 struct qpscan_wait {
 	struct list link; /* in qpscan.waiting or qpscan.running */
 	const char *device;
 	struct qpowner_want want;
-	/* called from the loop; ANSWER: the result, as qpowner_find() returns it */
+	/* called from the loop; ANSWER: as from qpowner_find() */
 	void (*done)(struct qpscan_wait *wait, int answer);
 };
 
 int qpscan_new(struct qpscan **ret, sd_event *loop);
 /*
- * Calls DONE of all look-ups that wait, with -ESHUTDOWN, and returns NULL. If the thread is stuck, see
- * offload_free(), it does not call DONE, and returns SCAN, which stays allocated.
+ * Calls DONE of all look-ups that wait, with -ESHUTDOWN, and returns NULL. If the thread is stuck (see
+ * offload_free()), returns SCAN without calling DONE.
  */
 struct qpscan *qpscan_free(struct qpscan *scan);
 
-/* Starts the look-up WAIT. A dump that runs already does not answer it, but a later one does. */
+/* A dump that runs already does not answer WAIT; a later one does. */
 void qpscan_ask(struct qpscan *scan, struct qpscan_wait *wait);

@@ -42,7 +42,7 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 
 /* The part of a rule that was parsed so far. */
 struct said {
-	uint64_t words; /* the words of the rule; bit i: word i of the table */
+	uint64_t words; /* bit i: the rule has word i of the table */
 	unsigned operations; /* operations to which the rule can still apply */
 	size_t n_matches;
 	bool has_setting;
@@ -84,10 +84,7 @@ static void check_word(struct parser *parser, const struct token *token,
 				word->name);
 }
 
-/*
- * Complains if the rule never matches because its data is longer than a connection request of its port space can
- * carry.
- */
+/* Complains if a connection request of the rule's port space cannot carry as much private data as the rule has. */
 static void check_data(struct parser *parser, const struct token *token, size_t n_matches)
 {
 	const struct policy *policy = parser->policy;
@@ -130,8 +127,8 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 
 	check_word(parser, token, word, rule, said);
 	/*
-	 * The value of a repeated word is stored in AGAIN. Stored in RULE, it could contradict the first value and
-	 * cause a second complaint about the word.
+	 * Store the value of a repeated word in AGAIN. In RULE it could contradict the first value and cause a second
+	 * complaint.
 	 */
 	bit = UINT64_C(1) << policy_word_index(word);
 	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
@@ -144,7 +141,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return 0;
 	}
 
-	/* A rule for "any" applies only to the operations that allow all of its matches. */
+	/* A rule for "any" applies only to operations for which all of its matches are allowed. */
 	if (word->operations & said->operations)
 		said->operations &= word->operations;
 	if (parser->is_line_bad)
@@ -158,7 +155,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	return 0;
 }
 
-/* Returns the text of the line from FIRST on, in the form of policy_rule.text. */
+/* Returns the text of the line from FIRST on, as for policy_rule.text. */
 static char *text_new(struct policy *policy, const struct token *first)
 {
 	const struct token *token;

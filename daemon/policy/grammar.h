@@ -2,16 +2,11 @@
 #pragma once
 
 /*
- * Parses sources, one after the other, and adds their rules to a policy. After an error the parser continues
- * with the next line, or within the line if the meaning of the rest is still clear, so that one run shows all
- * errors.
+ * Parses sources, and adds their rules to a policy. Parsing goes on after an error, so that one run shows all errors.
  */
 
 struct parser;
 struct source;
 
-/*
- * Returns 0, -ENOMEM, or -EBADMSG if this source or an earlier one has errors. After -EBADMSG further sources can
- * be read, to find more errors.
- */
+/* Returns 0, -ENOMEM, or -EBADMSG if this source or an earlier one has errors. Can be called again after -EBADMSG. */
 int grammar_read(struct parser *parser, struct source *source);

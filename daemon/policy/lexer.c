@@ -57,7 +57,6 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* True if only blanks follow. */
 static bool is_rest_blank(const struct source_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
@@ -100,10 +99,7 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 
 		if (is_blank(c) || strchr("\"{},=", c))
 			break;
-		/*
-		 * "user bob#1" could mean a name that contains '#', or a name and a comment: the admin has to
-		 * make it clear.
-		 */
+		/* "user bob#1" could mean a name that contains '#', or a name and a comment. */
 		if (c == '#')
 			return complain(lexer, line, i,
 					"'#' begins a comment only after a blank; put a name that "
@@ -179,10 +175,7 @@ static int add_end(struct lexer *lexer)
 	return add_token(lexer, TOKEN_END, &line, at, at);
 }
 
-/*
- * True if a backslash ends the line, maybe with blanks after it. Blanks after it are an error, but the line was
- * clearly meant to be continued.
- */
+/* True if LINE ends in a backslash, or in one with blanks after it: an error, but clearly meant as a continuation. */
 static bool ends_in_backslash(const struct source_line *line)
 {
 	size_t len = line->len;
@@ -207,10 +200,7 @@ int lexer_next(struct lexer *lexer)
 		}
 		goes_on = false;
 		if (r == -EBADMSG) {
-			/*
-			 * Skip the lines that continue this one: parsed by themselves, they would only cause more
-			 * complaints.
-			 */
+			/* Skip the lines that continue this line, because they would only cause more complaints. */
 			while (ends_in_backslash(&line) && source_next(lexer->source, &line))
 				;
 			return r;

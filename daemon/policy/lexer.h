@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Splits a source into logical lines of tokens. A '#' where a token could begin starts a comment, which ends with its
- * physical line. If a line has no comment and its last character is '\', the next line continues it.
+ * Splits a source into logical lines of tokens. A comment begins with a '#' where a token could begin, and ends with
+ * its physical line. A '\' at the end of a line without a comment continues the line.
  */
 
 #include <stdbool.h>
@@ -43,8 +43,8 @@ struct lexer {
 void lexer_init(struct lexer *lexer, struct source *source, struct diag *diag);
 void lexer_done(struct lexer *lexer);
 /*
- * Reads the next logical line that is not empty. Returns 1, 0 at the end, -ENOMEM, or -EBADMSG after a
- * complaint about the line; then the next call continues after that line.
+ * Reads the next logical line that has tokens. Returns 1; 0: there are no more lines; -ENOMEM; or -EBADMSG after a
+ * complaint about the line. After -EBADMSG the next call continues with the line after it.
  */
 int lexer_next(struct lexer *lexer);
 

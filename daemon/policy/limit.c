@@ -36,8 +36,7 @@ static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 }
 
 /*
- * Complains about a rate per user or per peer that never takes effect, because the whole rule has a lower rate
- * and no larger burst.
+ * Complains if the rate PART never takes effect, because the rule's rate WHOLE is lower, and its burst is not larger.
  */
 static void check_rate(struct parser *parser, const struct token *token, const char *what,
 		       const struct policy_rate *part, const struct policy_rate *whole)
@@ -68,7 +67,7 @@ static int parse_rate(struct parser *parser, const char *what, struct policy_rul
 	}
 	*rate = (struct policy_rate){ .per_second = per_second, .burst = burst };
 
-	/* The settings of a rule can be in any order, so each one checks the pairs of rates that it belongs to. */
+	/* The rates of a rule can be in any order, so check them after each one. */
 	if (rate != &rule->settings.rate_per_peer)
 		check_rate(parser, token, "rate-per-user", &rule->settings.rate_per_user,
 			   &rule->settings.rate);
@@ -98,7 +97,7 @@ int setting_parse_rate_per_peer(struct parser *parser, struct policy_rule *rule,
 	return parse_rate(parser, "rate-per-peer", rule, &rule->settings.rate_per_peer);
 }
 
-/* The word "burst" after a rate is read by parse_rate(). Anywhere else it is an error. */
+/* parse_rate() reads the word "burst" after a rate. Anywhere else it is an error. */
 int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	(void)rule;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Loads policies from files and texts. */
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,7 +9,6 @@
 #include "policy/rules.h"
 #include "policy/source.h"
 
-/* A policy that is being loaded, from one source after the other. */
 struct loading {
 	struct policy *policy;
 	struct parser parser;
@@ -44,7 +41,7 @@ static int keep_source(struct policy *policy, struct source *source)
 	return 0;
 }
 
-/* Parses SOURCE and takes ownership of it. R < 0: SOURCE could not be read, and R is the error. */
+/* Parses SOURCE, and takes ownership of it. If R < 0, there is no SOURCE, and R is the error. */
 static void feed(struct loading *loading, struct source *source, int r)
 {
 	if (r == 0) {
@@ -84,7 +81,7 @@ static int load_files(struct policy **ret, const char *const *files, size_t n_fi
 
 	if (r < 0)
 		return r;
-	/* Parse all files, also after an error other than -ENOMEM, so that one run shows all errors. */
+	/* After an error other than -ENOMEM, parse the next files too, so that one run shows all errors. */
 	for (size_t i = 0; i < n_files && loading.first_error != -ENOMEM; i++) {
 		r = source_new_file(&source, files[i], /* optional= */ false, diag);
 		feed(&loading, source, r);

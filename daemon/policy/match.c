@@ -41,10 +41,7 @@ static int take_name(struct parser *parser, const char *what, const struct token
 	return 0;
 }
 
-/*
- * These look up a name in the user database. They return 0, -ESRCH if there is no such name, or another
- * negative errno.
- */
+/* These return 0, -ESRCH or -ENOENT (no such name), or another negative errno. */
 static int look_up_user(const char *name, char *buffer, size_t size, uint32_t *ret)
 {
 	struct passwd entry, *found;
@@ -73,7 +70,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	char *buffer = NULL, *grown;
 	int r = -ERANGE;
 
-	/* The buffer must have space for all members of a group, whose number is not known before. */
+	/* The members of a group must fit into the buffer, and their number is not known. */
 	for (size_t size = 1024; r == -ERANGE && size <= LOOKUP_BUFFER_MAX; size *= 4) {
 		grown = realloc(buffer, size);
 		if (!grown) {
@@ -88,7 +85,7 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	return r;
 }
 
-/* Complains about a name that cannot be looked up. If names may be missing, this does not make the line invalid. */
+/* Complains about a name that cannot be looked up. With POLICY_NAMES_MAY_BE_MISSING the line stays valid. */
 static int complain_missing(struct parser *parser, const struct token *token, const char *what,
 			    const char *name, int r)
 {
@@ -116,7 +113,7 @@ static int complain_missing(struct parser *parser, const struct token *token, co
 	return policy->first_missing ? 0 : -ENOMEM;
 }
 
-/* Reads a user or group and looks up its id. If the id is not known, *ret is unchanged. */
+/* Reads a user or group, by name or id. If the id is not known, *ret is unchanged. */
 static int take_id(struct parser *parser, const char *what,
 		   int (*in)(const char *, char *, size_t, uint32_t *),
 		   const struct token **ret_token, uint32_t *ret)
@@ -188,7 +185,7 @@ static int parse_ids(struct parser *parser, const char *what,
 	if (!list)
 		return -ENOMEM;
 	qsort(ids, n, sizeof(ids[0]), compare_ids);
-	/* Ids that are not known are UINT32_MAX, so they are at the end. */
+	/* Unknown ids are UINT32_MAX, so they are at the end. */
 	list->is_incomplete = ids[n - 1] == UINT32_MAX;
 	memcpy(list->ids, ids, n * sizeof(ids[0]));
 	list->n = n;
@@ -315,7 +312,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 {
 	int port = facts->question->port;
 
-	/* Port 0 requests any free port, so the port is not known yet. */
+	/* 0 requests any free port, so the port is not known yet. */
 	if (port <= 0)
 		return TERNARY_UNKNOWN;
 	for (size_t i = 0; i < value->ports->n; i++)
@@ -324,7 +321,7 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 	return TERNARY_NO;
 }
 
-/* True if a '[' is not closed. fnmatch() would treat it as a plain character, which is never intended. */
+/* True if a '[' is not closed. fnmatch() treats such a '[' as a plain character, which the admin did not mean. */
 static bool has_open_bracket(const char *glob)
 {
 	for (; *glob; glob++) {
@@ -341,7 +338,7 @@ static bool has_open_bracket(const char *glob)
 	return false;
 }
 
-/* WORD: the word whose value the pattern is; WHAT: the name of the pattern in messages. */
+/* WORD and WHAT are for complaints, for example "unit" and "unit pattern". */
 static int parse_glob(struct parser *parser, const char *word, const char *what,
 		      union policy_value *ret)
 {
@@ -437,8 +434,7 @@ static int hex_digit(char c)
 }
 
 /*
- * Converts "0x" and pairs of digits. BYTES has space for half of the token's length. False: TOKEN has another
- * form.
+ * Converts "0x" and pairs of hexadecimal digits. BYTES has space for TOKEN->len / 2. False: TOKEN has another form.
  */
 static bool parse_hex(const struct token *token, uint8_t *bytes, size_t *ret_len)
 {

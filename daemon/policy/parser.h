@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * The state of the parser, and the functions by which the words of the language read their values and complain
- * about them. The grammar itself is in grammar.h.
- */
+/* The state of the parser, and helpers for the functions that read the values of words. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,42 +20,38 @@ struct parser {
 	enum policy_names names;
 	void *sets; /* tsearch() tree of struct set, by name */
 
-	/* for the source that is being read: */
-	const char *file; /* name of the file; lives as long as the policy */
+	/* for the current source: */
+	const char *file; /* lives as long as the policy */
 	const struct token *token; /* the next token */
 	bool is_line_bad; /* the current line has an error, so it does not become a rule */
 
 	/* for all sources that were read so far: */
-	bool has_failed; /* a line was bad */
-	bool is_full; /* there was one rule too many, so no further line is read */
+	bool has_failed; /* a line has an error */
+	bool is_full; /* there is one rule too many, so no further line is read */
 };
 
-/* Initializes PARSER. When all sources are read, call set_done(). */
+/* After the last source, call set_done(). */
 void parser_init(struct parser *parser, struct policy *policy, enum policy_names names,
 		 struct diag *diag);
 
-/*
- * Returns the next token, and moves on to the one after it. TOKEN_END is the last token: it is returned again by each
- * further call.
- */
+/* Returns the next token and advances, but not past TOKEN_END. */
 const struct token *parser_take(struct parser *parser);
-/* Complains about TOKEN, so that its line does not become a rule. Returns -EBADMSG. */
+/* Complains about TOKEN, and marks its line as bad. Returns -EBADMSG. */
 int parser_complain(struct parser *parser, const struct token *token, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
- * As parser_complain(), about an unknown word. WHAT: what kind of word it is, for example "operation". BEST:
- * the known word that was probably meant; WORDS: all known words, which are listed if there is no BEST. Both
- * may be NULL.
+ * As parser_complain(), about an unknown word. WHAT: its kind, for example "operation". BEST: the known word that was
+ * probably meant; NULL: none. WORDS: all known words, listed if BEST is NULL; can be NULL.
  */
 int parser_complain_unknown(struct parser *parser, const struct token *token, const char *what,
 			    const char *best, const char *words);
 /*
- * As parser_complain(), with the message TAKES, which describes the valid values. If TOKEN is a word, and one of
- * the candidates offered to GUESS is similar to it, and more so than all others, "did you mean ...?" follows.
+ * As parser_complain(), with TAKES, which describes the valid values. If TOKEN is a word and GUESS has a single best
+ * candidate, "did you mean ...?" follows.
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);
-/* Reads a number from MIN to MAX. WHAT: the word whose value it is, for complaints. */
+/* WHAT: the word whose value the number is, for complaints. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);
 /* True if all of TEXT is one decimal number without leading zeros that fits into 32 bits. */
@@ -66,10 +59,7 @@ bool parser_is_number(const char *text, size_t len, uint32_t *ret);
 
 /* set.c */
 int set_parse(struct parser *parser);
-/*
- * Reads a prefix, an address or @SET. *ret is NULL after a complaint that still allows the rest of the line
- * to be parsed.
- */
+/* Reads a prefix, an address or @SET. *ret is NULL if the value is wrong, but the rest of the line can be parsed. */
 int set_take(struct parser *parser, const char *what, const struct prefix_set **ret);
 /* Frees the tree in which sets are found by name. */
 void set_done(struct parser *parser);

@@ -60,7 +60,7 @@ static void offer(const void *node, VISIT which, void *closure)
 		word_guess(closure, set->name);
 }
 
-/* The name of a set that is similar to NAME, for "did you mean"; NULL: none is. */
+/* NULL: no set has a name that is similar to NAME. */
 static const char *guess_name(const struct parser *parser, const char *name, size_t len)
 {
 	struct word_guess guess = { .word = name, .len = len };
@@ -119,8 +119,8 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 }
 
 /*
- * Reads a prefix, an address or @SET, and stores it in *ret_prefix or *ret_set. If the value has an error after
- * which the rest of the line can still be parsed, returns 0 and stores nothing.
+ * Reads a prefix, an address or @SET, into *ret_prefix or *ret_set. Returns 0 and stores nothing if the value is
+ * wrong, but the rest of the line can be parsed.
  */
 static int take_member(struct parser *parser, const char *what, struct prefix *ret_prefix,
 		       const struct prefix_set **ret_set)
@@ -135,7 +135,7 @@ static int take_member(struct parser *parser, const char *what, struct prefix *r
 		if (!set)
 			complain_no_set(parser, token);
 		else if (!set->prefixes)
-			/* There was a complaint about the definition of the set already. */
+			/* The set's definition has caused a complaint already. */
 			parser->is_line_bad = true;
 		else
 			*ret_set = set->prefixes;
@@ -317,8 +317,8 @@ int set_parse(struct parser *parser)
 void set_done(struct parser *parser)
 {
 	/*
-	 * This frees the nodes of the tree only, because the policy owns the sets. A node begins with the
-	 * pointer to its set that was given to tsearch().
+	 * The policy owns the sets, so free only the tree's nodes. A node begins with the pointer that was given to
+	 * tsearch().
 	 */
 	while (parser->sets)
 		tdelete(*(struct set *const *)parser->sets, &parser->sets, compare);

@@ -10,8 +10,8 @@
 #include "proto/word.h"
 
 /*
- * Complains if tos-max is below the traffic class that the rule forces. The parse functions of tos, dscp and
- * tos-max all call this, because a rule can have these settings in any order.
+ * Complains if tos-max is below the forced traffic class. Called for each of tos, dscp and tos-max, because they can
+ * be in any order.
  */
 static void check_tos(struct parser *parser, const struct token *token,
 		      const struct policy_settings *settings)
@@ -55,7 +55,7 @@ static const struct {
 	{ "ef", 46 },
 };
 
-/* Returns the DSCP; -1: no such name, and all names were offered to GUESS. */
+/* Returns the DSCP; -1: no such name, and GUESS has seen all names. */
 static int dscp_from_token(const struct token *token, struct word_guess *guess)
 {
 	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {

@@ -35,7 +35,7 @@ static int complain_errno(struct diag *diag, const char *path, const char *what)
 	return -error;
 }
 
-/* It is enough to check the mode, because an ACL that gives others write access also sets the mode's group bits. */
+/* The mode suffices: if an ACL gives others write access, it shows in the mode's group bits. */
 static int check_owner(const struct stat *st, const char *path, struct diag *diag)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())

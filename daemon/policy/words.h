@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The words of the rule language. A new word is one row of the table in words.c; its functions are in match.c,
- * setting.c or limit.c.
+ * The words of the rule language: the rows of the table in words.c. Their functions are in match.c, setting.c and
+ * limit.c.
  */
 
 #include <stddef.h>
@@ -14,12 +14,12 @@ struct parser;
 struct policy_rule;
 struct token;
 
-/* Returns row I of the table; NULL: the table has no such row. */
+/* NULL: the table has no row I. */
 const struct policy_word *policy_word_at(size_t i);
 const struct policy_word *policy_word_find(const struct token *token);
 /* The position of WORD in the table, below 64. */
 size_t policy_word_index(const struct policy_word *word);
-/* The known word that is most similar to TOKEN, for "did you mean"; NULL: none is similar. */
+/* Returns the word that is most similar to TOKEN, for "did you mean"; NULL: none is similar. */
 const char *policy_word_guess(const struct token *token);
 
 int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
@@ -42,8 +42,8 @@ enum ternary match_unit(const union policy_value *value, const struct policy_fac
 enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
 
 /*
- * Returns the maximum size, in bytes, of the private data of a connection request in PORT_SPACE, or in any port
- * space if PORT_SPACE is 0.
+ * Returns the maximum size of a connection request's private data in PORT_SPACE, in bytes. PORT_SPACE 0: in any port
+ * space.
  */
 size_t match_data_max(int port_space);
 

@@ -21,7 +21,7 @@ void account_done(struct account *account)
 		assert(account->used[i] == 0);
 }
 
-/* A list suffices, because few users of a host use RDMA at a time. The user who is found moves to the front. */
+/* A list suffices, because few users of a host use RDMA at a time. */
 static struct account_user *user_find(struct account *account, uid_t uid)
 {
 	struct list *l;
@@ -38,7 +38,7 @@ static struct account_user *user_find(struct account *account, uid_t uid)
 	return NULL;
 }
 
-/* USED can exceed LIMIT, because limits can be lowered at any time, and some charges ignore them. */
+/* USED can exceed LIMIT: limits can be lowered at any time, and some charges ignore them. */
 static bool fits(uint64_t used, uint64_t amount, uint64_t limit)
 {
 	return used <= limit && amount <= limit - used;

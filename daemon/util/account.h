@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * An account counts how much of each resource the users hold. A charge is embedded in the object that it pays
- * for; charge_done() gives the amount back. The account has an entry for a user while the user has at least
- * one charge. account_done() asserts that all charges were given back.
+ * An account counts how much of each resource each user holds. A charge is embedded in the object that it
+ * pays for; charge_done() gives the amount back. account_done() asserts that all charges were given back.
  */
 
 #include <stdbool.h>
@@ -17,8 +16,8 @@ enum account_slot {
 	ACCOUNT_SESSIONS,
 	ACCOUNT_IDS,
 	ACCOUNT_LISTENERS,
-	ACCOUNT_BYTES, /* bytes queued for clients that do not read */
-	ACCOUNT_FDS, /* descriptors held open for clients */
+	ACCOUNT_BYTES, /* queued for clients that do not read */
+	ACCOUNT_FDS, /* held open for clients */
 	_ACCOUNT_SLOT_MAX,
 };
 
@@ -32,8 +31,8 @@ struct account_user {
 struct account {
 	struct list users; /* account_user.link */
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
-	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* limit for all users together; UINT64_MAX: none */
-	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and for OWN */
+	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* for all users together; UINT64_MAX: none */
+	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and OWN */
 	uid_t own; /* the uid that the daemon runs as */
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
@@ -49,17 +48,16 @@ void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charges AMOUNT to UID. Returns 0; -EDQUOT: the limit of UID would be exceeded; -EUSERS: the limit of all
- * users together would be exceeded; -ENOMEM.
+ * Charges AMOUNT to UID. Returns 0; -EDQUOT: over the limit of UID; -EUSERS: over the limit of all users; or
+ * -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
-/* As account_charge(), but ignores limits, for objects that exist already. Returns 0 or -ENOMEM. */
+/* As account_charge(), but ignores limits. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, uid_t uid);
-/* True if the limit of all users, including the reserve, is reached. */
+/* True if the limit of all users and the reserve are used up. */
 bool account_is_full(const struct account *account, enum account_slot slot);
-/* The amount that is charged to UID now. */
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
-void charge_grow(struct charge *charge, uint64_t amount); /* adds AMOUNT; ignores limits */
+void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
 void charge_done(struct charge *charge); /* idempotent */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A journal entry with fields of its own, by which the journal can be searched. rdmabrokerd(8) lists the fields, and
- * systemd/rdmabroker.catalog explains the message ids. Without a journal the entry is a line on stderr.
+ * A journal entry with fields of its own. rdmabrokerd(8) lists the fields, and systemd/rdmabroker.catalog
+ * explains the message ids. Without a journal the entry is a line on stderr.
  */
 
 #include <stdbool.h>
@@ -19,16 +19,16 @@
 #define AUDIT_FIELDS_MAX 20
 
 struct audit {
-	unsigned n_suppressed; /* number of entries that the rate limit left out before this one */
+	unsigned n_suppressed; /* entries that the rate limit left out before this one */
 	struct iovec fields[AUDIT_FIELDS_MAX];
 	size_t n_fields;
 	char space[3072]; /* holds the text that FIELDS point to */
 	size_t used;
 };
 
-/* Begins an entry. False: the rate limit is reached, so audit_add() and audit_send() must not be called. */
+/* False: the rate limit is reached. Then audit_add() and audit_send() must not be called. */
 bool audit_begin(struct audit *audit, struct ratelimit *limit);
-/* Adds a field. If it does not fit, it is left out. */
+/* A field that does not fit is left out. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void audit_send(struct audit *audit, int level, const char *fmt, ...)

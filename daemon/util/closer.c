@@ -9,16 +9,16 @@
 #include "util/util.h"
 
 /*
- * With this macro uthash does not exit if memory runs out, but leaves the new element out of the table. Its hh.tbl is
- * then NULL, which is checked where an element is added.
+ * With this macro, uthash does not end the process if memory runs out. It leaves the new element out of the
+ * table, with hh.tbl NULL.
  */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct closer_user {
 	uid_t uid;
-	unsigned n_refs; /* closings that are bound to this user */
-	unsigned n_waiting; /* descriptors that were submitted and are not closed yet */
+	unsigned n_refs; /* closings that are bound to the user */
+	unsigned n_waiting; /* descriptors submitted and not closed yet */
 	UT_hash_handle hh;
 };
 
@@ -34,10 +34,10 @@ struct closer {
 
 struct closing {
 	struct offload_job job;
-	struct list busy; /* closer.busy, from closing_go() until all its descriptors are closed */
+	struct list busy; /* closer.busy, from closing_go() on */
 	struct closer *closer;
 	struct closer_user *user; /* NULL: not bound */
-	struct offload *offload; /* the offload that JOB is prepared for */
+	struct offload *offload; /* the one that JOB is prepared for */
 	struct charge charge;
 	size_t n, max;
 	int fds[];
@@ -84,10 +84,7 @@ struct closer *closer_free(struct closer *closer)
 	closer->caught_up = NULL;
 	for (size_t i = 0; i < _CLOSER_CLASS_MAX; i++)
 		offload_free(closer->offloads[i]);
-	/*
-	 * Closings that a stuck thread has not finished stay allocated until the process ends, but are no longer
-	 * charged to their users.
-	 */
+	/* Closings that a stuck thread has not finished stay allocated until the process ends. */
 	if (!list_is_empty(&closer->busy)) {
 		list_for_each(l, &closer->busy)
 			charge_done(&container_of(l, struct closing, busy)->charge);
@@ -146,7 +143,6 @@ unsigned closer_n_waiting(const struct closer *closer)
 	return closer->n_waiting;
 }
 
-/* Runs in a thread. */
 static void run(struct offload_job *job)
 {
 	struct closing *closing = container_of(job, struct closing, job);
@@ -203,7 +199,7 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
 		put_user(closer, user);
 		return r;
 	}
-	/* Release the previous binding only now, so that nothing has changed if the new one fails. */
+	/* The old binding is released last, so that a failure changes nothing. */
 	offload_release(&closing->job);
 	if (closing->user)
 		put_user(closer, closing->user);
@@ -223,7 +219,7 @@ void closing_add(struct closing *closing, int fd)
 {
 	assert(closing->user && closing->n < closing->max);
 	closing->fds[closing->n++] = fd;
-	/* If memory runs out, the descriptor is closed all the same, but is not charged to its user. */
+	/* If memory runs out, the descriptor is not charged. */
 	if (closing->charge.account)
 		charge_grow(&closing->charge, 1);
 	else

@@ -2,16 +2,13 @@
 #pragma once
 
 /*
- * Closes descriptors that clients can influence, in threads instead of the event loop. close() of a
- * descriptor that a client sent, or of a socket whose unread packets contain such descriptors, can block for
- * as long as the client likes: examples are a TCP socket with SO_LINGER whose peer does not read, or a file
- * of a FUSE file system that does not respond.
+ * Closes descriptors in threads, because a client can make close() block for as long as it likes. Examples
+ * are a TCP socket with SO_LINGER whose peer does not read, and a file of a FUSE file system that does not
+ * respond. The close() of a Unix socket also closes the descriptors in unread packets.
  *
- * Each class (enum closer_class) has a few threads of its own, shared by all users; at most one of them at a
- * time works for a given user. Clients that are not admitted yet are a class of their own, with fewer
- * threads, so that they cannot hold up admitted clients. Sockets without unread descriptors are another
- * class, so that many users who each block one thread cannot hold up users who send no descriptors. A
- * descriptor that waits to be closed stays open and charged to its user.
+ * Each class has a few threads of its own, so that clients whose descriptors block hold up only their class.
+ * At most one thread of a class works for a user at a time. A descriptor that waits to be closed stays open
+ * and charged to its user.
  */
 
 #include <stdbool.h>
@@ -28,45 +25,42 @@
 #define CLOSER_MANY 256
 
 enum closer_class {
-	CLOSER_STRANGER,
+	CLOSER_STRANGER, /* clients that are not admitted yet */
 	CLOSER_ADMITTED,
 	CLOSER_EMPTY, /* sockets without unread descriptors, of any client */
 	_CLOSER_CLASS_MAX,
 };
 
 struct closer;
-struct closing; /* descriptors of one user that are closed together */
+struct closing; /* descriptors that are closed together */
 
 int closer_new(struct closer **ret, sd_event *loop, struct account *account);
 /*
- * Waits until all descriptors are closed, for a few seconds at most, and frees CLOSER. If a thread is stuck for
- * longer, its descriptors and CLOSER are left as they are until the process ends. Takes NULL; returns NULL.
+ * Waits until all descriptors are closed, for a few seconds at most, and frees CLOSER. If a thread is stuck,
+ * its descriptors and CLOSER stay until the process ends. Takes NULL; returns NULL.
  */
 struct closer *closer_free(struct closer *closer);
-/*
- * True if UID has more than CLOSER_MANY descriptors that wait to be closed. Then the caller must not read requests
- * of UID.
- */
+/* True if UID has more than CLOSER_MANY descriptors that wait to be closed. */
 bool closer_is_behind(const struct closer *closer, uid_t uid);
-/* CAUGHT_UP is called when closer_is_behind() has become false for some user. NULL: no callback. */
+/* CAUGHT_UP is called when closer_is_behind() has become false for a user. NULL: none. */
 void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdata), void *userdata);
-/* number of descriptors of all users that wait to be closed */
+/* number of descriptors that wait to be closed, of all users */
 unsigned closer_n_waiting(const struct closer *closer);
 
 /*
- * Creates a closing with room for MAX descriptors. It has to be bound to a user before descriptors are added. Returns
- * 0 or -ENOMEM.
+ * MAX: number of descriptors for which there is room. Call closing_bind() before closing_add(). Returns 0 or
+ * -ENOMEM.
  */
 int closing_new(struct closing **ret, struct closer *closer, size_t max);
 /*
- * Binds CLOSING to UID and CLASS, in place of the binding that it had, if any. Returns 0; or -ENOMEM, and the binding
- * is unchanged. -ENOMEM is possible only if no closing is bound to the same UID and CLASS.
+ * Binds CLOSING to UID and CLASS, in place of an earlier binding. Returns 0; or -ENOMEM, and the binding is
+ * unchanged. -ENOMEM is possible only if no closing is bound to the same UID and CLASS.
  */
 int closing_bind(struct closing *closing, uid_t uid, enum closer_class class);
 bool closing_is_bound(const struct closing *closing);
-/* CLOSING takes ownership of FD, which is charged to the user as ACCOUNT_FDS until it is closed. */
+/* Takes ownership of FD, which is charged to the user as ACCOUNT_FDS until it is closed. */
 void closing_add(struct closing *closing, int fd);
-/* Closes the descriptors that were added, as soon as a thread is available, and frees CLOSING. Returns NULL. */
+/* Closes the descriptors in a thread, and frees CLOSING. Returns NULL. */
 struct closing *closing_go(struct closing *closing);
-/* Frees a closing to which no descriptor was added. Takes NULL; returns NULL. */
+/* CLOSING must have no descriptors. Takes NULL; returns NULL. */
 struct closing *closing_free(struct closing *closing);

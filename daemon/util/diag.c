@@ -9,11 +9,11 @@
 #include "util/diag.h"
 
 #define DIAG_KEPT 20
-#define DIAG_EXCERPT 120 /* at most this many bytes of a source line are shown */
+#define DIAG_EXCERPT 120 /* bytes of a source line that are shown */
 
 struct complaint {
 	char *message;
-	const char *text; /* the part of MESSAGE after "file:line:column: " */
+	const char *text; /* points into MESSAGE, after "file:line:column: " */
 	char *file; /* NULL: none */
 	unsigned line, column;
 	char *excerpt; /* source line and caret line, ready to print; NULL: none */
@@ -51,10 +51,7 @@ struct diag *diag_free(struct diag *diag)
 	return NULL;
 }
 
-/*
- * Replaces bytes that are not printable. A complaint quotes the file, so it could contain control sequences for
- * a terminal or the journal.
- */
+/* A complaint quotes the file, which can contain control sequences for a terminal or the journal. */
 static void make_printable(char *text)
 {
 	size_t len = strlen(text);
@@ -111,7 +108,7 @@ static char *excerpt_new(const char *text, size_t len, unsigned column)
 
 	if (column) {
 		fputs(from ? "       " : "    ", f);
-		/* COLUMN counts bytes, but each character takes one column on the screen. */
+		/* COLUMN counts bytes, but the caret needs one space for each character. */
 		for (size_t i = from; i < column - 1; i += n) {
 			n = i < to ? text_printable(text + i, to - i) : 1;
 			fputc(i < to && text[i] == '\t' ? '\t' : ' ', f);
@@ -180,7 +177,7 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	complaint->line = line;
 	complaint->column = column;
 
-	/* If there is no memory for the file's name or the excerpt, the message is kept without it. */
+	/* If memory runs out, the message is kept without FILE or EXCERPT. */
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	diag->n_kept++;

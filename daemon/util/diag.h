@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Complaints about files that an admin wrote. They are collected and not printed at once: the caller decides
- * whether they go to stderr (--check), to the journal (reload) or to the status (only the first one).
+ * Complaints about files that an admin wrote. The caller decides whether they go to stderr, the journal or
+ * the status.
  */
 
 #include <stdarg.h>
@@ -17,9 +17,9 @@ int diag_new(struct diag **ret);
 struct diag *diag_free(struct diag *diag);
 
 /*
- * Adds one complaint. LINE and COLUMN count from 1; 0: none. TEXT is the source line (need not end in NUL;
- * may be NULL) that is shown with a caret below COLUMN. At most 20 complaints are kept, further ones are only
- * counted. If memory runs out, the complaint is only counted too.
+ * Adds one complaint. LINE and COLUMN count from 1; 0: none. TEXT: the source line, need not end in NUL;
+ * NULL: none. The first 20 complaints are kept. Other complaints, and those for which there is no memory, are
+ * only counted.
  */
 void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
 	      size_t text_len, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
@@ -27,14 +27,17 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 size_t diag_count(const struct diag *diag);
 /* "file:line:column: message" of the first complaint, or NULL. Owned by DIAG. */
 const char *diag_first(const struct diag *diag);
-/* As diag_first(), for complaint I; NULL past the last one that was kept. */
+/* As diag_first(), for complaint I; NULL if it was not kept. */
 const char *diag_at(const struct diag *diag, size_t i);
-/* The parts of a complaint. diag_get() returns those of complaint I; false past the last one that was kept. */
+/* diag_get() returns the parts of complaint I, owned by DIAG; false if it was not kept. */
 struct diag_parts {
 	const char *file; /* NULL: none */
 	unsigned line, column; /* 0: none */
 	const char *text;
 };
 bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret);
-/* Prints all complaints: message, source line, caret; "and N more" if some were not kept. */
+/*
+ * Prints the complaints that were kept, with source line and caret if there is one; then "and N more" for the
+ * rest.
+ */
 void diag_print(const struct diag *diag, FILE *f);

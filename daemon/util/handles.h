@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * Maps small integers (handles) to objects. handles_add() gives a new object the lowest free number, from 1 on; 0 is
- * not a handle. A look-up is an array access.
- */
+/* Maps small integers (handles) to objects. handles_add() gives a new object the lowest free number, from 1 on. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct handles {
-	void **objects; /* [handle - 1]; NULL: free */
+	void **objects; /* index: handle - 1; NULL: free */
 	size_t n_allocated;
 	size_t n_used;
 	size_t first_free; /* all entries before this one are in use */
@@ -18,10 +15,7 @@ struct handles {
 
 void handles_done(struct handles *handles); /* all objects must have been removed */
 int handles_add(struct handles *handles, void *object, uint32_t *ret);
-/*
- * Adds OBJECT with a handle that the caller chooses. -EEXIST: the handle is in use. The table's memory grows
- * with the handle's number.
- */
+/* -EEXIST: HANDLE is in use. The table's memory grows with the highest handle. */
 int handles_add_at(struct handles *handles, void *object, uint32_t handle);
 void handles_remove(struct handles *handles, uint32_t handle);
 

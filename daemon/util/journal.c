@@ -20,7 +20,7 @@ struct entry {
 	struct list link; /* journal.entries */
 	size_t size;
 	size_t n_fields;
-	struct iovec fields[]; /* they point into the text that is stored behind the last of them */
+	struct iovec fields[]; /* point to the text, which is stored behind FIELDS */
 };
 
 struct journal {
@@ -29,12 +29,11 @@ struct journal {
 	pthread_cond_t work;
 	pthread_cond_t ended;
 	struct list entries; /* entry.link */
-	size_t n_bytes; /* size of ENTRIES and of the entry that is being written */
-	unsigned n_dropped; /* lines that were dropped and not reported yet */
+	size_t n_bytes; /* of ENTRIES and of the entry that is being written */
+	unsigned n_dropped; /* dropped and not reported yet */
 	bool ending, has_ended;
 };
 
-/* Writes to the journal that N lines are missing at this place. */
 static void tell_dropped(unsigned n)
 {
 	if (n > 0)
@@ -55,7 +54,7 @@ static void *work(void *arg)
 		struct entry *entry;
 		unsigned n_dropped;
 
-		/* Entries in the queue are older than any dropped line, so they are written first. */
+		/* Entries in the queue are older than dropped lines, so the queue is written first. */
 		l = list_first(&journal->entries);
 		if (!l && journal->n_dropped > 0) {
 			n_dropped = journal->n_dropped;
@@ -134,7 +133,7 @@ struct journal *journal_free(struct journal *journal)
 		r = pthread_cond_timedwait(&journal->ended, &journal->lock, &deadline);
 	has_ended = journal->has_ended;
 	pthread_mutex_unlock(&journal->lock);
-	/* If the thread is stuck in a write to the journal, leave its memory allocated until the process ends. */
+	/* The thread still uses JOURNAL. */
 	if (!has_ended)
 		return NULL;
 	pthread_join(journal->thread, NULL);
@@ -173,8 +172,8 @@ void journal_write(struct journal *journal, const struct iovec *fields, size_t n
 
 	pthread_mutex_lock(&journal->lock);
 	/*
-	 * While dropped lines have not been reported, drop this entry too: in the queue it would be written before
-	 * the report about lines that are older.
+	 * The thread writes the queue before it reports dropped lines. This entry is younger than those
+	 * lines, so it is dropped too.
 	 */
 	if (!entry || journal->n_dropped > 0 || journal->n_bytes + entry->size > WAITING_MAX) {
 		journal->n_dropped++;

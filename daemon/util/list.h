@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Intrusive, circular, doubly linked lists. Where a struct has a struct list, a comment names the counterpart: the
- * head of the list for an entry, the member that links the entries for a head.
+ * Intrusive, circular, doubly linked lists. A comment at each struct list names the head of an entry's list,
+ * or the member that links a head's entries.
  */
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ static inline bool list_is_empty(const struct list *l)
 	return l->next == l;
 }
 
-/* Inserts L before POS. If POS is the list's head, L becomes the last entry. */
+/* Inserts L before POS. If POS is the head, L becomes the last entry. */
 static inline void list_insert(struct list *pos, struct list *l)
 {
 	l->prev = pos->prev;
@@ -34,7 +34,7 @@ static inline void list_insert(struct list *pos, struct list *l)
 	pos->prev = l;
 }
 
-/* Removes L from its list. L becomes an empty list, so removing it again has no effect. */
+/* Idempotent: L becomes an empty list. */
 static inline void list_remove(struct list *l)
 {
 	l->prev->next = l->next;
@@ -49,6 +49,6 @@ static inline struct list *list_first(const struct list *head)
 
 #define list_for_each(l, head) for ((l) = (head)->next; (l) != (head); (l) = (l)->next)
 
-/* The body can remove or free the entry L. It must not remove other entries. */
+/* The body can remove or free L, but not N. */
 #define list_for_each_safe(l, n, head) \
 	for ((l) = (head)->next, (n) = (l)->next; (l) != (head); (l) = (n), (n) = (l)->next)

@@ -21,10 +21,7 @@ void log_init(void)
 	unsigned long long dev, ino;
 	struct stat st;
 
-	/*
-	 * Check that stderr is the stream that JOURNAL_STREAM names: a process can inherit the variable while its
-	 * stderr is another file, see systemd.exec(5).
-	 */
+	/* A process can inherit JOURNAL_STREAM while its stderr is another file, see systemd.exec(5). */
 	if (stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
 	    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		journal = journal_new();

@@ -9,7 +9,7 @@
 #define MS 1000000ULL
 #define S 1000000000ULL
 
-/* TEXT is the bound in seconds, in the form that OpenMetrics requires. */
+/* TEXT: the bound in seconds, in the form that OpenMetrics requires. */
 static const struct {
 	uint64_t ns;
 	const char *text;
@@ -40,7 +40,6 @@ void metrics_printf(struct metrics_text *text, const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vsnprintf(text->buf + text->len, room, fmt, ap);
 	va_end(ap);
-	/* A line that does not fit is left out as a whole. */
 	if (n > 0 && (size_t)n < room)
 		text->len += (size_t)n;
 	text->buf[text->len] = 0;

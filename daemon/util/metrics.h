@@ -2,39 +2,39 @@
 #pragma once
 
 /*
- * Histograms of durations, and text in the format of OpenMetrics 1.0. histogram_observe() does not allocate
- * memory, because it is called while connections are made. The text is made only on request.
+ * Histograms of durations, and text in the format of OpenMetrics 1.0. histogram_observe() allocates no
+ * memory, because it is called while connections are made.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define HISTOGRAM_N_BOUNDS 14 /* bounds of buckets, from 100 us to 60 s */
+#define HISTOGRAM_N_BOUNDS 14 /* from 100 us to 60 s */
 
 struct histogram {
-	/* one for each bound, and a last one for longer durations */
+	/* the last element counts durations above all bounds */
 	uint64_t counts[HISTOGRAM_N_BOUNDS + 1];
 	uint64_t sum_ns;
 };
 
 void histogram_observe(struct histogram *histogram, uint64_t ns);
 
-/* A text buffer. Lines that do not fit are left out, so the caller must provide enough space. */
+/* Lines that do not fit into BUF are left out. */
 struct metrics_text {
 	char *buf;
 	size_t size, len;
 };
 
 /*
- * Writes the header of a metric family. TYPE is for example "counter"; UNIT may be NULL. The family's samples
- * must follow.
+ * Writes the header of a metric family, which its samples must follow. TYPE: for example "counter". UNIT can
+ * be NULL.
  */
 void metrics_family(struct metrics_text *text, const char *name, const char *type, const char *unit,
 		    const char *help);
 void metrics_printf(struct metrics_text *text, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Writes a histogram. NAME is the family's name; LABELS are for example `phase="connect"`, and never empty. */
+/* NAME: the family's name. LABELS: for example `phase="connect"`, not empty. */
 void metrics_histogram(struct metrics_text *text, const char *name, const char *labels,
 		       const struct histogram *histogram);
-/* Escapes VALUE for the quotes of a label. Returns RET; a buffer of twice VALUE's length plus 1 holds all of it. */
+/* Escapes VALUE for a label. Returns RET. 2 * strlen(VALUE) + 1 bytes hold all of it. */
 const char *metrics_escape(char *ret, size_t size, const char *value);

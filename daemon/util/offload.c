@@ -14,13 +14,13 @@
 #include "util/util.h"
 
 /*
- * With this macro uthash does not exit if memory runs out, but leaves the new element out of the table. Its hh.tbl is
- * then NULL, which is checked where an element is added.
+ * With this macro, uthash does not end the process if memory runs out. It leaves the new element out of the
+ * table, with hh.tbl NULL.
  */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define IDLE_SECONDS 10 /* a thread without work ends after this */
+#define IDLE_SECONDS 10 /* then a thread without work ends */
 #define END_SECONDS 2
 #define RETRY_USEC (1 * 1000000ULL)
 #define STACK_SIZE (256 * 1024)
@@ -28,9 +28,9 @@
 struct offload_lane {
 	struct offload *offload;
 	uint64_t key;
-	/* jobs that are prepared or submitted, and not done; used only by the loop's thread */
+	/* jobs that are prepared or submitted; only the loop's thread uses N_JOBS */
 	unsigned n_jobs;
-	struct list link; /* offload.ready, while the lane has jobs and none of them runs */
+	struct list link; /* offload.ready, while jobs wait and none runs */
 	struct list jobs; /* offload_job.link: jobs that wait */
 	bool runs;
 	UT_hash_handle hh;
@@ -39,7 +39,7 @@ struct offload_lane {
 struct worker {
 	struct offload *offload;
 	pthread_t thread;
-	bool is_used; /* a thread was started and has to be joined */
+	bool is_used; /* the thread has to be joined */
 	bool has_ended;
 };
 
@@ -50,13 +50,13 @@ struct offload {
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
-	/* a timer: after a thread could not be started, tries again while there is work */
+	/* timer that tries again to start a thread */
 	sd_event_source *retry;
 	struct ratelimit log_limit;
 
-	pthread_mutex_t lock; /* protects the members below, and the lanes' lists and RUNS */
-	pthread_cond_t work; /* signalled when a lane is ready, or the threads are to end */
-	pthread_cond_t ended; /* signalled when a thread has ended */
+	pthread_mutex_t lock; /* protects the members below, and LINK, JOBS and RUNS of lanes */
+	pthread_cond_t work; /* a lane is ready, or ENDING is set */
+	pthread_cond_t ended; /* a thread has ended */
 	struct list ready; /* offload_lane.link */
 	unsigned n_ready;
 	struct list finished; /* offload_job.link */
@@ -90,7 +90,7 @@ static void make_ready(struct offload *offload, struct offload_lane *lane)
 	offload->n_ready++;
 }
 
-/* Waits for work. False: there was none for IDLE_SECONDS, or the threads are to end. */
+/* False: there was no work for IDLE_SECONDS, or the threads are to end. */
 static bool await_work(struct offload *offload)
 {
 	struct timespec deadline;
@@ -104,7 +104,7 @@ static bool await_work(struct offload *offload)
 	return !list_is_empty(&offload->ready);
 }
 
-/* Called with the lock held, which is released while the job runs. */
+/* Called with the lock held; releases it while the job runs. */
 static void run_job(struct offload *offload, struct offload_lane *lane)
 {
 	struct offload_job *job = container_of(list_first(&lane->jobs), struct offload_job, link);
@@ -120,7 +120,7 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 	if (!list_is_empty(&lane->jobs))
 		make_ready(offload, lane);
 	list_insert(&offload->finished, &job->link);
-	/* This fails only if the counter has its maximum, 2^64 - 2; then the descriptor is readable anyway. */
+	/* Fails only if the counter is at its maximum; then the descriptor is readable anyway. */
 	n = write(offload->wake, &one, sizeof(one));
 	(void)n;
 }
@@ -176,7 +176,7 @@ static struct worker *find_place(struct offload *offload)
 		pthread_mutex_unlock(&offload->lock);
 		if (!has_ended)
 			continue;
-		/* The thread has released the lock for the last time, so joining does not block for long. */
+		/* The thread will not take the lock again, so this does not block for long. */
 		pthread_join(worker->thread, NULL);
 		*worker = (struct worker){ 0 };
 		return worker;
@@ -191,8 +191,8 @@ static void retry_later(struct offload *offload)
 }
 
 /*
- * Starts a thread. If that fails, the work waits for a busy thread. The busy threads may all be stuck, so
- * starting one is tried again later.
+ * If no thread can be started, the work waits for a busy thread. All busy threads can be stuck, so a timer
+ * tries again.
  */
 static void add_thread(struct offload *offload)
 {
@@ -228,10 +228,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	has_work = offload->n_ready > 0 && offload->n_threads < offload->max_threads;
 	pthread_mutex_unlock(&offload->lock);
 	if (has_work) {
-		/*
-		 * One more thread may not be enough, so the timer runs until no lane is ready or all threads
-		 * exist.
-		 */
+		/* One more thread can be too few, so the timer runs until no lane is ready or all threads exist. */
 		retry_later(offload);
 		add_thread(offload);
 	}
@@ -254,7 +251,6 @@ static void finish(struct offload *offload, struct offload_job *job)
 	job->done(job);
 }
 
-/* Calls done() of all jobs that have finished. Does not wait for jobs that done() submits. */
 static void finish_all(struct offload *offload)
 {
 	struct list finished, *l;
@@ -325,7 +321,7 @@ void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key)
 	offload->max_jobs_per_key = max_jobs_per_key;
 }
 
-/* Ends the threads, after they have run the jobs that wait. False: a thread has not ended in END_SECONDS. */
+/* Lets the threads run the jobs that wait, and end. False: a thread has not ended in END_SECONDS. */
 static bool end_threads(struct offload *offload)
 {
 	struct timespec deadline;
@@ -361,7 +357,7 @@ struct offload *offload_free(struct offload *offload)
 			"A system call does not return: the process ends without waiting for it.");
 		return offload;
 	}
-	/* All threads have ended: run the remaining jobs here, and those that done() submits. */
+	/* Run here the jobs that are left, and those that done() submits. */
 	do {
 		while ((lane = next_lane(offload))) {
 			pthread_mutex_lock(&offload->lock);
@@ -423,10 +419,7 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 		make_ready(offload, lane);
 	list_insert(&lane->jobs, &job->link);
 	pthread_cond_signal(&offload->work);
-	/*
-	 * An idle thread may have been signalled for another lane already, so there must be as many idle threads as
-	 * ready lanes.
-	 */
+	/* Each ready lane needs an idle thread of its own. */
 	wants_thread = offload->n_ready > offload->n_idle &&
 		       offload->n_threads < offload->max_threads && !offload->ending;
 	pthread_mutex_unlock(&offload->lock);

@@ -2,15 +2,14 @@
 #pragma once
 
 /*
- * Runs jobs that can block in a few threads, outside the event loop.
+ * Runs jobs that can block, in a few threads.
  *
  *   offload ── lane, lane, ...   one per key (a user): its jobs run one after the other, in order
  *      └────── thread, ...       at most MAX_THREADS; a thread is started when there is work for it
  *
- * A job that does not return holds up its own lane and one thread. A job's run() is called in a thread, or by
- * offload_free(), and must access only the job. Afterwards done() is called from the loop, or by offload_free(), but
- * never from within offload_submit(). done() is allowed to free the job. All functions of this file must be called in
- * the loop's thread.
+ * run() is called in a thread, or by offload_free(), and must access only the job. done() is called later
+ * from the loop, or by offload_free(); it can free the job. All functions of this file must be called in the
+ * loop's thread.
  */
 
 #include <stdbool.h>
@@ -31,26 +30,26 @@ struct offload_job {
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
 /*
- * Limits the number of jobs of a lane; jobs count from offload_prepare() until they are released or done.
- * Default: no limit.
+ * Limits the jobs of a lane, which count from offload_prepare() until they are released or done. Default: no
+ * limit.
  */
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
 /*
- * Waits until the threads have run all jobs, for two seconds at most. Runs jobs that are left itself, calls done() of
- * all jobs, frees OFFLOAD and returns NULL. If a thread has not ended after two seconds, it returns OFFLOAD instead.
- * OFFLOAD, and all objects that its jobs use, must then stay allocated until the process ends.
+ * Waits until the threads have run all jobs. Calls done() of all jobs, frees OFFLOAD and returns NULL. If a
+ * thread has not ended after two seconds, returns OFFLOAD. Then OFFLOAD, and all that its jobs use, must stay
+ * allocated until the process ends.
  */
 struct offload *offload_free(struct offload *offload);
 
 /*
- * Assigns JOB to the lane of KEY. Returns 0, -ENOMEM, or -EDQUOT at the limit. A prepared job must be
- * submitted or released. A lane is allocated as long as it has a job, so -ENOMEM is not possible while another job of
- * KEY is prepared or submitted.
+ * Assigns JOB to the lane of KEY; JOB must then be submitted or released. Returns 0, -ENOMEM, or -EDQUOT at
+ * the limit. -ENOMEM is not possible while another job of KEY is prepared or submitted, which keeps the lane
+ * allocated.
  */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
 void offload_release(struct offload_job *job); /* does nothing if JOB is not prepared */
-/* Submits JOB, which must be prepared. JOB is in use until its done() is called. Submitting cannot fail. */
+/* JOB must be prepared, and is in use until its done() is called. Cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);
 
-/* The number of jobs that were submitted and whose done() was not called yet. */
+/* The number of jobs that are submitted and not done. */
 unsigned offload_n_jobs(const struct offload *offload);

@@ -2,15 +2,14 @@
 #pragma once
 
 /*
- * The place where a failure of the daemon began: the line that first returned the negative errno. That line calls
- * origin_note(). The code that reports the failure prints the place too, because an errno alone does not show which
- * of many calls failed.
+ * The line that first returned the negative errno of a failure. That line calls origin_note(), and the report
+ * of the failure names the line.
  */
 
 struct origin {
 	const char *file; /* NULL: not recorded */
 	int line;
-	int error; /* the negative errno that was returned */
+	int error; /* a negative errno */
 };
 
 static inline int origin_note_at(struct origin *origin, int r, const char *file, int line)

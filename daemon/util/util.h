@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Macros that pass on, free or close memory and descriptors. */
-
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -35,7 +33,7 @@ static inline void closep(int *fd)
 #define _cleanup_free_ _cleanup_(freep)
 #define _cleanup_close_ _cleanup_(closep)
 
-/* Defines a function for _cleanup_(), named FUNC with a 'p' after it. It calls FUNC unless the variable is NULL. */
+/* Defines FUNCp() for _cleanup_(), which calls FUNC unless the variable is NULL. */
 #define DEFINE_CLEANUP(type, func)          \
 	static inline void func##p(type *p) \
 	{                                   \

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The layout of the structs in version 2.0 of the library's ABI on 64-bit machines, and the values of its enums. A
- * compiler's error in this file means that programs which were built with version 2.0 do not work any more. Later
- * versions append members, so their structs can be larger than the sizes in this file.
+ * The layout of the library's structs and the values of its enums in version 2.0 of the ABI, on 64-bit machines. If
+ * this file does not compile, programs that were built with version 2.0 do not work any more. Later versions can
+ * append members to structs.
  */
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-# check_abi runs the binary in this folder, which was built with the headers of version 2.0 of the ABI. The binary is
-# built anew only when the soname changes. A later version with the same soname gets a binary of its own beside it.
+# The binary was built with the headers of version 2.0 of the ABI. Rebuild it only if the soname changes; a later
+# version with the same soname gets a second binary.
 ABI_PROGRAM := tests/abi/program-2.0-x86_64
 .PHONY: abi-program
 abi-program: $(O)/librdmabroker.so

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A program that uses the structs of the library, and makes most of its calls. tests/abi has a binary that was built
- * from this file with the headers of version 2.0 of the ABI: it must run with every later library that has the same
- * soname. tests/unit/check_abi.c runs the binary with the library of this tree, over the fake fabric.
+ * Uses the library's structs, and makes most of its calls. The binary in tests/abi was built from this file with the
+ * headers of version 2.0 of the ABI. It must run with every later library of the same soname: see
+ * tests/unit/check_abi.c.
  *
  * usage: program ADDRESS PORT GROUP
  */
@@ -22,7 +22,7 @@
 
 typedef void function(void);
 
-/* All calls of this version. If the library does not have one of them, the program cannot be loaded. */
+/* If the library lacks one of these calls, the program cannot be loaded. */
 static function *const calls[] = {
 	(function *)rdmabroker_accept,
 	(function *)rdmabroker_accept_wait,
@@ -221,7 +221,7 @@ static void connect_to_self(const struct sockaddr *addr, struct rdmabroker_id *l
 	must(rdmabroker_destroy_id_wait(server, TIMEOUT_MS), "destroy_id_wait");
 }
 
-/* Joins GROUP with an id that is bound to ADDR, whose port is 0. */
+/* The port of ADDR is 0. */
 static void join_group(const struct sockaddr *addr, const struct sockaddr *group)
 {
 	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Static analysis. A finding is an error unless tests/analyze/known lists it with a reason.
+# A finding is an error unless tests/analyze/known lists it with a reason.
 ANALYZE_PACKAGES := $(BUILD_PACKAGES) clang-tidy cppcheck
 
 .PHONY: analyze analyze-packages coverage coverage-packages
@@ -10,8 +10,7 @@ analyze-packages:
 analyze: analyze-packages $(PROTO_GEN).h
 	$(Q)O=$(O) tests/analyze/run
 
-# coverage: prints for each folder of the product how many of its lines the unit tests, the story of tests/fault and
-# the seeds of the fuzz targets execute.
+# Prints for each folder how many lines the unit tests, the story of tests/fault and the fuzz seeds execute.
 coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-14-dev
 coverage-packages:
 	$(install-missing)

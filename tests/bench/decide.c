@@ -2,11 +2,10 @@
 
 /*
  * Measures how long a decision takes, by the number of rules and the shape of the policy. The sizes take turns, so
- * that other work on the machine affects all of them. The median of the turns is printed.
+ * that other work on the machine affects all of them. Prints the median of the turns.
  *
- * Three questions in four are made from rules of the policy, which are chosen at random. The fourth is made as if
- * from a rule past the last one, so that in most shapes it matches no rule. All questions together need more memory
- * than the processor's nearest caches have.
+ * Three of four questions are made from random rules of the policy. The fourth is made as if from a rule past the
+ * last one. All questions together exceed the processor's nearest caches.
  */
 
 #include <arpa/inet.h>
@@ -30,7 +29,7 @@
 
 static const size_t sizes[SIZES] = { 10, 100, 1000, 10000, 100000 };
 
-/* The facts of one question. Facts that are not listed here are the same in all questions. */
+/* The facts in which the questions of a shape differ. */
 struct facts {
 	enum policy_operation operation;
 	bool early, is_wildcard;
@@ -39,7 +38,7 @@ struct facts {
 	int unit, device; /* -1: not known */
 };
 
-/* A question whose pointers refer to memory of its own, as in the broker. */
+/* The question's pointers refer to memory of the same object, as in the broker. */
 struct asked {
 	struct policy_question question;
 	struct sockaddr_in local, peer;
@@ -56,7 +55,7 @@ struct shape {
 static void print_port(FILE *f, size_t i, size_t n)
 {
 	(void)n;
-	/* The ports repeat, because there can be more rules than ports. */
+	/* There can be more rules than ports. */
 	fprintf(f, "allow listen user 1000 port %zu\n", i % 64000 + 1);
 }
 
@@ -123,7 +122,6 @@ static void make_unit(struct facts *facts, size_t i, size_t n)
 	facts->unit = i;
 }
 
-/* Prints a rule about a set. Each set contains 16 hosts, and is defined before the first rule that uses it. */
 static void print_set(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -147,8 +145,8 @@ static void make_set(struct facts *facts, size_t i, size_t n)
 }
 
 /*
- * The shape "users x peers" has about as many users as peers, and each rule is for another pair of them. Therefore no
- * single fact finds the rule. Returns the number of users: the square root of N, rounded up.
+ * Each rule is for another pair of a user and a peer, so that no single fact finds the rule. Returns the number of
+ * users: the square root of N, rounded up.
  */
 static size_t root_of(size_t n)
 {
@@ -173,7 +171,6 @@ static void make_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = host_of(i / root_of(n));
 }
 
-/* Makes the question of make_pair() before the peer is known. */
 static void make_early_pair(struct facts *facts, size_t i, size_t n)
 {
 	make_pair(facts, i, n);
@@ -181,7 +178,7 @@ static void make_early_pair(struct facts *facts, size_t i, size_t n)
 	facts->peer = 0;
 }
 
-/* The rules reject hosts, and the last one allows all others. The question comes before the peer is known. */
+/* The last rule allows all hosts that the others do not reject. The questions come before the peer is known. */
 static void print_refused(FILE *f, size_t i, size_t n)
 {
 	if (i == n - 1) {
@@ -219,10 +216,7 @@ static void make_local(struct facts *facts, size_t i, size_t n)
 	facts->port = 4420;
 }
 
-/*
- * A cluster: each group has rules for sessions, ports and a network, and users have rules of their own. The rules
- * that reject have a reason.
- */
+/* A cluster: rules for groups and for single users. */
 static void print_cluster(FILE *f, size_t i, size_t n)
 {
 	size_t group = 2000 + i / 8;
@@ -276,7 +270,7 @@ static void make_cluster(struct facts *facts, size_t i, size_t n)
 	facts->peer = i % 8 == 6 ? host_of(i * 1000) : UINT32_C(10) << 24 | (i + 3);
 }
 
-/* The rules cannot be indexed, because their patterns begin with a wildcard. */
+/* The index cannot hold patterns that begin with a wildcard. */
 static void print_wildcard(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -306,10 +300,7 @@ static const struct shape shapes[] = {
 
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
-/*
- * Returns a policy of N rules. The caller has to release it. The rules are read from several files, because the
- * largest policy does not fit into one.
- */
+/* Returns a policy of N rules, which the caller releases. The largest policy does not fit into one file. */
 static struct policy *policy_of(const struct shape *shape, size_t n)
 {
 	char dir[] = "/tmp/bench.XXXXXX", paths[FILES_MAX][64];
@@ -387,7 +378,7 @@ static struct asked *questions_of(const struct shape *shape, size_t n)
 			.unit = -1,
 			.device = -1,
 		};
-		/* In most shapes, a number past the rules makes a question that matches none of them. */
+		/* In most shapes, a number past the rules makes a question that no rule matches. */
 		size_t rule = random() % n + (i % 4 == 3 ? 200000 : 0);
 
 		shape->make_facts(&facts, rule, n);
@@ -407,7 +398,6 @@ static uint64_t now(void)
 typedef void (*decide_fn)(const struct policy *policy, const struct policy_question *question,
 			  struct policy_verdict *ret);
 
-/* Returns the ns for one decision. */
 static double run_turn(const struct policy *policy, const struct asked *asked, decide_fn decide)
 {
 	uint64_t start = now(), elapsed;
@@ -464,7 +454,7 @@ static void run(const char *title, decide_fn decide)
 		run_shape(&shapes[i], decide);
 }
 
-/* With any argument, the plain scan is measured, too. */
+/* With any argument, measures the plain scan, too. */
 int main(int argc, char **argv)
 {
 	(void)argv;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Measurements. These targets do not fail because of their results.
+# These targets do not fail because of their results.
 
 $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 	$(call say,LINK,$@)

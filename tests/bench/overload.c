@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Measures a service, and a second service next to it (the neighbour), under ten times the load that the service's
- * rule admits.
+ * Measures a service, and a second service (the neighbour), under ten times the load that the first service's rule
+ * admits.
  *
  *   overload ADDR PORT OTHER-PORT RATE CLIENTS SECONDS
  *
  * Listens on both ports. The rule for PORT has to admit RATE connections per second, with a burst of RATE. Connects
- * to OTHER-PORT, first without other load, then while CLIENTS clients together connect to PORT at ten times RATE,
- * evenly spread, and then while they use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if
+ * to OTHER-PORT three times: without other load; while CLIENTS clients together connect to PORT at ten times RATE;
+ * and while these clients use RDMABROKER_RETRY_BUSY. Prints a table. The exit status is 1 if
  *
  *   - more connections to PORT were made than RATE and the burst admit,
  *   - no client was refused, or no client connected to PORT,
@@ -16,11 +16,8 @@
  *   - a connection to OTHER-PORT failed, or
  *   - a client that retries did not connect.
  *
- * No other number of connections is an error, because the number depends on the speed of the machine. A unit test
- * checks the broker's count.
- *
- * In production, overloading clients usually run on other hosts. Here they are a separate process with low priority,
- * so that the services, the neighbour's client and the broker get the CPU first.
+ * The clients run with low priority, so that the services and the broker get the CPU first, as if the clients were on
+ * other hosts.
  */
 
 #include <arpa/inet.h>
@@ -94,7 +91,7 @@ static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
 	};
 }
 
-/* Returns the CQ for all QPs of a session, and keeps the device open for it. */
+/* Returns the CQ for all QPs of a session, and keeps its device open. */
 static struct ibv_cq *make_cq(struct rdmabroker_id *id)
 {
 	struct ibv_context *context;
@@ -255,16 +252,12 @@ struct outcome {
 	double took; /* s, from before the first connect until after the last */
 };
 
-/* Runs all clients of the service once, and returns the sum of their results. */
 static struct outcome press(unsigned flags)
 {
 	static struct client clients[MAX_CLIENTS];
 	struct outcome ret = { 0 };
 	double begin = now();
-	/*
-	 * With retries a client connects without pauses, because each connect waits until it is admitted. The load
-	 * then comes from the number of clients.
-	 */
+	/* With retries, each connect waits until it is admitted, so a client needs no pauses. */
 	double per_second = flags ? 0 : (double)rate * FACTOR / n_clients;
 
 	for (unsigned i = 0; i < n_clients; i++)
@@ -283,7 +276,7 @@ static struct outcome press(unsigned flags)
 	return ret;
 }
 
-/* The process with the clients of the service. It is forked before there is a thread or a session. */
+/* The process with the service's clients. It is forked before the first thread or session exists. */
 struct pressers {
 	pid_t pid;
 	int orders, outcomes;
@@ -325,7 +318,7 @@ static struct pressers start_pressers(void)
 	return ret;
 }
 
-/* Runs the neighbour's client. Unless PRESSERS is NULL, the clients of the service run at the same time. */
+/* PRESSERS: runs the service's clients at the same time; NULL: only the neighbour's client runs. */
 static struct outcome run(const struct pressers *pressers, unsigned flags)
 {
 	struct outcome ret = { 0 };

@@ -11,10 +11,9 @@
 #include "tests/hooks/hooks.h"
 
 /*
- * Runs the story of story.c many times for each kind of call and each errno in plans[]: in the first run the first
- * call of the kind fails, in the second run the second call, and so on. The last run is the one that ends before its
- * fault occurs. A run must not crash, take too long, or leak memory or descriptors. After the fault the daemon must
- * serve new clients. The last line is "N passed, N failed", where each run is one test.
+ * Runs the story of story.c again and again, for each kind of call and each errno in plans[]. In run N, call N of
+ * that kind fails. The last run ends before its fault occurs. No run must crash, take too long, or leak memory or
+ * descriptors. After the fault the daemon must serve new clients. Each run counts as one test.
  *
  *   fault                       all runs
  *   fault fast                  runs 1, 1 + FAST_EVERY, 1 + 2 * FAST_EVERY ... of each kind
@@ -22,11 +21,11 @@
  *   fault SIDE KIND ERRNO N     one run; HOOKS_LOG=1 shows the daemon's log, HOOKS_ABORT=1 aborts at the fault
  */
 
-/* If a story takes longer, the program aborts. Every story takes less, even under a sanitizer on a busy machine. */
+/* Enough for a sanitizer on a busy machine. A story that takes longer aborts the program. */
 #define STORY_SECONDS 20
 
 #define FAST_EVERY 8
-/* A line with the counts is printed after this many stories, which is every few seconds. */
+/* One line of counts every few seconds. */
 #define STORIES_PER_LINE 50
 
 static const struct plan {
@@ -78,7 +77,7 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
-	/* The daemon warns of MetricsListen=, which was a key of an earlier version. */
+	/* The daemon warns of MetricsListen=, a key of an earlier version. */
 	write_file("rdmabrokerd.conf",
 		   "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n");
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
@@ -121,7 +120,7 @@ static unsigned count_fds(void)
 	return n;
 }
 
-/* Runs the story once, with call N of the plan's kind failing. Returns whether the fault occurred. */
+/* Call N of the plan's kind fails. Returns whether the fault occurred. */
 static bool run(const struct plan *plan, unsigned n)
 {
 	struct story story = { .dir = dir };
@@ -157,8 +156,8 @@ static bool run(const struct plan *plan, unsigned n)
 		fflush(stdout);
 	} else if (met || share != LONG) {
 		/*
-		 * If the story without a fault passes, only "fault fast" counts it, and not "fault long", so that
-		 * the counts of the two add up to those of all runs.
+		 * "fault long" does not count a story that passes without a fault, so that fast and long add up to
+		 * all runs.
 		 */
 		n_passed++;
 	}

@@ -17,10 +17,7 @@
 
 #define T 5000
 
-/*
- * Counts and checks R, the result of the call WHAT: it must be 0 or a negative errno, not below -4095. Returns
- * whether the call succeeded.
- */
+/* Counts R, the result of the call WHAT. R must be 0 or a negative errno, not below -4095. Returns whether R is 0. */
 static bool did(struct story *story, int r, const char *what)
 {
 	if (r > 0 || r < -4095) {
@@ -45,7 +42,7 @@ static bool turn(void *userdata)
 	(void)userdata;
 	if (!loop || sd_event_get_state(loop) == SD_EVENT_FINISHED)
 		return false;
-	/* If the daemon pauses after a failure, it continues within 3 s. */
+	/* The daemon may pause after a failure, for less than 3 s. */
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
 }
 
@@ -85,16 +82,15 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 	struct rdmabroker *session = NULL;
 
 	snprintf(path, sizeof(path), "%s/socket", story->dir);
-	/* The fault occurs only once in a story. So if it makes the first attempt fail, the second one succeeds. */
+	/* The fault occurs once: if the first attempt fails, the second succeeds. */
 	if (!DID(rdmabroker_open(&options, &session)))
 		DID(rdmabroker_open(&options, &session));
 	return session;
 }
 
 /*
- * Takes events until one of TYPES arrives, which has one bit for each type, and returns true. Waits up to TIMEOUT_MS
- * for each event. Returns false if another event ends a connection or the session, if a call fails, or after eight
- * events. If there was no memory for an event, the next call returns that event, so this function goes on.
+ * Waits for an event of TYPES, one bit for each type. Returns false if a call fails, if the connection or session
+ * ends, or after eight events. After -ENOMEM the next call returns the event.
  */
 static bool await(struct story *story, struct rdmabroker *session, uint64_t types, int timeout_ms)
 {
@@ -124,8 +120,8 @@ static bool await(struct story *story, struct rdmabroker *session, uint64_t type
 
 #define AWAIT(session, name) await(story, session, 1ULL << RDMABROKER_EVENT_##name, T)
 /*
- * A call without a timeout does not let the daemon run, so the daemon runs first. Then an event that has not arrived
- * will not arrive, because everything runs in one thread.
+ * Everything runs in one thread, and a call without a timeout does not run the daemon. After this call, an event has
+ * arrived or will never arrive.
  */
 static void let_daemon_run(void)
 {
@@ -175,10 +171,7 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 	int r;
 
 	do {
-		/*
-		 * There is no need to wait: if the request has not arrived by then, the connect failed and the client
-		 * is notified.
-		 */
+		/* After this turn of the daemon, the request has arrived, or the connect has failed. */
 		let_daemon_run();
 		r = rdmabroker_get_request(listener, 0, &request);
 		did(story, r, "get_request");
@@ -187,8 +180,7 @@ static struct rdmabroker_id *get_request(struct story *story, struct rdmabroker_
 }
 
 /*
- * Connects two ids whose QPs the library moves through their states. Returns the active side, and the passive side in
- * *RET. If that fails, both ids are destroyed, and NULL is returned.
+ * The library moves both QPs. Returns the active id, and the passive id in RET; NULL: failed, and both are destroyed.
  */
 static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker *c,
 					 struct rdmabroker *s, struct rdmabroker_id *listener,
@@ -202,7 +194,7 @@ static struct rdmabroker_id *connect_ids(struct story *story, struct rdmabroker 
 		passive = get_request(story, listener);
 		if (passive && !(make_qp(story, passive) && DID(rdmabroker_accept(passive, NULL))))
 			passive = rdmabroker_destroy_id(passive);
-		/* Whatever happened to the request, the client is notified. */
+		/* The client is notified even if the passive side failed. */
 		connected = AWAIT(c, ESTABLISHED);
 	}
 	if (connected && !LOOK_FOR(s, ESTABLISHED)) {
@@ -229,7 +221,7 @@ static void tell_a_connection(struct story *story, struct rdmabroker *c, struct 
 		return;
 	DID(rdmabroker_notify(passive, IBV_EVENT_COMM_EST));
 	DID(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &value));
-	/* Hands the id over to another session, with its QP. If that fails halfway, the id can only be destroyed. */
+	/* If the call fails halfway, the id can only be destroyed. */
 	if (!w || DID(rdmabroker_migrate_id(passive, w)))
 		s = w ?: s;
 	else
@@ -256,7 +248,6 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 	}
 	rdmabroker_destroy_id(active);
 
-	/* No listener has this port. */
 	active = resolve(story, c, RDMABROKER_PS_TCP, 7999);
 	if (active)
 		DID(rdmabroker_connect_wait(active, &param, T));
@@ -264,8 +255,8 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 }
 
 /*
- * Resolves and connects in one call, to a port without a listener, and once more: after a failure the id can be used
- * again.
+ * Resolves and connects in one call, to a port without a listener. The second attempt shows that the id is usable
+ * after a failure.
  */
 static void tell_a_single_call(struct story *story, struct rdmabroker *session)
 {
@@ -283,7 +274,6 @@ static void tell_a_single_call(struct story *story, struct rdmabroker *session)
 	rdmabroker_close_device(session, cq.context);
 }
 
-/* A request is handed over to a worker. */
 static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdmabroker *w,
 			   struct rdmabroker_id *listener)
 {
@@ -328,7 +318,6 @@ static void tell_datagrams(struct story *story, struct rdmabroker *c, struct rdm
 	rdmabroker_destroy_id(listener);
 }
 
-/* A QP is destroyed while its id is in a group. */
 static void tell_groups(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_id *id = resolve(story, session, RDMABROKER_PS_UDP, 7473);
@@ -352,7 +341,6 @@ static void tell_devices(struct story *story, struct rdmabroker *session)
 		rdmabroker_free_devices(session, devices);
 }
 
-/* A watcher also gets the notices about itself. */
 static void tell_of_itself(struct story *story, struct rdmabroker *session)
 {
 	struct rdmabroker_notice *notice;
@@ -390,7 +378,6 @@ static void tell_administration(struct story *story, struct rdmabroker *session)
 	tell_of_itself(story, session);
 }
 
-/* The session does not block: events report the results. */
 static void tell_without_blocking(struct story *story)
 {
 	struct rdmabroker *session = open_session(story, RDMABROKER_NONBLOCK);
@@ -431,7 +418,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
-	/* These two ids stay connected until the client's session ends, which disconnects them. */
+	/* The end of the client's session disconnects these ids. */
 	if (listener && c)
 		connect_ids(story, c, s, listener, &passive);
 	rdmabroker_close(c);
@@ -439,7 +426,6 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 		AWAIT(s, DISCONNECTED);
 }
 
-/* After any failure, the daemon serves new clients. */
 static void tell_that_it_serves(struct story *story)
 {
 	struct story after = { .dir = story->dir };
@@ -468,7 +454,6 @@ static void end(struct story *story, struct broker *broker, struct rdmabroker *s
 	hooks_run(hooks_get_loop());
 	broker_free(broker);
 	hooks_set_turn(NULL, NULL);
-	/* A connected client is notified of the daemon's end. */
 	do
 		r = s ? rdmabroker_get_event(s, T, &event) : -ECONNRESET;
 	while (r == 0 && (rdmabroker_free_event(event), true));

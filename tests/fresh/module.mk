@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# A fresh machine: a bare Debian, below $(O)/fresh, with an archive of all packages that the tree names. So tests in
-# it need no network. It is built anew when its recipe or these names change.
+# A fresh machine: a bare Debian, and an archive of all packages that the tree names, so that its tests need no
+# network. It is built anew when its recipe or these names change.
 fresh-dir := tests/fresh
 comma := ,
 fresh-packages = $(sort $(DEMO_PACKAGES) $(TEST_PACKAGES)) systemd udev
@@ -12,8 +12,7 @@ fresh-run = { $(deb-files); } | tar -c --null -T - | $(fresh-dir)/run $(fresh-ro
 fresh-root: guest-user
 	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
 
-# Builds the packages on the fresh machine, installs them on another one, and copies them to the guest's shared
-# folder.
+# Builds the packages on a fresh machine, installs them on another, and copies them to the guest's shared folder.
 fresh-debs: fresh-root
 	$(Q)rm -rf $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
@@ -24,8 +23,7 @@ fresh-debs: fresh-root
 fresh-newcomer: fresh-root
 	$(Q)$(fresh-run) newcomer
 
-# Makes fresh-$(1). In a container that is not allowed to mount, there can be no fresh machine, and $(2) runs instead.
-# For the packages, $(2) builds those of the guest without a fresh machine.
+# Makes fresh-$(1). A container that cannot mount has no fresh machine, and makes $(2) instead.
 fresh-or = $(Q)if why=$$($(fresh-dir)/run --possible $(1) 2>&1); then $(MAKE) --no-print-directory fresh-$(1); \
 	else echo "skipped: no bare Debian can be entered here: $$why"; $(2); fi
 

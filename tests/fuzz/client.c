@@ -8,9 +8,9 @@
 #include "tests/fuzz/hostile.h"
 
 /*
- * The library against a hostile daemon: calls, and the packets that the daemon sends between them. The input is a
- * program: a letter for each call, and, where the library waits, letters for what the daemon sends (hostile.c). Every
- * call must return, and ids and events must be as rdmabroker.h promises.
+ * The library against a hostile daemon. The input is a program: a letter for each call, and, where the library waits,
+ * letters for what the daemon sends (hostile.c). Every call must return, and ids and events must be as rdmabroker.h
+ * promises.
  */
 
 #define IDS 6

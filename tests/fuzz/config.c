@@ -12,9 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "util/diag.h"
 
-/*
- * The input is a configuration file. If it is accepted, its values must be within the limits of rdmabrokerd.conf(5).
- */
+/* The input is a configuration file. Accepted values must be within the limits of rdmabrokerd.conf(5). */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

@@ -38,7 +38,6 @@ uint32_t take_number(struct input *input)
 	};
 	uint8_t c = take(input);
 
-	/* The characters '0' to '9' stand for the numbers 0 to 9. */
 	if (c >= '0' && c <= '9')
 		return c - '0';
 	return c >= 'a' && c <= 'p' ? numbers[c - 'a'] : c;
@@ -57,8 +56,6 @@ size_t take_bytes(struct input *input, size_t scale, size_t max, const uint8_t *
 	input->left -= n;
 	return n;
 }
-
-/* Messages in their wire format */
 
 #define DEPTH_MAX 4
 
@@ -112,8 +109,8 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 	case PROTOBUF_C_TYPE_BYTES:
 		n = take_bytes(input, 4, 240, &data);
 		/*
-		 * The length is a multiple of 4, because an address needs 4 or 16 bytes. If the input ends, the
-		 * length is what was left. An empty string becomes the name of a device that exists.
+		 * The length is a multiple of 4, because an address has 4 or 16 bytes; at the end of the input it is
+		 * what is left. An empty string becomes the name of the fake device.
 		 */
 		if (field->type == PROTOBUF_C_TYPE_STRING && n == 0) {
 			data = (const uint8_t *)"fake0";
@@ -129,8 +126,8 @@ static void put_field(struct out *out, struct input *input, const ProtobufCField
 }
 
 /*
- * A digit of the input determines for each field how many times it occurs, from 0 to 3. If several fields of a oneof
- * occur, the last one counts.
+ * A digit of the input sets how many times each field occurs: 0 to 3. If several fields of a oneof occur, the last
+ * one counts.
  */
 static void put_message(struct out *out, struct input *input,
 			const ProtobufCMessageDescriptor *descriptor, int depth)

@@ -36,7 +36,6 @@ void hostile_send_event(struct hostile *hostile, Rdmabroker__Event *event)
 	send_frame(hostile, &frame);
 }
 
-/* Reads and records the library's requests. */
 static void receive(struct hostile *hostile)
 {
 	uint8_t buf[PACKET_MAX];
@@ -76,7 +75,7 @@ static uint32_t next_request(struct hostile *hostile, int *ret_op)
 	return serial;
 }
 
-/* Replies to the oldest pending request with success, and with the results that the library needs to continue. */
+/* Replies to the oldest pending request with success, and with the results that the library needs. */
 static void answer_well(struct hostile *hostile)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
@@ -115,8 +114,8 @@ static size_t put_length(uint8_t *buf, uint8_t tag, size_t n)
 }
 
 /*
- * Sends a frame with a message as its field BODY. The message is of type DESCRIPTOR, and its content comes from the
- * input. SERIAL is the serial of the pending request to which it replies; 0: there is none.
+ * Sends a frame whose field BODY is a message of type DESCRIPTOR with content from the input. SERIAL: that of a
+ * pending request; 0: none.
  */
 static void send_any(struct hostile *hostile, unsigned body,
 		     const ProtobufCMessageDescriptor *descriptor, uint32_t serial)
@@ -152,7 +151,7 @@ static void fail_request(struct hostile *hostile)
 	send_frame(hostile, &frame);
 }
 
-/* Sends an event that can be decoded. Its id, which need not exist, and its type and status come from the input. */
+/* Sends a valid event. Its id, which need not exist, its type and its status come from the input. */
 static void send_event(struct hostile *hostile)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -222,7 +221,7 @@ static bool turn(void *userdata)
 			  take_digit(hostile->input) + 1, ENOMEM);
 		return true;
 	default:
-		return false; /* the daemon does not reply */
+		return false; /* no reply */
 	}
 }
 
@@ -245,7 +244,7 @@ struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, un
 		.size = sizeof(options),
 		.socket = "/nowhere",
 		.flags = flags,
-		.call_timeout_ms = 10000, /* ms; the clock advances when a wait has no result */
+		.call_timeout_ms = 10000, /* the clock advances when a wait has no result */
 	};
 	struct rdmabroker *session = NULL;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A hostile daemon. It runs when the library waits, and its replies come from the input. If it does not reply, the
+ * A hostile daemon, which runs while the library waits. Its replies come from the input. If it does not reply, the
  * library's deadline passes at once.
  */
 
@@ -12,15 +12,14 @@
 struct hostile {
 	struct input *input;
 	int sock; /* the daemon's end; -1: closed */
-	uint32_t serials[64]; /* serials of the first unanswered requests, the oldest first */
+	uint32_t serials[64]; /* serials of the oldest unanswered requests, in order */
 	int ops[64];
 	unsigned n_requests;
-	bool honest; /* it replies to each request with a valid success */
+	bool honest; /* the daemon replies to each request with a valid success */
 };
 
-/* Opens a session with the daemon. Returns NULL if that fails. */
+/* NULL: failed. */
 struct rdmabroker *hostile_open(struct hostile *hostile, struct input *input, unsigned flags);
 void hostile_close(struct hostile *hostile, struct rdmabroker *session);
 
-/* Sends EVENT unchanged. */
 void hostile_send_event(struct hostile *hostile, Rdmabroker__Event *event);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Fuzzing with libFuzzer. Everything is built with clang, in $(O)/fuzz. Each target is a file. corpus/TARGET contains
-# its seeds and the inputs that have found an error, and TARGET.dict the tokens of its input.
+# Fuzzing with libFuzzer, built with clang in $(O)/fuzz. corpus/TARGET has a target's seeds and the inputs that found
+# an error; TARGET.dict has the tokens of its input.
 FUZZERS := packet requests rules config client reject
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
@@ -9,7 +9,7 @@ FUZZ_TIME ?= 60
 FUZZ_JOBS ?= $(shell nproc)
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
-# The following rules are for the make that builds with clang:
+# The make that builds with clang uses these rules:
 $(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
 		$(call objs,$(FUZZ_SHARED)) $(HOOKED)
 	$(call say,LINK,$@)
@@ -25,7 +25,7 @@ fuzzers: fuzz-packages
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz CC=clang SAN= CFLAGS='$(FUZZ_CFLAGS)' \
 		$(addprefix $(O)/fuzz/tests/fuzz/,$(FUZZERS))
 
-# Runs all seeds, and then new inputs for FUZZ_TIME seconds with each target. New inputs are kept in $(O)/fuzz/corpus.
+# Runs all seeds, and then new inputs for FUZZ_TIME seconds with each target. Keeps new inputs in $(O)/fuzz/corpus.
 fuzz: fuzzers
 	$(Q)O=$(O)/fuzz FUZZ_TIME=$(FUZZ_TIME) FUZZ_JOBS=$(FUZZ_JOBS) FUZZ_NO_SEEDS=$(FUZZ_NO_SEEDS) \
 		tests/fuzz/run $(FUZZERS)

@@ -8,7 +8,7 @@
 #include "rpc/request.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Decodes a packet as the daemon does: in its arena, then field by field. */
+/* Decodes a packet like the daemon: in its arena, then field by field. */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -73,8 +73,8 @@ static void use_request(const Rdmabroker__Request *request)
 }
 
 /*
- * Returns whether the message has unknown fields, or can have some in a repeated field. protobuf-c keeps unknown
- * fields, but sometimes encodes them in a form that it cannot decode.
+ * Whether the message has unknown fields, or can have some in a repeated field. protobuf-c can encode unknown fields
+ * in a form that it cannot decode.
  */
 static bool has_unknown(const ProtobufCMessage *message)
 {
@@ -116,7 +116,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (frame->body_case == RDMABROKER__FRAME__BODY_REQUEST)
 		use_request(frame->request);
 
-	/* A decoded message without unknown fields can be encoded and decoded again. */
 	n = rdmabroker__frame__get_packed_size(frame);
 	if (n > sizeof(packed) || has_unknown(&frame->base))
 		return 0;

@@ -7,8 +7,8 @@
 #include "util/diag.h"
 
 /*
- * The input is the private data of a reject, which comes from an untrusted peer. The decoded text must be printable,
- * and the library must decode what the broker encodes.
+ * The input is the private data of a reject, from an untrusted peer. The decoded text must be printable, and the
+ * library must decode what the broker encodes.
  */
 
 static struct {
@@ -70,7 +70,7 @@ static void check_event(const struct rdmabroker_event *event, const uint8_t *dat
 	check_text(event->text);
 }
 
-/* Delivers the private data with the reject of a connection, or with the reply to a look-up. */
+/* LOOKUP: delivers the data with the reply to a look-up; false: with the reject of a connection. */
 static void deliver(const uint8_t *data, size_t size, bool lookup)
 {
 	Rdmabroker__Event out = RDMABROKER__EVENT__INIT;

@@ -18,7 +18,7 @@
 
 /*
  * Requests of several clients to the whole daemon on the fake fabric. The input is a program: a letter for each step
- * and then its arguments, all readable, see corpus/requests. In the end everything must be released.
+ * and its arguments, see corpus/requests. In the end everything must be released.
  */
 
 #define CLIENTS 4
@@ -88,8 +88,6 @@ static uint64_t reload(void *userdata)
 
 static const struct server_ops server_ops = { .reload = reload };
 
-/* Start and end */
-
 static void start(void)
 {
 	struct policy *policy = NULL;
@@ -118,14 +116,14 @@ static void start(void)
 	w.core->account.limit_per_user[ACCOUNT_LISTENERS] = 3;
 	w.core->account.limit_per_user[ACCOUNT_FDS] = 12;
 	w.core->account.limit_per_user[ACCOUNT_BYTES] = 40000;
-	/* Nobody connects to this socket: clients are added by server_add_client(). */
+	/* server_add_client() adds the clients: nobody connects to this socket. */
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
 	must(server_new(&w.server, w.loop, w.core, fd, 32768, &server_ops, NULL) == 0);
 }
 
-/* Reads and drops the replies, but keeps their descriptors as far as there is room. */
+/* Drops the replies, but keeps up to FDS of their descriptors. */
 static void receive(struct client *client)
 {
 	uint8_t buf[PACKET_MAX];
@@ -178,8 +176,8 @@ static void end(void)
 			close(w.fds[i]);
 	hooks_run(w.loop);
 	/*
-	 * The descriptors that were sent to an ended session stay charged until a timer finds that they have been
-	 * received or dropped.
+	 * Descriptors sent to a session that has ended stay charged until a timer finds that they were received or
+	 * dropped.
 	 */
 	for (int i = 0; i < 1000 && w.core->account.used[ACCOUNT_FDS] > 0; i++)
 		sd_event_run(w.loop, 10000);
@@ -202,8 +200,6 @@ static void end(void)
 	sd_event_unref(w.loop);
 }
 
-/* Steps */
-
 static void choose_client(struct input *input)
 {
 	int pair[2];
@@ -217,8 +213,8 @@ static void choose_client(struct input *input)
 }
 
 /*
- * Takes a handle from the input. A letter from a to o is one of the client's own ids, which are numbered from 1. A
- * digit is the id of a connection request.
+ * Takes a handle: 1 to 15 for a letter from a to o (the client's own ids), or that of a connection request for a
+ * digit.
  */
 static uint32_t take_id(struct input *input)
 {
@@ -306,7 +302,7 @@ static void send_raw(struct input *input)
 	send_bytes(data, n, w.fds, w.fds[0] >= 0 && n % 16 == 8);
 }
 
-/* Makes the fake connection manager send an event about an id, no matter whether the id can expect it. */
+/* The event need not be one that the id can expect. */
 static void make_event(struct input *input)
 {
 	uint32_t handle = take_id(input);
@@ -319,7 +315,7 @@ static void make_event(struct input *input)
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    type == RDMA_CM_EVENT_MULTICAST_ERROR)
-		return; /* these events carry data, and are caused by connects and joins */
+		return; /* connects and joins cause these events, with data */
 	list_for_each(l, &w.core->sessions) {
 		struct session *session = container_of(l, struct session, link);
 
@@ -465,7 +461,7 @@ static void ask_address(struct input *input, uint8_t step)
 	}
 }
 
-/* The bits of a digit decide which parts the filter has. */
+/* The bits of a digit select the parts of the filter. */
 static void take_filter(struct input *input, Rdmabroker__Watch *m, Rdmabroker__Address *peer,
 			uint8_t space[16])
 {

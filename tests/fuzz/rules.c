@@ -13,8 +13,8 @@
 #include "util/diag.h"
 
 /*
- * The input is a file of rules. Its policy must decide as a scan of all rules does, and the text that is reported for
- * a rule must parse to the same rule.
+ * The input is a file of rules. The policy must decide as a scan of all rules does. The text reported for a rule must
+ * parse to the same rule.
  */
 
 #define QUESTIONS 24
@@ -43,10 +43,7 @@ static struct policy *load(const char *text, size_t len)
 	return policy;
 }
 
-/*
- * Returns one of the matches of type WORD in the policy's rules. A question with the value of this match has a chance
- * to match the rule. NULL: there is no such match.
- */
+/* Returns a match of type WORD; NULL: none. A question with the match's value can match the rule. */
 static const struct policy_match *pick_match(const struct policy *policy, const char *word,
 					     unsigned nth)
 {
@@ -214,8 +211,7 @@ static void compare_rules(const struct policy *a, size_t i, const struct policy 
 }
 
 /*
- * Checks that the texts that are reported for the first rules parse to the same rules. For this, the texts are
- * appended to TEXT, which defines the sets that the rules use.
+ * Appends the reported texts of the first rules to TEXT, which defines their sets. They must parse to the same rules.
  */
 static void read_again(const struct policy *policy, const char *text, size_t len)
 {
@@ -242,7 +238,7 @@ static void read_again(const struct policy *policy, const char *text, size_t len
 	policy_unref(again);
 }
 
-/* Loads TEXT after so many other rules that the policy has an index. */
+/* The policy is so large that it has an index. */
 static struct policy *load_indexed(const char *text, size_t len)
 {
 	static const char filler[] = "reject session user 4294967000\n";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Checks calls of rdmabroker.h that the product's own programs do not make, or do not make in this way.
+ * Calls of rdmabroker.h that the product's own programs do not make, or not in this way.
  *
  *   api CHECK ADDR PORT    ADDR is an IPv4 address of an RDMA device of this host
  */
@@ -71,7 +71,7 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Requires a policy that allows REUSEADDR. */
+/* The policy must allow REUSEADDR. */
 static void check_reuseaddr_listen(void)
 {
 	struct rdmabroker_id *id;
@@ -156,7 +156,6 @@ static void check_nonblock(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* While an id listens on a port, another id of the same program cannot bind to that port. */
 static void check_listen_twice(void)
 {
 	struct rdmabroker_id *a, *b;
@@ -172,7 +171,6 @@ static void check_listen_twice(void)
 	rdmabroker_destroy_id(b);
 }
 
-/* A child cannot use its parent's session, which stays usable in the parent. */
 static void check_fork(void)
 {
 	struct rdmabroker_id *id;
@@ -193,7 +191,7 @@ static void check_fork(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* Connects to a port on which no id listens. */
+/* No id listens on the port. */
 static void check_connect_wait(void)
 {
 	struct rdmabroker_conn_param param = { .size = sizeof(param),
@@ -234,7 +232,6 @@ static void check_connect_wait(void)
 	rdmabroker_destroy_id(id);
 }
 
-/* resolve_addr_wait must end with an error, even if no host answers. */
 static void check_deadline(void)
 {
 	int64_t start = now_ms();

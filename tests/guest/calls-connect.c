@@ -5,7 +5,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Connections that are resolved and made by one call, rdmabroker_connect_to_wait(). */
+/* Connections by one call, rdmabroker_connect_to_wait(), which also resolves the address and the route. */
 
 static struct ibv_context *open_device(struct rdmabroker *session, const char *name)
 {
@@ -58,7 +58,7 @@ static void check_id(struct rdmabroker_id *id, const char *device, const union a
 		die("the id does not know the peer's answer");
 }
 
-/* connect-to ADDR PORT DEVICE COUNT: makes COUNT connections one after the other, and uses and ends each. */
+/* connect-to ADDR PORT DEVICE COUNT: makes, uses and ends COUNT connections, one after the other. */
 int connect_to(char **argv)
 {
 	struct rdmabroker *session = open_session(0);
@@ -97,9 +97,8 @@ static void check_spent(struct link *link)
 }
 
 /*
- * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: after a failure an id can be used again. Five connections succeed.
- * A server must listen on PORT, and nobody on PORT + 1. The route to ADDR uses the device DEVICE. The route to ADDR
- * from the address SOURCE uses the device OTHER.
+ * connect-to-refused ADDR PORT DEVICE OTHER SOURCE: an id is usable after a failure. A server must listen on PORT,
+ * and none on PORT + 1. The route to ADDR uses the device DEVICE, but OTHER if it begins at the address SOURCE.
  */
 int connect_to_refused(char **argv)
 {
@@ -115,7 +114,7 @@ int connect_to_refused(char **argv)
 
 	nobody.in.sin_port = htons((uint16_t)(ntohs(address.in.sin_port) + 1));
 
-	/* A QP on OTHER is wanted, but the route to ADDR uses DEVICE, unless it begins at SOURCE. */
+	/* The QP is on OTHER, but the route to ADDR uses DEVICE unless it begins at SOURCE. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, others, others_pd);
 	must_fail("connect_to, other device", try_to_connect(&link, &address), -EXDEV);
 	check_spent(&link);
@@ -125,7 +124,6 @@ int connect_to_refused(char **argv)
 	client_round(&link);
 	client_disconnect(&link);
 
-	/* There is no listener on this port. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	for (int i = 0; i < 2; i++) {
 		must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);
@@ -140,7 +138,7 @@ int connect_to_refused(char **argv)
 		  -ETIMEDOUT);
 	check_spent(&link);
 
-	/* After these failures the same id connects to ADDR, where a server listens. */
+	/* The same id now connects to a port with a listener. */
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
 	must_fail("connect_to, once more",
@@ -156,7 +154,7 @@ int connect_to_refused(char **argv)
 	use(&link, argv[2], &address);
 	client_disconnect(&link);
 
-	/* The id is bound to SOURCE, an address of OTHER, but a QP on DEVICE is wanted. A failure unbinds the id. */
+	/* The id is bound to an address of OTHER, but the QP is on DEVICE. The failure unbinds the id. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "bind_addr", rdmabroker_bind_addr(link.id, &source.any));
 	must_fail("connect_to, bound to another device", try_to_connect(&link, &address), -EXDEV);
@@ -164,7 +162,6 @@ int connect_to_refused(char **argv)
 	use(&link, argv[2], &address);
 	client_disconnect(&link);
 
-	/* Options are kept after a failure. */
 	link_init_on(&link, new_id(session, RDMABROKER_PS_TCP), LINK_OWN, verbs, pd);
 	must(session, "set_option", rdmabroker_set_option(link.id, RDMABROKER_OPTION_TOS, 96));
 	must_fail("connect_to, nobody", try_to_connect(&link, &nobody), -ECONNREFUSED);

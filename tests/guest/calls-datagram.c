@@ -18,7 +18,7 @@ static struct rdmabroker_conn_param data_param(const void *data, size_t len)
 	};
 }
 
-/* Checks that the event's private data begins with DATA. The transport appends zeroes to private data. */
+/* The transport appends zeroes to private data. */
 static void check_data(const struct rdmabroker_event *event, const char *data, size_t len)
 {
 	if (event->conn->private_data_len < len ||
@@ -59,7 +59,7 @@ static void answer_by_completion(struct link *link, struct ibv_wc *wc)
 }
 
 /*
- * datagram-server ADDR PORT COUNT: accepts one look-up (the connection request of a datagram id), and answers COUNT
+ * datagram-server ADDR PORT COUNT: accepts a look-up (a datagram id's connection request), and answers COUNT
  * datagrams.
  */
 int datagram_server(char **argv)
@@ -92,7 +92,7 @@ int datagram_server(char **argv)
 	return 0;
 }
 
-/* Sends a datagram and verifies the answer. It does not retry, because these devices lose no datagrams. */
+/* Sends a datagram, and verifies the answer. It does not retry: the devices here lose no datagrams. */
 static void ask(struct link *link, const struct link_dest *dest, uint32_t qkey, uint64_t round)
 {
 	struct message *m = &link->memory->send.message;
@@ -180,9 +180,8 @@ static const char *rejecter_name(enum rdmabroker_rejecter rejecter)
 }
 
 /*
- * datagram-refused ADDR PORT BY [TEXT]: makes a look-up with connect and another with connect_wait. Both must fail,
- * and BY must be the one that rejected them ("nobody": they failed without a reject). TEXT must be the first event's
- * text.
+ * datagram-refused ADDR PORT BY [TEXT]: makes a look-up with connect and another with connect_wait. BY must reject
+ * both ("nobody": both fail without a reject). TEXT: the text of the first event.
  */
 int datagram_refused(char **argv)
 {

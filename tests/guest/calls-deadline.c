@@ -6,14 +6,14 @@
 
 #include "tests/guest/calls.h"
 
-/* Calls that get no reply end by their deadline, and their ids can then be destroyed at once. */
+/* A call without a reply ends by its deadline. Its id can then be destroyed at once. */
 
 #define CALL_MS 1500
 #define GRACE_MS 1000
 
 /*
- * Checks that the call has failed, and not later than GRACE_MS after its deadline. The error is ETIMEDOUT, or one
- * that the kernel reports earlier.
+ * The call must have failed, at most GRACE_MS after its deadline. The kernel may report an error other than ETIMEDOUT
+ * earlier.
  */
 static void ended(const char *what, int64_t start, int r)
 {
@@ -63,8 +63,8 @@ int deadline_broker(char **argv)
 	must(session, "resolve_addr_wait",
 	     rdmabroker_resolve_addr_wait(found, NULL, &address.any, DEADLINE_MS));
 	/*
-	 * The broker resolves a route in advance, and resolve_route then asks it nothing. A route of another TOS has
-	 * to be resolved anew, so here resolve_route waits for the broker.
+	 * The broker resolves a route in advance, and resolve_route then sends no request. After a change of the TOS,
+	 * the broker must resolve the route anew.
 	 */
 	must(session, "set_option TOS", rdmabroker_set_option(found, RDMABROKER_OPTION_TOS, 96));
 	ready = resolve(session, RDMABROKER_PS_TCP, &address);
@@ -83,7 +83,7 @@ int deadline_broker(char **argv)
 	start = now_ms();
 	timed_out("connect_wait", start, rdmabroker_connect_wait(ready, NULL, CALL_MS));
 	start = now_ms();
-	/* new_id() succeeds, because the broker creates an id only with the id's first request. */
+	/* new_id() succeeds: the broker creates an id only with the id's first request. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	timed_out("bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();
@@ -96,7 +96,7 @@ int deadline_broker(char **argv)
 	destroyed(id);
 	start = now_ms();
 	timed_out("get_status", start, rdmabroker_get_status(session, &status));
-	/* Rounds of data succeed, because data does not go through the broker. */
+	/* Data does not go through the broker. */
 	client_round(&link);
 	start = now_ms();
 	timed_out("disconnect_wait", start, rdmabroker_disconnect_wait(link.id, CALL_MS));
@@ -121,7 +121,7 @@ int deadline_broker(char **argv)
 	return 0;
 }
 
-/* deadline-silent ADDR: no host has the address. */
+/* deadline-silent ADDR: no host has the address ADDR. */
 int deadline_silent(char **argv)
 {
 	union address address = make_address(argv[0], "7471");
@@ -137,7 +137,6 @@ int deadline_silent(char **argv)
 	ended("resolve_wait", start, rdmabroker_resolve_wait(id, NULL, &address.any, CALL_MS));
 	destroyed(id);
 
-	/* The address is never resolved, so the route cannot be resolved either. */
 	id = new_id(session, RDMABROKER_PS_TCP);
 	must(session, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &address.any, DEADLINE_MS));
 	start = now_ms();
@@ -166,7 +165,7 @@ int deadline_connect(char **argv)
 	return 0;
 }
 
-/* deadline-accept ADDR PORT: the peer cannot be reached any more after its request. */
+/* deadline-accept ADDR PORT: after its request, the peer cannot be reached any more. */
 int deadline_accept(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -203,7 +202,7 @@ int disconnect_stopped(char **argv)
 	start = now_ms();
 	must(session, "disconnect_wait", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	printf("disconnect_wait: after %lld ms\n", (long long)(now_ms() - start));
-	/* This call has nothing to wait for, because the disconnect is complete. */
+	/* The disconnect is complete: this call returns at once. */
 	must(session, "disconnect_wait again", rdmabroker_disconnect_wait(link.id, CALL_MS));
 	link_done(&link);
 	destroyed(link.id);

@@ -18,7 +18,7 @@ static const char *fork_status_name(int status)
 					     "disabled";
 }
 
-/* Prints the descriptors that this program has inherited by exec. Only stdin, stdout and stderr are allowed. */
+/* Exec must leave this program no descriptors other than stdin, stdout and stderr. */
 int list_fds(char **argv)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -64,7 +64,7 @@ static void refused(const char *what, int r)
 		die("child: %s: there is no error text for EPERM", what);
 }
 
-/* Uses the parent's session in the child. Each call that can fail must fail with EPERM. */
+/* Uses the parent's session in the child. Calls that can fail must fail with EPERM. */
 static void call_all(struct family *f)
 {
 	struct rdmabroker_id *id, *connected = f->link.id, *other = f->other;
@@ -136,8 +136,8 @@ static void be_the_child(struct family *f)
 	unsigned char pages[sizeof(*f->link.memory) / 4096 + 1];
 
 	/*
-	 * After ibv_fork_init() the child has no copy of the registered memory, and cannot write to it. On a kernel
-	 * that copies registered memory at the fork, ibv_fork_init() does nothing, and the child has a copy.
+	 * After ibv_fork_init() the child has no copy of registered memory. If the kernel copies registered memory at
+	 * a fork, ibv_fork_init() does nothing.
 	 */
 	if (mincore(f->link.memory, sizeof(*f->link.memory), pages) == 0) {
 		memset(f->link.memory, 0xee, sizeof(*f->link.memory));
@@ -153,9 +153,8 @@ static void be_the_child(struct family *f)
 }
 
 /*
- * forking ADDR PORT HOW: makes rounds before the fork, while the child runs, and after the child has ended. HOW is
- * what causes ibv_fork_init() to be called: "flag" (RDMABROKER_FORK_SAFE), "env" (a variable that the suite has set)
- * or "none" (it is not called).
+ * forking ADDR PORT HOW: makes rounds before the fork, while the child runs, and after the child has ended. HOW makes
+ * the library call ibv_fork_init(): "flag" (RDMABROKER_FORK_SAFE), "env" (a variable that the suite sets), or "none".
  */
 int forking(char **argv)
 {
@@ -200,9 +199,8 @@ int forking(char **argv)
 }
 
 /*
- * fork-too-late ADDR PORT: calls rdmabroker_open() with RDMABROKER_FORK_SAFE after the program has registered memory.
- * On a kernel that needs ibv_fork_init(), the call must fail with EINVAL, because ibv_fork_init() is possible only
- * before the first registration. On other kernels the call must succeed.
+ * fork-too-late ADDR PORT: opens a session with RDMABROKER_FORK_SAFE after the program has registered memory. If the
+ * kernel needs ibv_fork_init(), which must precede the first registration, the call must fail with EINVAL.
  */
 int fork_too_late(char **argv)
 {

@@ -9,7 +9,7 @@
 
 #include "tests/guest/calls.h"
 
-/* The pattern differs in every round and at every offset, so that neither stale nor shifted bytes are accepted. */
+/* The pattern differs in every round and at every offset, so that stale or shifted bytes are detected. */
 void pattern_fill(uint8_t *bytes, uint64_t seed)
 {
 	for (size_t i = 0; i < PATTERN_SIZE; i += sizeof(uint64_t)) {
@@ -65,7 +65,7 @@ void link_init_on(struct link *link, struct rdmabroker_id *id, enum link_mode mo
 	link->cq = ibv_create_cq(verbs, 32, NULL, link->channel, 0);
 	if (!link->cq || ibv_req_notify_cq(link->cq, 0) != 0)
 		die("no completion queue: %s", strerror(errno));
-	/* The registered memory has pages of its own, because fork(2) treats registered pages differently. */
+	/* fork(2) treats registered pages differently, so the registered memory has pages of its own. */
 	link->memory = mmap(NULL, sizeof(*link->memory), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->memory == MAP_FAILED)
@@ -171,7 +171,7 @@ void link_done(struct link *link)
 void link_post_receive(struct link *link, unsigned slot)
 {
 	struct link_memory *memory = &link->memory->receives[slot];
-	/* Only datagrams have a GRH. Without it, the buffer begins with the message. */
+	/* Only datagrams have a GRH before the message. */
 	bool has_grh = link->qp->qp_type == IBV_QPT_UD;
 	struct ibv_sge sge = {
 		.addr = has_grh ? (uintptr_t)memory : (uintptr_t)&memory->message,
@@ -213,7 +213,7 @@ void link_post_send(struct link *link, const struct link_dest *dest)
 	link->n_sends++;
 }
 
-/* Writes the pattern in link->memory->target into the client's memory, at the address that REQUEST contains. */
+/* Writes the pattern in link->memory->target to the client's address in REQUEST. */
 void link_post_write(struct link *link, const struct message *request)
 {
 	struct ibv_sge sge = {
@@ -248,8 +248,8 @@ static void wait_for_completions(struct link *link, int timeout_ms)
 }
 
 /*
- * Takes a receive that completed while link_try() awaited a send. The answer to a send can arrive before the send
- * completes. Returns false if there is no such receive.
+ * Takes a receive that completed while link_try() awaited a send; false: none. An answer can arrive before its
+ * request's send completes.
  */
 static bool take_early(struct link *link, struct ibv_wc *ret)
 {
@@ -301,8 +301,8 @@ bool link_try(struct link *link, enum ibv_wc_opcode opcode, int timeout_ms, stru
 		if (late)
 			return false;
 		/*
-		 * The event that ends this wait can belong to a completion that was taken earlier. Therefore the
-		 * queue is polled once more after the timeout.
+		 * The completion event that ends this wait can belong to an earlier completion: poll once more after
+		 * the timeout.
 		 */
 		late = left <= 0;
 		wait_for_completions(link, late ? 0 : (int)left);

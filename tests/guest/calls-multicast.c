@@ -5,12 +5,12 @@
 
 #include "tests/guest/calls.h"
 
-/* How long to wait for a datagram that should not come. */
+/* Time for a datagram that must not come. */
 #define NONE_MS 500
 
 /*
- * Joins the group, and sets *RET to the parameters for sending to it. Checks that the group cannot be joined twice.
- * Returns false if the kernel cannot join the group.
+ * Joins the group, and sets RET to its parameters for sending. Checks that a second join fails. Returns false if the
+ * kernel cannot join the group.
  */
 static bool join(struct link *link, const union address *group, unsigned flags,
 		 struct link_dest *ret)
@@ -38,9 +38,8 @@ static bool join(struct link *link, const union address *group, unsigned flags,
 }
 
 /*
- * Answers the sender of a datagram. The sender's address is read from the received header, whose second half is the
- * IPv4 header. libibverbs cannot derive it from the completion of a multicast datagram, because the datagram's
- * destination is none of the port's own addresses.
+ * The received header's second half is the sender's IPv4 header. libibverbs cannot derive the sender's address,
+ * because a multicast datagram is not sent to an address of this port.
  */
 static void answer_sender(struct link *link, const struct ibv_wc *wc, const struct link_dest *dest)
 {
@@ -72,8 +71,8 @@ static void bind_link(struct link *link, struct rdmabroker *session, const union
 }
 
 /*
- * multicast-receive ADDR GROUP COUNT: answers COUNT datagrams that were sent to the group, and leaves the group. It
- * fails if it then gets another datagram.
+ * multicast-receive ADDR GROUP COUNT: answers COUNT datagrams to the group, and leaves the group. No other datagram
+ * must arrive after that.
  */
 int multicast_receive(char **argv)
 {
@@ -116,8 +115,8 @@ static void post(struct link *link, const struct link_dest *dest, uint64_t round
 }
 
 /*
- * Waits for the answer of ROUND, and verifies it. Skips datagrams that are no answer, because a member of the group
- * also receives its own datagrams. Returns false if no answer comes in time.
+ * Verifies the answer of ROUND; false: it does not come in time. Skips other datagrams, because a member of the group
+ * receives its own datagrams.
  */
 static bool take_answer(struct link *link, uint64_t round)
 {
@@ -138,8 +137,8 @@ static bool take_answer(struct link *link, uint64_t round)
 }
 
 /*
- * multicast-send ADDR GROUP COUNT FLAGS: joins the group with FLAGS, sends COUNT datagrams to it, and verifies their
- * answers. When the suite lets it continue, it sends one more.
+ * multicast-send ADDR GROUP COUNT FLAGS: joins GROUP with FLAGS, sends COUNT datagrams, and verifies their answers.
+ * After a line from the suite, sends one more.
  */
 int multicast_send(char **argv)
 {

@@ -5,7 +5,7 @@
 
 #include "tests/guest/calls.h"
 
-/* Both ends of a connection that has no QPs. The programs only offer QP numbers. A rule can allow such numbers. */
+/* A connection without QPs: both ends offer only QP numbers. A rule can allow these numbers. */
 
 static struct rdmabroker_conn_param number_param(const char *qpn)
 {
@@ -17,7 +17,7 @@ static struct rdmabroker_conn_param number_param(const char *qpn)
 	};
 }
 
-/* Returns the next event, or NULL if the suite sends a line first. */
+/* NULL: the suite has sent a line. */
 static struct rdmabroker_event *next_event(struct rdmabroker *session)
 {
 	struct pollfd p[2] = {
@@ -43,8 +43,8 @@ static void tell_failure(const char *what, int r)
 }
 
 /*
- * number-server ADDR PORT QPN: accepts each request with the QP number QPN, until the suite ends it. If the broker
- * refuses that number, the server rejects the request.
+ * number-server ADDR PORT QPN: accepts each request with the number QPN, until the suite ends the server. If the
+ * broker refuses QPN, rejects the request.
  */
 int number_server(char **argv)
 {
@@ -74,8 +74,8 @@ int number_server(char **argv)
 }
 
 /*
- * number-client ADDR PORT QPN: connects with the QP number QPN. It ends when the peer rejects or disconnects, or when
- * the suite ends it. Exit status 3: connect failed at once, as it does if the broker refuses that number.
+ * number-client ADDR PORT QPN: connects with the number QPN. Ends when the peer rejects or disconnects, or after a
+ * line from the suite. Exit status 3: connect failed at once, for example because the broker refused QPN.
  */
 int number_client(char **argv)
 {

@@ -59,8 +59,8 @@ static void bind_is_refused(struct rdmabroker *session, const char *host, unsign
 }
 
 /*
- * binds ADDR ADDR6: listens on the wildcard addresses and on these two addresses of a device, and checks which other
- * binds are refused.
+ * binds ADDR ADDR6: listens on the wildcard addresses and on these addresses of a device. Checks which other binds
+ * are refused.
  */
 int binds(char **argv)
 {
@@ -78,8 +78,8 @@ int binds(char **argv)
 			die("%s: the device should %sbe known", hosts[i], wildcard ? "not " : "");
 		bind_is_refused(session, hosts[i], port);
 		/*
-		 * A wildcard address takes the port on all addresses of its family. Without AFONLY, the address ::
-		 * also takes it on all IPv4 addresses.
+		 * A wildcard address takes the port on all addresses of its family. Without AFONLY, :: also takes it
+		 * on all IPv4 addresses.
 		 */
 		if (wildcard)
 			bind_is_refused(session, hosts[i + 1], port);
@@ -110,9 +110,7 @@ static void expect_option(struct rdmabroker_id *id, const char *when, enum rdmab
 		die("%d is expected", expected);
 }
 
-/*
- * options ADDR PORT ASKED FORCED: the program sets the TOS ASKED (-1: it sets none), and policy changes it to FORCED.
- */
+/* options ADDR PORT ASKED FORCED: the program sets the TOS ASKED (-1: none), and policy changes it to FORCED. */
 int options(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);
@@ -148,7 +146,7 @@ int options(char **argv)
 	return 0;
 }
 
-/* devices: prints the devices, and for each whether it can be used. */
+/* devices: prints for each device whether it can be used. */
 int devices(char **argv)
 {
 	struct rdmabroker *session = open_session(0);

@@ -33,8 +33,6 @@ static void check_ack_timeout(struct link *link)
 		die("%d is expected", ack_timeout);
 }
 
-/* The client */
-
 static struct rdmabroker_conn_param conn_param(const struct link *link)
 {
 	return (struct rdmabroker_conn_param){
@@ -62,7 +60,7 @@ void client_connect(struct link *link, struct rdmabroker *session, const union a
 		check_ack_timeout(link);
 		return;
 	}
-	/* The connection manager knows the QP's access flags only now. Therefore the QP moves to INIT once more. */
+	/* Only now does the connection manager report the QP's access flags: move the QP to INIT once more. */
 	link_move(link, IBV_QPS_INIT);
 	link_move(link, IBV_QPS_RTR);
 	link_move(link, IBV_QPS_RTS);
@@ -134,8 +132,6 @@ void client_disconnect(struct link *link)
 	rdmabroker_destroy_id(id);
 }
 
-/* The server */
-
 struct server {
 	struct rdmabroker *session;
 	uint32_t who;
@@ -193,7 +189,7 @@ bool server_lost_device(const struct server *server)
 	return server->lost_device;
 }
 
-/* Ends the link of a client that gave up before it was connected. This is not a failure of the server. */
+/* A client that gives up before it is connected is not a failure of the server. */
 static void lose_link(struct server *server, struct link *link, const char *why, const char *text)
 {
 	printf("a client is lost: %s: %s\n", why, text ? text : "-");
@@ -270,27 +266,20 @@ static void answer(struct server *server, struct link *link, unsigned slot)
 	link_post_write(link, request);
 	link_post_send(link, NULL);
 	link->round++;
-	/*
-	 * The receive can be posted after the answer, because the client sends its next request only after it has the
-	 * answer.
-	 */
+	/* The client sends its next request only after it has the answer, so this receive is posted in time. */
 	link_post_receive(link, slot);
 	link->is_answering = true;
 }
 
 /*
- * The memory of an answer can be used again when its send has completed. The server does not block until then,
- * because a client may disconnect as soon as it has the answer, before its QP has acknowledged it. Then the send
- * never succeeds, and the id gets an event.
+ * The server must not block until a send completes: a client may disconnect as soon as it has the answer, before its
+ * QP has acknowledged the answer. The send then never succeeds, and the id gets an event.
  */
 static void serve_link(struct server *server, struct link *link)
 {
 	struct ibv_wc wc;
 
-	/*
-	 * link_try() also fails if the QP has failed. This is not reported here, because an event of the id reports
-	 * the end.
-	 */
+	/* If the QP has failed, link_try() fails, too, and an event of the id reports the end. */
 	for (;;) {
 		if (link->is_answering && !link_try(link, IBV_WC_SEND, 0, &wc))
 			return;
@@ -375,7 +364,7 @@ int client(char **argv)
 }
 
 /*
- * client-leaves ADDR PORT ROUNDS: makes ROUNDS rounds. When the suite lets it continue, it makes one more round, and
+ * client-leaves ADDR PORT ROUNDS: makes ROUNDS rounds. After a line from the suite, makes one more round, and
  * disconnects immediately after the answer.
  */
 int client_leaves(char **argv)
@@ -396,8 +385,8 @@ int client_leaves(char **argv)
 }
 
 /*
- * client-reset ADDR PORT ROUNDS: connects with a QP that stays in RESET until the peer has accepted, and makes ROUNDS
- * rounds. The broker finds a QP in RESET only if it asks the kernel for a dump of all QPs.
+ * client-reset ADDR PORT ROUNDS: the QP stays in RESET until the peer has accepted. The kernel lists such a QP only
+ * in a dump of all QPs.
  */
 int client_reset(char **argv)
 {

@@ -3,9 +3,12 @@
 
 #include "tests/guest/calls.h"
 
-/* A device is removed while it is in use, and added again. The programs keep their sessions. */
+/* A device is removed and added again while sessions use it. */
 
-/* removal-server ADDR PORT: serves a client on the device that is removed, and once more when it was added again. */
+/*
+ * removal-server ADDR PORT: serves a client until the device is removed, and another after the device was added
+ * again.
+ */
 int removal_server(char **argv)
 {
 	union address address = make_address(argv[0], argv[1]);

@@ -9,7 +9,7 @@
 
 #include "tests/guest/calls.h"
 
-/* The counters are compared after this time, which is longer than the QPs' default ack timeout of 2.1 s. */
+/* longer than the QPs' default ack timeout of 2.1 s */
 #define WATCH_SECONDS 5
 
 #define COUNTERS_MAX 512
@@ -21,7 +21,7 @@ struct counter {
 	uint64_t value;
 };
 
-/* All links of this process, linked by link->next. While links_lock is held, no QP of a link is destroyed. */
+/* All links of this process, linked by link->next. Under links_lock no QP of a link is destroyed. */
 static struct link *links;
 static pthread_mutex_t links_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -87,7 +87,7 @@ static void tell_qp(FILE *f, const struct link *link)
 		link->n_failed, link->n_early);
 }
 
-/* Prints the completions, and consumes them, because nothing needs them after this. */
+/* Consumes the completions: the program ends after this. */
 static void tell_completions(FILE *f, struct link *link)
 {
 	struct ibv_wc wc;
@@ -123,7 +123,6 @@ static void tell_command(FILE *f, const char *command)
 		pclose(output);
 }
 
-/* Prints the first three numbers of each processor's line. */
 static void tell_softnet(FILE *f)
 {
 	FILE *file = fopen("/proc/net/softnet_stat", "re");
@@ -169,7 +168,7 @@ static size_t read_counters(struct counter *ret)
 	return n;
 }
 
-/* Prints the counters that are not 0, also if they have not changed. "lifespan" is a setting, not a counter. */
+/* Skips "lifespan", which is a setting. */
 static void tell_counters(FILE *f, const struct counter *before, size_t n_before,
 			  const struct counter *after, size_t n)
 {
@@ -184,7 +183,7 @@ static void tell_counters(FILE *f, const struct counter *before, size_t n_before
 			fprintf(f, "%s  %s:", of[0] ? "\n" : "", c->of);
 		of = c->of;
 		fprintf(f, " %s %" PRIu64, c->name, c->value);
-		/* If a device was added or removed in between, the two lists differ and are not compared. */
+		/* If a device was added or removed in between, the lists differ. */
 		if (n == n_before && strcmp(before[i].name, c->name) == 0)
 			fprintf(f, " (+%" PRIu64 ")", c->value - before[i].value);
 	}
@@ -201,7 +200,7 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 	for (struct link *l = links; l; l = l->next)
 		tell_qp(f, l);
 	pthread_mutex_unlock(&links_lock);
-	/* This list includes the QPs of the peers, as far as netlink reports them. */
+	/* Includes the QPs of the peers that netlink reports. */
 	tell_command(f, "rdma resource show qp 2>&1");
 	if (link)
 		tell_completions(f, link);
@@ -209,10 +208,7 @@ static void tell_state(FILE *f, struct rdmabroker *session, struct link *link, c
 		tell_events(f, session);
 }
 
-/*
- * Closes F, and writes its text to stderr by one call, because other processes write to the same file. Frees the
- * text.
- */
+/* Closes F and frees its text. Other processes write to stderr, too, so one call writes the whole text. */
 static void write_text(FILE *f, char **text, const size_t *length)
 {
 	fclose(f);
@@ -232,10 +228,7 @@ void stall_tell(struct rdmabroker *session, struct link *link, const char *what)
 		die("out of memory");
 	n_before = read_counters(counters);
 	tell_state(f, session, link, what);
-	/*
-	 * The state is written before the counters are compared, because the suite may end when another program
-	 * fails.
-	 */
+	/* The suite may end when another program fails: write the state before the wait. */
 	write_text(f, &text, &length);
 
 	sleep(WATCH_SECONDS);

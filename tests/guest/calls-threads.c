@@ -9,13 +9,13 @@
 #include "tests/guest/calls.h"
 
 /*
- * Threads with a common session: each makes connections of its own, one after the other. Either each thread calls the
- * _wait forms, or one thread takes all events and passes them on.
+ * Threads with a common session: each makes connections, one after the other. Either each thread calls the _wait
+ * forms, or one thread takes all events and passes them on.
  */
 
 #define EVENTS_MAX 8
 
-/* The context of an id, in which the id's events are collected. */
+/* The context of an id: collects the id's events. */
 struct waiter {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -28,7 +28,7 @@ struct team {
 	union address address;
 	int n_connections; /* number of connections of each thread */
 	bool pumped;
-	/* Held while an event is taken and passed on, so that its id is not destroyed meanwhile. */
+	/* held while an event is passed on, so that its id is not destroyed */
 	pthread_mutex_t taking;
 	bool done;
 };
@@ -178,7 +178,7 @@ int threads_waiting(char **argv)
 	return run(argv, /* pumped= */ false);
 }
 
-/* threads-pumped ADDR PORT THREADS CONNECTIONS: one more thread takes all events and passes them on. */
+/* threads-pumped ADDR PORT THREADS CONNECTIONS: a further thread takes all events and passes them on. */
 int threads_pumped(char **argv)
 {
 	return run(argv, /* pumped= */ true);

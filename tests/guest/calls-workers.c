@@ -13,8 +13,8 @@
 #include "tests/guest/calls.h"
 
 /*
- * One process listens, and the workers, which are other processes, serve. Each connection request is passed as a
- * descriptor to the next worker in turn. The worker imports the id, and then replies with a byte.
+ * One process listens, and other processes, the workers, serve. Each connection request is passed to the next worker
+ * as a descriptor. The worker imports the id, and replies with a byte.
  */
 
 #define WORKERS_MAX 8
@@ -86,8 +86,7 @@ static void try_forged(struct rdmabroker *session)
 }
 
 /*
- * The worker WHO, in a process of its own. It serves the ids that arrive at SOCK, until the parent has closed SOCK
- * and no connection is left. Never returns.
+ * The process of worker WHO: serves the ids from SOCK until SOCK is closed and no connection is left. Never returns.
  */
 static void work(uint32_t who, int sock)
 {
@@ -145,7 +144,7 @@ static void hand_over(struct rdmabroker *session, struct rdmabroker_id *request,
 	}
 	if (read(sock, &byte, 1) != 1)
 		die("a worker is gone");
-	/* The worker has imported the id, so destroying it here does not affect the worker. */
+	/* The worker has imported the id: destroying it here does not affect the worker. */
 	rdmabroker_destroy_id(request);
 }
 
@@ -168,8 +167,7 @@ int workers(char **argv)
 			die("no process: %s", strerror(errno));
 		case 0:
 			/*
-			 * The child closes its copies of the parent's sockets to the earlier workers. If they stayed
-			 * open, these workers would not notice that the parent closes its sockets.
+			 * These copies would keep the earlier workers' sockets open after the parent has closed them.
 			 */
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
@@ -206,8 +204,7 @@ int workers(char **argv)
 }
 
 /*
- * The clients of the workers are threads, each with its own session. If `hold` is set, the connections are held until
- * the suite or the worker ends them.
+ * Clients are threads, each with its own session. HOLD: the connections last until the suite or the worker ends them.
  */
 struct client_thread {
 	pthread_t thread;
@@ -219,7 +216,7 @@ static union address many_address;
 static pthread_barrier_t connected;
 static volatile bool hold_is_over;
 
-/* Returns whether the peer has disconnected. */
+/* Fails on any event other than DISCONNECTED. */
 static bool is_disconnected(struct rdmabroker *session)
 {
 	struct rdmabroker_event *event;
@@ -234,10 +231,7 @@ static bool is_disconnected(struct rdmabroker *session)
 	return is;
 }
 
-/*
- * Makes rounds until the worker disconnects, or until hold_is_over is set and the last round is verified. Then ends
- * the connection.
- */
+/* Makes rounds until the worker disconnects, or until hold_is_over is set and the last answer is verified. */
 static void hold(struct link *link, uint32_t who)
 {
 	struct rdmabroker *session = rdmabroker_get_session(link->id);
@@ -282,8 +276,8 @@ static void *run_client(void *arg)
 }
 
 /*
- * many ADDR PORT COUNT PARALLEL [hold]: makes COUNT connections, PARALLEL at a time, and 5 rounds on each. With
- * "hold", each connection then makes more rounds, until the suite or the worker ends it.
+ * many ADDR PORT COUNT PARALLEL [hold]: makes COUNT connections, PARALLEL at a time, and 5 rounds on each. hold: more
+ * rounds, until the suite or the worker ends the connection.
  */
 int many(char **argv)
 {

@@ -11,7 +11,7 @@
 
 #include "tests/guest/calls.h"
 
-/* SIGALRM ends a program that runs for longer. */
+/* SIGALRM ends a program that runs longer. */
 #define PROGRAM_SECONDS 380
 
 void die(const char *fmt, ...)
@@ -69,7 +69,7 @@ void step(const char *name)
 		die("the suite is gone");
 }
 
-/* Reads single bytes, because what follows the end of the line belongs to the next step. */
+/* Reads single bytes: bytes after the end of the line belong to the next step. */
 bool step_is_over(void)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };

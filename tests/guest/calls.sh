@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs the programs of the binary calls. Such a program prints lines as it proceeds. Where the suite has to do
-# something first, the program prints the name of the step, and waits until the suite calls `go`.
+# Runs the subcommands of the program calls. Where the suite has to act first, a subcommand prints the name of the
+# step, and waits for `go`.
 
 declare -A pids
 
-# start NAME USER COMMAND...: runs the subcommand COMMAND of calls in the background. Its output is in the file NAME.
+# start NAME USER COMMAND...: runs `calls COMMAND...` in the background. Its output is in the file NAME.
 start() {
 	local name=$1 user=$2
 	shift 2
@@ -29,7 +29,7 @@ await_line() {
 	eval "$seen" || fail "$1 does not say '$2': $(cat "$1")"
 }
 
-# finish NAME [EXPECTED_STATUS]: waits for the program's end, and checks its exit status (by default 0).
+# finish NAME [STATUS]: waits for the program's end. Its exit status must be STATUS (0).
 finish() {
 	local status=0
 	wait "${pids[$1]}" || status=$?
@@ -39,12 +39,12 @@ finish() {
 	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
 }
 
-# run USER COMMAND...: runs the subcommand COMMAND of calls to its end.
+# run USER COMMAND...: runs `calls COMMAND...` to its end.
 run() {
 	local user=$1 status=0
 	shift
 	as "$user" calls "$@" || status=$?
-	# After a failure, print the output of the other programs as well.
+	# After a failure, prints the output of the other programs, too.
 	[ $status = 0 ] || find . -type f -name '[!.]*' -exec tail -n 80 {} +
 	return $status
 }

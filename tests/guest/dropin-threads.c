@@ -47,7 +47,7 @@ void case_own_channels(void)
 	server_stop(&server);
 }
 
-/* All threads share a channel, and each takes events of any id. */
+/* All threads share a channel: each takes events of any id. */
 
 static struct rdma_event_channel *shared;
 static atomic_int rounds_left;
@@ -102,8 +102,8 @@ static void *share_rounds(void *arg)
 		id = event->id;
 		type = event->event;
 		/*
-		 * rdma_destroy_id() waits until all events of the id are acked. Therefore DISCONNECTED is acked
-		 * before step() destroys the id, and the other events after step() has used it.
+		 * rdma_destroy_id() waits until all events of the id are acked, so DISCONNECTED is acked before
+		 * step() destroys the id. Other events are acked after step() has used the id.
 		 */
 		if (type == RDMA_CM_EVENT_DISCONNECTED)
 			CHECK(rdma_ack_cm_event(event) == 0);
@@ -133,7 +133,7 @@ void case_one_channel(void)
 	server_stop(&server);
 }
 
-/* Destroying an id blocks until another thread has acked its event. */
+/* rdma_destroy_id() blocks until another thread has acked the id's event. */
 
 static atomic_bool acked;
 
@@ -163,8 +163,6 @@ void case_ack_elsewhere(void)
 	CHECK(pthread_join(thread, NULL) == 0);
 	rdma_destroy_event_channel(channel);
 }
-
-/* The channel's descriptor */
 
 static bool is_readable(int fd, int ms)
 {
@@ -197,8 +195,8 @@ void case_poll(void)
 	int epoll = epoll_create1(0);
 
 	/*
-	 * Calls of other threads do not make the descriptor readable. So a program that finds it readable can take an
-	 * event without waiting.
+	 * Calls of other threads do not make the descriptor readable: a program that finds it readable gets an event
+	 * without waiting.
 	 */
 	atomic_store(&calling, true);
 	CHECK(pthread_create(&thread, NULL, make_calls, channel) == 0);
@@ -223,7 +221,7 @@ void case_poll(void)
 	server_stop(&server);
 }
 
-/* A signal ends the wait if its handler is installed without SA_RESTART. */
+/* Without SA_RESTART, a signal ends the wait. */
 
 static atomic_int signals;
 
@@ -259,7 +257,7 @@ void case_signal(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A thread that waits on a destroyed channel waits for ever. It gets no error that would end the program. */
+/* A thread that waits on a destroyed channel gets no error, which would end the program: it waits for ever. */
 
 static atomic_int late;
 
@@ -273,7 +271,7 @@ static void *come_late(void *channel)
 	return NULL;
 }
 
-/* Returns the number of the system call in which a thread of this process waits; -1: none. */
+/* Returns the system call in which the thread TID waits; -1: none. */
 static long system_call(int tid)
 {
 	char path[64];

@@ -35,8 +35,6 @@ void make_qp(struct rdma_cm_id *id)
 	CHECK(attr.cap.max_recv_wr >= 2);
 }
 
-/* The server */
-
 static void serve(struct rdma_cm_event *event)
 {
 	struct rdma_cm_id *id = event->id;
@@ -86,7 +84,7 @@ void server_start(struct server *server)
 	CHECK(pthread_create(&server->thread, NULL, server_run, server) == 0);
 }
 
-/* Ends the server. Its thread is cancelled while it waits for an event, as in rping. */
+/* The thread is cancelled while it waits for an event, as in rping. */
 void server_stop(struct server *server)
 {
 	CHECK(pthread_cancel(server->thread) == 0);
@@ -94,8 +92,6 @@ void server_stop(struct server *server)
 	CHECK(rdma_destroy_id(server->listener) == 0);
 	rdma_destroy_event_channel(server->channel);
 }
-
-/* The client */
 
 void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
@@ -146,8 +142,6 @@ void disconnect(struct rdma_cm_id *id)
 	CHECK(rdma_destroy_id(id) == 0);
 }
 
-/* The cases */
-
 static void case_id(void)
 {
 	struct rdma_event_channel *one = rdma_create_event_channel();
@@ -194,7 +188,7 @@ static void case_id(void)
 	rdma_destroy_event_channel(two);
 	server_stop(&server);
 
-	/* After the server's end the port can be used again at once. */
+	/* The server's end frees the port at once. */
 	server_start(&server);
 	server_stop(&server);
 }
@@ -229,8 +223,7 @@ static void *sync_server(void *arg)
 	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	CHECK(number == 77);
 	/*
-	 * The client disconnects first. If the server did, the client's QP could move to ERR before the client has
-	 * the completion of its send, and the client could wait for that completion in vain.
+	 * The client disconnects first, so that its QP does not move to ERR before it has the completion of its send.
 	 */
 	CHECK(rdma_get_cm_event(id->channel, &event) == 0);
 	CHECK(event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == id);
@@ -296,14 +289,13 @@ static void case_sync(void)
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(listener);
 
-	/* There is no listener. */
 	other = new_ep(0);
 	CHECK(rdma_connect(other, &hello) < 0 && errno == ECONNREFUSED);
 	CHECK(other->event->event == RDMA_CM_EVENT_REJECTED && other->event->status == 8);
 	rdma_destroy_ep(other);
 }
 
-/* Migrates an id that has a QP, again when it is connected, and again when it is disconnected. */
+/* Migrates an id with a QP before it is connected, while it is connected, and after it is disconnected. */
 static void case_migrate(void)
 {
 	struct rdma_event_channel *one = rdma_create_event_channel();
@@ -394,8 +386,8 @@ static void case_srq(void)
 }
 
 /*
- * The following cases run only with the drop-in. The cases stays-away, lost and removal print "ready", and then the
- * suite ends the daemon or removes the device.
+ * The following cases run only with the drop-in. After "ready" from stays-away, lost or removal, the suite ends the
+ * daemon or removes the device.
  */
 
 static void say(const char *text)
@@ -415,7 +407,7 @@ static void expect_removal(struct rdma_event_channel *channel, struct rdma_cm_id
 	rdma_ack_cm_event(event);
 }
 
-/* Listens on the address. Retries for up to 20 s, because the device or the broker may not be there yet. */
+/* Retries for up to 20 s, because the device or the broker may not be there yet. */
 static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel;
@@ -439,7 +431,7 @@ static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel
 }
 
 /*
- * The broker ends and does not come back. A program that has used the broker does not change to librdmacm, whatever
+ * The broker ends for good. A program that has used the broker does not change to librdmacm, whatever
  * RDMABROKER_FALLBACK= is.
  */
 static void case_stays_away(void)
@@ -457,7 +449,7 @@ static void case_stays_away(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The daemon is killed, and restarted. */
+/* The daemon is killed and restarted. */
 static void case_lost(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel(), *next;
@@ -507,7 +499,7 @@ static void case_lost(void)
 	server_stop(&server);
 }
 
-/* The device is removed, and added again. */
+/* The device is removed and added again. */
 static void case_removal(void)
 {
 	struct rdma_event_channel *channel;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A program of librdmacm that makes no calls of the broker's library. Most of its cases run with librdmacm and with
- * the drop-in, and expect the same behaviour. Each case is a function in the table of dropin.c.
+ * A program of librdmacm. Most cases run with librdmacm and with the drop-in, and expect the same behaviour. Each
+ * case is a function in the table of dropin.c.
  */
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 extern struct sockaddr_in here; /* the server's address */
 
-/* Unless COND holds, prints the line and errno, and ends the program with status 1. */
+/* Unless COND holds, prints the line and errno, and exits with status 1. */
 #define CHECK(cond) ((cond) ? (void)0 : check_failed(__FILE__, __LINE__, #cond))
 __attribute__((noreturn)) void check_failed(const char *file, int line, const char *cond);
 
@@ -26,15 +26,15 @@ struct server {
 	pthread_t thread;
 };
 
-/* Starts a server in a thread. It accepts every connection, and disconnects when the peer does. */
+/* The server, a thread, accepts every connection, and disconnects when the peer does. */
 void server_start(struct server *server);
 void server_stop(struct server *server);
 
-/* Takes the next event on CHANNEL that is not TIMEWAIT_EXIT, and acks it. It must have this TYPE and status 0. */
+/* The next event on CHANNEL other than TIMEWAIT_EXIT must have TYPE and status 0. Acks these events. */
 void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
-/* Makes a QP. librdmacm or the drop-in creates its completion queues. */
+/* librdmacm or the drop-in creates the QP's completion queues. */
 void make_qp(struct rdma_cm_id *id);
-/* Makes an id and connects it to the server. CHANNEL must have no events of other ids. */
+/* Connects a new id to the server. CHANNEL must have no events of other ids. */
 struct rdma_cm_id *connect_new(struct rdma_event_channel *channel);
 void disconnect(struct rdma_cm_id *id);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Attacks in which a process pretends to be another one. While the daemon is stopped, a child process connects to it,
- * passes the connections to this process, and ends. Then the suite starts a victim that gets the pid of the child,
- * and lets the daemon continue.
+ * A process pretends to be another one. While the daemon is stopped, a child connects to it, passes the connections
+ * to this process, and ends. The suite then starts a victim with the child's pid, and lets the daemon continue.
  */
 
 #include <errno.h>
@@ -20,13 +19,13 @@
 
 enum way {
 	WAY_PLAIN, /* the hello does not announce the feature PROOF */
-	WAY_PROOF, /* the hello announces the feature PROOF, and this process sends its own proof */
+	WAY_PROOF, /* the hello announces PROOF, and this process sends its own proof */
 	N_WAYS,
 };
 
 static const char *const way_names[N_WAYS] = { "without a proof", "with a proof of its own" };
 
-/* Gets SOCKS from a child process, which connects them and ends. Returns the pid of the child. */
+/* A child connects SOCKS, and ends. Returns the child's pid. */
 static pid_t connect_and_end(int socks[N_WAYS])
 {
 	uint8_t buf[PACKET_MAX];
@@ -51,7 +50,7 @@ static pid_t connect_and_end(int socks[N_WAYS])
 	return pid;
 }
 
-/* Waits for a line from the suite. */
+/* Reads a line from the suite. */
 static void await_word(char *word, size_t size)
 {
 	if (!fgets(word, (int)size, stdin))
@@ -98,7 +97,7 @@ static enum end greet(int sock, enum way way)
 	if (way == WAY_PLAIN)
 		return say_hello(sock, /* announce= */ false, -1).end;
 	answer = say_hello(sock, /* announce= */ true, -1);
-	/* With Linux 6.5 and later, the daemon asks for no proof. */
+	/* With Linux 6.5 and later, the daemon requests no proof. */
 	if (answer.end != END_DONE || !answer.proof[0])
 		return answer.end;
 	fd = make_proof(answer.proof);
@@ -117,7 +116,7 @@ static struct answer ask(int sock, Rdmabroker__Request *request)
 	return await_answer(sock, DEADLINE_MS);
 }
 
-/* Creates an id, and connects it with the QP number QPN to the server at 10.9.0.1. Returns the last answer. */
+/* Connects a new id with the QP number QPN to the server at 10.9.0.1. Returns the last answer. */
 static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -152,7 +151,7 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 	connect_to.param = &param;
 	request.op_case = RDMABROKER__REQUEST__OP_CONNECT;
 	request.connect = &connect_to;
-	/* Until the route is resolved, the request is refused with STATUS_BAD_STATE. */
+	/* Until the route is resolved, the answer is STATUS_BAD_STATE. */
 	do {
 		poll(NULL, 0, 20);
 		answer = ask(sock, &request);
@@ -162,9 +161,10 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 }
 
 /*
- * ARGV[0] "unit": only a rule for the victim's unit would allow a session, so each hello must be refused. ARGV[0]
- * "qp": each hello must succeed, but each connect with the number of the victim's QP must be refused. ARGV[1] is the
- * port to connect to. The number of the QP is the second line that the suite sends.
+ * The arguments are one of:
+ *   pid unit      Only a rule for the victim's unit would allow a session. Each hello must be refused.
+ *   pid qp PORT   The suite's second line is the number of the victim's QP. Each hello must succeed, and each connect
+ *                 to PORT with this number must be refused.
  */
 void attack_pid(char **argv)
 {

@@ -21,12 +21,12 @@ static unsigned number_of_sessions(const char *text)
 	return n;
 }
 
-/* Clients that send requests and never read replies. The daemon must not keep the replies to all requests. */
+/* Clients that send requests and never read replies. The daemon must not keep all the replies. */
 
 /* The attack ends when the daemon has read no request for this time. */
 #define STALLED_MS 2000
 
-/* Sends requests until *N_SENT is N, or until the socket is full or closed. *RET_GONE: it is closed. */
+/* Sends requests until N_SENT is N, or until the socket is full or closed. RET_GONE: it is closed. */
 static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
 {
 	uint8_t buf[PACKET_MAX];
@@ -82,7 +82,7 @@ void attack_unread(char **argv)
 
 #define CROWD_MAX 20000
 #define CROWD_STATUS_MAX 32
-/* No further connection is accepted if the daemon has sent nothing to the crowd for this time. */
+/* If the crowd gets no packet for this time, the daemon accepts no more connections. */
 #define CROWD_STALLED_MS 1500
 #define CROWD_HOLD_MS 10000
 #define CROWD_SERIAL_ID 2
@@ -92,7 +92,7 @@ static struct crowd {
 	int socks[CROWD_MAX]; /* -1: not connected, or closed */
 	unsigned n;
 	unsigned n_open, n_queue_full, n_greeted, n_with_id, n_dropped, n_garbage;
-	unsigned n_refused[CROWD_STATUS_MAX]; /* connections that were refused, by status */
+	unsigned n_refused[CROWD_STATUS_MAX]; /* refused connections, by status */
 	unsigned n_without_id;
 } crowd;
 
@@ -138,7 +138,7 @@ static void crowd_read(unsigned i)
 	crowd_lose(i);
 }
 
-/* Waits for packets from the daemon, and takes them. Returns false if nothing arrived within the timeout. */
+/* Handles packets from the daemon. Returns false if none arrived within the timeout. */
 static bool crowd_wait(int timeout_ms)
 {
 	struct epoll_event events[64];
@@ -150,7 +150,7 @@ static bool crowd_wait(int timeout_ms)
 }
 
 /*
- * Connects, and sends a hello and a request for an id. Such a client needs the most descriptors in the daemon.
+ * Connects, and sends a hello and a request for an id: such a client needs the most descriptors in the daemon.
  * Returns false if the socket's queue is full.
  */
 static bool crowd_add(unsigned i)
@@ -173,8 +173,8 @@ static bool crowd_add(unsigned i)
 }
 
 /*
- * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more of them, and
- * "held" when it has held the accepted ones for CROWD_HOLD_MS.
+ * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more, and "held"
+ * CROWD_HOLD_MS later.
  */
 void attack_crowd(char **argv)
 {
@@ -197,7 +197,7 @@ void attack_crowd(char **argv)
 	}
 	while (crowd_wait(CROWD_STALLED_MS))
 		;
-	/* Connections in the socket's queue are open, but the daemon does not know them yet. */
+	/* The daemon has not accepted the connections in the socket's queue. */
 	n_waiting = crowd.n_open - crowd.n_greeted;
 	printf("full: %u connects: %u are served (%u with an id, %u refused one), %u dropped, %u wait, "
 	       "%u found the queue full",
@@ -218,15 +218,15 @@ void attack_crowd(char **argv)
 }
 
 /*
- * Slow clients. Some send nothing at all, and some nothing after their hello. Others send a single byte; new ones of
- * this kind connect every second.
+ * Slow clients: some send nothing, some send only their hello, and some, which are replaced every second, send one
+ * byte.
  */
 
 #define N_SLOW 50
 #define SLOW_SECONDS 12 /* longer than the daemon waits for a hello */
 #define HELLO_MIN_MS 9000
 
-/* Judges the silent connections that have ended or got a packet: each must be dropped, and not too early. */
+/* A silent connection that has ended or got a packet must be dropped, and not too early. */
 static void judge_silent(struct pollfd silent[N_SLOW], int64_t start, unsigned *n_dropped)
 {
 	int64_t took = now_ms() - start;
@@ -261,7 +261,7 @@ void attack_slow(char **argv)
 	for (int second = 0; second < SLOW_SECONDS; second++) {
 		int64_t next = start + 1000 * (second + 1);
 
-		/* Each byte is a packet of its own, and no packet of one byte is a valid request. */
+		/* Each byte is a packet, and no packet of one byte is valid. */
 		for (unsigned i = 0; i < N_SLOW; i++) {
 			slow[i] = must_connect();
 			send_bytes(slow[i], hello + (size_t)second % len, 1);
@@ -274,7 +274,7 @@ void attack_slow(char **argv)
 			if (poll(silent, N_SLOW, (int)(next - now_ms())) > 0)
 				judge_silent(silent, start, &n_silent);
 	}
-	/* On a busy machine the daemon may be late, so the silent connections have more time to be dropped. */
+	/* On a busy machine the daemon may be late. */
 	while (n_silent < N_SLOW && now_ms() < start + DEADLINE_MS)
 		if (poll(silent, N_SLOW, (int)(start + DEADLINE_MS - now_ms())) > 0)
 			judge_silent(silent, start, &n_silent);
@@ -292,7 +292,7 @@ void attack_slow(char **argv)
 /* Clients that send requests without waiting for the replies to earlier ones. */
 
 #define FLOOD_IDS 100
-/* The attack fails if for this time no reply arrives, and no request can be sent. */
+/* The attack fails after this time without progress. */
 #define FLOOD_STALLED_MS 5000
 
 static const int flood_ops[] = {
@@ -324,7 +324,7 @@ static void flood_read(struct flooder *f, unsigned i)
 	if (answer.serial != 2 + f->n_answered)
 		die("session %u: answer %u comes instead of %u", i, answer.serial,
 		    2 + f->n_answered);
-	/* A request for the status must be refused, because only admins are allowed to make it. */
+	/* Only admins can request the status. */
 	if (flood_ops[f->n_answered % N_FLOOD_OPS] == OP(GET_STATUS) && answer.end != END_REFUSED)
 		failed("session %u: request %u is not refused", i, f->n_answered);
 	f->n_refused += answer.end == END_REFUSED;

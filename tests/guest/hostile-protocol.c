@@ -38,11 +38,11 @@ void attack_raw(char **argv)
 	attack_bytes("one byte more than a packet", buf, PACKET_MAX + 1, ALLOW(END_CLOSED));
 	memset(buf, 0, sizeof(buf));
 	attack_bytes("16 KiB of zero bytes", buf, PACKET_MAX, ALLOW(END_CLOSED));
-	/* Length-delimited fields of 10 bytes. Their contents look like such fields, too. */
+	/* Length-delimited fields of 10 bytes, whose contents look like such fields. */
 	memset(buf, 0x0a, sizeof(buf));
 	attack_bytes("16 KiB of nesting", buf, PACKET_MAX, ALLOW(END_CLOSED));
 
-	/* Clients that close the connection after half a hello, after a whole hello, and after nothing. */
+	/* Connections that end after half a hello, after a whole hello, and after nothing. */
 	len = pack_hello(buf, 1);
 	sock = must_connect();
 	send_bytes(sock, buf, len / 2);
@@ -95,7 +95,7 @@ static void send_fds(int sock, const void *buf, size_t len, size_t n_fds)
 	send_copies(sock, buf, len, STDERR_FILENO, n_fds);
 }
 
-/* After the hello, only an import takes descriptors, and it takes one. With any others the session must end. */
+/* Only an import takes a descriptor, and only one. Any others must end the session. */
 static void attack_request_fds(int op, size_t n_fds)
 {
 	bool takes = op == OP(IMPORT_ID) && n_fds == 1;
@@ -130,7 +130,7 @@ void attack_fds(char **argv)
 	}
 }
 
-/* Sends one request after a valid hello. The request must get a reply that refuses it. */
+/* Sends REQUEST after a valid hello. A reply must refuse it. */
 static void attack_request(const char *attack, Rdmabroker__Request *request)
 {
 	uint8_t buf[PACKET_MAX];
@@ -206,7 +206,7 @@ void attack_protocol(char **argv)
 	close(sock);
 }
 
-/* Sends requests about ID, with fields that are out of range. Of all ids only 1 exists. WHOSE describes ID. */
+/* Sends requests about ID with fields out of range. Only id 1 exists. WHOSE describes ID. */
 static void attack_fields_of(uint32_t id, const char *whose)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -248,7 +248,6 @@ static void attack_fields_of(uint32_t id, const char *whose)
 	if (await_end(sock, serial) != END_DONE)
 		die("the daemon makes no id");
 
-	/* Creates the id a second time. */
 	request.serial = ++serial;
 	send_bytes(sock, buf, pack_request(buf, &request));
 	judge("an id that is there already", await_end(sock, serial), ALLOW(END_REFUSED));
@@ -330,7 +329,7 @@ void attack_fields(char **argv)
 	attack_fields_of(12345, "id of nobody");
 }
 
-/* Sends a valid request with flipped bits, N_FLIPPED times. The daemon must reply or close the connection. */
+/* Sends a valid request with flipped bits. The daemon must reply or close the connection. */
 void attack_flipped(char **argv)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -359,7 +358,7 @@ void attack_flipped(char **argv)
 		for (unsigned flips = 1 + random_next() % 4; flips > 0; flips--)
 			buf[random_next() % len] ^= (uint8_t)(1u << random_next() % 8);
 		send_bytes(sock, buf, len);
-		/* The serial may be flipped as well, so a reply with any serial is allowed. */
+		/* The serial may be flipped, too: a reply with any serial is allowed. */
 		end = await_end(sock, 2);
 		judge("flipped bits", end == END_GARBAGE ? END_DONE : end,
 		      ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE));
@@ -371,9 +370,9 @@ void attack_flipped(char **argv)
 
 struct prober {
 	int sock;
-	uint32_t serial; /* the last serial that was used */
+	uint32_t serial; /* the last serial in use */
 	unsigned allowed;
-	unsigned step, n; /* only every STEPth request is sent; N counts all of them */
+	unsigned step, n; /* only every STEPth request is sent; N counts all requests */
 };
 
 static void prober_ask(struct prober *p, int op, const char *what, unsigned allowed)
@@ -409,8 +408,8 @@ static void try_request(void *userdata, const uint8_t *buf, size_t len, const ch
 		return;
 	}
 	if (end == END_REFUSED)
-		return; /* a refused request has changed nothing */
-	/* The id is created anew, because the request may have changed or destroyed it. */
+		return; /* a refused request changes nothing */
+	/* The request may have changed or destroyed the id: create it anew. */
 	prober_ask(p, OP(DESTROY_ID), what, ALLOW(END_DONE) | ALLOW(END_REFUSED));
 	prober_ask(p, OP(CREATE_ID), what, ALLOW(END_DONE));
 }
@@ -435,7 +434,7 @@ void attack_cut(char **argv)
 	probe(request_each_cut, ALLOW(END_CLOSED), 1);
 }
 
-/* limits STEP: sends every STEPth of the requests in which one field has an extreme value. */
+/* limits STEP: sends every STEPth request with an extreme value in one field. */
 void attack_limits(char **argv)
 {
 	unsigned step = number(argv[0]);
@@ -445,7 +444,7 @@ void attack_limits(char **argv)
 	probe(request_each_field, ALLOW(END_CLOSED) | ALLOW(END_REFUSED) | ALLOW(END_DONE), step);
 }
 
-/* Requests about ids of other sessions, by the handles that those sessions use. This session has no ids. */
+/* Requests about ids of other sessions, by their handles there. This session has no ids. */
 
 static bool is_about_an_id(int op)
 {
@@ -518,7 +517,7 @@ void attack_strangers(char **argv)
 	close(sock);
 }
 
-/* Fills SOCK, whose peer does not read. From now on the close() of its last descriptor blocks for a minute. */
+/* Fills SOCK, whose peer does not read. Closing its last descriptor blocks for a minute. */
 static void make_linger(int sock)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
@@ -531,9 +530,8 @@ static void make_linger(int sock)
 }
 
 /*
- * Sends LEN bytes with N_FDS copies of a lingering socket. The process that closes the last copy blocks. This process
- * must not block. Therefore a child makes the socket and sends the copies. The child does not block either, because a
- * process that exits does not linger.
+ * Sends LEN bytes with N_FDS copies of a lingering socket. A process that closes the last copy blocks. Therefore a
+ * child makes the socket and sends the copies: a process that exits does not linger.
  */
 static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 {
@@ -562,9 +560,9 @@ static void send_lingering(int to, const void *buf, size_t len, size_t n_fds)
 }
 
 /*
- * Makes the daemon close descriptors that linger for a minute. They are sent with a request that takes one, with the
- * first hello (one, or as many as fit into a packet), and in packets that the daemon will not read. Ends when stdin
- * ends. If ARGV[0] is "stranger", policy allows this user no session, and no request is sent.
+ * linger [stranger]: makes the daemon close descriptors that linger for a minute, until stdin ends. They are sent
+ * with a request that takes one, with the first hello, and in packets that the daemon will not read. stranger: policy
+ * allows this user no session, so no request is sent.
  */
 void attack_linger(char **argv)
 {
@@ -574,10 +572,7 @@ void attack_linger(char **argv)
 	int sock;
 	char c;
 
-	/*
-	 * These requests come first, because the daemon does not read from a user who has many descriptors to be
-	 * closed.
-	 */
+	/* These requests come first, because the daemon does not read from a user with many descriptors to close. */
 	for (int i = 0; i < 8 && may_greet; i++) {
 		sock = greeted_connect();
 		send_lingering(sock, buf, request_make(2, OP(IMPORT_ID), 1, NULL, 0, buf), 1);
@@ -596,7 +591,7 @@ void attack_linger(char **argv)
 		;
 }
 
-/* Keeps ARGV[0] ids that are bound to a device, without reading their events, until stdin ends. */
+/* keep N: keeps N ids that are bound to a device, and does not read their events, until stdin ends. */
 void attack_keep(char **argv)
 {
 	unsigned n = number(argv[0]);
@@ -624,7 +619,7 @@ static int compare_times(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* This is no attack: it sends ARGV[0] valid requests one after the other, and prints how long they took. */
+/* requests N: no attack; sends N valid requests one after the other, and prints how long they took. */
 void attack_requests(char **argv)
 {
 	unsigned n = number(argv[0]);

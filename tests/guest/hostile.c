@@ -3,8 +3,8 @@
 /*
  *   hostile SOCKET ATTACK [ARG...]
  *
- * Ends with status 1 if the daemon did anything wrong. For example, it must answer each attempt with a reply or with
- * the connection's end.
+ * Attacks the daemon at SOCKET. Ends with status 1 if the daemon misbehaves, for example if it neither replies to an
+ * attempt nor closes the connection.
  */
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 #include "tests/guest/hostile.h"
 
-/* SIGALRM ends a program that runs for longer. */
+/* SIGALRM ends a program that runs longer. */
 #define PROGRAM_SECONDS 800
-/* The program ends after this number of failures, because more failures would give no more information. */
+/* The program ends after this number of failures. */
 #define FAILURES_MAX 20
 
 static const char *const end_names[N_ENDS] = {
@@ -180,7 +180,7 @@ size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version)
 	return pack_request(buf, &request);
 }
 
-/* Reads a packet into *RET. Returns false if it is an event or a notice, which can come at any time. */
+/* Returns false if the packet is an event or a notice. */
 static bool read_reply(const uint8_t *buf, ssize_t n, struct answer *ret)
 {
 	Rdmabroker__Frame *frame =
@@ -224,7 +224,7 @@ struct answer await_answer(int sock, int timeout_ms)
 		if (poll(&p, 1, left > 0 ? (int)left : 0) == 0)
 			return (struct answer){ .end = END_SILENCE };
 		n = recv(sock, buf, sizeof(buf), MSG_TRUNC | MSG_DONTWAIT);
-		/* recv() returns this error once. The next call can still return a packet that was sent earlier. */
+		/* recv() returns ECONNRESET once. The next call can still return an earlier packet. */
 		if (n < 0 && errno == ECONNRESET && !reset) {
 			reset = true;
 			continue;

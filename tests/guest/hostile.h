@@ -4,8 +4,7 @@
 
 /*
  * Clients that break the protocol, or that use too many resources. Each attack is a subcommand, which prints a
- * summary, and one line for each failure. The suite checks that the daemon continues, and that it serves other
- * clients.
+ * summary and a line for each failure. The suite checks that the daemon goes on, and serves other clients.
  */
 
 #include <stdbool.h>
@@ -16,7 +15,7 @@
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* A reply of the daemon must not take longer than this. */
+/* The longest time for a reply of the daemon. */
 #define DEADLINE_MS 60000
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -26,7 +25,7 @@ enum end {
 	END_REFUSED, /* a reply that reports a failure */
 	END_DONE, /* a reply that reports success */
 	END_SILENCE,
-	END_GARBAGE, /* a packet that a daemon never sends, or not at this time */
+	END_GARBAGE, /* a packet that the daemon never sends, or not at this time */
 };
 #define N_ENDS (END_GARBAGE + 1)
 #define ALLOW(end) (1u << (end))
@@ -38,34 +37,32 @@ struct answer {
 	char proof[64]; /* name that a proof's socket must have; empty: no proof is needed */
 };
 
-/* hostile.c: shared functions */
-
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
-/* Reports an error of the daemon. The attack then continues, but a certain number of errors ends it. */
+/* Reports an error of the daemon. The attack goes on, but a certain number of errors ends it. */
 __attribute__((format(printf, 1, 2))) void failed(const char *fmt, ...);
 int64_t now_ms(void);
 uint32_t random_next(void);
 void fill_random(uint8_t *buf, size_t len);
 unsigned number(const char *text);
 
-/* FLAGS are those of socket(2). Returns -1 and sets errno if it cannot connect. */
+/* FLAGS: for socket(2). Returns -1 and sets errno if it cannot connect. */
 int try_connect(int flags);
 int must_connect(void);
-/* Connects, sends a valid hello with serial 1, and takes its reply, which must be a success. */
+/* The session has sent a valid hello with serial 1, and got a success. */
 int greeted_connect(void);
 
-/* Sends one packet. It is no error if the connection has ended: await_answer() reports that. */
+/* Sends one packet. If the connection has ended, await_answer() reports it. */
 void send_bytes(int sock, const void *buf, size_t len);
-/* Sends one packet, and never blocks. Returns false if the socket is full or closed. *RET_GONE: it is closed. */
+/* Sends one packet without blocking. Returns false if the socket is full or closed. RET_GONE: it is closed. */
 bool try_send(int sock, const void *buf, size_t len, bool *ret_gone);
 size_t pack_request(uint8_t buf[PACKET_MAX], Rdmabroker__Request *request);
 size_t pack_hello(uint8_t buf[PACKET_MAX], uint32_t version);
 
 /* Waits for the next reply or the connection's end. Skips events and notices. */
 struct answer await_answer(int sock, int timeout_ms);
-/* Like await_answer() with DEADLINE_MS, but a reply to another request than SERIAL is END_GARBAGE. */
+/* Waits DEADLINE_MS. A reply to a request other than SERIAL is END_GARBAGE. */
 enum end await_end(int sock, uint32_t serial);
-/* Counts one attempt by its END, which must be among ALLOWED. */
+/* Counts one attempt. END must be among ALLOWED. */
 void judge(const char *what, enum end end, unsigned allowed);
 
 /* hostile-protocol.c */

@@ -10,7 +10,7 @@
 
 #include "killed.h"
 
-/* The session and the verbs objects that all connections of a process use. The parent has none. */
+/* All connections of a process share this session and these verbs objects. The parent has none. */
 
 static struct rdmabroker *session;
 static struct ibv_context *verbs;
@@ -35,8 +35,7 @@ static void open_session(void)
 }
 
 /*
- * Opens the device of ID and makes the verbs objects, if there are none yet. The device stays open after ID is
- * destroyed.
+ * Opens the device of ID and makes the verbs objects, unless they exist. The device stays open after ID is destroyed.
  */
 static void open_verbs(struct rdmabroker_id *id)
 {
@@ -103,7 +102,7 @@ static struct rdmabroker_id *find_peer(void)
 	return id;
 }
 
-/* The private data is *CHILD, the number of a child; CHILD is NULL: none. */
+/* CHILD: private data, the number of a child; NULL: none. */
 static struct rdmabroker_conn_param conn_param(uint32_t *child)
 {
 	return (struct rdmabroker_conn_param){
@@ -117,7 +116,7 @@ static struct rdmabroker_conn_param conn_param(uint32_t *child)
 	};
 }
 
-/* The client that is killed. It connects, sends and disconnects in a loop. */
+/* The client that is killed: it connects, sends and disconnects in a loop. */
 
 static void kill_self(struct child *child)
 {
@@ -185,7 +184,7 @@ void run_client(uint32_t number)
 	}
 }
 
-/* The server, which accepts every request or some of them. */
+/* The server, which accepts every request, or one in EVERY. */
 
 static struct link *new_link(unsigned child)
 {
@@ -206,7 +205,7 @@ static void tell_link(struct link *link, int event)
 	link->told_ns = now_ns();
 }
 
-/* Returns whether the event means that the connection has ended or has failed. */
+/* Whether the event ends the connection. */
 static bool is_end(const struct rdmabroker_event *event)
 {
 	switch (event->type) {
@@ -225,7 +224,7 @@ static bool is_end(const struct rdmabroker_event *event)
 
 static unsigned n_serving; /* links that have not ended */
 static bool is_victim; /* this server is killed, by the parent or by itself */
-static struct child *falls; /* entry of this server, if it is to kill itself; NULL: it is not */
+static struct child *falls; /* entry of a server that kills itself; NULL: it does not */
 
 static void end_link(struct rdmabroker_id *id, int event)
 {
@@ -272,8 +271,8 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 }
 
 /*
- * Serves until stdin ends, which means that no more clients come, and then until all links have ended. Fails if this
- * takes longer than TOLD_MAX_MS.
+ * Serves until stdin ends (no more clients come) and all links have ended. Fails if that takes longer than
+ * TOLD_MAX_MS after stdin's end.
  */
 void run_server(unsigned every, struct child *falls_as)
 {
@@ -312,7 +311,7 @@ void run_server(unsigned every, struct child *falls_as)
 	rdmabroker_close(session);
 }
 
-/* The watcher. A line "PORT" on stdin begins a round, in which it connects to a server that is killed. */
+/* The watcher. A line "PORT" on stdin begins a round, which connects to a server that is killed. */
 
 static bool read_port(unsigned *ret)
 {

@@ -6,9 +6,9 @@
  *   killed clients ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *   killed servers ADDR PORT COUNT SPAN_MS SEED SERVER_USER CLIENT_USER
  *
- * Kills COUNT clients, or COUNT servers, and checks that their peers are notified. Every fourth client kills itself
- * immediately after its connect request, and every second server after it has accepted one. Ends with status 1 if a
- * peer was not notified in time, or if anything else failed.
+ * Kills COUNT clients or servers. Every fourth client kills itself immediately after its connect request, and every
+ * second server after its first accept. Ends with status 1 if a peer was not notified in time, or anything else
+ * failed.
  */
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@
 #define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
-#define N_EARLY 4 /* of this number of clients, one can be killed before it has a session */
+#define N_EARLY 4 /* one in this number of clients can be killed before it has a session */
 #define N_PORTS 40
 #define EVERY 2 /* a server that is killed accepts one in EVERY requests; the others wait */
 #define N_EVENTS 66
@@ -123,9 +123,7 @@ void ring(void)
 		die("eventfd: %s", strerror(errno));
 }
 
-/*
- * The parent starts and kills the other processes, and adds up the results. It is the only process that runs as root.
- */
+/* The parent starts and kills the other processes, and adds up the results. Only the parent runs as root. */
 
 static void become(const char *user)
 {
@@ -139,7 +137,7 @@ static void become(const char *user)
 		die("prctl: %s", strerror(errno));
 }
 
-/* Starts a process of USER in ROLE with its ARGUMENT. IN is its stdin; -1: it has that of the parent. */
+/* IN: stdin of the new process; -1: the parent's. */
 static pid_t start(const char *user, const char *role, unsigned argument, unsigned port, int in)
 {
 	char texts[5][24], host[INET_ADDRSTRLEN];
@@ -164,8 +162,8 @@ static pid_t start(const char *user, const char *role, unsigned argument, unsign
 }
 
 /*
- * Kills the process, and records the time unless the process has killed itself. The time is taken before the signal
- * is sent, because the peers may notice the end before the parent does.
+ * Records the time of the kill, unless the process has killed itself. The time precedes the kill, because peers may
+ * notice the end before the parent does.
  */
 static void kill_now(pid_t pid, unsigned number)
 {
@@ -179,7 +177,7 @@ static void kill_now(pid_t pid, unsigned number)
 		die("process %u has ended by itself, with status %d", number, WEXITSTATUS(status));
 }
 
-/* Waits for a process that has a deadline of its own. Returns false if the process failed; it has printed why. */
+/* The process has its own deadline. Returns false if it failed; it has printed why. */
 static bool await_end(pid_t pid)
 {
 	int status;
@@ -187,7 +185,7 @@ static bool await_end(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-/* Waits until DUE_NS for a process that calls ring(). Returns false if none did. */
+/* Waits until a process calls ring(), at most until DUE_NS. Returns false if none did. */
 static bool hear_until(int64_t due_ns)
 {
 	struct pollfd p = { .fd = bell_fd, .events = POLLIN };
@@ -200,7 +198,7 @@ static bool hear_until(int64_t due_ns)
 	return true;
 }
 
-/* Waits until the condition holds. Whichever process makes it true has to call ring(). */
+/* The process that makes the condition true must call ring(). */
 #define AWAIT(condition, what)                                                  \
 	do {                                                                    \
 		int64_t deadline_ = in_ms(DEADLINE_MS);                         \
@@ -289,7 +287,7 @@ static bool report(const char *who)
 struct victim {
 	pid_t pid;
 	unsigned number;
-	bool with_session; /* it has no session yet, and is not killed before it has one */
+	bool with_session; /* no session yet; not killed before it has one */
 	int64_t due_ns;
 };
 
@@ -329,7 +327,7 @@ static int kill_clients(char **argv)
 			if (v->pid > 0 && (!next || v->due_ns < next->due_ns))
 				next = v;
 		}
-		/* Waits until a process has a session, or until it is time to kill one. */
+		/* Until the next kill is due, a process may get its session, which sets the time of its own kill. */
 		if (hear_until(next->due_ns))
 			continue;
 		kill_now(next->pid, next->number);
@@ -402,7 +400,6 @@ static int run_parent(char **argv)
 	die("clients or servers are killed, not %s", argv[0]);
 }
 
-/* Runs one role in a process that the parent has started. */
 static int run_role(char **argv)
 {
 	unsigned argument = number(argv[3], CHILDREN_MAX);

@@ -3,8 +3,8 @@
 #define TESTS_GUEST_KILLED_H
 
 /*
- * Programs that are killed at random moments, whose peers must be notified. All processes share memory, in which each
- * records what it does and which events it gets.
+ * Programs that are killed at random moments, whose peers must be notified. Each process records in shared memory
+ * what it does and which events it gets.
  */
 
 #include <netinet/in.h>
@@ -13,25 +13,23 @@
 #include <stdint.h>
 
 #define DEADLINE_MS 60000
-/*
- * If a peer is notified later than this, the broker did not notify it: the connection has ended by its own timeouts.
- */
+/* A peer that is notified later is not notified by the broker: the connection has ended by its own timeouts. */
 #define TOLD_MAX_MS 60000
 #define CHILDREN_MAX 4096
 #define LINKS_MAX 65536
 #define N_WATCHED 4 /* connections to each server that is killed */
 
-/* The state that a client has reached, in a loop from STATE_SESSION on. */
+/* The state of a client, which repeats from STATE_SESSION on. */
 enum state {
-	STATE_STARTED, /* it has no session yet */
-	STATE_SESSION, /* it has a session, and has not begun to connect */
-	STATE_REQUEST, /* it has begun to connect, and has no reply yet */
+	STATE_STARTED, /* no session yet */
+	STATE_SESSION, /* has a session, and has not begun to connect */
+	STATE_REQUEST, /* has begun to connect, and has no reply yet */
 	STATE_ESTABLISHED,
 	STATE_DISCONNECTING,
 	N_STATES,
 };
 
-/* Of this number of clients, one kills itself immediately after it has sent its connect request. */
+/* One in this number of clients kills itself immediately after its connect request. */
 #define N_ASKING 4
 #define NOBODY (~0u)
 #define EVENT_NONE (-1)
@@ -44,16 +42,16 @@ struct child {
 	atomic_uint n_failed;
 };
 
-/* A connection, as one of its two ends records it. The comments below call that end "this end". */
+/* A connection, recorded by one end ("this end"). */
 struct link {
-	unsigned child; /* number of the process at the other end; NOBODY: it is not killed */
+	unsigned child; /* number of the peer that is killed; NOBODY: none is killed */
 	/*
-	 * The time at which this end got the connect request, or was about to send it; and the time at which this end
-	 * was notified that the connection had ended. 0: not yet.
+	 * The time of the connect request at this end, and the time at which this end was notified of the
+	 * connection's end; 0: not yet.
 	 */
 	atomic_llong seen_ns, told_ns;
 	atomic_bool established;
-	atomic_int event; /* the event that ended it */
+	atomic_int event; /* the event that ended the connection */
 };
 
 struct shared {
@@ -64,8 +62,6 @@ struct shared {
 	struct child children[CHILDREN_MAX];
 };
 
-/* killed.c: shared functions */
-
 extern struct shared *shared;
 extern struct sockaddr_in address; /* the server's address */
 
@@ -74,18 +70,18 @@ int64_t now_ns(void);
 int64_t in_ms(int64_t ms);
 int ms_until(int64_t deadline_ns);
 unsigned number(const char *text, unsigned max);
-void ring(void); /* wakes the parent, which waits for a change in *shared */
+void ring(void); /* wakes the parent, which waits for a change in SHARED */
 
 /* killed-roles.c: the processes that the parent starts; each ends by itself, or is killed */
 
-/* The client NUMBER. It connects, sends and disconnects in a loop. */
+/* Connects, sends and disconnects in a loop. */
 void run_client(uint32_t number);
 /*
- * Accepts one of EVERY requests. If FALLS is not NULL, the server kills itself after its first accept, and FALLS is
- * its entry in shared->children.
+ * Accepts one in EVERY requests. FALLS: the server's entry in shared->children, if it kills itself after its first
+ * accept; NULL: it does not.
  */
 void run_server(unsigned every, struct child *falls);
-/* Makes connections to one server after the other, and waits each time until it is notified that they have ended. */
+/* Connects to one server after the other, and waits until it is notified that the connections have ended. */
 void run_watcher(void);
 
 #endif

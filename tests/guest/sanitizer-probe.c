@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Contains errors, so that a suite can check that sanitizers report them. */
+/* Contains errors that sanitizers must report. */
 
 static void *volatile kept;
 

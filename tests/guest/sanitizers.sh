@@ -1,36 +1,33 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: BSD-2-Clause
-# For lib.sh: functions for a product that was built with SAN=address,undefined. A case in which a sanitizer reports
-# an error fails. Most reports are files in $reports. The others are in the journal or in files of the case, because
-# UndefinedBehaviorSanitizer together with AddressSanitizer can write only to stderr, and because services of systemd
-# do not have the suite's environment.
+# Functions for a product built with SAN=address,undefined: a case fails if a sanitizer reports an error. Most reports
+# are files in $reports. Others are in the journal or in files of the case: UndefinedBehaviorSanitizer writes to
+# stderr if AddressSanitizer is there, too, and services lack the suite's environment.
 
 reports=/run/sanitizers
 
-# through: the command that runs a program of librdmacm with the drop-in. If the drop-in has AddressSanitizer, the
-# program needs it too, and Debian's programs do not have it. Therefore the library $asan is preloaded. Leaks of the
-# programs themselves are ignored.
+# through: runs a program of librdmacm with the drop-in. If the drop-in has AddressSanitizer, $asan is preloaded,
+# because Debian's programs lack AddressSanitizer. Leaks of these programs are ignored.
 asan=
 through=(rdmabrokerctl run --)
 
-# sanitized [DAEMON]: whether DAEMON has sanitizers, by default the installed one.
+# sanitized [DAEMON]: whether DAEMON, by default the installed one, has sanitizers
 sanitized() {
 	grep -qaE 'lib(asan|ubsan)\.so' "${1:-/usr/sbin/rdmabrokerd}" 2> /dev/null
 }
 
-# verify_asan_link_order=0: the drop-in is before libasan in LD_PRELOAD. This is safe, because the drop-in defines
+# verify_asan_link_order=0: the drop-in precedes libasan in LD_PRELOAD, which is safe, because the drop-in defines
 # only names of librdmacm. use_sigaltstack=0: when a cancelled thread unregisters its signal stack, AddressSanitizer
-# would report its own accesses to that stack as errors.
+# would report its own accesses to that stack.
 sanitizer_options() {
 	echo "log_path=$reports/report:log_exe_name=1:print_stacktrace=1:verify_asan_link_order=0:quarantine_size_mb=16:use_sigaltstack=0"
 }
 
-# Prints a drop-in file that weakens a unit's sandbox only as far as the sanitizers need it: the folder for reports,
-# and ptrace(), by which LeakSanitizer stops the process at its end to find pointers in registers. disable_coredump=0:
-# otherwise the sanitizers would set RLIMIT_CORE, which the sandbox does not allow.
-# The suppression is for the 16 bytes of librdmacm's protection domain, which librdmacm cannot free if a device is
-# removed while ids are bound to it (daemon/fabric/context.c). They are allocated in librxe. The daemon itself does
-# not use librxe, so the suppression hides no leak of the daemon.
+# Prints a drop-in file that opens a unit's sandbox for the folder of reports, and for ptrace(), by which
+# LeakSanitizer finds pointers in registers. disable_coredump=0: the sandbox does not allow the sanitizers to set
+# RLIMIT_CORE. The suppression is for 16 bytes of librdmacm's protection domain, allocated in librxe, which librdmacm
+# cannot free if a device is removed while ids are bound to it (daemon/fabric/context.c). The daemon does not use
+# librxe.
 sanitizer_dropin() {
 	echo leak:librxe- > $reports/suppressions
 	cat <<-END
@@ -43,8 +40,7 @@ sanitizer_dropin() {
 	END
 }
 
-# Creates the files that the units need if the product has sanitizers. This is possible before the units are
-# installed.
+# Creates the files that the units need if the product has sanitizers. The units need not be installed yet.
 sanitizers_prepare() {
 	local unit
 	mkdir -p $reports
@@ -69,8 +65,8 @@ sanitizers_begin() {
 		through=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0" rdmabrokerctl run --)
 }
 
-# sanitizer_reports CURSOR FOLDER: prints the reports in $reports, in the journal since CURSOR, and in the files of
-# FOLDER. Removes those in $reports. Fails if there are no reports.
+# sanitizer_reports CURSOR FOLDER: prints the reports in $reports, in the journal since CURSOR, and in FOLDER. Removes
+# those in $reports. Fails without reports.
 sanitizer_reports() {
 	local file found=1 words='(Address|Leak|UndefinedBehavior)Sanitizer[: ]|runtime error:'
 
@@ -90,7 +86,7 @@ journal_cursor() {
 	journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p'
 }
 
-# The last case. It checks for reports itself: the daemon must have no leaks at its end, and errors must be reported.
+# The last case: the daemon must have no leaks at its end, and errors must be reported.
 case_sanitizers() {
 	local what errors=()
 
@@ -110,7 +106,7 @@ case_sanitizers() {
 	done
 
 	[ -n "$asan" ] || return 0
-	# AddressSanitizer has to report this signal. That shows that the daemon can write reports out of its sandbox.
+	# AddressSanitizer has to report this signal, although the daemon is in its sandbox.
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	systemctl kill --signal=SEGV rdmabrokerd
 	await "cat $reports/report.rdmabrokerd.* | grep -q SEGV" 30

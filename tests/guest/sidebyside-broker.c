@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The backend "broker": scripts run with librdmabroker. */
+/* The backend "broker": librdmabroker. */
 
 #include <errno.h>
 #include <netdb.h>
@@ -34,7 +34,7 @@ static int broker_get_fd(enum side side)
 	return rdmabroker_get_fd(sessions[side]);
 }
 
-/* If a call has failed, prints the error text on stderr, which is not compared. */
+/* Prints a failed call's error text on stderr, which is not compared. */
 static int tell(int r)
 {
 	if (r >= 0)
@@ -122,7 +122,7 @@ static int broker_migrate_id(void *id, enum side side)
 {
 	int r = rdmabroker_migrate_id(id, sessions[side]);
 
-	/* As with librdmacm, an id that gets a channel does not wait in its calls. */
+	/* As with librdmacm, calls on an id with a channel do not wait. */
 	if (r == 0)
 		rdmabroker_set_context(id, NULL);
 	return tell(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The backend "direct": scripts run with librdmacm, or with the drop-in in its place. */
+/* The backend "direct": librdmacm, or the drop-in in its place. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +111,7 @@ static int direct_create_ep(enum side side, bool passive, enum rdma_port_space p
 	rdma_freeaddrinfo(info);
 	if (r < 0)
 		return r;
-	/* The id's events must come on the script's channel, as those of all other ids. */
+	/* The id's events must come on the script's channel. */
 	r = result(rdma_migrate_id(id, channels[side]));
 	if (r < 0)
 		rdma_destroy_ep(id);
@@ -195,7 +195,7 @@ static int direct_notify(void *id, enum ibv_event_type event)
 	return result(rdma_notify(id, event));
 }
 
-/* An option of one byte is set with a byte, unless the value does not fit. Then it is passed as an int. */
+/* A value that fits is passed as a byte to an option of one byte, otherwise as an int. */
 static int direct_set_option(void *id, int option, int value)
 {
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;

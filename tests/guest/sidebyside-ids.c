@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Texts and the ids of a script. */
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,14 +55,11 @@ const char *error_name(int r)
 	static char number[24];
 	const char *name = strerrorname_np(-r);
 
-	/* Some errnos of the kernel have no name in user space, which they should not reach. */
+	/* An errno that the kernel should not pass to user space has no name. */
 	snprintf(number, sizeof(number), "errno %d", -r);
 	return name ?: number;
 }
 
-/* Ids */
-
-/* Names that begin with "active" belong to the active side, all others to the passive side. */
 static enum side side_of(const char *name)
 {
 	return strncmp(name, "active", strlen("active")) == 0 ? SIDE_ACTIVE : SIDE_PASSIVE;

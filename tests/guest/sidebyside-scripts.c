@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The scripts, by subject. The verbs are in sidebyside-steps.c, the names of addresses in sidebyside-tell.c. Ids
- * whose names begin with "active" belong to the active side, and all others to the passive one, until the verb
- * "migrate" moves them. Each side has its own event channel.
+ * The scripts, by subject. sidebyside-steps.c has their verbs, sidebyside-tell.c the names of addresses. Ids whose
+ * names begin with "active" belong to the active side, others to the passive side, until "migrate" moves them. Each
+ * side has its own event channel.
  */
 
 #include <stddef.h>
@@ -24,10 +24,10 @@
 #define REQUESTED LISTENING READY "connect active data=hello; event passive; "
 #define ACCEPTED REQUESTED "create-qp passive; accept passive data=welcome; "
 #define CONNECTED ACCEPTED "event active; event passive; "
-/* A disconnect is complete when the other side has disconnected, too. */
+/* A disconnect is complete when both sides have disconnected. */
 #define DISCONNECTED "disconnect active; event passive; disconnect passive; event active; "
 
-/* The program itself makes and moves the QPs. */
+/* The program makes and moves the QPs. */
 #define OWN_READY ROUTED "make-qp active; qp-attr active init; "
 #define OWN_REQUESTED LISTENING OWN_READY "connect active data=hello; event passive; "
 #define OWN_PASSIVE_RTS                                                \
@@ -559,7 +559,7 @@ const struct script scripts[] = {
 #define NO_SHARED_LISTENERS "an id with REUSEADDR can only connect"
 
 const struct exception exceptions[] = {
-	/* Steps that are not executed with librdmacm */
+	/* These steps are not executed with librdmacm. */
 	{ "route-unbound", "resolve-route active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "connect-unbound", "connect active", "not tried", "EINVAL", DEVICE_FIRST },
 	{ "accept-unbound", "accept active", "not tried", "EINVAL", DEVICE_FIRST },
@@ -596,7 +596,7 @@ const struct exception exceptions[] = {
 
 	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG },
 	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG },
-	/* With librdmacm, the kernel rejects the connection when it cannot accept it. */
+	/* With librdmacm, the kernel rejects a connection that it cannot accept. */
 	{ "accept-too-much-data", "quiet active", "REJECTED active, status 28", "nothing",
 	  TOO_BIG },
 	{ "reject-too-much-data", "reject passive length=149", "EINVAL", "E2BIG", TOO_BIG },

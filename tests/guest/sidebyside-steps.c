@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The verbs of the scripts. */
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -27,7 +25,7 @@ static enum side side_named(const char *name)
 	die("there is no side %s", name);
 }
 
-/* A table of names and their values ends with an entry without a name. */
+/* A table of constants ends with an entry without a name. */
 struct constant {
 	const char *name;
 	int value;
@@ -38,7 +36,7 @@ static int look_up(const struct constant *constants, const char *name)
 	for (; constants->name; constants++)
 		if (strcmp(constants->name, name) == 0)
 			return constants->value;
-	/* A name that is not in the table is a number. Scripts can therefore use values that do not exist. */
+	/* Any other name is a number, so scripts can use values that do not exist. */
 	return atoi(name);
 }
 
@@ -177,8 +175,8 @@ static int do_resolve_route(const struct step *step, struct text *out)
 }
 
 /*
- * Reads parameters of a connection from the words after the id. "data=TEXT" and "length=N" (N bytes) set the private
- * data. The word "none": returns NULL, no parameters.
+ * Reads the parameters of a connection from the words after the id: "data=TEXT" or "length=N" (N bytes) of private
+ * data. The word "none": returns NULL.
  */
 static struct rdma_conn_param *parse_param(const struct step *step, struct rdma_conn_param *ret)
 {
@@ -347,7 +345,7 @@ static struct ibv_cq *make_cq(struct ibv_context *verbs)
 	return cq;
 }
 
-/* A program cannot make a QP before the id has a device. Then this prints "no device". */
+/* Before the id has a device, there can be no QP: prints "no device". */
 static int do_create_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -377,7 +375,7 @@ static int do_destroy_qp(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* Makes a QP that the library does not know. The script moves it by qp-attr. */
+/* The library does not know this QP. The script moves it by qp-attr. */
 static int do_make_qp(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -396,10 +394,7 @@ static int do_make_qp(const struct step *step, struct text *out)
 	return slot->own_qp ? 0 : -errno;
 }
 
-/*
- * qp-attr ID STATE: prints the attributes for a move to STATE. If the library does not know the QP, the QP is also
- * moved.
- */
+/* qp-attr ID STATE: prints the attributes for a move to STATE. Moves a QP that the library does not know. */
 static int do_qp_attr(const struct step *step, struct text *out)
 {
 	struct slot *slot = slot_of(step);
@@ -419,7 +414,6 @@ static int do_qp_attr(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* qp-state ID: prints the state of the id's QP. */
 static int do_qp_state(const struct step *step, struct text *out)
 {
 	static const char *const names[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err" };
@@ -438,14 +432,16 @@ static int do_qp_state(const struct step *step, struct text *out)
 	return -r;
 }
 
-/* event SIDE [NAME]: waits for the next event, and prints it. A connection request gets the name NAME ("passive"). */
+/*
+ * event SIDE [NAME]: waits for the next event, and prints it. NAME: for the id of a connection request ("passive").
+ */
 static int do_event(const struct step *step, struct text *out)
 {
 	return await_event(side_named(step->words[1]), step->n > 2 ? step->words[2] : "passive",
 			   DEADLINE_MS, out);
 }
 
-/* pending SIDE: waits until there is an event, and does not take it. */
+/* pending SIDE: waits for an event, and does not take it. */
 static int do_pending(const struct step *step, struct text *out)
 {
 	struct pollfd p = {
@@ -468,7 +464,7 @@ static int do_quiet(const struct step *step, struct text *out)
 	return 0;
 }
 
-/* Does nothing itself. A line is printed for this step, as for every step, and the suite waits for that line. */
+/* The suite waits for the line that is printed for this step. */
 static int do_ready(const struct step *step, struct text *out)
 {
 	(void)step;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Prints addresses, events and attributes. Values that vary from run to run are replaced: QP numbers are printed as
- * the name of their id, ports that the kernel chose as "chosen".
+ * Prints addresses, events and attributes without the values that vary from run to run: a QP number becomes the name
+ * of its id, and a port that the kernel chose becomes "chosen".
  */
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 /* The kernel chooses ports from this one up. */
 #define FIRST_CHOSEN_PORT 32768
 
-/* An address is written as 10.9.0.1:7471, *:0, [fd09::1]:7471, or as a name. */
+/* 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
 
 static const struct {
 	const char *name, *addr;
@@ -99,12 +99,7 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 	}
 }
 
-/* Events */
-
-/*
- * Adds the private data without the zeros after it, which are there because the transport's messages have a fixed
- * length.
- */
+/* Adds the private data without the zeros at its end, to which the transport pads messages. */
 static void add_data(struct text *out, const struct event *event)
 {
 	char data[sizeof(event->data) + 1] = "";
@@ -164,7 +159,6 @@ static void add_event(struct text *out, const struct event *event)
 		add(out, ", context %s", (const char *)event->join_context);
 }
 
-/* The id of a connection request gets the name REQUEST_NAME. */
 int take_event(enum side side, const char *request_name, struct text *out)
 {
 	struct event event;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * rdma_cma.h is the reference: the same calls have the same results and the same events, in the same order, with
- * librdmacm and with librdmabroker.
+ * Checks that the same calls have the same results and events, in the same order, with librdmacm and librdmabroker.
  *
  *   sidebyside list|exceptions
  *   sidebyside direct|broker|dropin SCRIPT
  *
- * Runs a script of sidebyside-scripts.c, with both ends in this process. Prints a line for each step, with the step
- * and its result. The lines of both runs have to be the same.
+ * Runs a script of sidebyside-scripts.c, with both ends in this process. Prints a line for each step with its result.
+ * The suite compares the lines of the runs.
  */
 
 #include <poll.h>
@@ -22,8 +21,8 @@
 const struct backend *backend;
 const struct script *script;
 /*
- * True: the drop-in is preloaded, so librdmacm's calls go through the broker. Then an exception also applies if the
- * outcome is the one in its member BROKER.
+ * The drop-in is preloaded, so librdmacm's calls go through the broker. An exception then also applies to the outcome
+ * in its member BROKER.
  */
 static bool is_dropin;
 
@@ -81,7 +80,7 @@ static void run_step(const char *text)
 	die("not a step: %s", text);
 }
 
-/* Prints the events that no step has taken, because these are compared, too. */
+/* Prints the events that no step has taken. */
 static void tell_rest(void)
 {
 	int64_t deadline = now_ms() + QUIET_MS;

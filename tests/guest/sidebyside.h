@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * The interpreter of scripts (sidebyside.c, -ids.c, -steps.c, -tell.c), and the interface by which it uses both
- * librdmacm and librdmabroker. The types are those of rdma_cma.h, which is the reference.
- */
+/* The interpreter of scripts, and its interface to librdmacm and librdmabroker. The types are those of rdma_cma.h. */
 
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
@@ -12,7 +9,7 @@
 
 /* Timeout for an expected event. */
 #define DEADLINE_MS 15000
-/* "nothing" is reported if no event comes for this time. */
+/* Without an event for this time, "nothing" is reported. */
 #define QUIET_MS 400
 
 /* The event channels of a script. */
@@ -28,17 +25,17 @@ struct event {
 	int status;
 	void *id;
 	void *listen_id; /* only in a CONNECT_REQUEST */
-	struct rdma_conn_param conn; /* the private data is in data, not here */
-	struct rdma_ud_param ud; /* the private data is in data, not here */
+	struct rdma_conn_param conn; /* without private data, which is in DATA */
+	struct rdma_ud_param ud; /* without private data, which is in DATA */
 	const void *join_context;
 	uint8_t data[256];
 	uint8_t data_len;
 };
 
-/* Calls that return an int, except get_fd, return 0 or a negative errno. */
+/* The functions that return an int, except get_fd, return 0 or a negative errno. */
 struct backend {
 	const char *name;
-	uint16_t port_offset; /* added to all ports, so that both can run at the same time */
+	uint16_t port_offset; /* added to all ports: both backends run at the same time */
 	int (*open)(enum side side);
 	void (*close)(enum side side);
 	int (*get_fd)(enum side side);
@@ -73,7 +70,7 @@ struct backend {
 	void (*destroy_qp)(void *id);
 	int (*init_qp_attr)(void *id, struct ibv_qp_attr *attr, int *mask);
 
-	/* Returns NULL if there is no QP. */
+	/* NULL: no QP. */
 	struct ibv_qp *(*get_qp)(void *id);
 	struct ibv_context *(*get_verbs)(void *id);
 	const struct sockaddr *(*get_local_addr)(void *id);
@@ -82,20 +79,18 @@ struct backend {
 
 extern const struct backend direct_backend, broker_backend;
 
-/* sidebyside-scripts.c */
-
 struct script {
 	const char *name;
 	/*
-	 * "VERB ID ARGUMENT...; ...". A "!" before a VERB: with librdmacm it would end or block the program, and is
-	 * not run.
+	 * "VERB ID ARGUMENT...; ...". A VERB after "!" is not run with librdmacm, where it would end or block the
+	 * program.
 	 */
 	const char *steps;
 };
 
 /*
  * Intended differences between librdmacm and librdmabroker. If a step has the result that this table has for the
- * backend of the run, the whole entry is printed instead of the result. Thus both runs print the same line.
+ * run's backend, the whole entry is printed instead, so that both runs print the same line.
  */
 struct exception {
 	const char *script;
@@ -107,10 +102,8 @@ struct exception {
 extern const struct script scripts[];
 extern const struct exception exceptions[];
 
-extern const struct backend *backend; /* the backend of this run */
-extern const struct script *script; /* the script of this run */
-
-/* sidebyside-ids.c */
+extern const struct backend *backend;
+extern const struct script *script;
 
 #define MAX_ARGS 8
 #define MAX_SLOTS 12
@@ -121,13 +114,13 @@ struct text {
 	size_t n;
 };
 
-/* An id of a script, with its name in the script. */
+/* An id of a script. */
 struct slot {
 	char name[16];
 	enum side side;
 	enum rdma_port_space ps;
 	void *id; /* NULL: none */
-	struct ibv_cq *cq; /* the CQ of the QP that the library has made */
+	struct ibv_cq *cq; /* of the QP that the library has made */
 	struct ibv_pd *own_pd;
 	struct ibv_cq *own_cq;
 	struct ibv_qp *own_qp; /* a QP that the library does not know */
@@ -139,10 +132,10 @@ extern const char *const side_names[N_SIDES];
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void add(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int64_t now_ms(void);
-/* The returned name is valid until the next call. */
+/* The name is valid until the next call. */
 const char *error_name(int r);
 
-/* Returns NULL if no id has this name. */
+/* NULL: no id has this name. */
 struct slot *find_slot(const char *name);
 struct slot *new_slot(const char *name);
 const struct slot *slot_by_id(const void *id);
@@ -152,20 +145,16 @@ const char *name_of_qp(uint32_t qp_num);
 void drop_qps(struct slot *slot);
 int drop_slot(struct slot *slot);
 
-/* sidebyside-tell.c */
-
-/* TEXT is an address as 10.9.0.1:7471, *:0 or [fd09::1]:7471, a name from a table, or "unix" (another family). */
+/* TEXT: 10.9.0.1:7471, *:0, [fd09::1]:7471, a name from a table, or "unix" (another family). */
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
 /*
- * Takes the next event of SIDE, and adds it to OUT. If it is a connection request, its id gets the name REQUEST_NAME.
- * Returns -EAGAIN if there is no event. await_event() waits for the event, and returns -ETIMEDOUT if none comes.
+ * Adds the next event of SIDE to OUT. A connection request's id gets the name REQUEST_NAME. take_event() returns
+ * -EAGAIN without an event; await_event() waits, and returns -ETIMEDOUT.
  */
 int take_event(enum side side, const char *request_name, struct text *out);
 int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
-
-/* sidebyside-steps.c */
 
 struct step {
 	char *words[MAX_ARGS]; /* NULL after the last word */
@@ -174,8 +163,8 @@ struct step {
 
 struct verb {
 	const char *name;
-	unsigned n_words; /* minimum number of words of a step, with the verb */
+	unsigned n_words; /* minimum number of words of a step, including the verb */
 	int (*run)(const struct step *step, struct text *out);
 };
 
-extern const struct verb step_verbs[]; /* the table ends with an entry without a name */
+extern const struct verb step_verbs[]; /* ends with an entry without a name */

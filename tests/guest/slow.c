@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Preloaded into the daemon. SLOW= names a function. While the file "arm" is in the folder SLOW_DIR=, the next call
- * of that function takes 15 seconds, as it can on a host with slow firmware, a slow kernel or a slow name service.
- * This call removes "arm", so that later calls are not slow, and creates the files "begun" and "ended".
+ * Preloaded into the daemon. While the file "arm" is in the folder SLOW_DIR=, the next call of the function SLOW=
+ * takes 15 seconds, like slow firmware. The call removes "arm", and creates the files "begun" and "ended".
  */
 
 #include <dlfcn.h>

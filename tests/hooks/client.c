@@ -11,7 +11,7 @@
 
 #include "tests/hooks/inside.h"
 
-/* The functions of client.symbols, which replace those that the library and the drop-in call. */
+/* These replace the functions that the library and the drop-in call, see client.symbols. */
 
 HOOK_ALLOCATION(client, HOOK_CLIENT)
 
@@ -107,7 +107,7 @@ int client_clock_gettime(clockid_t clock, struct timespec *ret)
 	return hook_clock_gettime(clock, ret);
 }
 
-/* Verbs: one device. Its QPs are only structs, which know their number and state. */
+/* Verbs: one device, whose QPs are structs with a number and a state. */
 
 static struct ibv_device device = { .name = "fake0" };
 
@@ -170,8 +170,8 @@ struct ibv_context *client_ibv_open_device(struct ibv_device *of)
 		return NULL;
 	context->context.device = of;
 	/*
-	 * If the node of an open device has no name any more, the library regards the device as removed. /dev/null
-	 * has a name.
+	 * If an open device's node has no name any more, the library regards the device as removed. /dev/null has a
+	 * name.
 	 */
 	context->context.cmd_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return &context->context;
@@ -197,7 +197,7 @@ int client_ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 	return 0;
 }
 
-/* The caller, an inline function of verbs.h, has cleared the struct, which is a struct ibv_port_attr. */
+/* RET is a struct ibv_port_attr, which the caller, an inline function of verbs.h, has cleared. */
 int client_ibv_query_port(struct ibv_context *context, uint8_t port,
 			  struct _compat_ibv_port_attr *ret)
 {
@@ -267,7 +267,7 @@ int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 int client_ibv_destroy_qp(struct ibv_qp *qp)
 {
-	/* The handle counts the groups that the QP is attached to. */
+	/* The handle counts the QP's multicast groups. */
 	if (qp->handle > 0)
 		return EBUSY;
 	((struct context *)qp->context)->n_qps--;

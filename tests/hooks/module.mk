@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The daemon, the library and the drop-in are linked into one object each, in which their calls of the system are
-# renamed, see hooks.h. The functions that the library and the drop-in do not export are made local to their objects,
-# because the daemon's object has functions of the same names, for example those of proto/, and id_new().
+# The daemon, the library and the drop-in are linked into one object each, see hooks.h. In the client objects,
+# functions that are not exported become local, because the daemon has functions of the same names.
 HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld

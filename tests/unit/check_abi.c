@@ -15,7 +15,7 @@
 
 static struct rdmabroker *session;
 
-/* Each of these functions passes GIVEN to a call, and returns the call's result. */
+/* Each give_ function passes GIVEN to a call, and returns the result. */
 
 static int give_options(void *given)
 {
@@ -81,7 +81,7 @@ static int give_question(void *given)
 
 #define END(type, last) (offsetof(struct type, last) + sizeof(((struct type *)NULL)->last))
 
-/* Checks that a struct ends with its member LAST: there must be no padding behind it, see client/lib/wire/sized.h. */
+/* A struct must end with its member LAST, without padding: see client/lib/wire/sized.h. */
 #define FILLED(type, last) _Static_assert(END(type, last) == sizeof(struct type), #type)
 FILLED(rdmabroker_options, call_timeout_ms);
 FILLED(rdmabroker_conn_param, unused);
@@ -125,8 +125,8 @@ static const struct {
 #define N_STRUCTS (sizeof(structs) / sizeof(structs[0]))
 
 /*
- * Returns a new struct of LEN bytes. Its size member is SAID, its last byte but one is TAIL, and all other bytes are
- * 0. Sanitizers report if the library reads past the LEN bytes.
+ * Returns a new struct of exactly LEN bytes, so that sanitizers find reads past its end. SAID becomes its size
+ * member, and TAIL its last byte but one.
  */
 static void *make(size_t len, size_t said, uint8_t tail)
 {
@@ -159,7 +159,7 @@ static void tear_down_session(void)
 	tear_down();
 }
 
-/* The library accepts structs of version 2.0, of its own version, and of later versions whose new members are 0. */
+/* Structs of later versions are accepted if their new members are 0. */
 START_TEST(structs_of_other_versions)
 {
 	for (size_t i = 0; i < N_STRUCTS; i++) {
@@ -204,7 +204,6 @@ START_TEST(structs_that_are_refused)
 				 structs[i].name, known + 22);
 			expect_refusal(i, known + 24, known + 24, 1, EOPNOTSUPP, text);
 		}
-		/* The session is still usable after these refusals. */
 		expect_success(i, known);
 	}
 }
@@ -248,7 +247,7 @@ END_TEST
 #define IS_X86_64 0
 #endif
 
-/* Members that this version does not use have to be 0, so that a later version can use them. */
+/* Unused members must be 0, so that a later version can use them. */
 START_TEST(unused_members)
 {
 	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
@@ -263,7 +262,7 @@ START_TEST(unused_members)
 }
 END_TEST
 
-/* A program can clean up before it prints the failure of a call: the cleanup does not change the failure. */
+/* A program can clean up before it prints the failure of a call. */
 START_TEST(failures_outlive_cleanup)
 {
 	struct rdmabroker *other = open_session(0);
@@ -280,7 +279,7 @@ START_TEST(failures_outlive_cleanup)
 }
 END_TEST
 
-/* The expected output of tests/abi/program.c. The program's reload fails, because there is no file of rules. */
+/* The expected output of tests/abi/program.c. There is no file of rules, so the reload has a complaint. */
 static const char expected[] =
 	"calls: 85\n"
 	"open: ENOENT, failure 1, text 1, rule 0, retry 0\n"
@@ -313,10 +312,7 @@ static const char expected[] =
 	"listen while draining: ESHUTDOWN\n"
 	"kick: EBADF\n";
 
-/*
- * If the library is built with sanitizers, their runtime must be loaded before it. The program was built without
- * sanitizers, so the runtime is preloaded.
- */
+/* The program was built without sanitizers. If the library was built with them, their runtime must be preloaded. */
 static void preload_sanitizers(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");

@@ -105,8 +105,8 @@ START_TEST(a_node_that_cannot_be_opened)
 	snprintf(full, sizeof(full), "%s/dev/infiniband/uverbs0", root);
 	ck_assert_int_eq(chmod(full, 0400), 0);
 	/*
-	 * Root can open every node. Therefore a test that runs as root becomes another user. That does not affect
-	 * the other tests, because Check runs each test in a child process.
+	 * Root can open every node. Check runs each test in a process of its own, so this test can become another
+	 * user.
 	 */
 	if (geteuid() == 0) {
 		assert_says_nothing();

@@ -73,7 +73,7 @@ START_TEST(charges_of_any_amount)
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 41, 1), -EDQUOT);
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 40, 1), 0);
 	charge_done(&refused);
-	/* Lowering a limit does not affect existing charges. */
+	/* A lower limit does not affect existing charges. */
 	a.limit_per_user[ACCOUNT_BYTES] = 10;
 	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 1, 1), -EDQUOT);
 	charge_done(&c);

@@ -63,7 +63,7 @@ static const struct sockaddr *peer(unsigned n)
 	return (struct sockaddr *)&in;
 }
 
-/* Admission by rule 0. */
+/* Requests admission by rule 0. */
 static int admit_at(uint64_t now, uid_t uid, unsigned from, bool pending, struct admitted *ret)
 {
 	const struct policy_rule *rule = policy_rule_at(policy, 0);
@@ -99,8 +99,8 @@ START_TEST(rate_and_burst)
 	ck_assert_uint_eq(tally(0)->n_busy, 3);
 
 	/*
-	 * For ten seconds, requests come at ten times the rate. The rate is used fully, and at most one burst more
-	 * is admitted.
+	 * For ten seconds, requests come at ten times the rate. As many are admitted as the rate allows, and at most
+	 * one burst more.
 	 */
 	for (uint64_t t = 0; t < 10000; t++)
 		if (admit_at(START + 1000 * MS + t * MS, 1, 1, false, &a) == 0) {
@@ -149,7 +149,7 @@ START_TEST(users_and_peers_are_counted_separately)
 END_TEST
 
 /*
- * All peers come at once, so no entry can be removed while the table fills. A second later all entries can be
+ * The peers come all at once, so no entry can be removed while the table fills. A second later, entries can be
  * removed.
  */
 START_TEST(a_full_table_of_peers_empties)
@@ -214,7 +214,7 @@ START_TEST(concurrent_objects_are_limited)
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &d), -EBUSY);
 	ck_assert_str_eq(overflow.limit, "max 3");
 	admitted_done(&a);
-	/* The move makes D the second object of user 2, who is then at the limit, and user 1 has none left. */
+	/* D takes over the admission of B, for user 2 instead of user 1. */
 	admitted_move(&b, &d, 2);
 	ck_assert_ptr_null(b.tally);
 	ck_assert_int_eq(admit_at(START, 2, 1, false, &a), -EBUSY);
@@ -245,7 +245,7 @@ START_TEST(pending_requests_are_limited)
 }
 END_TEST
 
-/* A rule that also is in the new policy keeps its counts, even at another position. */
+/* A rule that is also in the new policy keeps its counts, even at another position. */
 START_TEST(counts_survive_reloads)
 {
 	struct admitted a, b, c;

@@ -15,7 +15,7 @@
 
 #define LAST(record) (&(record).events[((record).n - 1) % 64])
 
-/* Begins to resolve an address for the client's id 1, with the route in advance, and returns the id. */
+/* Begins to resolve an address for the client's id 1. Its route will be resolved in advance. */
 static struct id *begin(void)
 {
 	struct id *id = make(&client, 1);
@@ -33,7 +33,7 @@ static uint16_t port_of(const struct id *id)
 	return (uint16_t)addr_port((struct sockaddr *)&info.local);
 }
 
-/* Like begin(), but the address is resolved when this returns, and the event of the route is held. */
+/* Returns an id whose address is resolved, and whose route event is held back. */
 static struct id *hold_route(void)
 {
 	struct id *id;
@@ -47,7 +47,7 @@ static struct id *hold_route(void)
 	return id;
 }
 
-/* Runs the loop until the client gets an event: ADDR_RESOLVED, which the core holds back for 20 ms at most. */
+/* Runs the loop until the client gets an event. The core holds ADDR_RESOLVED back for at most 20 ms. */
 static void await_event(void)
 {
 	unsigned n = client.n;
@@ -174,9 +174,7 @@ START_TEST(a_route_that_cannot_begin)
 }
 END_TEST
 
-/*
- * The kernel resolves the route of an id only once, and the TOS is part of the route. So a new fabric id is needed.
- */
+/* The kernel resolves the route of an id once, and the TOS is part of the route. So a new fabric id is needed. */
 START_TEST(an_option_that_is_set_in_between)
 {
 	struct id *id = begin();
@@ -202,7 +200,7 @@ START_TEST(an_option_that_is_set_in_between)
 }
 END_TEST
 
-/* The kernel destroys the old id only some time later, and the port is in use until then. */
+/* The old fabric id keeps the port until the kernel has destroyed it, some time later. */
 START_TEST(the_old_id_still_has_the_port)
 {
 	struct id *id = begin();
@@ -214,14 +212,14 @@ START_TEST(the_old_id_still_has_the_port)
 	session_begin_request(client.session);
 	fake_fail_next(core->fabric, FAKE_BIND, -EINPROGRESS);
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), -EINPROGRESS);
-	/* The request is repeated when the port is free. */
+	/* The caller repeats the request when the port is free. */
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_uint_eq(port_of(id), port);
 }
 END_TEST
 
-/* Another program has got the port meanwhile. The id has no address any more, and can only be destroyed. */
+/* Another program has bound the port. The id has no address any more, and can only be destroyed. */
 START_TEST(the_port_is_lost)
 {
 	struct id *id = begin();
@@ -271,13 +269,13 @@ START_TEST(no_new_fabric_id)
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_FABRIC);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
-	/* Nothing has changed, so a further attempt can succeed. */
+	/* The failed call has not changed the id, so a further attempt can succeed. */
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 END_TEST
 
-/* The client does not know the id's device yet, so its first event has the id's info. */
+/* The client does not know the device yet, so the first event carries the id's info. */
 START_TEST(the_device_disappears_meanwhile)
 {
 	hold_route();
@@ -298,7 +296,7 @@ START_TEST(an_admin_ends_the_id_meanwhile)
 			 0);
 	expect_last(1, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
 	fake_hold_events(core->fabric, false);
-	/* Whatever was held back is not sent any more. */
+	/* The ADDR_RESOLVED that was held back is not sent any more. */
 	while (core->aheads.ids.next != &core->aheads.ids)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	for (unsigned i = 0; i < client.n; i++)

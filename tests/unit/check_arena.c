@@ -100,7 +100,7 @@ START_TEST(further_blocks_have_a_limit)
 	ck_assert(refuses(SIZE_MAX));
 	ck_assert_uint_eq(count_blocks(), 1);
 
-	/* A block can be added as long as the blocks after the first one do not exceed the limit together. */
+	/* A block of at most MORE bytes is refused only if the blocks after the first already exceed MORE. */
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_ptr_nonnull(allocate(MORE));
 	ck_assert_uint_eq(count_blocks(), 3);
@@ -109,9 +109,7 @@ START_TEST(further_blocks_have_a_limit)
 }
 END_TEST
 
-/*
- * The packet has 32 empty submessages. Each takes two bytes in the packet, but much more memory when it is decoded.
- */
+/* An empty submessage takes two bytes in the packet, but much more memory when it is decoded. */
 START_TEST(a_packet_that_needs_more_memory_cannot_be_decoded)
 {
 	Rdmabroker__ListedSession empty = RDMABROKER__LISTED_SESSION__INIT, *sessions[32];

@@ -11,10 +11,7 @@
 #include "core/watch.h"
 #include "tests/unit/pair.h"
 
-/*
- * The backlog of a listener limits how many of its requests can be unanswered at a time, whichever session holds
- * them.
- */
+/* A listener's backlog limits its unanswered connection requests, whichever session holds them. */
 
 /* the port of the newest listener, to which ask() sends its requests */
 static uint16_t port = 7470;
@@ -32,7 +29,7 @@ static struct id *listen_with(unsigned backlog)
 
 static uint32_t next_handle = 1;
 
-/* Sends one more request. Returns the server's id for it, or NULL if it was rejected as busy. */
+/* Sends one more connection request. Returns the server's id for the request; NULL: rejected as busy. */
 static struct id *ask(void)
 {
 	struct rdma_conn_param p = param("");
@@ -78,10 +75,7 @@ static void accept_one(struct id *request)
 	ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
 }
 
-/*
- * A program that listens with backlog 1 limits the kernel's queue, in which peers wait for an accept. The broker must
- * not reject connection requests because of that number.
- */
+/* A backlog of 1 limits the kernel's queue, but must not make the broker reject connection requests. */
 START_TEST(the_default_is_the_minimum)
 {
 	struct id *id = make(&server, 1), *requests[4];
@@ -100,7 +94,7 @@ START_TEST(requests_past_the_backlog_are_busy)
 
 	listen_with(3);
 	fill(requests, 3);
-	/* Each reply, an accept as well as a reject, makes room for one more request. */
+	/* An accept or a reject makes room for one more request. */
 	accept_one(requests[0]);
 	more = ask();
 	ck_assert_ptr_nonnull(more);
@@ -111,7 +105,7 @@ START_TEST(requests_past_the_backlog_are_busy)
 	id_free(requests[1]);
 	ck_assert_ptr_nonnull(ask());
 	ck_assert_ptr_null(ask());
-	/* A request counts until it is answered: destroying the accepted id later makes no further room. */
+	/* An accepted request no longer counts, so destroying its id makes no further room. */
 	id_free(requests[0]);
 	ck_assert_ptr_null(ask());
 	fake_remove_device(core->fabric, "fake0");
@@ -129,7 +123,7 @@ START_TEST(a_rule_caps_the_backlog)
 	id_free(listen_with(1));
 	listen_with(1000);
 	fill(requests, 2);
-	/* The end of the session frees its listener and its requests, in any order. */
+	/* The end of the session frees its listener and its requests. */
 	server.session = session_free(server.session);
 	run_loop();
 }
@@ -224,7 +218,7 @@ START_TEST(requests_handed_to_a_worker)
 }
 END_TEST
 
-/* The requests outlive the listener, and do not refer to its freed backlog. */
+/* The requests outlive the listener, and must not refer to its freed backlog. */
 START_TEST(a_listener_that_is_destroyed)
 {
 	struct id *requests[2], *again[2], *listener = listen_with(2), *moved;
@@ -234,10 +228,7 @@ START_TEST(a_listener_that_is_destroyed)
 	id_free(listener);
 	listen_with(2);
 	fill(again, 2);
-	/*
-	 * These requests belong to the old listener. If they are answered or destroyed, that makes no room for
-	 * requests to the new one.
-	 */
+	/* Requests to the old listener make no room for requests to the new one. */
 	accept_one(requests[0]);
 	ck_assert_ptr_null(ask());
 	id_free(moved);
@@ -260,8 +251,8 @@ START_TEST(a_listener_that_is_handed_over)
 	ck_assert_int_eq(moved->state, ID_LISTENING);
 	for (unsigned i = 0; i < 3; i++) {
 		/*
-		 * The server's unanswered requests still count towards the backlog. New requests are reported to the
-		 * client, which owns the listener now.
+		 * The server's unanswered requests still count. The client owns the listener now, and gets new
+		 * requests.
 		 */
 		run_loop();
 		active = pair_resolve(next_handle++, port);
@@ -276,7 +267,7 @@ START_TEST(a_listener_that_is_handed_over)
 }
 END_TEST
 
-/* All requests come at once. Only as many as the backlog allows are reported. */
+/* The requests come all at once. Only as many as the backlog allows are reported. */
 START_TEST(a_flood_of_requests)
 {
 	struct rdma_conn_param p = param("");

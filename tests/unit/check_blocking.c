@@ -17,14 +17,14 @@
 #include "util/offload.h"
 
 /*
- * A descriptor whose close() blocks must not delay clients of other users. The descriptors in these attacks are
- * sockets with SO_LINGER and more to send than their peer receives, so close() blocks for up to a minute.
+ * A descriptor whose close() blocks must not delay other users. The attacks use sockets with SO_LINGER and unsent
+ * data, so close() blocks for up to a minute.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define LINGER_SECONDS 60
 #define REQUESTS 1000
-/* The number of descriptors that are charged for each session: its socket and a pidfd. */
+/* Each session is charged for two descriptors: its socket and a pidfd. */
 #define A_SESSION 2
 
 static struct wire_client attacker, other;
@@ -54,7 +54,7 @@ static int lingering_socket(void)
 	return sock;
 }
 
-/* Closes the peers of the lingering sockets, so that close() of these sockets no longer blocks. */
+/* Closes the peers of the lingering sockets, so that closing these sockets no longer blocks. */
 static void let_go(void)
 {
 	while (n_readers > 0)
@@ -80,7 +80,7 @@ static void tear_down(void)
 	wire_end();
 }
 
-/* Checks that all requests of OTHER are answered while N_STUCK descriptors of the attacker are still being closed. */
+/* Checks that requests of OTHER are answered while N_STUCK descriptors of the attacker are being closed. */
 static void expect_others_served(unsigned n_stuck)
 {
 	wire.n_stuck = n_stuck;
@@ -120,10 +120,7 @@ START_TEST(a_descriptor_after_hello)
 }
 END_TEST
 
-/*
- * The descriptor is in a packet that the daemon will not read. Whoever closes the client's socket also closes the
- * descriptor, and is blocked by it.
- */
+/* The kernel closes an unread descriptor together with the client's socket, so closing that socket blocks. */
 START_TEST(a_descriptor_in_an_unread_packet)
 {
 	uint8_t buf[PACKET_MAX];
@@ -155,7 +152,7 @@ static void send_full_packet(int sock, int fd, size_t len)
 	ck_assert_int_eq(sendmsg(sock, &msg, 0), (ssize_t)len);
 }
 
-/* The packet has as many descriptors as it can carry. All of them are closed in the end. */
+/* The kernel lets a packet carry 253 descriptors (SCM_MAX_FD). */
 START_TEST(a_packet_full_of_descriptors)
 {
 	int fd = lingering_socket();
@@ -166,15 +163,12 @@ START_TEST(a_packet_full_of_descriptors)
 }
 END_TEST
 
-/*
- * This many packets of 253 descriptors can be sent: by default, the kernel lets a user have 1024 descriptors in
- * flight.
- */
+/* By default, the kernel lets a user have 1024 descriptors in flight. Three packets of 253 stay clear of that. */
 #define FULL_PACKETS 3
 
 /*
- * The packets carry more descriptors than the daemon receives from one user. The surplus packets stay in the socket,
- * which a thread then closes.
+ * The packets carry more descriptors than the daemon receives from one user. A thread closes the socket with the
+ * remaining packets.
  */
 START_TEST(many_packets_full_of_descriptors)
 {
@@ -217,10 +211,7 @@ START_TEST(descriptors_behind_empty_packets)
 }
 END_TEST
 
-/*
- * While many descriptors of a user are being closed, none of this user's sessions is read. Afterwards they are read
- * again.
- */
+/* While many descriptors of a user are being closed, this user's sessions are not read. */
 START_TEST(a_client_with_many_closings_waits)
 {
 	struct wire_client again, *const clients[] = { &again };
@@ -251,7 +242,7 @@ START_TEST(a_client_with_many_closings_waits)
 }
 END_TEST
 
-/* An export cannot carry a descriptor to the broker, because sending to the broker's end of it fails. */
+/* A client cannot send a descriptor to the broker through an export, because sending fails. */
 START_TEST(a_descriptor_in_an_export)
 {
 	int fd;
@@ -265,8 +256,8 @@ START_TEST(a_descriptor_in_an_export)
 	let_go();
 	close(fd);
 	/*
-	 * The export still exists, and ends with its last descriptor. The daemon notices a little later that the
-	 * client has received the descriptor, and then no longer charges the descriptor in flight.
+	 * The descriptor in flight is charged until the daemon notices that the client has received it. The export
+	 * ends with its last descriptor.
 	 */
 	while (wire.core->account.used[ACCOUNT_FDS] > 2 * A_SESSION + 1)
 		sd_event_run(wire.loop, UINT64_MAX);
@@ -277,13 +268,11 @@ START_TEST(a_descriptor_in_an_export)
 }
 END_TEST
 
-/*
- * Each user has a lane, whose jobs run one after the other. So a stuck job delays only the other jobs of that user.
- */
+/* Jobs of a lane run one after the other. Each user has a lane, so a stuck job delays only jobs of that user. */
 
 struct note {
 	struct offload_job job;
-	int wait_fd; /* run() first waits for the end of file on it; -1: run() does not wait */
+	int wait_fd; /* run() first reads from it until the end of file; -1: run() does not wait */
 	unsigned order;
 };
 
@@ -325,7 +314,7 @@ START_TEST(a_stuck_job_delays_its_lane_alone)
 		offload_submit(offload, &notes[i].job);
 	while (n_done < 3)
 		sd_event_run(wire.loop, UINT64_MAX);
-	/* The first job of lane 1 is stuck. It delays the other jobs of lane 1, and no other lane. */
+	/* Only the jobs of lane 1 are not done, because the first of them is stuck. */
 	ck_assert_uint_eq(offload_n_jobs(offload), 3);
 	ck_assert_uint_lt(notes[2].order, notes[3].order);
 	close(pipes[1]);
@@ -339,10 +328,7 @@ START_TEST(a_stuck_job_delays_its_lane_alone)
 }
 END_TEST
 
-/*
- * Descriptors of users without a session are closed by threads of their own. If these closes block, they do not
- * occupy the threads for users with a session.
- */
+/* Separate threads close the descriptors of users without a session, so that other users are not delayed. */
 START_TEST(users_without_session_delay_each_other_alone)
 {
 	struct closing *closing;
@@ -363,10 +349,7 @@ START_TEST(users_without_session_delay_each_other_alone)
 }
 END_TEST
 
-/*
- * The users together block all threads for admitted users. Even then clients that send no descriptors are not
- * delayed.
- */
+/* The threads for admitted users are blocked, but clients that send no descriptors are not delayed. */
 START_TEST(stuck_users_delay_no_empty_socket)
 {
 	struct wire_client client, *const clients[] = { &client };
@@ -395,8 +378,8 @@ START_TEST(stuck_users_delay_no_empty_socket)
 END_TEST
 
 /*
- * Sends a hello and reads the reply, which requests a proof. Then sends a second hello with that proof, and does not
- * wait for the reply.
+ * Sends a hello, whose reply requests a proof of identity. Then sends a hello with the proof, and does not wait for
+ * the reply.
  */
 static void send_proof(struct wire_client *client)
 {
@@ -424,10 +407,7 @@ static void send_proof(struct wire_client *client)
 	close(proof);
 }
 
-/*
- * The threads for users without a session are blocked. They do not delay the proof of a client that is admitted,
- * because the threads for admitted users close it.
- */
+/* The threads for users without a session are blocked. Other threads close the proof of an admitted client. */
 START_TEST(users_without_session_delay_no_proof)
 {
 	struct wire_client client, *const clients[] = { &client };
@@ -453,7 +433,7 @@ START_TEST(users_without_session_delay_no_proof)
 }
 END_TEST
 
-/* A client has proven its identity, and its unit is being looked up. Then the daemon ends. */
+/* The daemon ends while it looks up the systemd unit of a client that has proven its identity. */
 START_TEST(the_daemon_ends_during_a_proof)
 {
 	struct wire_client client;
@@ -467,7 +447,7 @@ START_TEST(the_daemon_ends_during_a_proof)
 }
 END_TEST
 
-/* The places of clients that have not sent a hello yet */
+/* The lobby has places for clients that have not sent a hello yet. */
 
 START_TEST(the_user_with_most_places_loses_the_oldest)
 {
@@ -479,7 +459,7 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 	for (unsigned i = 0; i < LOBBY_PER_USER; i++)
 		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 1000), 0);
 	ck_assert_ptr_null(lobby_surplus(&lobby));
-	/* With one more client of the same user, the oldest of that user has to go. */
+	/* With one more client, the user's oldest client has to go. */
 	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_PER_USER], 1000), 0);
 	ck_assert_ptr_eq(lobby_surplus(&lobby), &places[0]);
 	lobby_leave(&places[0]);
@@ -501,10 +481,7 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 }
 END_TEST
 
-/*
- * Silent connections replace only each other: a client that sends a hello is let in, however many silent ones there
- * are.
- */
+/* Silent connections replace only each other. A client that sends a hello is let in despite them. */
 START_TEST(silent_connections)
 {
 	struct wire_client silent[3 * LOBBY_PER_USER];
@@ -524,15 +501,14 @@ START_TEST(silent_connections)
 		wire_close(&silent[i]);
 	}
 	/*
-	 * The user has LOBBY_PER_USER places, and the oldest clients had to leave, the attacker of set_up() first.
-	 * LATE took the place of one more, and left the lobby with its hello.
+	 * The oldest clients had to leave, the attacker of set_up() first. LATE took one more place until its hello.
 	 */
 	ck_assert_uint_eq(n_left, LOBBY_PER_USER - 1);
 	wire_close(&late);
 }
 END_TEST
 
-/* Descriptors in flight to a client that does not receive them */
+/* The client does not receive the descriptors that the daemon sends. */
 
 START_TEST(descriptors_in_flight_are_charged)
 {
@@ -546,27 +522,24 @@ START_TEST(descriptors_in_flight_are_charged)
 		wire_ask(&attacker, OP(CREATE_ID), id);
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(EXPORT_ID), id, buf), NULL);
-		/* wire_run() gets no clients here, so the attacker's replies are not read. */
+		/* Without clients, wire_run() does not read the replies. */
 		wire_run(NULL, 0);
 	}
-	/* Two descriptors are charged for each request: one for the export, and one for the descriptor in flight. */
+	/* Each request is charged for two descriptors: the export and the descriptor in flight. */
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2 + 2);
-	/* The ids end, and their exports with them. The descriptors in flight remain charged. */
+	/* The exports end with their ids. The descriptors in flight remain charged. */
 	for (uint32_t id = 1; id <= 2; id++) {
 		wire_send(&attacker, buf, wire_make(&attacker, OP(DESTROY_ID), id, buf), NULL);
 		wire_run(NULL, 0);
 	}
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], 2 * A_SESSION + 2);
-	/*
-	 * The client peeks at a packet and hangs up. The session ends, but its socket and both descriptors remain
-	 * charged.
-	 */
+	/* The client peeks at a packet and hangs up. Its socket and both descriptors in flight remain charged. */
 	ck_assert_int_eq(recv(attacker.sock, &c, 1, MSG_PEEK), 1);
 	shutdown(attacker.sock, SHUT_RDWR);
 	wire_run(NULL, 0);
 	ck_assert_uint_eq(wire.core->n_sessions, 1);
 	ck_assert_uint_eq(account->used[ACCOUNT_FDS], A_SESSION + 1 + 2);
-	/* The descriptors are charged until the packets are gone. The daemon checks that by a timer. */
+	/* A timer of the daemon finds that the packets are gone, and ends the charges. */
 	close(attacker.sock);
 	attacker.sock = -1;
 	while (account->used[ACCOUNT_FDS] > A_SESSION)
@@ -574,7 +547,6 @@ START_TEST(descriptors_in_flight_are_charged)
 }
 END_TEST
 
-/* A request past the limit is refused, and has no other effect. */
 START_TEST(too_many_descriptors_in_flight)
 {
 	struct wire_client *const clients[] = { &attacker };

@@ -6,13 +6,13 @@
 #include "tests/unit/unit.h"
 
 /*
- * The library packs a request that bounded_request() accepts into a buffer of PACKET_MAX bytes without computing its
- * size. These tests fill every request that the protocol has, also those that are added to it later.
+ * The library packs a request that bounded_request() accepts into PACKET_MAX bytes without computing its size. The
+ * tests fill every request of the protocol.
  */
 
 #define LONG 20000 /* longer than a packet */
 
-/* How long the strings and bytes are, and how many elements repeated fields have. */
+/* The length of strings and bytes, and the number of elements of repeated fields. */
 struct fill {
 	size_t length, repeat;
 };
@@ -65,7 +65,7 @@ static size_t size_of(ProtobufCType type)
 	}
 }
 
-/* Sets a value to the one that takes the most bytes. */
+/* Sets VALUE so that it takes the most bytes in a packet. */
 static void set_value(void *value, const ProtobufCFieldDescriptor *field, const struct fill *fill)
 {
 	static char text[LONG + 1];
@@ -89,7 +89,7 @@ static void set_value(void *value, const ProtobufCFieldDescriptor *field, const 
 		*(ProtobufCMessage **)value = new_message(field->descriptor, fill);
 		return;
 	default:
-		/* Of all values, -1 and the largest unsigned one take the most bytes. */
+		/* With all bits set, VALUE is -1 or the largest unsigned number, which take the most bytes. */
 		memset(value, 0xff, size_of(field->type));
 	}
 }
@@ -122,14 +122,14 @@ static ProtobufCMessage *new_message(const ProtobufCMessageDescriptor *descripto
 
 	protobuf_c_message_init(descriptor, message);
 	for (unsigned i = 0; i < descriptor->n_fields; i++) {
-		/* If there were any, each of them had to be tried, as those of the request are. */
+		/* A submessage with a oneof would have to be tried with each member of the oneof. */
 		ck_assert(!(descriptor->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF));
 		set_field(message, &descriptor->fields[i], fill);
 	}
 	return message;
 }
 
-/* Makes REQUEST anew, with OP. Returns the size of the packet. */
+/* Fills REQUEST again, with OP, and returns the size of the packet. */
 static size_t set_op(Rdmabroker__Request *request, const ProtobufCFieldDescriptor *op,
 		     const struct fill *fill)
 {
@@ -176,7 +176,7 @@ START_TEST(an_accepted_request_fits)
 }
 END_TEST
 
-/* The requests of a connection's life, with as much private data as a request can have. */
+/* The requests of a connection's life, with the most private data that a request can have. */
 START_TEST(frequent_requests_are_accepted)
 {
 	static const char *const names[] = {

@@ -75,7 +75,7 @@ static void assert_loads(void)
 	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
 }
 
-/* Checks that complaint I begins with the path of the test's directory and a slash, and that EXPECTED is the rest. */
+/* Checks that complaint I is the test's directory, a slash and EXPECTED. */
 static void assert_complaint(size_t i, const char *expected)
 {
 	const char *found = diag_at(diag, i);
@@ -91,7 +91,7 @@ static void assert_refused(const char *text, const char *expected)
 	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
 	assert_complaint(0, expected);
 	ck_assert_uint_eq(diag_count(diag), 1);
-	/* CONFIG is unchanged. */
+	/* A refused file does not change CONFIG. */
 	ck_assert_ptr_null(config.socket_path);
 	diag_free(diag);
 	ck_assert_int_eq(diag_new(&diag), 0);
@@ -261,7 +261,7 @@ START_TEST(bad_bytes_are_named)
 		       "c:1:9: carriage return (lines must end with a newline alone)");
 	assert_refused("# \xff\n", "c:1:3: this is not printable UTF-8");
 
-	/* inih splits lines that are longer than its buffer. Such a line must not be read as two lines. */
+	/* inih splits lines that are longer than its buffer. A split line must not be read as two lines. */
 	memset(text, 'x', sizeof(text));
 	memcpy(text, "[Daemon]\nSocket=/", 17);
 	memcpy(text + sizeof(text) - 2, "\n", 2);
@@ -294,7 +294,7 @@ static void assert_line_limit(const char *begin, unsigned max)
 	ck_assert_int_eq(diag_new(&diag), 0);
 }
 
-/* The limits of rdmabrokerd.conf(5) do not count the blanks around a line, except in a comment line. */
+/* The line lengths in rdmabrokerd.conf(5) do not include the blanks around a line, except for comments. */
 START_TEST(long_lines)
 {
 	const char *tree = getenv("SRCDIR");
@@ -353,8 +353,7 @@ START_TEST(what_is_no_file_is_refused)
 END_TEST
 
 /*
- * MetricsListen= and SpareIds= are keys of earlier versions. The daemon starts with them, whatever their value, and
- * warns the admin.
+ * MetricsListen= and SpareIds= are keys of earlier versions. They are accepted with any value, and cause a warning.
  */
 START_TEST(keys_of_earlier_versions)
 {
@@ -381,7 +380,7 @@ START_TEST(keys_of_earlier_versions)
 	ck_assert_uint_eq(config.max_ids_per_user, 8);
 	ck_assert_ptr_nonnull(config.warning);
 	ck_assert_ptr_nonnull(strstr(config.warning, "c:3:1: SpareIds= no longer has an effect"));
-	/* A key is unknown in other sections, and its warning does not hide an error. */
+	/* MetricsListen= is unknown in other sections, and its warning does not hide an error. */
 	config_done(&config);
 	assert_refused("[Limits]\nMetricsListen=/x\n",
 		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");

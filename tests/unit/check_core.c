@@ -17,7 +17,7 @@
 #include "tests/unit/pair.h"
 #include "util/diag.h"
 
-/* Ids in all their states, the effects of policy on them, and that everything is freed in the end. */
+/* Ids in all their states, and the effects of policy on ids. Everything must be freed in the end. */
 
 START_TEST(a_connection_from_end_to_end)
 {
@@ -29,10 +29,7 @@ START_TEST(a_connection_from_end_to_end)
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(core->n_connections, 0);
-	/*
-	 * The fabric was called three times: for the client's request to disconnect, and then for each end in reply
-	 * to DISCONNECTED.
-	 */
+	/* One call was the client's request. The two others replied to DISCONNECTED, one for each end. */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_DISCONNECT), 3);
 	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
@@ -52,8 +49,7 @@ START_TEST(the_end_of_a_session_disconnects_the_peer)
 END_TEST
 
 /*
- * The table lists the states in which each verb is allowed. In every other state the verb must fail with EINVAL and
- * change nothing.
+ * The table lists the states in which a verb is allowed. In other states it must fail with EINVAL and change nothing.
  */
 START_TEST(verbs_and_states)
 {
@@ -180,14 +176,14 @@ START_TEST(connect_is_decided_early_and_again)
 			"allow connect device other*\n"
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
-	/* The connect is rejected at once, before the address is resolved: */
+	/* Rule 2 rejects the connect before the address is resolved. */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, &why),
 			 STATUS_DENIED);
 	ck_assert_int_eq(why.error, EACCES);
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
-	/* The connect is rejected only when the device is known: */
+	/* The device is known only when the address is resolved. Then rule 4 rejects the connect. */
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
@@ -226,7 +222,7 @@ START_TEST(reuseaddr_by_policy)
 	b = make(&client, 2);
 	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 5000), &why), 0);
 	ck_assert_int_eq(bind_addr(b, pair_addr("10.9.0.1", 5000), &why), 0);
-	/* REUSEADDR is not set on a port where a rule allows the program to listen: */
+	/* REUSEADDR is not set on a port where a rule allows the program to listen. */
 	c = make(&client, 3);
 	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
 	ck_assert(!c->reuseaddr);
@@ -252,9 +248,7 @@ START_TEST(reuseaddr_by_policy)
 }
 END_TEST
 
-/*
- * When an id is bound the peer is not known yet. Therefore the rule that matches later decides about REUSEADDR again.
- */
+/* The peer is not known at the bind. When it is known, the rule that matches then decides again about REUSEADDR. */
 START_TEST(reuseaddr_is_decided_again)
 {
 	struct id *id;
@@ -273,10 +267,7 @@ START_TEST(reuseaddr_is_decided_again)
 }
 END_TEST
 
-/*
- * The kernel can miss a reply and would then wait for its whole timeout. So the core divides the timeout among
- * several attempts to resolve.
- */
+/* The kernel can miss a reply, so the core divides the timeout among several attempts to resolve. */
 START_TEST(resolving_goes_on_until_the_deadline)
 {
 	struct id *id = make(&client, 1);
@@ -357,7 +348,7 @@ START_TEST(a_qp_of_another_process)
 	ck_assert_int_eq(active->state, ID_ROUTE_RESOLVED);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 0);
 	p.qp_num = QPN;
-	/* If the owner of the QP cannot be found out, the connect is refused: */
+	/* If the owner of the QP cannot be found out, the connect fails. */
 	fake_fail_next(core->fabric, FAKE_QP_BELONGS, -EIO);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), STATUS_FABRIC);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
@@ -455,7 +446,7 @@ START_TEST(a_device_is_removed_and_added)
 END_TEST
 
 /*
- * If a call to the fabric fails, the client's request fails or an event reports it. The id can still be used or
+ * If a call to the fabric fails, the request fails or an event reports the failure. The id can still be used or
  * destroyed.
  */
 START_TEST(fabric_calls_that_fail)
@@ -511,10 +502,7 @@ START_TEST(fabric_calls_that_fail)
 }
 END_TEST
 
-/*
- * If the kernel sends an event that does not fit the id's state, the client is notified, and the state does not
- * change.
- */
+/* An event that does not fit the id's state is reported to the client, and does not change the state. */
 START_TEST(events_that_do_not_fit_the_state)
 {
 	struct id *id = make(&client, 1);
@@ -549,7 +537,6 @@ START_TEST(a_listener_is_destroyed_with_requests_pending)
 }
 END_TEST
 
-/* The client gets the admin's reason even if the disconnect fails. */
 START_TEST(an_admins_reason_reaches_the_client)
 {
 	struct id *active, *passive;

@@ -21,8 +21,6 @@ static void write_file(const char *path, const char *text)
 	ck_assert_int_eq(chmod(path, 0644), 0);
 }
 
-/* The command line */
-
 static void assert_usage(const char *part)
 {
 	ck_assert_int_eq(got.status, 2);
@@ -116,8 +114,6 @@ START_TEST(a_failed_write_is_reported)
 	assert_has(got.err, "cannot write the output: No space left on device");
 }
 END_TEST
-
-/* Verbs that need the daemon */
 
 START_TEST(status)
 {
@@ -263,10 +259,7 @@ START_TEST(not_permitted)
 	ck_assert_int_eq(ctl("rules"), 1);
 	assert_has(got.err, "closed on sundays");
 
-	/*
-	 * A user whom a rule allows to administer need not be root. Without --user, explain decides for the user who
-	 * runs it.
-	 */
+	/* A rule can make a user an admin. Without --user, explain decides for the user who runs it. */
 	set_policy("allow admin user 65534\nallow session\nreject connect user 65534\n");
 	ck_assert_int_eq(ctl("rules"), 0);
 	ck_assert_int_eq(ctl("drain", "--cancel"), 0);
@@ -278,7 +271,7 @@ START_TEST(not_permitted)
 	ck_assert_int_eq(ctl("status"), 1);
 	assert_has(got.err, "whom a rule allows the operation observe or admin");
 	ck_assert_int_eq(ctl("drain", "--cancel"), 1);
-	/* An observer can read everything, needs no rule for sessions, and cannot change anything. */
+	/* An observer needs no rule for sessions, and cannot change anything. */
 	set_policy("allow observe user 65534\n");
 	for (size_t i = 0; i < sizeof(seeing) / sizeof(seeing[0]); i++)
 		ck_assert_int_eq(ctl(seeing[i]), 0);
@@ -296,8 +289,6 @@ START_TEST(not_permitted)
 	end_nobody();
 }
 END_TEST
-
-/* rules */
 
 static void listen_thrice(struct rdmabroker *session)
 {
@@ -338,7 +329,7 @@ START_TEST(rules)
 			       "allow listen port 7471,7472 max 1");
 	line = strtok(NULL, "\n");
 	assert_has(line, "test.rules:4        0         1     0    0        0  reject listen");
-	/* When the output is no terminal, nothing is cut. */
+	/* If the output is no terminal, nothing is cut. */
 	assert_has(line, "has to cut it somewhere\"");
 	line = strtok(NULL, "\n");
 	assert_has(line, "allow connect");
@@ -401,7 +392,7 @@ START_TEST(rules_on_a_terminal)
 	assert_has(line, "  \033[33m   1\033[0m  ");
 	assert_has(line, "allow listen port 7471,7472 max 1");
 
-	/* A column that does not fit at all is cut to a minimum, not to nothing. */
+	/* A column that does not fit keeps a minimum of its text. */
 	ck_assert_int_eq(ctl_on_terminal(20, "rules"), 0);
 	assert_has(line_with("test.rules:2"), "allow listen ...");
 	/* If a terminal does not report its width, nothing is cut. */
@@ -422,8 +413,6 @@ START_TEST(rules_on_a_terminal)
 	rdmabroker_close(session);
 }
 END_TEST
-
-/* explain */
 
 static const char explained_rules[] =
 	"set far = { 10.2.0.0/16, fd00::/16 }\n"
@@ -604,8 +593,6 @@ START_TEST(explain_refuses_bad_arguments)
 }
 END_TEST
 
-/* reload, check */
-
 START_TEST(reload)
 {
 	write_file(harness.rules_path, "allow any\nreject any\n");
@@ -654,7 +641,7 @@ START_TEST(check)
 		"d[\"complaints\"][0][\"text\"].startswith(\"unknown operation\")");
 	ck_assert_int_eq(ctl("check", "--json", "/nonexistent.rules", "/nonexistent.conf"), 1);
 	assert_json("len(d[\"complaints\"]) == 2 and d[\"complaints\"][0][\"line\"] is None");
-	/* An argument behind "--" that looks like an option is passed to the daemon as a file. */
+	/* After "--", an argument that looks like an option is the name of a file. */
 	ck_assert_int_eq(ctl("check", "--", "--version"), 1);
 	assert_has(got.err, "--version: ");
 

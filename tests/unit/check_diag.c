@@ -91,8 +91,8 @@ END_TEST
 START_TEST(the_caret_follows_tabs_and_wide_bytes)
 {
 	/*
-	 * The second character has two bytes but one column on the screen. The line of the caret repeats the tabs of
-	 * the text, so that the caret stands below its character.
+	 * The second character has two bytes but one column. The caret's line repeats the tabs, so that the caret
+	 * stands below its character.
 	 */
 	const char *text = "\t\xc3\xa4\tx";
 

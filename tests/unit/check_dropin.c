@@ -16,7 +16,7 @@
 
 /*
  * Counts the packets and the waits of programs that use the drop-in. The drop-in, the library and the daemon run in
- * this process, over the fake fabric, so the counts are exact.
+ * this process, so the counts are exact.
  */
 
 #define PORT 7471
@@ -28,7 +28,7 @@ static struct broker *broker;
 struct end {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
-	struct hooks_traffic traffic; /* of the calls of this program */
+	struct hooks_traffic traffic; /* traffic of this program's calls */
 };
 
 static struct end server, client;
@@ -72,7 +72,7 @@ static struct sockaddr *addr(uint16_t port)
 	return (struct sockaddr *)in;
 }
 
-/* Carries out CALL, a call of END's program, and adds its traffic to that of END. */
+/* Evaluates CALL for the program END, and adds the traffic of CALL to END's. */
 #define BY(end, call)                                                  \
 	({                                                             \
 		hooks_start_counting();                                \
@@ -95,7 +95,7 @@ static void forget_traffic(void)
 	client.traffic = server.traffic = (struct hooks_traffic){ 0 };
 }
 
-/* Takes END's next event, which has to be of TYPE. Returns the id that it is about. */
+/* Takes END's next event, which must be of TYPE, and returns the event's id. */
 static struct rdma_cm_id *await(struct end *end, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *event;
@@ -163,7 +163,7 @@ static void tear_down(void)
 
 static void make_qp(struct end *end)
 {
-	/* The fake verbs do not look at the queues. */
+	/* The fake verbs do not use the completion queues. */
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.send_cq = (struct ibv_cq *)end,
@@ -184,9 +184,7 @@ static void resolve(const struct sockaddr *from)
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-/*
- * Connects client.id to server.id, a new id of the listener. FROM: the address to which the client binds; NULL: none.
- */
+/* Connects client.id to server.id. FROM: the address to which the client binds; NULL: none. */
 static void connect_ends(const struct sockaddr *from)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
@@ -214,7 +212,7 @@ static void end_connection(void)
 	DO(&server, rdma_destroy_id(server.id));
 }
 
-/* Makes connections without counting them, so that what is done only once, such as opening the device, is over. */
+/* Makes connections that are not counted, because the first ones have additional work, such as opening the device. */
 static void warm_up(void)
 {
 	for (int i = 0; i < 3; i++) {
@@ -248,7 +246,7 @@ START_TEST(unbound_connection)
 }
 END_TEST
 
-/* The program chooses the port, and can use it again as soon as destroy has returned. */
+/* The program can bind its chosen port again as soon as rdma_destroy_id() has returned. */
 START_TEST(connection_from_a_chosen_port)
 {
 	warm_up();
@@ -266,9 +264,8 @@ END_TEST
 #define N_OTHERS 10
 
 /*
- * A destroy does not wait for the daemon. Nevertheless another channel can bind the port as soon as destroy has
- * returned. Here the daemon has other requests to read before the destroy, so it reads the other channel's bind
- * first.
+ * rdma_destroy_id() does not wait for the daemon. Another channel can bind the port at once, even if the daemon reads
+ * this bind before the destroy.
  */
 START_TEST(ports_are_free_after_destroy)
 {
@@ -296,7 +293,7 @@ START_TEST(ports_are_free_after_destroy)
 }
 END_TEST
 
-/* Calls that do not wait for their reply get none on success, however many connections are made. */
+/* If a call that does not wait succeeds, the daemon sends no reply. */
 START_TEST(many_connections)
 {
 	const unsigned n = 50;
@@ -368,7 +365,7 @@ START_TEST(migration_between_address_and_route)
 }
 END_TEST
 
-/* What librdmacm refuses at once because of the id's state is refused at once here too. */
+/* A call that librdmacm refuses at once because of the id's state is refused at once here, too. */
 START_TEST(calls_that_the_state_does_not_allow)
 {
 	struct rdma_conn_param p = { .qp_num = 17 };
@@ -380,7 +377,7 @@ START_TEST(calls_that_the_state_does_not_allow)
 	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
 	REFUSES(rdma_resolve_addr(client.id, NULL, addr(PORT), 1000), EINVAL);
 	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
-	/* The broker has resolved the route, but the program has not requested that. */
+	/* The broker has resolved the route, but the program has not requested it. */
 	REFUSES(rdma_connect(client.id, &p), EINVAL);
 	REFUSES(rdma_accept(client.id, &p), EINVAL);
 	REFUSES(rdma_establish(client.id), EINVAL);
@@ -416,10 +413,7 @@ START_TEST(one_system_call_for_an_event)
 }
 END_TEST
 
-/*
- * The program requests the route before it takes ADDR_RESOLVED, which the daemon has sent meanwhile. It gets both events
- * once, and can connect.
- */
+/* The program requests the route before it takes ADDR_RESOLVED. It gets each event once, and can connect. */
 START_TEST(a_route_that_is_requested_early)
 {
 	struct rdma_conn_param p = { .qp_num = 17 };
@@ -447,7 +441,7 @@ static void expect_error(enum rdma_cm_event_type type, int status)
 	rdma_ack_cm_event(event);
 }
 
-/* Policy's refusals come as events, because the calls do not wait for them. */
+/* Rejections by policy come as events, because the calls do not wait for them. */
 START_TEST(refusals_of_policy)
 {
 	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);

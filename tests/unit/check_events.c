@@ -13,7 +13,7 @@
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
-/* rdmabrokerctl events */
+/* Tests of the verb "events" of rdmabrokerctl. */
 
 struct child {
 	pid_t pid;
@@ -21,7 +21,7 @@ struct child {
 	char err_path[96];
 };
 
-/* Starts rdmabrokerctl, waits until it watches, and leaves it running. Its output can be read as it comes. */
+/* Starts rdmabrokerctl, waits until it watches, and leaves it running. */
 static void start_ctl(struct child *child, const char *const *argv)
 {
 	int fds[2], err;
@@ -140,7 +140,7 @@ START_TEST(ctl_ends)
 	ck_assert_int_eq(end_ctl(&child), 0);
 	await_watches(0);
 
-	/* The reader of the output has gone: the program notices that even if it has nothing to write. */
+	/* The program ends when the reader of its output is gone, even if it has nothing to write. */
 	START(&child, "--kind", "cm");
 	read_line(&child);
 	fclose(child.out);

@@ -7,7 +7,7 @@
 
 #include "tests/unit/exporter.h"
 
-/* rdmabroker-exporter: its replies. */
+/* The replies of rdmabroker-exporter. */
 
 START_TEST(serves_on_a_path)
 {
@@ -51,12 +51,12 @@ START_TEST(serves_on_tcp)
 		stop_exporter();
 		assert_refused_on(address);
 		/*
-		 * The kernel still holds connections of the previous exporter (TIME_WAIT). The next exporter can
-		 * listen nevertheless.
+		 * The previous exporter's connections are still in TIME_WAIT. The next exporter can listen
+		 * nevertheless.
 		 */
 		start_exporter(address);
 		assert_served_on(address);
-		/* An address without a host means every address of the host, in both families. */
+		/* Without a host, the exporter listens on every address of both families. */
 		stop_exporter();
 		start_exporter(strrchr(address, ':'));
 		assert_served_on(address);
@@ -98,8 +98,8 @@ static bool is_about_sessions(const char *line)
 }
 
 /*
- * After its own metrics, the exporter serves the same text as rdmabrokerctl prints. Only the metrics that the
- * requests themselves change are allowed to differ.
+ * After its own metrics, the exporter serves the same text as rdmabrokerctl prints. Only metrics that the requests
+ * themselves change can differ.
  */
 START_TEST(serves_what_the_program_prints)
 {
@@ -185,10 +185,7 @@ START_TEST(other_requests_are_refused)
 	ck_assert_uint_eq(answer.status, 200);
 	assert_has(answer.text, "\r\nContent-Type: application/openmetrics-text");
 	ck_assert_str_eq(answer.body, "");
-	/*
-	 * The exporter reads and ignores the body of a request, even if it has to request new metrics from the
-	 * broker.
-	 */
+	/* The exporter ignores the body of a request, even if it has to request new metrics from the broker. */
 	await_up(1);
 	await_stale();
 	ask(service.metrics,
@@ -243,7 +240,6 @@ START_TEST(the_scraper_chooses_the_format)
 }
 END_TEST
 
-/* Requests that arrive together share one reply of the broker: the exporter does not contact the broker for each. */
 START_TEST(requests_share_an_answer)
 {
 	enum { N = 12 };
@@ -280,8 +276,8 @@ START_TEST(requests_share_an_answer)
 END_TEST
 
 /*
- * A reader that is slow gets all of the text that it requested, although the rules have changed since. A request
- * that comes a second later gets the new text.
+ * A slow reader gets the whole text that it requested, although the rules have changed since. A request one second
+ * later gets the new text.
  */
 START_TEST(a_reload_leaves_a_text_whole)
 {

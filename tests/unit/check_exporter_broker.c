@@ -14,7 +14,7 @@
 START_TEST(a_broker_that_is_not_there)
 {
 	start_exporter(service.metrics);
-	/* The scrape succeeds, because its result is that the broker is absent. */
+	/* The scrape succeeds, and reports that the broker is absent. */
 	ask(service.metrics, GET_1_1);
 	assert_metrics();
 	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
@@ -33,7 +33,7 @@ START_TEST(a_broker_that_is_not_there)
 }
 END_TEST
 
-/* While the broker is absent, the log gets one line, and not one for each request. */
+/* While the broker is absent, one line is logged, and not one for each request. */
 START_TEST(a_change_is_reported_once)
 {
 	start(service.metrics);
@@ -52,7 +52,7 @@ START_TEST(a_change_is_reported_once)
 }
 END_TEST
 
-/* The session with the old broker has ended. Even so, the first request after the restart gets the metrics. */
+/* The first request after a restart gets the metrics, although the session with the old broker has ended. */
 START_TEST(a_broker_that_was_restarted)
 {
 	start(service.metrics);
@@ -64,7 +64,7 @@ START_TEST(a_broker_that_was_restarted)
 		assert_served_on(service.metrics);
 		ck_assert_uint_eq(value_of("rdmabroker_sessions"), 1);
 	}
-	/* After a broker was killed and started again, the first request gets the metrics, too. */
+	/* After the broker was killed and started again, the first request gets the metrics, too. */
 	kill(service.broker, SIGKILL);
 	waitpid(service.broker, NULL, 0);
 	start_broker();
@@ -101,7 +101,6 @@ START_TEST(a_broker_that_hangs)
 }
 END_TEST
 
-/* After SIGTERM the exporter does not wait for a broker that hangs. */
 START_TEST(the_end_waits_for_no_broker)
 {
 	struct timespec begin;

@@ -71,8 +71,8 @@ START_TEST(what_is_no_request_ends)
 		assert_served_on(service.metrics);
 	}
 	/*
-	 * If the end of a connection arrives together with the last byte, libmicrohttpd can miss it. The deadline
-	 * closes such connections.
+	 * If the end of a connection arrives together with the last byte, libmicrohttpd can miss it. Then the
+	 * deadline closes the connection.
 	 */
 	for (size_t i = 0; i < N; i++) {
 		read_answer(flooding[i], 10000 + T);
@@ -104,10 +104,7 @@ static unsigned cpu_ms(void)
 	return (unsigned)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/*
- * One client sends only the beginning of a request, one sends a letter now and then, and one does not read its reply.
- * They delay nobody else, and are disconnected after ten seconds.
- */
+/* Slow clients do not delay other clients, and are disconnected after ten seconds. */
 START_TEST(the_slow_have_ten_seconds)
 {
 	struct pollfd silent = { .events = POLLIN }, slow = { .events = POLLIN };
@@ -136,7 +133,7 @@ START_TEST(the_slow_have_ten_seconds)
 		send_text(slow.fd, "a");
 	}
 	ck_assert_uint_ge(elapsed_ms(&begin), 9000);
-	/* The slow connections do not make the exporter poll in a loop. */
+	/* Slow connections must not make the exporter poll in a loop. */
 	ck_assert_uint_lt(cpu_ms() - cpu, 1000);
 	read_answer(slow.fd, T);
 	ck_assert_uint_eq(answer.len, 0);
@@ -165,7 +162,7 @@ START_TEST(there_are_sixteen_at_a_time)
 	for (int i = 0; i < 3; i++)
 		assert_serves();
 	await_sockets(n_sockets + 16);
-	/* When a connection ends, the one that has waited longest is accepted. */
+	/* When a connection ends, the connection that has waited longest is accepted. */
 	close(fds[3]);
 	read_answer(fds[16], T);
 	assert_metrics();
@@ -184,7 +181,9 @@ START_TEST(there_are_sixteen_at_a_time)
 }
 END_TEST
 
-/* Without a free descriptor the exporter cannot accept a connection. It logs that, and tries again after a second. */
+/*
+ * Without a free descriptor, the exporter cannot accept a connection. It logs the error, and retries after a second.
+ */
 START_TEST(descriptors_run_out)
 {
 	struct rlimit old, none;
@@ -226,8 +225,8 @@ START_TEST(a_pipeline_gets_one_answer)
 END_TEST
 
 /*
- * Each of these readers keeps a different version of the text in memory until its connection times out after ten
- * seconds. The exporter limits the total size of these texts.
+ * Each reader keeps a version of the text in memory until its connection times out. The exporter limits the total
+ * size of these texts.
  */
 START_TEST(slow_readers_have_a_limit)
 {
@@ -271,10 +270,7 @@ START_TEST(slow_readers_have_a_limit)
 }
 END_TEST
 
-/*
- * If clients close their connections while their requests wait for the broker, the exporter keeps no sockets of
- * theirs.
- */
+/* If clients disconnect while their requests wait for the broker, the exporter closes their sockets. */
 START_TEST(the_impatient_leave_nothing)
 {
 	unsigned n_sockets;
@@ -299,8 +295,8 @@ START_TEST(the_impatient_leave_nothing)
 END_TEST
 
 /*
- * One host has at most four connections, so that it cannot take all connections from other hosts. Clients on loopback
- * have no such limit, because all programs of this host have the same address there.
+ * A remote host has at most four connections, so that it cannot occupy all of them. Loopback has no such limit,
+ * because all local programs share its address.
  */
 START_TEST(a_host_has_four_connections)
 {

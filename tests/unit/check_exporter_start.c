@@ -10,7 +10,7 @@
 
 #include "tests/unit/exporter.h"
 
-/* rdmabroker-exporter: its options, its configuration, and where it listens. */
+/* The options and the configuration of rdmabroker-exporter, and the addresses on which it listens. */
 
 /* Runs the exporter with TEXT as its exporter.conf, which is invalid, and checks that the error contains WORDS. */
 static void refused(const char *text, const char *words)
@@ -158,7 +158,7 @@ START_TEST(an_address_in_use)
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, len), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
 
-	/* The exporter removes the socket that it had created before the error. */
+	/* If one address fails, the exporter removes the socket that it has created for another. */
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", service.metrics, "--listen",
 				  address),
 			 1);
@@ -189,7 +189,7 @@ START_TEST(what_is_at_the_path)
 	ck_assert_int_eq(st.st_size, 9);
 	ck_assert_int_eq(unlink(service.metrics), 0);
 
-	/* Nor does the exporter remove a socket on which another process listens. */
+	/* The exporter does not remove a socket on which another process listens. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, service.metrics);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -211,7 +211,7 @@ START_TEST(what_is_at_the_path)
 }
 END_TEST
 
-/* A socket that the exporter creates in a set-group-ID directory gets the group of the directory. */
+/* In a set-group-ID directory, the exporter's socket gets the group of the directory. */
 START_TEST(a_directory_can_give_the_group)
 {
 	char dir[96], path[128];
@@ -236,8 +236,8 @@ START_TEST(a_directory_can_give_the_group)
 END_TEST
 
 /*
- * systemd-socket-activate creates the socket, and passes it to the exporter when a client connects. The exporter
- * does not remove this socket when it ends.
+ * systemd-socket-activate creates the socket, and passes it to the exporter when a client connects. The exporter does
+ * not remove this socket.
  */
 START_TEST(a_socket_from_systemd)
 {

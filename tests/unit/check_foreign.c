@@ -6,7 +6,7 @@
 #include "tests/unit/program.h"
 #include "util/clock.h"
 
-/* How status reports ids that the broker did not make. How they are found is tested in check_nldev.c. */
+/* How status reports ids that the broker did not make. check_nldev.c tests how these ids are found. */
 
 static union {
 	struct fabric_holders holders;
@@ -159,8 +159,8 @@ START_TEST(each_device_has_its_own)
 END_TEST
 
 /*
- * The status lists at most 32 holders in all, and counts the ids of the others. It fits into one packet even with 64
- * devices and with all texts at their maximum length.
+ * The status lists at most 32 holders, and counts the ids of the others. It fits into one packet even with 64 devices
+ * and the longest texts.
  */
 START_TEST(holders_past_the_maximum_are_counted)
 {

@@ -24,10 +24,9 @@
 #include "tests/wire/requests.h"
 
 /*
- * A pid does not identify a process. The attack: connect, pass the socket on, exit, and have the pid reused by a
- * victim, all before the daemon looks. The attacker must not get anything of the victim's: neither its systemd unit
- * nor its QPs. The tests run with kernels that report which process has connected (SO_PEERPIDFD, Linux 6.5), and with
- * kernels that do not, which this program simulates.
+ * A pid does not identify a process. An attacker can connect, pass the socket on and exit, and then a victim gets the
+ * pid. The attacker must get neither the victim's systemd unit nor its QPs. The tests also simulate kernels without
+ * SO_PEERPIDFD (Linux 6.5), which reports the process that connected.
  */
 
 #ifndef SO_PEERPIDFD
@@ -152,7 +151,7 @@ static int ask(int op)
 	return reply.status;
 }
 
-/* Waits for an event of the id. The reply to the request that causes the event must have been read before. */
+/* Waits for the id's next event. All replies must have been read before. */
 static void await_event(void)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
@@ -172,8 +171,6 @@ static int offer_qp(void)
 	await_event();
 	return ask(OP(CONNECT));
 }
-
-/* Right and wrong proofs */
 
 static socklen_t name_of(struct sockaddr_un *ret, const char *name)
 {
@@ -199,12 +196,12 @@ static int make_proof(const char *name)
 }
 
 /*
- * Except in one test, the whole attack runs in the server's thread. So the server cannot examine the process in the
- * middle of it.
+ * Except in one test, the whole attack runs in the server's thread, so that the server examines the process only
+ * afterwards.
  */
 
 static struct attack {
-	int fds[FDS_MAX]; /* what the connecting process has passed on, beginning with its socket */
+	int fds[FDS_MAX]; /* descriptors that the connecting process has passed on; [0]: its socket */
 	size_t n_fds;
 	void (*prepare)(struct attack *attack); /* runs in the connecting process */
 	bool possible;
@@ -288,14 +285,14 @@ static void give_qp(void *arg)
 	fake_give_qp(harness.core->fabric, QPN, *(pid_t *)arg);
 }
 
-/* Checks that the client whose hello was just accepted has no permit to use RDMA, and ends the victim. */
+/* Checks that the client whose hello was just accepted is not permitted to use RDMA, and ends the victim. */
 static void expect_nothing_gained(void)
 {
 	ck_assert_int_eq(reply.status, STATUS_OK);
 	ck_assert_str_eq(reply.question, "");
 	/*
-	 * The hello was accepted because the test's user is an admin. Its session has no permit to use RDMA, and gets
-	 * none from a later policy.
+	 * The hello was accepted because the test's user is an admin. Even a later policy must not permit the session
+	 * to use RDMA.
 	 */
 	set_policy("allow any\n");
 	ck_assert_int_eq(ask(OP(CREATE_ID)), STATUS_NOT_PERMITTED);
@@ -393,7 +390,10 @@ START_TEST(two_hellos_before_the_question)
 }
 END_TEST
 
-/* Descriptors that are sent in place of a proof. FROM is the listener that the connecting process has left behind. */
+/*
+ * Each of these functions returns a descriptor to send in place of a proof; -1: none. FROM is the listener that the
+ * connecting process has left behind.
+ */
 
 static int nothing(int from)
 {
@@ -506,7 +506,7 @@ START_TEST(a_proof_of_another_user)
 }
 END_TEST
 
-/* A client has announced that it can send a proof. Until it has sent the proof, the broker accepts only hello. */
+/* The client has announced a proof. Until the broker has received it, only hello is accepted. */
 START_TEST(only_hello_is_accepted_before_the_proof)
 {
 	no_peerpidfd = ENOPROTOOPT;
@@ -518,8 +518,6 @@ START_TEST(only_hello_is_accepted_before_the_proof)
 	await_counts(0, 0);
 }
 END_TEST
-
-/* Honest clients */
 
 START_TEST(a_right_proof_is_accepted)
 {
@@ -541,8 +539,7 @@ START_TEST(a_right_proof_is_accepted)
 END_TEST
 
 /*
- * A client that does not announce a proof is served without one. Only its QP is refused, with an error that explains
- * why its identity is unknown.
+ * A client that does not announce a proof is served without one. Only its QP is refused, and the error explains why.
  */
 START_TEST(a_client_without_a_proof_is_served)
 {
@@ -638,10 +635,7 @@ START_TEST(a_proof_counts_for_one_process)
 	for (size_t i = 0; i < 2; i++) {
 		no_peerpidfd = two_kernels[i];
 		attack = (struct attack){ .prepare = prove_it };
-		/*
-		 * run_attack() is not called in the server's thread here, because the server has to reply to the
-		 * hello.
-		 */
+		/* The server has to reply to the hello, so this attack cannot run in the server's thread. */
 		run_attack(NULL);
 		serial = 2;
 		if (!attack.possible) {

@@ -13,8 +13,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * Policy decides about an import by the rules for the session that imports. In these tests the session FROM exports
- * and the session TO imports.
+ * Policy decides about an import by the rules for the session that imports. Here the user FROM exports and the user
+ * TO imports.
  */
 
 #define FROM 1000
@@ -30,9 +30,7 @@ static void become(struct session *session, uid_t uid, pid_t pid, const char *un
 	session->identity.unit = strdup(unit);
 }
 
-/*
- * The ids of these tests belong to the server's session, including ids that connect to that session's own listener.
- */
+/* At first server.session has both ends of each connection. client.session only imports. */
 static void set_up(void)
 {
 	pair_set_up();
@@ -60,8 +58,7 @@ static const struct tally *tally_of(size_t rule)
 static uint16_t next_port = 7500;
 
 /*
- * Returns an id of FROM in STATE; PASSIVE: the id of the side that accepts. If a pending event would change the
- * state, events are held.
+ * Returns an id of FROM in STATE; PASSIVE: the id of the side that accepts. Events that would change STATE are held.
  */
 static struct id *reach(enum id_state state, bool passive)
 {
@@ -134,10 +131,6 @@ static void let_go(void)
 	run_loop();
 }
 
-/*
- * The importer needs a rule for the operation that the id's state implies. A rule for another operation does not
- * suffice.
- */
 START_TEST(each_state_needs_a_rule_for_its_operation)
 {
 	static const struct {
@@ -289,7 +282,7 @@ START_TEST(imports_by_the_same_user_and_unit)
 	ck_assert_int_eq(hand_over(id, &moved), 0);
 	ck_assert_uint_eq(n_decided(POLICY_LISTEN), n);
 
-	/* For a session of another unit, or with other groups, the import is decided. */
+	/* If the importer's unit or groups differ from the exporter's, policy decides about the import. */
 	become(to, FROM, 20, "to.service");
 	id = reach(ID_LISTENING, false);
 	n = n_decided(POLICY_LISTEN);
@@ -304,8 +297,8 @@ START_TEST(imports_by_the_same_user_and_unit)
 	to->identity.gids[0]--;
 
 	/*
-	 * After a reload the earlier decision does not count, so the import is decided. But no import between two
-	 * sessions of one process is decided.
+	 * A reload voids earlier decisions, so policy decides about the import. Imports between sessions of one
+	 * process are not decided.
 	 */
 	id = reach(ID_LISTENING, false);
 	pair_set_policy("allow session\n");
@@ -345,7 +338,7 @@ END_TEST
 
 /*
  * If one rule covers both users, an import does not count the object twice. The rule's max-per-user applies to each
- * user by itself.
+ * user.
  */
 START_TEST(a_rule_for_both_users)
 {
@@ -389,7 +382,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 	run_loop();
 
 	request = reach(ID_REQUEST, true);
-	/* The importer's own rule sees the private data, and its settings apply to the accept. */
+	/* The importer's rule sees the private data, and its settings apply to the accept. */
 	pair_set_policy(
 		"allow session\nallow any user 1000\n"
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
@@ -398,7 +391,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
 	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
-	/* The limit on pending requests of the importer's rule applies. */
+	/* The importer's rule limits pending requests. */
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);
 	ck_assert_ptr_nonnull(strstr(why.text, "pending 1"));
@@ -411,7 +404,10 @@ START_TEST(a_request_is_handed_to_a_worker)
 }
 END_TEST
 
-/* A route is resolved for one traffic class. An importer whose rule sets another class cannot connect over it. */
+/*
+ * A route is resolved for one traffic class. An importer whose rule sets another class cannot connect over this
+ * route.
+ */
 START_TEST(a_route_of_another_traffic_class)
 {
 	struct id *id, *resolved = reach(ID_ADDR_RESOLVED, false), *moved;
@@ -429,8 +425,8 @@ START_TEST(a_route_of_another_traffic_class)
 	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
 	run_loop();
 	/*
-	 * If a setting cannot be applied, the import succeeds all the same, but no rule is in force for the id. The
-	 * next step is decided anew and applies the setting.
+	 * If a setting cannot be applied, the import succeeds without a rule. The next step is decided anew, and
+	 * applies the setting.
 	 */
 	resolved = reach(ID_ADDR_RESOLVED, false);
 	pair_set_policy("allow any user 1000\nallow connect user 2000 ack-timeout 14\n");
@@ -447,10 +443,7 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 {
 	struct id *bound = make(&server, 1), *shared = make(&server, 2), *moved;
 
-	/*
-	 * Importing an id that is bound to a port below 1024, or that listens there, needs a rule that names the
-	 * port.
-	 */
+	/* If the id's port is below 1024, the import needs a rule that names the port. */
 	pair_set_policy("allow any user 1000 port 1-1023\nallow any user 1000 reuseaddr yes\n");
 	ck_assert_int_eq(bind_addr(bound, pair_addr("10.9.0.1", 443), &why), 0);
 	pair_set_policy("allow listen user 1000 port 1-1023\nallow any\n");
@@ -474,8 +467,8 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 END_TEST
 
 /*
- * While the address is being resolved the device is not known, so no rule is in force for the imported id. When the
- * address is resolved, the rules for the new owner decide.
+ * The device is not known before the address is resolved, so the imported id has no rule. Afterwards the rules for
+ * the new owner decide.
  */
 START_TEST(while_the_address_is_resolved)
 {

@@ -13,17 +13,14 @@
 #include "tests/unit/unit.h"
 #include "util/log.h"
 
-/*
- * The log while journald does not read. A socket of this test takes the place of journald's, in a private /run. A
- * direct write to this socket would block as soon as the socket is full.
- */
+/* The log while journald does not read. A socket of this test takes the place of journald's, in a private /run. */
 
 #define LINES 20000 /* more than the socket and the queue hold */
 #define LINE_LEN 200
 
 static int journal = -1;
 
-/* Returns false if this machine does not allow a private /run. The reason is printed. */
+/* Returns false, and prints the reason, if this machine does not allow a private /run. */
 static bool take_place_of_journald(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -47,7 +44,7 @@ static bool take_place_of_journald(void)
 	return true;
 }
 
-/* The MESSAGE of the next entry; NULL: no entry came within the timeout. */
+/* Returns the MESSAGE of the next entry; NULL: no entry came within the timeout. */
 static const char *next_message(void)
 {
 	struct pollfd p = { .fd = journal, .events = POLLIN };
@@ -87,7 +84,7 @@ START_TEST(a_journal_that_does_not_read)
 	ck_assert_uint_gt(n_read, 0);
 	ck_assert_uint_gt(n_dropped, 0);
 	ck_assert_uint_eq(n_read + n_dropped, LINES);
-	/* Afterwards lines arrive as before. */
+	/* Later lines arrive as before. */
 	log_info("the next one");
 	ck_assert_str_eq(next_message(), "the next one");
 	log_end();

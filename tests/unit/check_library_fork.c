@@ -8,20 +8,18 @@
 
 #include "tests/unit/harness.h"
 
-/*
- * Sessions in children of the process that opened them. The library calls the functions madvise() and getpid() of
- * this program.
- */
+/* Sessions in children of the process that opened them. The library calls madvise() and getpid() of this program. */
 
-/* What the kernel does with madvise(). */
+/* How the simulated kernel treats madvise(). */
 static enum {
 	KNOWS_ALL,
 	REFUSES_WIPEONFORK, /* as Linux before 4.14 */
-	IGNORES_ALL, /* as some emulators: it does nothing, and succeeds */
+	IGNORES_ALL, /* does nothing and succeeds, as with some emulators */
 	_KERNEL_MAX,
 } kernel;
 
-static _Thread_local unsigned n_getpid; /* the server has a thread of its own */
+static _Thread_local unsigned
+	n_getpid; /* for each thread, so that calls by the server are not counted */
 
 int madvise(void *addr, size_t len, int advice)
 {
@@ -46,7 +44,7 @@ static pid_t plain_clone(void)
 	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-/* Runs BODY(ARG) in a child, and returns its result, 0 to 126. 127: that is not possible. */
+/* Runs BODY(ARG) in a child. Returns the result, 0 to 126; 127: there is none. */
 static int in_child(pid_t (*make_child)(void), int (*body)(void *arg), void *arg)
 {
 	pid_t pid = make_child();
@@ -117,7 +115,7 @@ START_TEST(a_child_opens_a_session)
 }
 END_TEST
 
-/* The number of the calls of getpid() for a few calls of the library. */
+/* Returns how often a few calls of the library call getpid(). */
 static unsigned count_getpid(void)
 {
 	struct rdmabroker *s = open_session(0);

@@ -6,7 +6,7 @@
 #include "proto/status.h"
 #include "tests/unit/liar.h"
 
-/* The library against a broker that breaks the protocol: each call ends, with an error if necessary. */
+/* The library against a broker that breaks the protocol. Each call must end, with an error if necessary. */
 
 #define FIRST_REQUEST 0x80000000u
 #define IDS_MAX 1048576
@@ -20,8 +20,6 @@ static void expect_lost(int status)
 	ck_assert_int_eq(event->status, status);
 	rdmabroker_free_event(event);
 }
-
-/* Handles */
 
 static void send_request_event(uint32_t id, uint32_t request)
 {
@@ -49,7 +47,7 @@ START_TEST(a_handle_past_the_maximum)
 }
 END_TEST
 
-/* This event is a packet of only 12 bytes. A table with room for its handle would take 256 MiB. */
+/* The event is a packet of only 12 bytes. A table with room for its handle would take 256 MiB. */
 START_TEST(a_handle_far_past_the_maximum)
 {
 	liar_open(0, LIAR_TIMEOUT);
@@ -74,8 +72,8 @@ START_TEST(a_handle_in_use)
 END_TEST
 
 /*
- * max_ids in the reply to hello is the limit when the session is opened. The limit can be raised later, so more ids
- * of connection requests do not break the protocol.
+ * The broker can raise max_ids after its reply to hello, so more ids of connection requests do not break the
+ * protocol.
  */
 START_TEST(a_limit_that_was_raised)
 {
@@ -119,10 +117,7 @@ START_TEST(an_import_that_is_wrong)
 }
 END_TEST
 
-/*
- * The broker replies with an imported id to a call that imports nothing. The library drops events about that id,
- * because the program does not have it.
- */
+/* The broker replies with an imported id to a call that imports nothing. The library drops events about this id. */
 START_TEST(an_import_that_nobody_asked_for)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -138,8 +133,6 @@ START_TEST(an_import_that_nobody_asked_for)
 	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), -EAGAIN);
 }
 END_TEST
-
-/* Events and notices in the queue */
 
 static uint8_t many_bytes[PACKET_MAX - 128];
 
@@ -212,8 +205,6 @@ START_TEST(notices_without_end)
 }
 END_TEST
 
-/* Endless packets that no call waits for */
-
 /* Sends an event about an id that does not exist. The library drops such events. */
 static void flood_with_nothing(void)
 {
@@ -265,7 +256,7 @@ START_TEST(a_wait_for_room_in_a_flood)
 }
 END_TEST
 
-/* Sends a reply with serial 0. It counts for the oldest call that waits for a reply. */
+/* Sends a reply with serial 0, which counts for the oldest call that waits for a reply. */
 static void flood_with_answers(void)
 {
 	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
@@ -273,10 +264,7 @@ static void flood_with_answers(void)
 	liar_say_yes(&request);
 }
 
-/*
- * The reply comes while the library still sends the request. The library must not free the call before the request is
- * sent.
- */
+/* The reply comes before the whole request is sent. Until it is sent, the library must not free the call. */
 START_TEST(an_answer_before_the_request)
 {
 	struct rdmabroker_id *id;
@@ -326,7 +314,7 @@ START_TEST(an_event_behind_a_flood_is_found)
 }
 END_TEST
 
-/* Connection requests without a listener: the library has to reject each of them, but the broker does not read. */
+/* These connection requests have no listener, so the library must reject them, but the broker does not read. */
 
 static uint32_t last_request;
 
@@ -358,8 +346,6 @@ START_TEST(requests_for_no_listener_without_end)
 }
 END_TEST
 
-/* Retry times */
-
 static void send_resolved(void)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -377,8 +363,8 @@ static void send_resolved(void)
 }
 
 /*
- * Answers a connect with a reject whose private data has the form that the peer's broker uses. Any program at the
- * peer can send such data.
+ * Answers a connect with a reject that looks like one by the peer's broker. Any program at the peer can send such
+ * data.
  */
 static void answer_come_again(const Rdmabroker__Request *request)
 {

@@ -5,7 +5,7 @@
 #include "tests/hooks/hooks.h"
 #include "tests/unit/liar.h"
 
-/* A broker that breaks the protocol answers in pages. The calls must end, with bounded memory and time. */
+/* A broker that breaks the protocol replies in pages. The calls must end, with bounded memory and time. */
 
 #define PAGES_TIRED 200000 /* after this many pages the broker announces no further page */
 #define PAGE_FULL 512 /* number of sessions on a full page */
@@ -64,7 +64,7 @@ START_TEST(a_list_that_lacks_rules)
 }
 END_TEST
 
-/* How far each page advances: by A sessions or sections, and by B ids or indices. */
+/* Each page advances by A sessions or sections, and by B ids or indices. */
 static struct step {
 	int a, b;
 	size_t n; /* number of entries on the page */
@@ -129,7 +129,7 @@ START_TEST(pages_that_do_not_advance)
 	expect_bad_pages(1);
 	step = (struct step){ .a = 1 };
 	expect_bad_pages(1);
-	/* From 0 a step of -1 wraps to the maximum: the first page advances, and the second does not. */
+	/* From 0, a step of -1 wraps to the maximum, so the first page advances, but the second does not. */
 	step = (struct step){ .b = -1, .n = 1 };
 	expect_bad_pages(2);
 	step = (struct step){ .a = -1, .b = 1, .n = 1 };
@@ -180,7 +180,7 @@ static void answer_with_devices(const Rdmabroker__Request *request)
 	liar_send_reply(request, &reply);
 }
 
-/* The library must refuse the list, because otherwise it would request each device and wait for each reply. */
+/* The library must refuse the list. Otherwise it would request each device, and wait for each reply. */
 START_TEST(devices_without_end)
 {
 	struct ibv_context **devices;

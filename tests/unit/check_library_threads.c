@@ -17,12 +17,12 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/unit.h"
 
-/* Threads of a program that share a session. The broker is played by the test, so that it can refuse to read. */
+/* Threads of a program that share a session. The test acts as the broker, so that it can refuse to read. */
 
-#define N_IDS 2000 /* the requests about so many ids do not fit into a socket */
-#define N_EVENTS 2000 /* nor do so many events */
+#define N_IDS 2000 /* requests about this many ids do not fit into a socket */
+#define N_EVENTS 2000 /* this many events do not fit into a socket */
 #define CALL_MS 60000
-#define END_S 20 /* every thread ends long before the timeout of a call */
+#define END_S 20 /* each thread must end within this many seconds */
 
 static char path[64];
 static int listener = -1, broker = -1;
@@ -173,8 +173,8 @@ static void join(pthread_t thread)
 }
 
 /*
- * A thread waits for room in the socket while another one waits for an event. That one gets its event, and does not
- * come back. The broker does not read requests before its own packets are read, so the first thread has to read them.
+ * A thread that waits for room in the socket must read the broker's packets, because only then the broker reads
+ * requests. The thread that waited for an event does not call again.
  */
 START_TEST(a_thread_that_waits_for_room_reads)
 {

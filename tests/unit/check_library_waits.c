@@ -11,9 +11,8 @@
 #include "tests/unit/liar.h"
 
 /*
- * Checks that in a session with RDMABROKER_NONBLOCK the calls that librdmabroker(3) lists wait, and no others. The
- * broker of this test receives requests and does not reply, so a call that waits ends at its deadline. The test
- * counts these deadlines.
+ * In a session with RDMABROKER_NONBLOCK, only the calls that librdmabroker(3) lists wait. The broker does not reply,
+ * so a call that waits ends at its deadline. The tests count deadlines.
  */
 
 #define DEADLINE_MS 1000
@@ -41,10 +40,7 @@ static void drop_events(void)
 		rdmabroker_free_event(event);
 }
 
-/*
- * Sends an event of TYPE about HANDLE, with a device and QP attributes. REQUEST_ID: the id of a CONNECT_REQUEST, else
- * 0.
- */
+/* Sends an event of TYPE about HANDLE. REQUEST_ID: the id of a CONNECT_REQUEST; 0: none. */
 static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
@@ -61,7 +57,7 @@ static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_
 	liar_send_event(&event);
 }
 
-/* ID is resolved, LISTENER has received REQUEST, and the device is not open. After this the broker does not reply. */
+/* ID is resolved, LISTENER has received REQUEST, and no device is open. From then on the broker does not reply. */
 static void set_up(void)
 {
 	struct rdmabroker_event *event;
@@ -139,7 +135,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), EAGAIN);
 	DOES_NOT_WAIT(rdmabroker_get_notice(session, 0, &notice), EINVAL);
 
-	/* With an open device, the calls that need a device do not wait either. */
+	/* If the device is open, calls that need a device do not wait either. */
 	open_device();
 	DOES_NOT_WAIT(rdmabroker_init_qp_attr(id, &qp_attr, &value), 0);
 	DOES_NOT_WAIT(rdmabroker_get_verbs(id, &context), 0);
@@ -148,7 +144,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_connect(id, NULL), 0);
 	DOES_NOT_WAIT(rdmabroker_create_qp(request, NULL, &attr), 0);
 	DOES_NOT_WAIT(rdmabroker_accept(request, NULL), 0);
-	/* Taking this event moves the QP and confirms the connection. */
+	/* When this event is taken, the library moves the QP and confirms the connection. */
 	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0);
 	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_ESTABLISHED);
@@ -251,7 +247,7 @@ START_TEST(attributes_that_no_event_has_carried)
 }
 END_TEST
 
-/* Calls that return no error, and so cannot return -EAGAIN, wait until their deadline for room in the socket. */
+/* Calls that cannot return -EAGAIN wait until their deadline for room in the socket. */
 START_TEST(a_full_socket)
 {
 	struct rdmabroker_id *other = liar_make_id(), *more[8];
@@ -271,7 +267,7 @@ END_TEST
 
 /*
  * If all handles are in use, create_id sends a request, whose reply would free the handles of destroyed ids. Here the
- * socket is full, so create_id fails.
+ * socket is full.
  */
 START_TEST(a_full_socket_and_no_free_handle)
 {

@@ -6,9 +6,8 @@
 #include "tests/unit/wire.h"
 
 /*
- * Sends every message cut at every length, and every field of every request with values at its limits, past them,
- * and of another wire type. The client gets a reply, or is dropped if its packet is invalid. The daemon continues.
- * Another client, the witness, is not affected, unless the request ends its session.
+ * Sends every message cut at every length, and every field of every request with values at its limits, past them, and
+ * of another wire type. The daemon must continue, and serve another client, the witness.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -29,7 +28,7 @@ static void set_up(void)
 {
 	const ProtobufCMessageDescriptor *requests = &rdmabroker__request__descriptor;
 
-	/* The test covers all requests: it fails if the protocol has a new one. */
+	/* The test fails if the protocol has a request that is not covered. */
 	for (unsigned i = 0; i < requests->n_fields; i++)
 		ck_assert_uint_le(requests->fields[i].id, REQUEST_LAST);
 	n_sent = n_answered = n_refused = n_dropped = 0;
@@ -70,7 +69,7 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 	n_answered += client.n_answers;
 	n_refused += client.n_answers > 0 && client.status > 0;
 	n_dropped += client.dropped;
-	/* This user is an admin, so a request can begin to drain the broker, or end the witness's session. */
+	/* The user is an admin, so a request can drain the broker, or end the witness's session. */
 	wire.core->draining = false;
 	if (strncmp(what, "kick", 4) == 0 && witness.dropped) {
 		wire_close(&witness);

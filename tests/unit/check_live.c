@@ -15,7 +15,7 @@
 
 static uint32_t last_qpn = 16;
 
-/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
+/* Each connection gets its own QP number, because timewait delays the reuse of a QP number. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
@@ -25,10 +25,7 @@ static const struct rdmabroker_conn_param *new_param(void)
 	return &param;
 }
 
-/*
- * Connects C to S, which listens on PORT, and returns C's id. *RET_PASSIVE is set to S's id, unless RET_PASSIVE is
- * NULL.
- */
+/* Connects C to S, which listens on PORT, and returns C's id. S's id is returned in RET_PASSIVE; NULL: it is not. */
 static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *s, uint16_t port,
 				       struct rdmabroker_id **ret_passive)
 {
@@ -46,8 +43,6 @@ static struct rdmabroker_id *establish(struct rdmabroker *c, struct rdmabroker *
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
 	return id;
 }
-
-/* list */
 
 static const char listed_rules[] =
 	"allow session\nallow listen\nallow connect tos 104\nallow accept\n";
@@ -281,8 +276,6 @@ START_TEST(list_knows_the_states)
 }
 END_TEST
 
-/* kick */
-
 START_TEST(kick_ends_ids)
 {
 	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
@@ -298,8 +291,8 @@ START_TEST(kick_ends_ids)
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
 
 	/*
-	 * Both ends of a connection are notified. The ids that a program makes are numbered from 1, and the ids of
-	 * connection requests from 2^31.
+	 * Both ends of a connection are notified. Ids that programs make are numbered from 1, ids of connection
+	 * requests from 2^31.
 	 */
 	ck_assert_int_eq(rdmabroker_kick(admin, nc, 1), 0);
 	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
@@ -398,8 +391,6 @@ START_TEST(kick_refuses_bad_arguments)
 }
 END_TEST
 
-/* drain */
-
 START_TEST(drain_refuses_new_objects)
 {
 	struct rdmabroker *admin = open_session(0), *s = open_session(0), *c = open_session(0);
@@ -412,7 +403,7 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &bound), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(bound, addr(7472)), 0);
 	resolved = resolve(c, 7471);
-	/* The request of LATE is accepted before the drain, and the request of PENDING is not. */
+	/* The connection request of LATE is accepted before the drain, and that of PENDING is not. */
 	late = resolve(c, 7471);
 	ck_assert_int_eq(rdmabroker_connect(late, new_param()), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
@@ -436,7 +427,7 @@ START_TEST(drain_refuses_new_objects)
 	rdmabroker_destroy_id(request->id);
 	rdmabroker_free_event(request);
 
-	/* The handshake of the request that was accepted goes on. */
+	/* The handshake of LATE goes on. */
 	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
 	ck_assert_ptr_eq(event->id, late);
 	rdmabroker_free_event(event);
@@ -473,7 +464,7 @@ START_TEST(drain_refuses_new_objects)
 }
 END_TEST
 
-/* Acts as a client of another host: its request is sent before the drain, and arrives after it. */
+/* Acts as a client of another host, whose connection request is sent before the drain and arrives after it. */
 static void do_connect_and_drain(void *arg)
 {
 	const struct rdma_conn_param param = { .qp_num = ++last_qpn };
@@ -543,8 +534,6 @@ START_TEST(drain_waits)
 }
 END_TEST
 
-/* metrics */
-
 static void assert_openmetrics(void)
 {
 	FILE *check = popen("python3 -IS \"${SRCDIR:-.}/tests/openmetrics\"", "w");
@@ -604,7 +593,6 @@ static void do_count_refusals(void *arg)
 		harness.core->metrics.refusals[s] = 1000 + s;
 }
 
-/* Each status is printed with its own name and number. */
 START_TEST(metrics_name_every_status)
 {
 	static const char family[] = "\nrdmabroker_refusals_total{";

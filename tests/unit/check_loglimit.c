@@ -83,10 +83,7 @@ START_TEST(limits_survive_reloads)
 }
 END_TEST
 
-/*
- * After a reload, a connect is decided anew, although the earlier policy has decided about its route. Its log lines
- * then count for the new rule.
- */
+/* After a reload a connect is decided anew, and its log lines count for the new rule. */
 START_TEST(an_id_that_a_reload_overtakes)
 {
 	struct rdma_conn_param p = param("hello"), q = param("hello");
@@ -111,10 +108,7 @@ START_TEST(an_id_that_a_reload_overtakes)
 }
 END_TEST
 
-/*
- * There is no limit on the number of pairs of user and rule over time. Pairs that no longer limit anything are
- * removed.
- */
+/* Pairs of user and rule that no longer limit anything are removed. */
 START_TEST(unused_pairs_are_removed)
 {
 	for (uid_t uid = 0; uid < 10000; uid++) {
@@ -139,7 +133,7 @@ START_TEST(dropped_lines_are_reported)
 	limit = log_limits_get(&limits, 1000, 1);
 	ck_assert(ratelimit_pass(limit, &n));
 	ck_assert_uint_eq(n, 5);
-	/* The pair is limited again, and its dropped lines are not reported a second time. */
+	/* The pair is limited again. Its dropped lines are not reported a second time. */
 	for (unsigned i = 1; i < RATELIMIT_BURST; i++)
 		ck_assert(pass(log_limits_get(&limits, 1000, 1)));
 	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
@@ -147,7 +141,7 @@ START_TEST(dropped_lines_are_reported)
 }
 END_TEST
 
-/* An attacker with a range of uids, and a few rules for each of them: the table stays within its limit. */
+/* Even if an attacker has a range of uids, the table stays within its limit. */
 START_TEST(many_users_cost_little)
 {
 	log_set_level(LOG_WARNING);
@@ -175,7 +169,7 @@ START_TEST(many_rules_cost_their_own_user)
 }
 END_TEST
 
-/* Pairs that only have dropped lines to report are removed before any that are limited now. */
+/* A pair that only has dropped lines to report is removed before a pair that is limited now. */
 START_TEST(removed_pairs_report_their_dropped_lines)
 {
 	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);

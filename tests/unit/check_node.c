@@ -95,10 +95,7 @@ END_TEST
 START_TEST(as_it_should_be)
 {
 	ck_assert_str_eq(check(0600, FABRIC_ACCESS_ACL), "");
-	/*
-	 * In mode 0660 the bits of the group can be the mask of the node's ACL, so they do not show that the node is
-	 * open.
-	 */
+	/* In mode 0660, the group's bits can be the mask of the ACL, so they do not show that the node is open. */
 	ck_assert_str_eq(check(0660, FABRIC_ACCESS_ACL), "");
 	/* The admin has chosen open access. */
 	ck_assert_str_eq(check(0666, FABRIC_ACCESS_OPEN), "");

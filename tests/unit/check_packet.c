@@ -110,7 +110,7 @@ START_TEST(a_packet_that_is_too_long)
 }
 END_TEST
 
-/* The caller gets the descriptors that fit, and the kernel closes the rest: however many come, none is leaked. */
+/* The caller gets the descriptors that fit, and the kernel closes the rest. */
 START_TEST(surplus_descriptors)
 {
 	uint8_t buf[PACKET_MAX];

@@ -110,7 +110,6 @@ START_TEST(unknown_words_are_refused)
 }
 END_TEST
 
-/* Syntax that people know from other languages. */
 START_TEST(foreign_syntax_is_refused_with_a_hint)
 {
 	assert_refused("// mine", "t:1:1: unknown action '//'; a comment begins with '#'");

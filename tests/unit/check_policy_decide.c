@@ -68,7 +68,7 @@ static const struct sockaddr *address(const char *text)
 	return (struct sockaddr *)ss;
 }
 
-/* Checks the decision about QUESTION. LINE: the line of the rule in the verdict; 0: the verdict names no rule. */
+/* Checks the decision about QUESTION. LINE: the line of the verdict's rule; 0: there is none. */
 static void assert_answer(enum policy_answer answer, unsigned line)
 {
 	memset(&verdict, 0xff, sizeof(verdict));
@@ -154,7 +154,7 @@ START_TEST(ports)
 		question.port = port;
 		assert_answer(in ? POLICY_ALLOW : POLICY_REJECT, in);
 	}
-	/* port 0, "any free port", is not known yet */
+	/* Port 0 means any free port, which is not known yet. */
 	question.port = 0;
 	assert_answer(POLICY_REJECT, 0);
 	question.early = true;
@@ -270,10 +270,10 @@ START_TEST(units)
 	assert_answer(POLICY_ALLOW, 3);
 	question.unit = "a.service2";
 	assert_answer(POLICY_REJECT, 4);
-	/* the client is in no unit: not even '*' matches */
+	/* The client is in no unit, so not even '*' matches. */
 	question.unit = "";
 	assert_answer(POLICY_REJECT, 0);
-	/* the unit is not known: a reject rule that possibly matches decides as if it matched */
+	/* The unit is not known, so a reject rule that possibly matches decides. */
 	question.unit = NULL;
 	assert_answer(POLICY_REJECT, 4);
 	question.early = true;
@@ -288,7 +288,7 @@ START_TEST(private_data)
 	assert_answer(POLICY_REJECT, 3);
 	question.early = true;
 	assert_answer(POLICY_DEFER, 1);
-	/* the request is known to have no private data */
+	/* The request is known to have no private data. */
 	question.knows_data = true;
 	assert_answer(POLICY_REJECT, 0);
 	question.early = false;
@@ -371,21 +371,21 @@ START_TEST(early_answers)
 	assert_answer(POLICY_ALLOW, 1);
 	load("allow connect peer 10.0.0.0/8");
 	assert_answer(POLICY_DEFER, 1);
-	/* the allow is certain, but the settings are not */
+	/* The request will be allowed, but the settings are not certain. */
 	load("allow connect peer 10.0.0.0/8 tos 1\nallow connect");
 	assert_answer(POLICY_DEFER, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect");
 	assert_answer(POLICY_DEFER, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect peer 11.0.0.0/8\nreject connect");
 	assert_answer(POLICY_DEFER, 1);
-	/* the request is rejected in any case */
+	/* The request is rejected in any case. */
 	load("reject connect peer 10.0.0.0/8");
 	assert_answer(POLICY_REJECT, 1);
 	load("reject connect peer 10.0.0.0/8\nreject connect\nallow connect");
 	assert_answer(POLICY_REJECT, 1);
 	load("reject connect peer 10.0.0.0/8\nallow connect port 81\nreject connect device x");
 	assert_answer(POLICY_REJECT, 1);
-	/* a match that certainly fails excludes the rule, whatever else is unknown */
+	/* A match that certainly fails excludes the rule, whatever else is unknown. */
 	load("allow connect peer 10.0.0.0/8 port 81 device x");
 	assert_answer(POLICY_REJECT, 0);
 }
@@ -403,9 +403,8 @@ START_TEST(final_answers)
 END_TEST
 
 /*
- * The remaining tests use random rules and questions. The first one compares the decisions with those of a simple
- * scan of all rules. That scan is implemented here, after the description in policy.h, with other data structures
- * and other code.
+ * The tests below use random rules and questions. naive_decide() is a simple scan of all rules, written after the
+ * description in policy.h.
  */
 
 enum { NO, MAYBE, YES };
@@ -415,7 +414,7 @@ struct naive_rule {
 	int operation;
 	int uid, gid, ps; /* -1: not named */
 	int first_port, last_port; /* -1: not named */
-	int local, peer; /* -1: not named; or an index into prefixes */
+	int local, peer; /* index of prefixes; -1: not named */
 	const char *device;
 };
 
@@ -425,7 +424,7 @@ static const struct {
 } prefixes[] = {
 	{ "10.1.0.0/16", "10.1." }, { "10.0.0.0/8", "10." },
 	{ "10.1.2.3", "10.1.2.3" }, { "::ffff:10.2.0.0/112", "10.2." },
-	{ "fd00::/16", "fd00:" },   { "@s", NULL }, /* 10.1.0.0/16, fd00::/16 */
+	{ "fd00::/16", "fd00:" },   { "@s", NULL }, /* the set { 10.1.0.0/16, fd00::/16 } */
 };
 
 static const char *const addresses[] = { "10.1.2.3", "10.1.9.9", "10.2.0.1",
@@ -504,7 +503,7 @@ static int naive_match(const struct naive_rule *rule, const struct naive_questio
 	return all;
 }
 
-/* *RET_RULE is the index of the rule that decides; -1: none. */
+/* *RET_RULE becomes the index of the rule that decides; -1: none. */
 static enum policy_answer naive_decide(const struct naive_rule *rules, int n,
 				       const struct naive_question *q, bool early, int *ret_rule)
 {
@@ -681,13 +680,13 @@ START_TEST(a_scan_decides_the_same)
 			seen[expected]++;
 		}
 	}
-	/* each decision has to be frequent, otherwise the random questions test little */
+	/* Each decision must be frequent, otherwise the random questions test little. */
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_gt(seen[i], 1000);
 }
 END_TEST
 
-/* An early decision other than "defer" is the final one, whatever the unknown facts turn out to be. */
+/* An early decision other than "defer" is final, whatever the unknown facts are. */
 START_TEST(early_answers_hold)
 {
 	struct naive_rule rules[RULES_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The rules that are installed and documented. The default policy, the example files and the examples of the man
- * page are loaded, and the decisions by the files are checked.
+ * The rules that are installed and documented: the default policy, the example files, and the examples of the man
+ * page.
  */
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ static const unsigned *find_id(const char *name)
 	return NULL;
 }
 
-/* These replace the C library's functions, as the users and groups of the examples need not exist on this host. */
+/* These functions replace the C library's, because the examples' users and groups need not exist on this host. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -72,7 +72,7 @@ static struct policy_verdict verdict;
 static struct sockaddr_storage peer, local;
 static gid_t gids[2];
 
-/* Sets QUESTION for a user who has only the group GID besides the common group 100. */
+/* Sets QUESTION for a user who has the groups 100 and GID. */
 static void ask(enum policy_operation operation, uid_t uid, gid_t gid)
 {
 	gids[0] = 100;
@@ -131,7 +131,7 @@ static FILE *open_file(const char *name)
 	return f;
 }
 
-/* Loads the rules in the file NAME. UNCOMMENT: remove the '#' before lines that would be rules. */
+/* Loads the rules in the file NAME. UNCOMMENT: also the rules that are commented out. */
 static void load_file(const char *name, bool uncomment)
 {
 	char line[1024], *text;
@@ -224,7 +224,7 @@ START_TEST(a_single_host)
 	ck_assert(verdict.rule->names_port);
 	question.port = 1023;
 	assert_rejected(reason);
-	/* before the port is known, a rule can still allow the request */
+	/* Before the port is known, a rule can still allow the request. */
 	question.port = 0;
 	question.early = true;
 	policy_decide(policy, &question, &verdict);
@@ -347,9 +347,7 @@ static void put_shown(FILE *f, const char *line)
 	}
 }
 
-/*
- * Returns literal display N, counted from 0, in SECTION of the page, or NULL if there is none. The caller frees it.
- */
+/* Returns literal display N, counted from 0, in SECTION of the page; NULL: there is none. The caller frees it. */
 static char *display_of(const char *section, unsigned n)
 {
 	char line[1024], heading[64], *text = NULL;
@@ -431,10 +429,7 @@ START_TEST(the_error_of_the_page_is_current)
 }
 END_TEST
 
-/*
- * The page lists a word as ".It Cm WORD ... Pq listen , connect". Returns the operations that LINE names there, or
- * all if it names none.
- */
+/* Returns the operations that a line such as ".It Cm WORD ... Pq listen , connect" names; if it names none, all. */
 static unsigned operations_of(const char *line)
 {
 	const char *at = strstr(line, " Pq ");
@@ -452,8 +447,8 @@ static unsigned operations_of(const char *line)
 }
 
 /*
- * Reads the line of the page that lists WORD into RET. Returns false if there is none. END is the character after the
- * word: ' ' before a value, '\n' if the word has none.
+ * Reads the page's line that lists WORD into RET; false: there is none. END: the character after the word, ' ' before
+ * a value, otherwise '\n'.
  */
 static bool find_item(const char *word, char end, char *ret, size_t size)
 {
@@ -474,7 +469,7 @@ START_TEST(the_page_documents_every_word)
 	char line[1024];
 
 	for (size_t i = 0; (word = policy_word_at(i)); i++) {
-		/* the page documents burst together with the rates */
+		/* The page documents burst together with the rates. */
 		if (!strcmp(word->name, "burst"))
 			continue;
 		ck_assert_msg(find_item(word->name, strcmp(word->name, "log") ? ' ' : '\n', line,

@@ -75,7 +75,7 @@ START_TEST(rules_have_a_limit)
 	FILE *f;
 	char full[256];
 
-	/* A file has at most 1 MiB, which is too small for 100000 rules. Therefore there are two files. */
+	/* A file has at most 1 MiB, which is too small for 100000 rules, so there are two files. */
 	for (int i = 0; i < 2; i++) {
 		snprintf(full, sizeof(full), "%s/%s", dir, names[i]);
 		f = fopen(full, "w");

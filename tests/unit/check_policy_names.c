@@ -26,7 +26,7 @@ static int find(const char *name, uint32_t *ret)
 	return 0;
 }
 
-/* These replace libc's functions. */
+/* These functions replace libc's. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -172,7 +172,7 @@ START_TEST(a_reject_rule_matches_everybody)
 }
 END_TEST
 
-/* There are so many rules that the index is used. */
+/* With this many rules, the index is used. */
 START_TEST(missing_names_among_many_rules)
 {
 	char text[8192] = "", *at = text;
@@ -219,7 +219,7 @@ START_TEST(names_are_looked_up_again)
 	load_at_start("allow session user a2\nreject session group a3\nallow session user a0\n");
 	ck_assert(!allows(1000));
 	ck_assert_uint_eq(load_again(), 2);
-	/* The files are not read again until a reload, so it has no effect that this one is gone. */
+	/* The files are not read again until a reload, so removing this file has no effect. */
 	ck_assert_int_eq(unlink(path), 0);
 	known = 3;
 	ck_assert_uint_eq(load_again(), 1);

@@ -42,7 +42,7 @@ START_TEST(mapped_addresses_are_ipv4)
 	assert_parses_to("::ffff:10.1.2.3", "10.1.2.3");
 	assert_parses_to("::ffff:10.1.0.0/112", "10.1.0.0/16");
 	assert_parses_to("::ffff:0.0.0.0/96", "0.0.0.0/0");
-	/* shorter than ::ffff:0:0/96, and therefore IPv6 */
+	/* This prefix is shorter than ::ffff:0:0/96, and therefore IPv6. */
 	ck_assert_int_eq(prefix("::/80").family, 6);
 }
 END_TEST
@@ -95,7 +95,7 @@ START_TEST(host_bits_are_reported_and_cleared)
 		{ "0.0.0.1/0", "0.0.0.0/0" },
 		{ "fd00::1/64", "fd00::/64" },
 		{ "::ffff:10.0.0.1/104", "10.0.0.0/8" },
-		/* shorter than ::ffff:0:0/96, and therefore cleared as IPv6 */
+		/* This prefix is shorter than ::ffff:0:0/96, and therefore cleared as IPv6. */
 		{ "::ffff:10.0.0.0/95", "::fffe:0:0/95" },
 	};
 	char buffer[PREFIX_STRING_MAX];
@@ -131,7 +131,7 @@ START_TEST(contains_at_every_length)
 		ck_assert(prefix_contains(&p, &address));
 		if (!bits)
 			continue;
-		/* the last bit of the prefix differs */
+		/* The last bit of the prefix differs. */
 		other.s_addr = htonl((0xaa55aa55 & mask) ^ (UINT32_C(1) << (32 - bits)));
 		snprintf(text, sizeof(text), "%s/%u", inet_ntoa(other), bits);
 		p = prefix(text);

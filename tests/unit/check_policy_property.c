@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Checks with random policies and random questions that the index decides as a scan of all rules does. The same seed
- * gives the same run: SEED=N repeats a run, and ROUNDS=N sets its length.
+ * With random policies and questions, the index must decide as a scan of all rules does. SEED=N repeats a run, and
+ * ROUNDS=N sets its length.
  */
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 #include "util/diag.h"
 
 #define ROUNDS 4000
-#define QUESTIONS 320 /* number in a round */
+#define QUESTIONS 320 /* questions in a round */
 #define RULES_MAX 2000
 #define SETS 6
 #define GIDS_MAX 1100
@@ -55,10 +55,7 @@ static bool one_in(int n)
 /* How many different values of each kind a policy and its questions use. */
 static struct shape {
 	int users, groups, ports, hosts, devices, units;
-	/*
-	 * How rare matches are: a rule gets a match of a kind with a probability between 1/COMMON and 1/(COMMON + 2),
-	 * if its operation has matches of that kind.
-	 */
+	/* The larger COMMON is, the rarer are matches in rules. */
 	int common;
 	bool has_any; /* some rules have the keyword "any" as their operation */
 } shape;
@@ -221,7 +218,7 @@ static void print_unit(FILE *f)
 	}
 }
 
-/* Most rules get a match, otherwise the first few rules would decide everything. */
+/* Most rules get a match, because otherwise the first few rules would decide everything. */
 static void print_rule(FILE *f)
 {
 	int operation = pick(_POLICY_OPERATION_MAX + shape.has_any), common = shape.common;
@@ -353,8 +350,8 @@ static size_t random_n_gids(void)
 }
 
 /*
- * In half of the questions practically all facts are known. In the others, any fact but the user and the groups can
- * be unknown.
+ * In half of the questions almost all facts are known. In the others, facts other than the user and the groups can be
+ * unknown.
  */
 static void random_question(struct policy_question *ret, struct facts *facts)
 {
@@ -387,7 +384,7 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 	}
 }
 
-/* Counts of what was tested. If a kind never occurred, the run proves nothing about it. */
+/* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
 static struct {
 	unsigned long policies, rules, questions;
 	unsigned long answers[3], defaults;
@@ -507,8 +504,8 @@ static void print_group(FILE *f, int i)
 }
 
 /*
- * The user is in more and more groups: at first in as many as the index can merge lists of rules for, then in too
- * many for that, and finally in so many that the index does not look the groups up at all.
+ * The user is in more groups than the index merges lists for (INDEX_LISTS_MAX), and then in more than it looks up
+ * (KEY_FACT_MAX).
  */
 START_TEST(many_groups)
 {

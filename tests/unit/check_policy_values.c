@@ -174,7 +174,7 @@ START_TEST(reasons_have_limits)
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
 	snprintf(text, sizeof(text), "reject any reason \"%.134s\xc3\xa4\"", reason);
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
-	/* an escaped character counts as one byte */
+	/* An escaped character counts as one byte. */
 	snprintf(text, sizeof(text), "reject any reason \"%.135s\\\"\"", reason);
 	ck_assert_uint_eq(strlen(rule(text)->reason), 136);
 	snprintf(text, sizeof(text), "reject any reason \"%.137s\"", reason);
@@ -341,7 +341,7 @@ START_TEST(rates_without_effect_are_refused)
 	assert_refused(
 		"allow connect rate-per-peer 6/s rate 5/s",
 		"t:1:38: rate-per-peer 6/s never takes effect, because the rate of the rule is 5/s");
-	/* during a burst of the rule, the limit for each user can take effect */
+	/* During a burst of the rule, the limit for each user can take effect. */
 	load("allow connect rate 5/s burst 100 rate-per-user 6/s");
 	load("allow connect rate 5/s rate-per-user 5/s rate-per-peer 5/s");
 	load("allow connect rate-per-user 5/s rate-per-peer 6/s");
@@ -473,7 +473,7 @@ START_TEST(values_are_suggested)
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef, did you mean 'af31'?");
 	assert_refused("allow connect dscp eff",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef, did you mean 'ef'?");
-	/* several values are equally near */
+	/* Several values are equally near. */
 	assert_refused("allow connect dscp af",
 		       "t:1:20: 'dscp' takes cs0 to cs7, af11 to af43 or ef");
 	assert_refused("allow connect dscp \"ef\"",

@@ -11,8 +11,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * The QP numbers that a client is allowed to offer: those of its own QPs. A rule with "qp reserved" also allows
- * numbers of which the kernel knows no QP.
+ * A client can offer the numbers of its own QPs. A rule with "qp reserved" also allows numbers of which the kernel
+ * knows no QP.
  */
 
 #define NOBODYS 6000
@@ -124,7 +124,7 @@ START_TEST(an_accept)
 }
 END_TEST
 
-/* "qp reserved" does not affect the QPs of other processes, nor numbers whose owner could not be found out. */
+/* "qp reserved" affects neither QPs of other processes nor numbers whose owner cannot be found out. */
 START_TEST(a_qp_of_another_process_with_the_setting)
 {
 	struct id *id, *request;
@@ -143,7 +143,7 @@ START_TEST(a_qp_of_another_process_with_the_setting)
 	request = request_from(2, NOBODYS);
 	expect_refused(accept_with(request, STRANGER), "does not belong to process");
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
-	/* Each accept is decided by the number that it offers, and not by that of an earlier attempt. */
+	/* The number that an accept offers decides, and not that of an earlier attempt. */
 	pair_set_policy(OWN);
 	expect_refused(accept_with(request, NOBODYS), "the kernel knows no such QP");
 	expect_refused(accept_with(request, STRANGER), "does not belong to process");
@@ -186,8 +186,8 @@ static unsigned find_event(struct record *record, unsigned first, enum rdma_cm_e
 }
 
 /*
- * Puts NOBODYS into time wait: connects and accepts that offer it are held back until end_rest(). Returns the
- * client's id of the connection that has ended.
+ * Puts NOBODYS into time wait, so that connects and accepts that offer it are held back until end_rest(). Returns the
+ * client's id of the ended connection.
  */
 static struct id *rest(void)
 {
@@ -223,9 +223,7 @@ START_TEST(a_reload_while_a_connect_is_held_back)
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
 	ck_assert_ptr_nonnull(id->held);
-	/*
-	 * The rule in force also decides about a connect that was held back before another session imported its id.
-	 */
+	/* The rule in force also decides about a held connect whose id another session has imported. */
 	imported = pair_resolve(3, 7471);
 	ck_assert_int_eq(connect_with(imported, NOBODYS), 0);
 	ck_assert_int_eq(handover_export(imported, &fd, &why), 0);
@@ -266,10 +264,7 @@ START_TEST(a_held_connect_is_sent_if_the_rule_still_accepts_it)
 }
 END_TEST
 
-/*
- * If an accept is refused after it was held back, the peer must get a reject, because it would wait for an answer
- * otherwise.
- */
+/* If a held accept is refused, the peer must get a reject. Otherwise it would wait for an answer. */
 START_TEST(a_reload_while_an_accept_is_held_back)
 {
 	struct id *active, *request;

@@ -12,7 +12,7 @@
 #include "tests/unit/unit.h"
 
 /*
- * QPs without a port, whose owner is found only in a dump of all QPs. The fabric is the real one, with a device that
+ * The owner of a QP without a port is found only in a dump of all QPs. The fabric is the real one, with a device that
  * the test adds.
  */
 
@@ -21,8 +21,6 @@
 
 static sd_event *loop;
 static struct fabric *fabric;
-
-/* Time */
 
 static time_t skipped;
 
@@ -34,8 +32,6 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 		ret->tv_sec += skipped;
 	return r;
 }
-
-/* The device and the look-ups */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
@@ -106,8 +102,8 @@ static void ask(struct question *question, uint32_t qpn, pid_t pid)
 }
 
 /*
- * The loop's timers expire by the clock that the test advances, but the kernel does not wake the loop for them. So
- * each turn waits only for a short time.
+ * Timers expire by the clock that the test advances, but the kernel does not wake the loop for them. So each turn
+ * waits only for 1 ms.
  */
 static void run_until(const struct question *question)
 {
@@ -133,7 +129,7 @@ START_TEST(with_a_port_there_is_no_dump)
 }
 END_TEST
 
-/* The look-up by number shows that no QP has this number, with or without a port. So no dump is needed. */
+/* If no QP has the number, the look-up by number reports that, and no dump is needed. */
 START_TEST(a_number_without_a_qp_is_unknown)
 {
 	ck_assert_int_eq(ask_now(17, getpid()), FABRIC_QP_UNKNOWN);
@@ -145,8 +141,8 @@ START_TEST(a_number_without_a_qp_is_unknown)
 END_TEST
 
 /*
- * Each port has QPs 0 and 1, but the kernel does not find them by these numbers, and 0xffffff stands for multicast.
- * So these numbers must not be reported as unknown.
+ * The kernel does not find QPs 0 and 1 by number, and 0xffffff stands for multicast. These numbers must not be
+ * reported as unknown.
  */
 START_TEST(special_numbers_are_not_unknown)
 {
@@ -158,7 +154,7 @@ START_TEST(special_numbers_are_not_unknown)
 }
 END_TEST
 
-/* If the kernel reports no ports for the device, the look-up fails. It does not report the number as unknown. */
+/* If the kernel reports no ports for the device, the look-up fails, and does not report the number as unknown. */
 START_TEST(a_device_without_ports)
 {
 	kernel.n_ports = 0;
@@ -177,7 +173,7 @@ START_TEST(without_a_port_the_owner_is_found)
 }
 END_TEST
 
-/* The thread that made the QP has ended, so the owner is the process that made its protection domain. */
+/* The thread that made the QP has ended, so the process that made its protection domain is the owner. */
 START_TEST(the_owner_of_the_protection_domain)
 {
 	add_qp(17, 0, 0, 4);
@@ -205,8 +201,8 @@ START_TEST(a_qp_that_goes_meanwhile)
 END_TEST
 
 /*
- * The kernel can skip a QP if another one is destroyed during a long dump. So a long dump is repeated if the QP was
- * not in it.
+ * The kernel can skip a QP if another one is destroyed during a long dump. So a long dump that lacks the QP is
+ * repeated.
  */
 START_TEST(what_a_long_dump_skips_is_looked_for_again)
 {
@@ -232,9 +228,7 @@ START_TEST(a_dump_that_fails)
 }
 END_TEST
 
-/*
- * The device was replaced by another one of the same name, which has another index. So the index is looked up again.
- */
+/* The device was replaced by one of the same name with another index, so the index is looked up again. */
 START_TEST(a_device_that_was_replaced)
 {
 	add_qp(17, 0, (uint32_t)getpid(), 0);
@@ -283,7 +277,7 @@ static void run_for_what_is_due(void)
 		;
 }
 
-/* Dumps take at most a tenth of the time, whichever clients cause them: a pause of 90 s follows a dump of 10 s. */
+/* Dumps take at most a tenth of the time: a pause of 90 s follows a dump of 10 s. */
 START_TEST(there_is_a_rest)
 {
 	static struct question question;
@@ -305,7 +299,7 @@ START_TEST(there_is_a_rest)
 }
 END_TEST
 
-/* Look-ups that wait for a dump are freed with the fabric. Those that were cancelled get no result. */
+/* Look-ups that wait for a dump are freed with the fabric. Cancelled look-ups get no result. */
 START_TEST(cancelled_while_they_wait)
 {
 	static struct question questions[3];

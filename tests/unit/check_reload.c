@@ -11,9 +11,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * OnReload=keep keeps existing objects. But the policy in force at the time decides about each resolution of a
- * route, each connect and each accept. If a connect or an accept is held back, the policy in force when it is sent
- * decides. The decisions of an earlier policy about the same id do not count.
+ * OnReload=keep keeps existing objects. The policy in force decides about each resolution of a route, each connect
+ * and each accept. A held connect or accept is decided by the policy in force when it is sent.
  */
 
 static uint64_t n_decided(enum policy_operation operation, enum decision decision)
@@ -26,7 +25,7 @@ static const struct tally *tally_of(size_t rule)
 	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
 }
 
-/* Returns the server's id of the request that ACTIVE sends with the data "hello". */
+/* Returns the server's id of the connection request that ACTIVE sends with the data "hello". */
 static struct id *request_of(struct id *active)
 {
 	struct rdma_conn_param p = param("hello");
@@ -39,7 +38,7 @@ static struct id *request_of(struct id *active)
 	return request;
 }
 
-/* Returns the refusal in the client's last event, as the peer's broker has sent it. */
+/* Returns the refusal of the peer's broker in the client's last event. */
 static struct refusal last_refusal(void)
 {
 	struct refusal refusal;
@@ -125,7 +124,7 @@ START_TEST(resolving_a_route_is_decided)
 }
 END_TEST
 
-/* The traffic class is part of the resolved path. With another class the route has to be resolved again. */
+/* The traffic class is part of the resolved path, so another class needs a newly resolved route. */
 START_TEST(the_traffic_class_of_a_route)
 {
 	struct rdma_conn_param p = param("");
@@ -137,7 +136,7 @@ START_TEST(the_traffic_class_of_a_route)
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_ptr_nonnull(strstr(why.text, "test.rules:2"));
-	/* Setting the right class now is too late. */
+	/* Setting the right class after the route was resolved is too late. */
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 104, &why), 0);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(why.error, ESTALE);
@@ -147,7 +146,7 @@ START_TEST(the_traffic_class_of_a_route)
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 
-	/* If the route's class is above a cap, the connect is refused, too. A class below the cap stays. */
+	/* If the route's class is above a cap, the connect is refused. A class below the cap stays. */
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
@@ -218,7 +217,7 @@ START_TEST(accept_is_decided_by_the_policy_in_force)
 	ck_assert_uint_eq(tally_of(2)->n_rejected, 1);
 	ck_assert_int_eq(active->state, ID_FAILED);
 
-	/* The listener exists and is kept. Its new requests are decided by the new policy. */
+	/* The listener is kept. The new policy decides about its new requests. */
 	pair_set_policy("allow session\nallow connect\nallow accept\n");
 	request = request_of(pair_resolve(2, 7471));
 	pair_set_policy("allow session\nallow connect\n");
@@ -258,7 +257,7 @@ START_TEST(a_request_past_the_new_rules_limit)
 	pair_start_listening(7471);
 	for (uint32_t i = 0; i < 3; i++)
 		requests[i] = request_of(pair_resolve(i + 1, 7471));
-	/* A request that is being accepted is not pending, so the limit on pending requests does not stop it. */
+	/* A request that is being accepted is not pending, so "pending 1" does not stop it. */
 	pair_set_policy("allow session\nallow accept max 2 pending 1\nallow connect\n");
 	waiting = request_of(pair_resolve(4, 7471));
 	ck_assert_uint_eq(tally_of(1)->n_pending, 1);
@@ -302,8 +301,8 @@ START_TEST(a_kept_rule_counts_an_object_once)
 END_TEST
 
 /*
- * An accept is refused if the new rule requires other settings than those with which the request was reported. The
- * program has already set up its QP with the old settings, and no event can change that.
+ * The program has set up its QP with the settings that were reported to it. If the new rule requires other settings,
+ * the accept is refused.
  */
 START_TEST(a_request_reported_with_other_settings)
 {
@@ -329,7 +328,7 @@ START_TEST(a_request_reported_with_other_settings)
 		ck_assert_uint_gt(refusal.retry_after_ms, 0);
 	}
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 0);
-	/* Settings that the new rule allows as well do not prevent the accept. */
+	/* Settings that the new rule also allows do not prevent the accept. */
 	pair_set_policy("allow session\nallow connect\n"
 			"allow accept tos 104 ack-timeout 14 retry-count 3\n");
 	request = request_of(pair_resolve(20, 7471));
@@ -338,7 +337,7 @@ START_TEST(a_request_reported_with_other_settings)
 }
 END_TEST
 
-/* Puts both QP numbers of a connection into time wait: a request that offers one of them is held back. */
+/* Puts both QP numbers of a connection into time wait. A request that offers one of them is held back. */
 static void rest(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
@@ -382,8 +381,8 @@ START_TEST(a_connect_that_was_held_back)
 	ck_assert_ptr_null(denied->held);
 
 	/*
-	 * A connect that was held back is also refused if the new rule requires other settings than those with which
-	 * its route was resolved. A connect that is still allowed is sent.
+	 * A held connect is refused if the new rule requires other settings than its route has. A connect that is
+	 * still allowed is sent.
 	 */
 	pair_set_policy("allow any\n");
 	rest_again(active);
@@ -404,8 +403,7 @@ START_TEST(a_connect_that_was_held_back)
 END_TEST
 
 /*
- * While an accept is held back, the private data of its connection request is kept, because a policy that is loaded
- * meanwhile decides about the accept again.
+ * While an accept is held back, the private data of its connection request is kept, because a new policy can need it.
  */
 START_TEST(an_accept_that_was_held_back)
 {

@@ -170,12 +170,12 @@ START_TEST(a_request_that_is_not_in_the_table)
 END_TEST
 
 /*
- * A request of an earlier version of the library, in which the broker was to connect as well. The client handles the
- * events that a resolution without a connect has, and then sends Connect itself.
+ * In this request of an earlier version, the broker was to connect as well. The broker only resolves, and the client
+ * then sends Connect itself.
  */
 START_TEST(a_resolve_addr_of_an_earlier_version)
 {
-	/* The fields connect (its id is 1, its QP 17), device and port_num. */
+	/* The values of the fields connect (id 1, QP 17), device and port_num. */
 	static uint8_t connect[] = "\x06\x08\x01\x12\x02\x40\x11",
 		       device[] = "\x05"
 				  "fake0",
@@ -216,8 +216,8 @@ START_TEST(a_resolve_addr_of_an_earlier_version)
 END_TEST
 
 /*
- * Packets cut at every length, and packets with one bit changed: each gets a reply or ends the session, and other
- * clients are not affected.
+ * Packets cut at every length and packets with one changed bit get a reply or end the session. Other clients are not
+ * affected.
  */
 START_TEST(mutilated_packets)
 {
@@ -267,7 +267,7 @@ START_TEST(garbage_and_descriptors)
 	ck_assert_int_eq(send(fd, big, PACKET_MAX, 0), PACKET_MAX);
 	expect_end(fd);
 	fd = raw_connect();
-	/* From Linux 6.16 on, the kernel does not let the client send these descriptors at all. */
+	/* On Linux 6.16 and later, the client cannot send these descriptors. */
 	r = packet_send(fd, buf, pack_hello(buf, 1), fds, 2);
 	if (r == -EPERM)
 		close(fd);
@@ -278,7 +278,7 @@ START_TEST(garbage_and_descriptors)
 }
 END_TEST
 
-/* The client sends requests and reads no replies. The server stops reading its requests, and serves other clients. */
+/* If a client reads no replies, the server stops reading its requests, and serves other clients. */
 START_TEST(a_client_that_does_not_read)
 {
 	struct rdmabroker *s = open_session(0);

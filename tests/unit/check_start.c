@@ -18,8 +18,8 @@
 #include "tests/unit/unit.h"
 
 /*
- * The whole daemon on the fake fabric, as a process that starts with the files in DIR. It starts even if its policy
- * has errors, and the policy can be corrected while it runs. The tests wait for what the daemon reports to systemd.
+ * The whole daemon on the fake fabric, as a process that starts with the files in DIR. The tests wait for its reports
+ * to systemd.
  */
 
 #define T 20000 /* ms: a timeout for a busy machine, never reached if all is well */
@@ -43,7 +43,7 @@ static void hang(void)
 	close(fd);
 }
 
-/* Replaces libc's function: the users that exist are the files in DIR/users, all with the uid of nobody. */
+/* Replaces libc's function. The users are the files in DIR/users, all with the uid of nobody. */
 int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size,
 	       struct passwd **ret)
 {
@@ -243,7 +243,7 @@ static void assert_rejects(struct rdmabroker *session)
 	rdmabroker_free_explanation(answer);
 }
 
-/* The user who runs the test is an admin, as root is, and is therefore let in without a policy. */
+/* The user who runs the test is an admin, and is therefore let in without a policy. */
 START_TEST(a_policy_with_an_error)
 {
 	struct rdmabroker *session;
@@ -315,8 +315,8 @@ static bool is_allowed(struct rdmabroker *session)
 }
 
 /*
- * A user whom a rule names can become known only later, for example because a directory service starts after the
- * daemon. From then on the rule applies, without a reload.
+ * A user in a rule can become known later, for example by a directory service. From then on the rule applies, without
+ * a reload.
  */
 START_TEST(a_user_that_appears)
 {
@@ -357,7 +357,7 @@ START_TEST(a_look_up_that_hangs)
 	await("READY=1");
 	in_dir(path, "hang");
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	/* open() returns when the daemon opens the FIFO, which it does when it looks up names again. */
+	/* open() returns when the daemon opens the FIFO to look up names again. */
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	session = open_session();
@@ -376,7 +376,7 @@ START_TEST(a_look_up_that_hangs)
 }
 END_TEST
 
-/* Runs the real program, whose exit status the unit depends on. */
+/* Runs the real program. The unit depends on its exit status. */
 static void run_daemon(const char *option, const char *value)
 {
 	char program[4096];
@@ -405,7 +405,7 @@ START_TEST(a_daemon_that_cannot_be_started)
 	assert_logged("rdmabrokerd.conf:2:1: unknown key 'LogLevl'");
 	assert_logged("Cannot start rdmabrokerd: its configuration has an error.");
 
-	/* A configuration file that is named must exist: the defaults do not replace it. */
+	/* If a configuration file is named, it must exist. */
 	ck_assert_int_eq(unlink(config_path), 0);
 	run_daemon("--socket", socket_path);
 	ck_assert_int_eq(end(), 78);

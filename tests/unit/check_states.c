@@ -10,9 +10,8 @@
 #include "tests/unit/wire.h"
 
 /*
- * Sends every request of the protocol over the wire: about an id in each state, about ids that do not exist or belong
- * to another session, and before hello. Each request gets one reply. The table below lists in which states it is
- * carried out. A refusal changes no state.
+ * Sends each request of the protocol: about an id in each state, about ids that do not exist or belong to another
+ * session, and before hello. Each request gets one reply. The table lists which states allow it.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -27,7 +26,7 @@ enum {
 
 #define ALL_IDS (IN(_ID_STATE_MAX) - 1)
 #define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED))
-/* For requests that are about no id: they are carried out in every case, except before hello. */
+/* all cases but NO_HELLO */
 #define GREETED (ALL_IDS | IN(NO_ID) | IN(OTHERS_ID))
 #define HAS_DEVICE (ALL_IDS & ~(EMPTY | IN(ID_IDLE) | IN(ID_REMOVED)))
 #define MAY_END                                                               \
@@ -37,7 +36,7 @@ enum {
 /* The states in which each request is carried out. */
 static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(HELLO)] = IN(NO_HELLO),
-	/* The handle must be free in the client's session. The daemon chooses the handles of connection requests. */
+	/* The handle must be free in the client's session. */
 	[OP(CREATE_ID)] = IN(NO_ID) | IN(OTHERS_ID),
 	[OP(DESTROY_ID)] = ALL_IDS,
 	[OP(SET_OPTION)] = ALL_IDS & ~EMPTY,
@@ -95,10 +94,7 @@ static void do_(struct wire_client *c, int op, uint32_t id)
 
 static void bind_to(struct wire_client *c, uint32_t id, uint16_t port)
 {
-	/*
-	 * EXTRA is a second address, with PORT. It replaces the first one, because the last of several fields with
-	 * the same number counts.
-	 */
+	/* EXTRA is a second address, with PORT. The last of several fields with the same number counts. */
 	const uint8_t extra[] = {
 		2 << 3 | 2,           4, 2 << 3, (uint8_t)(port | 128), (uint8_t)(port >> 7 | 128),
 		(uint8_t)(port >> 14)
@@ -151,7 +147,7 @@ static void connect_until(enum id_state until)
 	do_(&client, OP(DISCONNECT), 1);
 }
 
-/* Brings an id into STATE. Returns the client that it belongs to, and its handle. */
+/* Brings an id into STATE. Returns the client that owns the id, and the id's handle in RET. */
 static struct wire_client *reach(unsigned state, uint32_t *ret)
 {
 	*ret = 1;
@@ -290,10 +286,7 @@ START_TEST(every_request_in_every_state)
 }
 END_TEST
 
-/*
- * Sends the request with the field "first": the broker creates the id FIRST_ID before it processes the request, which
- * is usually about this id.
- */
+/* Sends the request with the field "first": the broker creates the id FIRST_ID, and then processes the request. */
 static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t first_id)
 {
 	Rdmabroker__CreateId first = RDMABROKER__CREATE_ID__INIT;
@@ -349,7 +342,7 @@ START_TEST(with_the_id_made_first)
 }
 END_TEST
 
-/* The id that is created first is another one than the request's. Either both steps are carried out, or neither. */
+/* The id that is created first is not the request's. Either both steps are carried out, or neither. */
 START_TEST(with_another_id_made_first)
 {
 	for (int op = REQUEST_FIRST; op <= REQUEST_LAST; op++) {

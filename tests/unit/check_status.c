@@ -64,7 +64,7 @@ START_TEST(control_characters_are_not_printed)
 
 	ck_assert(refusal_unpack(&refusal, buf, len));
 	ck_assert_str_eq(refusal.text, "a?[31mb?");
-	/* U+009B also begins a control sequence. Incomplete and invalid UTF-8 sequences are no characters. */
+	/* U+009B also begins a control sequence. Incomplete and invalid UTF-8 sequences are replaced, too. */
 	len = refusal_pack(buf, REFUSAL_MAX, REFUSAL_DENIED, 0,
 			   "\xc2\x9b"
 			   "31m \xc3\xa4 \xff \xc3");

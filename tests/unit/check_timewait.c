@@ -12,20 +12,19 @@
 #include "tests/unit/pair.h"
 
 /*
- * A QP number that the peer possibly still has in time wait is not used until time wait ends. The kernel reports the
- * end, unless the number's id was destroyed.
+ * A QP number that the peer can still have in time wait is not used until time wait ends. The kernel reports the end,
+ * unless the id was destroyed.
  */
 
 /*
- * The clock of the broker and of its loop. Once a test has stopped it, only the test advances it, and the loop's
- * timers are due by this clock. The clock is stopped AHEAD_S in the future, which is longer than a test can take, so
- * that the kernel's timer does not expire. Check, which uses the same clock, cannot report a test of 2^31 us or more.
- * The clock is stopped at a whole second, and so at a multiple of the time between two batches.
+ * The clock of the broker and of its loop. After stop_time(), only the test advances this clock. It stops AHEAD_S in
+ * the future, so that the kernel's timer does not expire during a test. Check uses the same clock, and cannot report
+ * a test of 2^31 us or more. A whole second is a multiple of the time between two batches.
  */
 #define AHEAD_S 1000
 static uint64_t stopped_usec; /* 0: the clock is the kernel's */
 
-/* How often the loop has set the kernel's timer, and for when. */
+/* How often the loop has set the kernel's timer, and the last expiry time. */
 static unsigned n_set;
 static uint64_t set_usec;
 
@@ -62,10 +61,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct iti
 	return (int)syscall(SYS_timerfd_settime, fd, flags, spec, old);
 }
 
-/*
- * After its connection, a QP number is in time wait. A connect that offers it is held back until the kernel reports
- * the end.
- */
+/* A connect that offers a QP number in time wait is held back until the kernel reports the end. */
 START_TEST(a_connect_waits_for_the_end_of_time_wait)
 {
 	struct rdma_conn_param p = param("again");
@@ -86,8 +82,8 @@ START_TEST(a_connect_waits_for_the_end_of_time_wait)
 	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	run_loop();
 	/*
-	 * Both ends are in this process and use the same number. The passive end is still in time wait, so the
-	 * connect is still held back.
+	 * Both ends have the same number, and the passive end is still in time wait, so the connect is still held
+	 * back.
 	 */
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
 	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -120,12 +116,12 @@ START_TEST(time_wait_of_a_destroyed_id)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	run_loop();
-	/* A connect that was sent and is not answered yet can be ended as well. */
+	/* A connect that was sent and is not answered yet can be ended, too. */
 	ck_assert_int_eq(conn_disconnect(next, &why), 0);
 }
 END_TEST
 
-/* One timer ends all time waits, each in its own time, in whatever order their ids are destroyed. */
+/* One timer ends each time wait when it is over, in whatever order the ids are destroyed. */
 START_TEST(time_waits_of_different_durations)
 {
 	struct rdma_conn_param p = param("again");
@@ -144,13 +140,13 @@ START_TEST(time_waits_of_different_durations)
 	while (server.n < 3)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
 	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
-	/* The other one goes on. */
+	/* The time wait of PASSIVE goes on. */
 	ck_assert_uint_eq(core->timewaits.n, 1);
 	ck_assert_uint_eq(core->timewaits.n_orphans, 1);
 }
 END_TEST
 
-/* The timer passes a time wait whose id still exists. It ends when the id is destroyed later. */
+/* The timer does not free the entry of an id that exists. After time wait, the entry is freed with the id. */
 START_TEST(time_wait_of_an_id_that_is_destroyed_late)
 {
 	struct id *active, *passive;
@@ -162,7 +158,7 @@ START_TEST(time_wait_of_an_id_that_is_destroyed_late)
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	run_loop();
 	ck_assert_uint_eq(core->timewaits.n, 2);
-	/* This starts the timer, which then ends this entry, and passes the other one, which ends earlier. */
+	/* This call starts the timer, which frees the entry of PASSIVE, but not that of ACTIVE. */
 	id_free(passive);
 	while (core->timewaits.n > 1)
 		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
@@ -200,7 +196,7 @@ START_TEST(time_wait_of_an_imported_id)
 }
 END_TEST
 
-/* Establishes a connection, and disconnects it. With timeout 31, the time wait of both ids does not end by itself. */
+/* Establishes and ends a connection. With timeout 31, the time wait of its ids does not end by itself. */
 static void establish_and_disconnect(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
@@ -218,7 +214,7 @@ static void end_time_wait(struct id *active, struct id *passive)
 	run_loop();
 }
 
-/* Checks that a connect of the client's new id HANDLE is sent at once, although it offers the same QP number. */
+/* Checks that a connect of the client's new id HANDLE with the same QP number is sent at once. */
 static void expect_no_time_wait(uint32_t handle)
 {
 	struct rdma_conn_param p = param("again");
@@ -230,7 +226,7 @@ static void expect_no_time_wait(uint32_t handle)
 	run_loop();
 }
 
-/* The ids are destroyed after the kernel has reported the end of their time wait, which must not begin again. */
+/* The ids are destroyed after their time wait has ended, and time wait must not begin again. */
 START_TEST(no_second_time_wait_of_a_destroyed_id)
 {
 	struct id *active, *passive;
@@ -244,7 +240,7 @@ START_TEST(no_second_time_wait_of_a_destroyed_id)
 }
 END_TEST
 
-/* The time wait ended by the broker's timer, because a connect was held back. */
+/* The broker's timer ended the time wait, because a connect was held back. */
 START_TEST(no_second_time_wait_after_the_timer)
 {
 	struct rdma_conn_param p = param("again");
@@ -269,7 +265,7 @@ START_TEST(no_second_time_wait_after_the_timer)
 }
 END_TEST
 
-/* An id whose time wait is over is imported. Its time wait begins neither with the import nor with its end. */
+/* An id whose time wait is over is imported. Neither the import nor the id's end begins a time wait. */
 START_TEST(no_second_time_wait_of_an_imported_id)
 {
 	struct id *active, *passive, *moved;
@@ -288,7 +284,7 @@ START_TEST(no_second_time_wait_of_an_imported_id)
 }
 END_TEST
 
-/* The kernel's timer is set for the very end of the time wait, and the connect is sent then, not earlier. */
+/* The kernel's timer is set for the end of the time wait, and the connect is sent then. */
 START_TEST(a_held_connect_is_sent_exactly_at_the_end)
 {
 	struct rdma_conn_param p = param("again");
@@ -318,8 +314,8 @@ START_TEST(a_held_connect_is_sent_exactly_at_the_end)
 END_TEST
 
 /*
- * Two time waits of one QP number. The shorter one is over, but its entry is not freed yet. It must not hide the
- * longer one, and the longer one must not delay a connect once it is over as well.
+ * One QP number has two time waits. The shorter one is over, but its entry is not freed, and must not hide the longer
+ * one. The longer one must not delay a connect after its end.
  */
 START_TEST(an_entry_that_is_over_is_not_found)
 {
@@ -352,7 +348,7 @@ START_TEST(an_entry_that_is_over_is_not_found)
 }
 END_TEST
 
-/* Waits with the kernel's clock and timer, while nothing else happens in the broker. */
+/* The kernel's timer frees the entries, even if nothing else happens in the broker. */
 START_TEST(entries_are_freed_without_traffic)
 {
 	struct id *active, *passive;
@@ -368,9 +364,9 @@ START_TEST(entries_are_freed_without_traffic)
 }
 END_TEST
 
-#define N_ROW 90 /* ids that lie within the session's limit */
+#define N_ROW 90 /* number of ids, within the session's limit */
 
-/* Makes the client's ids from 1 to N_ROW, as if each had a connection with a time wait of 64 ms. */
+/* Makes the client's ids 1 to N_ROW, as if each had a connection with a time wait of 64 ms. */
 static void make_row(struct id **ids)
 {
 	for (uint32_t i = 0; i < N_ROW; i++) {
@@ -390,12 +386,12 @@ static void end_row(void)
 		step_time(1000);
 	step_time(64000);
 	ck_assert_uint_eq(core->timewaits.n, 0);
-	/* It is set for the first one and, every 50 ms, for the next one. */
+	/* The timer is set for the first time wait and, every 50 ms, for the next one. */
 	ck_assert_uint_ge(n_set, 1);
 	ck_assert_uint_le(n_set, N_ROW / 10);
 }
 
-/* Connections that end 1 ms after each other do not each set the kernel's timer. */
+/* Connections that end 1 ms apart do not each set the kernel's timer. */
 START_TEST(a_row_of_connections_sets_few_timers)
 {
 	struct id *ids[N_ROW];
@@ -410,7 +406,7 @@ START_TEST(a_row_of_connections_sets_few_timers)
 }
 END_TEST
 
-/* The same if the ids are destroyed in the reverse order, so that each one's time wait ends before those before. */
+/* The ids are destroyed in reverse order, so each time wait ends before those that began earlier. */
 START_TEST(a_row_destroyed_backwards_sets_few_timers)
 {
 	struct id *ids[N_ROW];

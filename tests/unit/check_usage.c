@@ -5,7 +5,7 @@
 
 #include "tests/unit/program.h"
 
-/* A wrong command line gives the error and a pointer to the help, and nothing else that would hide them. */
+/* A wrong command line gets the error and a pointer to the help, and not the whole help. */
 
 static char ping[4096], daemon_program[4096];
 
@@ -28,7 +28,7 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
-/* Checks the error of a wrong command line. It has at most two lines, so that the user sees the first one. */
+/* Checks the error of a wrong command line: at most two lines, so that the user sees the first one. */
 static void assert_usage(const char *part, const char *see)
 {
 	ck_assert_int_eq(got.status, 2);
@@ -55,7 +55,7 @@ START_TEST(ping_usage)
 }
 END_TEST
 
-/* Both ends accept -C, so that they can be started with the same count, as with rping. The server ignores the count. */
+/* Both ends accept -C, so that they can be started with the same count. The server ignores the count. */
 START_TEST(ping_takes_a_count_on_both_sides)
 {
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471", "-C", "3", "-T", "1");
@@ -77,7 +77,7 @@ START_TEST(ping_explains_the_loopback)
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
 	assert_lacks(got.err, "loopback");
-	/* A failure of resolving has no text, so ping adds the hint itself. */
+	/* A failure to resolve has no text, so rdmabroker-ping adds the hint. */
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "127.0.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
@@ -118,7 +118,6 @@ START_TEST(daemon_usage)
 	assert_usage("--json requires --check", see);
 	RUN(daemon_program, "file.rules");
 	assert_usage("unexpected argument 'file.rules'", see);
-	/* --help prints the whole text. */
 	RUN(daemon_program, "--help");
 	ck_assert_int_eq(got.status, 0);
 	assert_has(got.out, "--policy-dir DIR");

@@ -13,8 +13,8 @@
 #include "util/util.h"
 
 /*
- * Work that is done outside the loop, such as finding a QP's owner, waiting for a port or for devices, and changing
- * a node's ACL. The client waits for it, with all its later requests, but no other client does.
+ * Some work is done outside the loop, such as finding a QP's owner or changing a node's ACL. Only the client that
+ * causes the work waits for it.
  */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -106,12 +106,11 @@ START_TEST(others_are_served)
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
-	/* The QP's owner was looked up once. */
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 1);
 }
 END_TEST
 
-/* The requests of one client are processed in order, so the later one is answered after the first. */
+/* The requests of one client are processed in order, so the later one waits, too. */
 START_TEST(the_clients_own_requests_wait)
 {
 	uint8_t buf[PACKET_MAX];
@@ -122,7 +121,7 @@ START_TEST(the_clients_own_requests_wait)
 	ck_assert_uint_eq(client.n_answers, 0);
 	fake_hold_lookups(wire.core->fabric, false);
 	run();
-	/* This is the reply to the last request. */
+	/* n_answers counts only replies to the last request. */
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
@@ -145,10 +144,7 @@ START_TEST(a_request_that_waits_to_be_accepted)
 }
 END_TEST
 
-/*
- * The look-up finds another owner, so the connect is refused. The result of the look-up is used for this request
- * only, not for the next.
- */
+/* The look-up finds another owner, so the connect is refused. The next request gets a look-up of its own. */
 START_TEST(a_result_is_used_once)
 {
 	fake_estrange_qp(wire.core->fabric, 17);
@@ -162,7 +158,7 @@ START_TEST(a_result_is_used_once)
 }
 END_TEST
 
-/* A decision from before the look-up is not used: the request is decided when it continues. */
+/* The request is decided by the policy that is in force when the request continues. */
 START_TEST(policy_changes_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
@@ -175,10 +171,7 @@ START_TEST(policy_changes_during_the_wait)
 }
 END_TEST
 
-/*
- * A rule with "qp reserved" accepts a number of which the kernel knows no QP. This too is decided only when the
- * request continues.
- */
+/* Whether a rule with "qp reserved" accepts the number is also decided when the request continues. */
 START_TEST(the_rule_for_reserved_numbers_changes_during_the_wait)
 {
 	fake_hide_qp(wire.core->fabric, 17);
@@ -215,7 +208,7 @@ START_TEST(the_device_is_removed_during_the_wait)
 }
 END_TEST
 
-/* Another session imports the id: the waiting client gets an error, and continues. */
+/* If another session imports the id, the waiting client gets an error, and continues. */
 START_TEST(the_id_is_imported_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
@@ -234,7 +227,7 @@ START_TEST(the_id_is_imported_during_the_wait)
 }
 END_TEST
 
-/* The end of the client is noticed although its socket is not being read. The result of the look-up is dropped. */
+/* The client's end is noticed although its socket is not being read. The result of the look-up is dropped. */
 START_TEST(the_client_ends_during_the_wait)
 {
 	send_only(&client, OP(CONNECT), 1);
@@ -246,7 +239,7 @@ START_TEST(the_client_ends_during_the_wait)
 }
 END_TEST
 
-/* Requests to bind id 2 to port 7500. Another id still holds this port: it was freed, but is not destroyed yet. */
+/* Requests to bind id 2 to port 7500, which another id has until fake_destroy_id(). */
 static void bind_to_a_port_that_is_being_freed(void)
 {
 	/* The fields of an address, 10.9.0.1 port 7500. */
@@ -271,7 +264,7 @@ START_TEST(a_port_that_is_being_freed)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		ask(&other, OP(LIST_DEVICES), 0);
 	n = fake_count(wire.core->fabric, FAKE_BIND);
-	/* An id with another port is destroyed: the bind is not tried again. */
+	/* An id with another port is destroyed, so the bind is not tried again. */
 	fake_destroy_id(wire.core->fabric, 7501);
 	run();
 	ck_assert_uint_eq(client.n_answers, 0);
@@ -306,7 +299,7 @@ START_TEST(a_port_that_is_never_freed)
 }
 END_TEST
 
-/* While librdmacm opens a device it holds its mutex. Calls that need the mutex are made only after that. */
+/* librdmacm holds a mutex while it opens a device. Calls that need the mutex are made only afterwards. */
 START_TEST(devices_that_take_long_to_open)
 {
 	static const int ops[] = { OP(BIND_ADDR), OP(LISTEN), OP(RESOLVE_ADDR) };
@@ -346,10 +339,7 @@ START_TEST(devices_that_are_never_open)
 }
 END_TEST
 
-/*
- * Before the reply to hello, the client's unit is looked up, which can take long. A test holds this lock to make the
- * look-up wait.
- */
+/* The client's unit is looked up before the reply to hello. A test holds this lock to make the look-up wait. */
 static pthread_mutex_t unit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Replaces libsystemd's function. */
@@ -433,7 +423,7 @@ START_TEST(a_lease_that_fails_late)
 }
 END_TEST
 
-/* When the lease is ready, the user is not allowed to use the device any more, or the device is gone. */
+/* When the lease is ready, policy no longer allows the lease, or the device is gone. */
 START_TEST(a_lease_that_comes_too_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
@@ -456,10 +446,7 @@ START_TEST(a_lease_that_comes_too_late)
 }
 END_TEST
 
-/*
- * The client requested the first device. When the lease is ready, another device is the first one, and the client
- * gets a lease for that one.
- */
+/* When the lease is ready, another device is the first one. The client gets a lease for that device. */
 START_TEST(the_first_device_is_removed_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
@@ -499,7 +486,7 @@ START_TEST(the_client_ends_before_its_lease)
 }
 END_TEST
 
-/* A reload can look up names over the network, which takes long: only the admin waits for it. */
+/* A reload can look up names over the network, which takes long. Only the admin waits for it. */
 START_TEST(a_reload_that_takes_long)
 {
 	wire.holds_reloads = true;
@@ -509,7 +496,7 @@ START_TEST(a_reload_that_takes_long)
 	for (unsigned i = 0; i < REQUESTS; i++)
 		ask(&other, OP(LIST_DEVICES), 0);
 	ck_assert_uint_eq(client.n_answers + server.n_answers, 0);
-	/* The first reload was requested before the second, so its result is no reply to the second. */
+	/* The result of the first reload is no reply to the second request. */
 	control_reloaded(server_get_control(wire.server), 1, 0, NULL);
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
@@ -544,10 +531,7 @@ START_TEST(where_a_failure_began)
 }
 END_TEST
 
-/*
- * A peer sends many requests, and the program that listens does not read. The session of that program must not end
- * because of this.
- */
+/* A peer sends many requests to a program that does not read. The program's session must not end. */
 START_TEST(requests_that_are_not_read)
 {
 	enum { N = 1500 };
@@ -564,7 +548,7 @@ START_TEST(requests_that_are_not_read)
 		wire_ask(&client, OP(RESOLVE_ADDR), i);
 		wire_ask(&client, OP(RESOLVE_ROUTE), i);
 		wire_send(&client, buf, wire_make(&client, OP(CONNECT), i, buf), NULL);
-		/* wire_run() gets only the client here, so the server's events are not read. */
+		/* wire_run() gets only the client, so the server's events are not read. */
 		wire_run(clients + 1, 1);
 		ck_assert_int_eq(client.status, 0);
 	}
@@ -572,11 +556,11 @@ START_TEST(requests_that_are_not_read)
 	ck_assert_uint_eq(server.session->requests.n_used, N);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
 	ck_assert_uint_lt(wire.core->account.used[ACCOUNT_BYTES], 65536);
-	/* The client gives up, so there is one more event for each request. */
+	/* The client destroys its ids, which causes one more event for each request. */
 	for (uint32_t i = 2; i <= N + 1; i++)
 		wire_ask(&client, OP(DESTROY_ID), i);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
-	/* In the end all events are read, one socket buffer at a time. */
+	/* All events can be read, one socket buffer at a time. */
 	for (uint32_t i = 0; i < N; i++)
 		wire_run(clients, 1);
 	ck_assert(!server.dropped);
@@ -585,7 +569,7 @@ START_TEST(requests_that_are_not_read)
 }
 END_TEST
 
-/* A session with many ids ends in slices. Other clients are served in between, and everything is released. */
+/* A session with many ids ends in slices. Other clients are served in between. */
 START_TEST(the_end_of_a_large_session)
 {
 	struct wire_client *const others[] = { &other };
@@ -601,9 +585,7 @@ START_TEST(the_end_of_a_large_session)
 	wire_close(&client);
 	while (wire.core->n_ids == n_left)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
-	/*
-	 * This request is sent after the end of the session has begun, and is answered before that end is complete.
-	 */
+	/* The request is sent after the session's end has begun, and is answered before that end is complete. */
 	wire_send(&other, buf, wire_make(&other, OP(LIST_DEVICES), 0, buf), NULL);
 	while (other.n_answers == 0) {
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);

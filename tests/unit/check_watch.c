@@ -18,14 +18,11 @@
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
-/*
- * Admins who watch are notified of events. These tests use the library, and those of check_events.c use
- * rdmabrokerctl.
- */
+/* Admins who watch are notified of events. These tests use the library, those of check_events.c use rdmabrokerctl. */
 
 static uint32_t last_qpn = 16;
 
-/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
+/* Each connection gets its own QP number, because timewait delays the reuse of a QP number. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static struct rdmabroker_conn_param param;
@@ -48,7 +45,7 @@ static const char *what_of(const struct rdmabroker_notice *notice)
 	return notice->operation_name ?: notice->event_name;
 }
 
-/* Takes the next notice, and checks that its operation or event is WHAT: "listen", "established". */
+/* Takes the next notice, and checks that its operation or event is WHAT. */
 static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const char *what)
 {
 	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
@@ -68,10 +65,7 @@ static void expect_notices(struct rdmabroker *session, const char *const *whats)
 
 #define EXPECT(session, ...) expect_notices(session, (const char *const[]){ __VA_ARGS__, NULL })
 
-/*
- * Checks that there is no notice. The reply to get_status implies that all earlier requests were processed, and that
- * their notices have arrived.
- */
+/* Checks that there is no notice. Notices of earlier requests arrive before the reply to get_status. */
 static void expect_no_notice(struct rdmabroker *session)
 {
 	struct rdmabroker_notice *notice;
@@ -325,7 +319,7 @@ START_TEST(enforcement_is_reported)
 }
 END_TEST
 
-/* Gives the newest session to another user, who is no admin, and enforces the policy twice before the session ends. */
+/* Gives the newest session to a user who is no admin, and enforces the policy twice before the session ends. */
 static void do_enforce_on_stranger(void *arg)
 {
 	(void)arg;
@@ -334,7 +328,7 @@ static void do_enforce_on_stranger(void *arg)
 	enforce_start(harness.core);
 }
 
-/* A session that a new policy ends is reported as closed once, like any other session that was opened. */
+/* A session that a new policy ends is reported as closed, and only once. */
 START_TEST(sessions_that_a_policy_ends_are_reported)
 {
 	struct rdmabroker_filter filter = { .size = sizeof(filter),
@@ -371,8 +365,8 @@ START_TEST(sessions_that_a_policy_ends_are_reported)
 END_TEST
 
 /*
- * A new policy lets the user of a session that watches be a client, but no observer. A session that only watches ends,
- * so that its program does not wait for notices for ever; another one gets no more notices.
+ * The new policy allows the user sessions, but not to observe. A session that only watches ends. A session that also
+ * has ids gets no more notices.
  */
 START_TEST(observers_that_a_policy_forbids)
 {
@@ -396,7 +390,7 @@ START_TEST(observers_that_a_policy_forbids)
 	w = open_watcher(&filter);
 	id = start_listening(w, 7471);
 	in_server(do_enforce_on_stranger, NULL);
-	/* The reply shows that all notices which were sent before have come. */
+	/* When the reply has come, the notices that were sent before have come, too. */
 	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &tos), 0);
 	while (rdmabroker_get_notice(w, 0, &notice) == 0)
 		rdmabroker_free_notice(notice);
@@ -409,8 +403,7 @@ START_TEST(observers_that_a_policy_forbids)
 END_TEST
 
 /*
- * For each filter, the notices that it selects. They are about a session that listens, tries to listen on a port
- * that a rule rejects, and connects to its own listener.
+ * The notices that each filter selects while a session listens, listens on a rejected port, and connects to itself.
  */
 static const struct {
 	struct rdmabroker_filter filter;
@@ -446,7 +439,7 @@ START_TEST(filters_select_notices)
 		filter.size = sizeof(filter);
 		w[i] = open_watcher(&filter);
 	}
-	/* Drop the notices about the watchers that were opened later. */
+	/* Drop the notices about later watchers. */
 	for (size_t i = 0; i < N_FILTERS; i++)
 		while (rdmabroker_get_notice(w[i], 0, &notice) == 0)
 			rdmabroker_free_notice(notice);
@@ -482,7 +475,6 @@ static void apply(struct rdmabroker *w, const uint32_t *uid, uint64_t session,
 	ck_assert_int_eq(rdmabroker_watch(w, &filter), 0);
 }
 
-/* One watcher changes its filter several times. */
 START_TEST(filters_are_changed)
 {
 	struct rdmabroker *w = open_watcher(NULL), *s = open_session(0);
@@ -562,8 +554,6 @@ START_TEST(notices_begin_with_the_watch)
 }
 END_TEST
 
-/* Watches and their end */
-
 START_TEST(watches_end_with_their_sessions)
 {
 	struct rdmabroker *w = open_watcher(NULL), *v = open_watcher(NULL), *s;
@@ -590,8 +580,8 @@ static void do_get_queued(void *arg)
 }
 
 /*
- * Causes more notices than the socket and the queue can hold, and reads none of them meanwhile. Afterwards each
- * notice must be returned or be counted as lost. LIMIT: the bytes that can be queued for the user.
+ * Causes more notices than the socket and the queue can hold. Each notice must be returned or be counted as lost.
+ * LIMIT: the bytes that can be queued for the user.
  */
 static void overflow(uint64_t limit)
 {
@@ -609,13 +599,13 @@ static void overflow(uint64_t limit)
 	w = open_watcher(&filter);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
-	/* Queued notices are charged, and must not use more than half of any limit. */
+	/* Queued notices are charged, and use at most half of each limit. */
 	in_server(do_get_queued, &queued);
 	ck_assert_uint_gt(queued, 0);
 	ck_assert_uint_le(queued, limit / 2 < 32768 ? limit / 2 : 32768);
 	await_counts(2, 0);
 
-	/* The queued notices come first, then the number of lost ones is reported, even if nothing else happens. */
+	/* The queued notices come first, and then the number of lost ones. */
 	while (got_n + lost < n) {
 		ck_assert_int_eq(rdmabroker_get_notice(w, T, &notice), 0);
 		ck_assert_int_eq(notice->kind, notice->n_lost > 0 ? RDMABROKER_NOTICE_LOST :
@@ -650,7 +640,7 @@ START_TEST(slow_watchers_leave_room_for_other_clients)
 }
 END_TEST
 
-/* The library's queue is bounded, also if the library reads while it waits for something else. */
+/* The library's queue is bounded, even if the library reads while it waits for something else. */
 START_TEST(the_librarys_queue_is_bounded)
 {
 	struct rdmabroker_filter filter = { .size = sizeof(filter),

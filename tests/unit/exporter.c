@@ -31,8 +31,6 @@ struct answer answer;
 enum { BROKER, EXPORTER };
 static const char *const notify_names[] = { "notify-broker", "notify-exporter" };
 
-/* The broker and the exporter */
-
 void write_text(const char *name, const char *text)
 {
 	FILE *f = fopen(name, "w");
@@ -140,7 +138,7 @@ static bool leaks(void)
 }
 
 /*
- * Called in a child: sets the socket for systemd's notifications, and closes all descriptors but the standard three.
+ * Called in a child. Sets the socket for systemd's notifications, and closes all descriptors but the standard three.
  */
 static void begin_child(int which)
 {
@@ -341,8 +339,8 @@ unsigned idle_sockets(void)
 	const unsigned n = 2; /* the listening socket, and the session's */
 
 	/*
-	 * This request opens the exporter's session. The exporter notices the end of the request's connection later
-	 * than the test does, so the test waits for it.
+	 * The request opens the exporter's session. The exporter notices the end of the request's connection a little
+	 * later.
 	 */
 	assert_served_on(service.metrics);
 	await_sockets(n);
@@ -365,8 +363,6 @@ unsigned elapsed_ms(const struct timespec *since)
 	return (unsigned)((now.tv_sec - since->tv_sec) * 1000 +
 			  (now.tv_nsec - since->tv_nsec) / 1000000);
 }
-
-/* HTTP */
 
 socklen_t make_address(struct sockaddr_storage *ret, const char *address)
 {
@@ -535,7 +531,7 @@ unsigned long value_of(const char *name)
 	return strtoul(found + strlen(line), NULL, 10);
 }
 
-/* Waits for longer than the exporter shares an answer, which is one second. No event marks the end of that time. */
+/* The exporter shares an answer for one second. No event marks the end of that time. */
 void await_stale(void)
 {
 	poll(NULL, 0, 1100);

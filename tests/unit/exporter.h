@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Shared by the tests of the real rdmabroker-exporter. The whole daemon runs over the fake fabric, in a process of
- * its own. The test is the exporter's client, and sends HTTP as text.
+ * Shared by the tests of the real rdmabroker-exporter. The whole daemon runs on the fake fabric, in a process of its
+ * own.
  */
 
 #include <stdbool.h>
@@ -35,13 +35,11 @@ extern struct answer {
 	bool is_whole; /* the body is as long as Content-Length announces */
 } answer;
 
-/* The broker and the exporter */
-
 void set_up_service(void);
 void tear_down_service(void);
 void write_text(const char *name, const char *text);
 void write_rules(const char *name, const char *text); /* NAME: a file in the policy's directory */
-void write_many_rules(const char *name); /* writes MANY_RULES rules */
+void write_many_rules(const char *name);
 void start_broker(void);
 void reload_broker(void);
 void stop_broker(void);
@@ -58,16 +56,14 @@ void assert_logged(const char *part);
 unsigned n_logged(const char *part); /* how often the exporter's log contains PART */
 
 /*
- * Makes a request, so that the exporter opens its session. Waits until no connection is left, and returns the number
- * of the exporter's sockets: one to listen on, and the session's.
+ * Makes a request, which opens the exporter's session. Waits until no other connection is left, and returns the
+ * number of the exporter's sockets.
  */
 unsigned idle_sockets(void);
 void await_sockets(unsigned expected);
 /* Checks that the broker serves an RDMA client. */
 void assert_serves(void);
 unsigned elapsed_ms(const struct timespec *since);
-
-/* HTTP */
 
 #define OPENMETRICS "Accept: application/openmetrics-text; version=1.0.0\r\n"
 #define GET_1_0 "GET /metrics HTTP/1.0\r\n" OPENMETRICS "\r\n"
@@ -79,7 +75,7 @@ const char *free_address(const char *host);
 int dial(const char *address);
 int dialled(const char *address); /* like dial(), but fails the test if it cannot connect */
 void send_text(int fd, const char *text);
-/* Reads the response until the connection ends, and closes FD. Each piece has to arrive within MS. */
+/* Reads the response until the connection ends, and closes FD. Each piece has to arrive within MS milliseconds. */
 void read_answer(int fd, int ms);
 void ask(const char *address, const char *request);
 void assert_metrics(void); /* checks that the last response is OpenMetrics */
@@ -88,10 +84,7 @@ void assert_served_on(const char *address); /* checks that ADDRESS serves metric
 void assert_refused_on(const char *address);
 /* Returns the value of a sample without labels in the last response. */
 unsigned long value_of(const char *name);
-/*
- * For one second, the exporter gives all requests the same answer. Waits until that time is over, so that the next
- * request contacts the broker.
- */
+/* Waits longer than the one second for which the exporter gives all requests the same answer. */
 void await_stale(void);
-/* Repeats a request until rdmabroker_up has the value UP. That can take longer than that second. */
+/* Repeats a request until rdmabroker_up has the value UP. */
 void await_up(unsigned up);

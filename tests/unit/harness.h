@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The library against the server over a real socket, with the fake fabric below. The server runs in a thread of its
- * own. A test reads or changes the server's state by in_server().
+ * The library against the server over a real socket, with the fake fabric below. The server has a thread of its own,
+ * so a test reads or changes its state by in_server().
  */
 
 #include <stdbool.h>
@@ -35,12 +35,9 @@ void tear_down(void);
 
 /* Calls RUN(ARG) in the server's thread, and waits until it has returned. */
 void in_server(void (*run)(void *arg), void *arg);
-void stop_server(void); /* ends it without notice, as if it had crashed */
+void stop_server(void); /* ends the server without notice, as if it had crashed */
 void set_policy(const char *rules);
-/*
- * Waits until the server has this many sessions and ids. It notices the end of a client only after some time. Fails
- * the test if this takes longer than T.
- */
+/* Waits until the server has this many sessions and ids. If this takes longer than T, the test fails. */
 void await_counts(unsigned sessions, unsigned ids);
 
 struct rdmabroker *open_session(unsigned flags);
@@ -50,5 +47,5 @@ void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
-/* Gets the list of sessions as SESSION, an admin's. Returns the number of entry I, counted from 0. */
+/* Returns the number of session I, counted from 0, in the list of sessions. SESSION must be an admin's. */
 uint64_t number_of(struct rdmabroker *session, size_t i);

@@ -23,8 +23,6 @@ struct mnl_socket {
 
 struct kernel kernel;
 
-/* The kernel */
-
 static void put_address(struct nlmsghdr *header, uint16_t type, const char *text)
 {
 	struct sockaddr_storage storage = { 0 };
@@ -216,8 +214,6 @@ static void dump_qps(struct mnl_socket *nl)
 	kernel.skips = 0;
 	next_qps(nl);
 }
-
-/* libmnl */
 
 struct mnl_socket *mnl_socket_open2(int bus, int flags)
 {

@@ -38,11 +38,11 @@ extern struct kernel {
 	struct id ids[PIECES_MAX][IDS_MAX];
 	size_t n_ids[PIECES_MAX];
 	unsigned n_pieces; /* pieces past PIECES_MAX repeat the earlier ones */
-	int error; /* the dump ends with it: 0 or a negative errno */
+	int error; /* the error with which the dump of ids ends: 0 or a negative errno */
 	unsigned n_ports;
 	struct qp qps[QPS_MAX];
 	unsigned n_qps;
-	int qp_error; /* the next dump of QPs fails with it: 0 or a negative errno */
+	int qp_error; /* the error of the next dump of QPs: 0 or a negative errno */
 	unsigned skips; /* number of QPs at the beginning that the next dump of QPs leaves out */
 	/* Called before each dump of QPs, in the thread that requests it; NULL: not called. */
 	void (*on_qp_dump)(void);

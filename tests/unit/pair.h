@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * The core on the fake fabric, with two sessions of the user who runs the test, a server's and a client's, which
- * record their events. Most tests of core/ are based on this.
- */
+/* The core on the fake fabric, with two sessions, a server's and a client's, which record their events. */
 
 #include <sys/socket.h>
 
@@ -36,7 +33,7 @@ struct record {
 extern sd_event *loop;
 extern struct core *core;
 extern struct record server, client;
-extern struct failure why; /* what the last call that failed has reported */
+extern struct failure why; /* the report of the last call that failed */
 extern int sockets[2];
 
 struct policy *load(const char *rules);
@@ -44,16 +41,16 @@ void pair_set_policy(const char *rules);
 /* Runs the loop until nothing is due. */
 void run_loop(void);
 void pair_set_up(void);
-/* Frees everything. So every test runs account_done() and fabric_free(), which assert that nothing is left. */
+/* Frees everything. account_done() and fabric_free() assert that nothing is left. */
 void pair_tear_down(void);
 /* Returns the address, in one of eight static buffers that are used in turn. */
 const struct sockaddr *pair_addr(const char *ip, uint16_t port);
 struct id *make(struct record *record, uint32_t handle);
 /* Runs the loop, and checks event I of RECORD, counted from 0. */
 void pair_expect(struct record *record, unsigned i, enum rdma_cm_event_type type, int status);
-/* Creates the server's id 1, which listens on PORT, and returns it. */
+/* Returns the server's new id 1, which listens on PORT. */
 struct id *pair_start_listening(uint16_t port);
-/* Creates the client's id HANDLE, resolves the address and the route for it, and returns it. */
+/* Returns the client's new id HANDLE, whose address and route are resolved. */
 struct id *pair_resolve(uint32_t handle, uint16_t port);
 struct rdma_conn_param param(const char *data);
 /* Creates the server's listener, its id 1, and connects the client's id 1 to it. */

@@ -22,8 +22,7 @@ void set_up_ctl(void);
 
 int run(const char *const *argv); /* returns the exit status */
 /*
- * Makes run() use another user from now on. PROGRAM becomes a copy that this user can read, because other users
- * often cannot enter the build directory. Only root can do that: for others it returns false.
+ * Makes run() use another user, and PROGRAM a copy that this user can read. Returns false if the caller is not root.
  * After end_nobody(), PROGRAM must not be used any more.
  */
 bool run_as_nobody(void);
@@ -32,8 +31,8 @@ void end_nobody(void);
 	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
 
 /*
- * Runs the program on a terminal that gets stdout and stderr. Lines end in CR LF there. When the output contains
- * AWAITED, the terminal's interrupt key is pressed; NULL: it is not.
+ * Runs the program on a terminal that gets stdout and stderr, where lines end in CR LF. When the output contains
+ * AWAITED, the interrupt key is pressed; NULL: it is not.
  */
 int run_on_terminal(unsigned short columns, const char *awaited, const char *const *argv);
 #define ctl_on_terminal(columns, ...)                                                    \
@@ -44,7 +43,7 @@ int run_on_terminal(unsigned short columns, const char *awaited, const char *con
 void assert_has(const char *text, const char *part);
 void assert_lacks(const char *text, const char *part);
 /*
- * Checks that stderr is empty, and that stdout is one line with a JSON value D, for which the Python EXPRESSION is
+ * Checks that stderr is empty and stdout is one line of JSON. The Python EXPRESSION about the JSON value D must be
  * true.
  */
 void assert_json(const char *expression);

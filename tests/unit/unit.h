@@ -16,7 +16,7 @@ static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const 
 	SRunner *runner;
 	int failed;
 
-	/* Check's default is 4 s, which is too short to start a dozen programs on a busy machine. */
+	/* Check's default of 4 s is too short to start a dozen programs on a busy machine. */
 	tcase_set_timeout(tcase, UNIT_TIMEOUT);
 	if (set_up)
 		tcase_add_checked_fixture(tcase, set_up, tear_down);

@@ -14,8 +14,6 @@ struct wire wire;
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 
-/* The daemon */
-
 static struct policy *load(const char *rules)
 {
 	struct policy *policy = NULL;
@@ -71,10 +69,7 @@ void wire_start(const char *rules)
 		;
 }
 
-/*
- * Runs the loop until it is idle, including the jobs of threads and their results. It does not wait for the jobs
- * that are blocked, see wire.n_stuck and wire.n_asking.
- */
+/* Runs the loop until it and the threads are idle. Blocked jobs do not count: see wire.n_stuck and wire.n_asking. */
 static void run_all(void)
 {
 	for (;;) {
@@ -103,8 +98,6 @@ void wire_end(void)
 	core_free(wire.core);
 	sd_event_unref(wire.loop);
 }
-
-/* Clients */
 
 void wire_connect(struct wire_client *client)
 {
@@ -143,7 +136,6 @@ static void read_frame(struct wire_client *client, const uint8_t *buf, size_t n)
 		client->status = failure ? (int)failure->status : 0;
 		client->error = failure ? failure->error : 0;
 		snprintf(client->text, sizeof(client->text), "%s", failure ? failure->text : "");
-		/* A failure has a status, an errno and a text. */
 		ck_assert(!failure || (failure->status > 0 && failure->error > 0));
 		ck_assert(!failure || strlen(failure->text) > 0);
 	}

@@ -3,8 +3,7 @@
 
 /*
  * The daemon on the fake fabric, and clients that speak the protocol without the library, in one thread. When
- * wire_run() returns, the daemon is idle: it has answered all requests but those that wait for something that the
- * test holds back.
+ * wire_run() returns, only requests that the test holds back are unanswered.
  */
 
 #include <stdbool.h>
@@ -37,10 +36,8 @@ struct wire {
 	struct server *server;
 	uint64_t n_reloads; /* number of reloads that were requested; also the last ticket */
 	bool holds_reloads; /* the test completes reloads itself, by control_reloaded() */
-	unsigned
-		n_stuck; /* descriptors that cannot be closed for now, so wire_run() does not wait for them */
-	unsigned
-		n_asking; /* units whose look-up is blocked, so wire_run() does not wait for them */
+	unsigned n_stuck; /* blocked closes, for which wire_run() does not wait */
+	unsigned n_asking; /* blocked look-ups of units, for which wire_run() does not wait */
 };
 
 extern struct wire wire;

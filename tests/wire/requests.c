@@ -103,7 +103,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 		put_number(w, 8, 7471);
 		return;
 	}
-	/* All other requests are about an id, which is their first field. */
+	/* All other requests have an id as their first field. */
 	put_number(w, 1, id);
 	switch (op) {
 	case OP(SET_OPTION):
@@ -172,8 +172,8 @@ void request_each_cut(const struct request_trial *trial)
 }
 
 /*
- * The path to a field in nested messages. If a nested message occurs twice, its fields are merged, and the last value
- * of each counts.
+ * The path to a field in nested messages. If a nested message occurs twice, its fields are merged, and later values
+ * win.
  */
 
 struct way {
@@ -193,7 +193,7 @@ static size_t varint(uint8_t *buf, uint64_t value)
 	return n;
 }
 
-/* Wraps the bytes in BUF in each message on the path, from the innermost on. */
+/* Wraps the bytes in BUF in each message on the path, innermost first. */
 static size_t wrap(const struct way *way, uint8_t *buf, size_t n)
 {
 	static uint8_t copy[PACKET_MAX];
@@ -259,7 +259,7 @@ static void try_bytes(const struct way *way, const char *name)
 		}
 }
 
-/* Tries all eight values of the wire type: 0, 1, 2 and 5 are in use, 3 and 4 are groups, 6 and 7 are not defined. */
+/* Wire types 3 and 4 are groups, 6 and 7 are not defined. */
 static void try_wire_types(const struct way *way, const char *name)
 {
 	for (unsigned type = 0; type < 8; type++) {

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * Every request of the protocol as bytes, encoded by hand, because the generated code cannot write invalid messages.
- */
+/* Requests as bytes, encoded by hand, because the generated code cannot write invalid messages. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "proto/packet.h"
 
-/* Numbers of the requests in the proto file. */
 #define REQUEST_FIRST 16
 #define REQUEST_LAST 47
 const char *request_name(int op);
 
 /*
- * Encodes a valid request, for the id ID if the request has one. Returns the length of its packet. EXTRA are encoded
- * fields, valid or not, that are appended to the request's own message.
+ * Encodes a valid request, for the id ID if it has one. EXTRA: encoded fields to append, valid or not. Returns the
+ * packet's length.
  */
 size_t request_make(uint32_t serial, int op, uint32_t id, const uint8_t *extra, size_t extra_len,
 		    uint8_t buf[PACKET_MAX]);
 
-/* The following two functions call TRY with many requests. Those that are about an id are about id 1. */
+/* For the two functions below, which call TRY with many requests. Requests about an id use id 1. */
 struct request_trial {
 	uint32_t *serial; /* the last serial that was used */
 	void (*try)(void *userdata, const uint8_t *buf, size_t len, const char *what);
@@ -31,5 +28,5 @@ struct request_trial {
 
 /* Tries every request, cut at every length below its own. */
 void request_each_cut(const struct request_trial *trial);
-/* Tries the fields of every request with values at and past the usual limits, and with each wire type. */
+/* Tries each field with values at and past the usual limits, and with each wire type. */
 void request_each_field(const struct request_trial *trial);

@@ -11,7 +11,7 @@
 #include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
-/* The public status points into FRAME, the reply, which is freed together with it. */
+/* PUBLIC points into FRAME, the reply, which is freed together with it. */
 struct status {
 	struct rdmabroker_status public;
 	Rdmabroker__Frame *frame;
@@ -65,7 +65,7 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 	address_unpack(&ret->peer, in->peer);
 }
 
-/* Fills RET from DEVICE, whose holders are stored at SPACE. Returns the space for the holders of the next device. */
+/* Fills RET from DEVICE. Stores the holders at SPACE, and returns the place for the next device's holders. */
 static struct rdmabroker_holder **in_foreign_ids(struct rdmabroker_foreign_ids *ret,
 						 const Rdmabroker__Status__Device *device,
 						 struct rdmabroker_holder **space)
@@ -160,7 +160,6 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 
 struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *public)
 {
-	/* The public struct is the first member. */
 	struct status *status = (struct status *)public;
 
 	if (status) {

@@ -18,13 +18,12 @@
 #include "proto/names.h"
 
 /*
- * The maximum number of queued notices. Notices are queued if they are received while a call waits for something
- * else, or faster than the program takes them. If the queue is full, new notices are dropped, as the daemon does for
- * a client that does not read.
+ * The maximum number of queued notices. If the queue is full, because the program does not take them, new ones are
+ * dropped.
  */
 #define NOTICES_MAX 4096
 
-#define NOTICES_BYTES_MAX (32 << 20) /* the maximum size of all queued notices together */
+#define NOTICES_BYTES_MAX (32 << 20) /* the maximum size of all queued notices together, in bytes */
 
 struct notice {
 	struct rdmabroker_notice public;
@@ -37,7 +36,6 @@ static const char *text_or_null(const char *text)
 	return text[0] ? text : NULL;
 }
 
-/* The index of NAME in NAMES; -1: there is no such name. */
 static int find(const char *const *names, const char *name)
 {
 	for (int i = 0; names[i]; i++)
@@ -127,7 +125,7 @@ void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
 	    notices->n_bytes + size <= NOTICES_BYTES_MAX)
 		notice = calloc(1, sizeof(*notice));
 	if (!notice) {
-		/* Count this notice, and those that the daemon dropped before it, unless nobody watches. */
+		/* Count this notice, and the notices that the daemon dropped before it. */
 		if (notices->watching)
 			notices->n_lost += 1 + frame->notice->lost;
 		frame_free(frame);
@@ -160,8 +158,8 @@ void notices_done(struct notices *notices)
 }
 
 /*
- * Sets *RET to the name of NUMBER, the value of the filter's MEMBER. NUMBER 0 matches any notice, and leaves *RET
- * unchanged. Returns 0 or -EINVAL.
+ * Sets *RET to the name of NUMBER, the value of the filter's MEMBER. NUMBER 0 matches any notice, and does not set
+ * *RET.
  */
 static int out_name(char **ret, const char *const *names, int number, const char *member)
 {
@@ -198,8 +196,8 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 }
 
 /*
- * Sets whether notices are queued, and returns the old value. rdmabroker_watch() calls this before it sends its
- * request, because notices can follow directly after the reply.
+ * Sets whether notices are queued, and returns the old value. Called before the request is sent, because notices can
+ * follow directly after the reply.
  */
 static bool set_watching(struct rdmabroker *session, bool watching)
 {
@@ -227,13 +225,13 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 		return r;
 	was = set_watching(session, true);
 	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
-	/* Keep watching after a timeout, because the daemon may have accepted the request nevertheless. */
+	/* Keep watching after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		set_watching(session, false);
 	return r;
 }
 
-/* Queues a LOST notice. Called if notices were dropped, and no later one has come that could report their number. */
+/* Queues a LOST notice, if no later notice has reported the number of dropped ones. */
 static int make_lost(struct notices *notices)
 {
 	struct notice *notice = calloc(1, sizeof(*notice));
@@ -304,7 +302,6 @@ int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
 
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *public)
 {
-	/* The public struct is the first member. */
 	if (public)
 		notice_free((struct notice *)public);
 	return NULL;

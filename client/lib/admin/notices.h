@@ -17,17 +17,17 @@ struct rdmabroker;
 struct notices {
 	bool watching; /* the program has called watch; else notices are dropped */
 	TAILQ_HEAD(, notice) list;
-	unsigned n; /* number of notices in LIST */
-	size_t n_bytes; /* size of the notices in LIST */
-	uint64_t n_lost; /* number of notices dropped since the last one was added to LIST */
+	unsigned n;
+	size_t n_bytes;
+	uint64_t n_lost; /* notices dropped since the last one was queued */
 };
 
 void notices_init(struct notices *notices);
 void notices_done(struct notices *notices);
 /*
- * Append the notice FRAME to the list, or drop it if the list is full, memory runs out or nobody watches. Takes
- * ownership of FRAME.
+ * Queue FRAME, or drop it if the queue is full, memory runs out, or the program does not watch. Takes ownership of
+ * FRAME.
  */
 void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
-/* Whether get_notice() would return one. */
+/* Whether get_notice() has a notice to return. */
 bool notices_has_any(const struct notices *notices);

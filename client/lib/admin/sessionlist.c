@@ -12,9 +12,9 @@
 #include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
-/* The call get_list, for observers, and kick, drain and undrain, for admins. */
+/* The calls get_list (for observers), kick, drain and undrain (for admins). */
 
-/* The public list points into PAGES, the replies, which are freed together with it. */
+/* PUBLIC points into PAGES, the replies, which are freed together with it. */
 struct list {
 	struct rdmabroker_list public;
 	struct page_list pages;
@@ -66,7 +66,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 	address_unpack(&ret->peer, in->info->peer);
 }
 
-/* The broker lists the ids in the order of their sessions. False: an id is out of this order, or has no session. */
+/* The broker has to send the ids in the order of their sessions. False: an id is out of order, or has no session. */
 static bool list_fill(struct list *list)
 {
 	struct rdmabroker_listed_session **session = list->sessions;
@@ -160,7 +160,6 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 
 struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
 {
-	/* The public struct is the first member. */
 	if (public)
 		list_free((struct list *)public);
 	return NULL;

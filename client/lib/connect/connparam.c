@@ -10,7 +10,6 @@
 #include "client/lib/wire/sized.h"
 #include "proto/private_data.h"
 
-/* The library and the daemon agree on the maximum of private data. */
 _Static_assert(RDMABROKER_CONNECT_DATA_MAX == PRIVATE_DATA_CONNECT, "connect");
 _Static_assert(RDMABROKER_ACCEPT_DATA_MAX == PRIVATE_DATA_ACCEPT, "accept");
 _Static_assert(RDMABROKER_REJECT_DATA_MAX == PRIVATE_DATA_REJECT, "reject");
@@ -22,11 +21,6 @@ static uint8_t at_most(int wanted, int max)
 	return (uint8_t)(wanted < max ? wanted : max);
 }
 
-/*
- * In an accept, 0xff in responder_resources or initiator_depth means the value that the connection request offers,
- * but no more than the device's maximum. The library queries the maxima without the broker, because the QP's device
- * is open in this process.
- */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int max_resources, max_depth, r;
@@ -44,10 +38,7 @@ int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_pa
 	return 0;
 }
 
-/*
- * Checks PARAM against the device's limits. The caller does this before it changes the QP, so that a call that
- * fails here leaves the QP as it was.
- */
+/* Called before the QP is changed, so that a failure here leaves the QP as it was. */
 static int check_limits(struct rdmabroker_id *id, const char *name,
 			const struct rdmabroker_conn_param *param)
 {
@@ -73,10 +64,7 @@ static uint8_t capped(uint8_t wanted, int cap)
 	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
 }
 
-/*
- * Applies the policy's caps to PARAM. The broker applies them too, but the library needs the same values to move the
- * QP.
- */
+/* The broker applies policy's caps too, but the library moves the QP, and needs the same values. */
 static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int max_resources = 0xff, max_depth = 0xff, r;
@@ -106,7 +94,7 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 {
 	int r = wire_check_process(&id->session->wire);
 
-	/* In a child process the QP belongs to the parent: fail before the QP is changed. */
+	/* In a child process fail before the QP is changed, because the parent uses it. */
 	if (r < 0)
 		return r;
 	if (idstate_is_datagram(id))

@@ -8,19 +8,18 @@
 
 /*
  * Check PARAM (NULL: the defaults), apply policy's caps, and store the parameters to send in RET. NAME is the
- * program's call, for failures. The maximum size of the private data is MAX_DATA bytes, or for a datagram id
- * MAX_LOOKUP_DATA bytes.
+ * program's call, for failures. The maximum of private data, in bytes, is MAX_DATA, or for a datagram id
+ * MAX_LOOKUP_DATA.
  */
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		      const struct rdmabroker_conn_param *param, size_t max_data,
 		      size_t max_lookup_data, struct rdmabroker_conn_param *ret);
 /*
- * For accept: replace 0xff in PARAM's responder_resources and initiator_depth by the values that the connection
- * request offers, at most the device's maxima.
+ * For accept: replace 0xff in responder_resources and initiator_depth by the connection request's value, at most the
+ * device's maximum.
  */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param);
 
-/* The message of connect, with the parts that it points to. */
 struct connect_message {
 	Rdmabroker__Connect connect;
 	Rdmabroker__ConnParam param;

@@ -10,7 +10,7 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* The QP is moved to RTS before the accept, because the peer can send as soon as it gets the answer. */
+/* The QP has to be in RTS before the accept, because the peer can send as soon as it gets the answer. */
 static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
 {
 	int r = connparam_fit_to_request(id, param);
@@ -158,9 +158,7 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
 	REQUEST(request, DISCONNECT, disconnect, &m);
-	/*
-	 * No outcomes: DISCONNECTED does not imply that this call has succeeded, because the peer can disconnect too.
-	 */
+	/* No outcomes: DISCONNECTED does not imply success, because the peer can disconnect too. */
 	static const struct step step = {
 		.name = "disconnect",
 		.from = 1 << STAGE_CONNECTING | 1 << STAGE_RESPONDED | 1 << STAGE_ACCEPTED |

@@ -11,8 +11,8 @@ struct rdmabroker_id;
 
 /*
  * Move a QP that the library knows to RTS, except for a datagram id, and send the accept. CALL is as for
- * idcall_step(). Accepting a look-up has no outcome event. So for a datagram id, if CALL is not NULL, this function
- * does not begin CALL, but waits for the reply, at most TIMEOUT_MS.
+ * idcall_step(). For a datagram id CALL is not begun, because accepting a look-up has no outcome event: if CALL is
+ * not NULL, wait for the reply, at most TIMEOUT_MS.
  */
 int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms);

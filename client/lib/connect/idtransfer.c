@@ -16,8 +16,8 @@
 #include "client/lib/wire/sessionparts.h"
 
 /*
- * Moves ids between sessions. An exported id has a descriptor; the session that sends this descriptor to the broker
- * gets the id.
+ * Moves ids between sessions: an exported id has a descriptor, and the session that sends the descriptor to the
+ * broker gets the id.
  */
 
 static int export_id(struct rdmabroker_id *id, int *ret_fd)
@@ -40,7 +40,7 @@ static int export_id(struct rdmabroker_id *id, int *ret_fd)
 
 int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd)
 {
-	/* Another process can import the id, and could not use the QP. */
+	/* A process that imports the id could not use the QP. */
 	if (id->qp)
 		return fail(EINVAL, "export_id: the id has a QP");
 	return export_id(id, ret_fd);
@@ -114,9 +114,9 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 }
 
 /*
- * MOVED is the id that the import of ID has made. ID takes over MOVED's number and session, with the queued events of
- * both. Only connection requests stay in the old queue, as orphans. Returns ID's old number, which the caller has to
- * destroy in the broker.
+ * MOVED was made by the import of ID. ID takes over MOVED's number and session, with the queued events of both. Only
+ * connection requests stay in the old queue, as orphans. Returns ID's old number, which the caller has to destroy in
+ * the broker.
  */
 static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 {
@@ -128,7 +128,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	wire_lock(&session->wire);
 	while (id->n_digesting > 0)
 		wire_wait(&session->wire);
-	/* Receive the events that are still in the socket, because they have to be moved too. */
+	/* Events that are still in the socket have to be moved too. */
 	pump_drain(&session->wire);
 	queue_collect(session->queue, id, &events);
 	idtable_set_dying(session->ids, handle);
@@ -141,7 +141,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	id->session = session;
 	id->handle = moved->handle;
 	moved->handle = 0;
-	/* Events that have come for MOVED have set its stage and its route: ID takes these over. */
+	/* ID takes over the stage and the route that events for MOVED have set. */
 	if (moved->stage != STAGE_UNKNOWN)
 		id->stage = moved->stage;
 	id->routed |= moved->routed;
@@ -154,7 +154,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	return handle;
 }
 
-/* The program's struct, with its QP, is kept; only the broker's id changes sessions. */
+/* Only the broker's id changes sessions: the program's struct is kept, with its QP. */
 int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 {
 	struct rdmabroker *from = id->session;

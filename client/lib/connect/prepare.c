@@ -11,10 +11,7 @@
 #include "client/lib/wire/sessionparts.h"
 #include "proto/address.h"
 
-/*
- * TOS and ACK_TIMEOUT are part of the route. If one of them is set, a route that the broker has resolved in advance
- * is not used: resolve_route then sends a request.
- */
+/* A route depends on TOS and ACK_TIMEOUT: if one is set, a route that the broker resolved in advance is not used. */
 static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option)
 {
 	if (option != RDMABROKER_OPTION_TOS && option != RDMABROKER_OPTION_ACK_TIMEOUT)
@@ -25,8 +22,8 @@ static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option
 }
 
 /*
- * Whether the option is sent later, with the request that creates the id. This is done in sessions with
- * RDMABROKER_FAIL_BY_EVENT, if the id is new, and if it is certain that the broker and the kernel accept the value.
+ * Whether to send the option later, with the request that creates the id: only with RDMABROKER_FAIL_BY_EVENT, for a
+ * new id, and if the broker and the kernel are certain to accept the value.
  */
 static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
@@ -57,7 +54,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	m.option = option;
 	m.value = value;
 	forget_route(id, option);
-	/* The option can change the attributes that came with a connection request or response. */
+	/* The option can change attributes that came with a connection request or response. */
 	id->rtr.mask = id->rts.mask = 0;
 	r = idcall_do(id, "set_option", &request, ANSWER_AS_EVENT, NULL);
 	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
@@ -86,8 +83,8 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 }
 
 /*
- * Sends REQUEST, and stores the address, the device and the INIT attributes from its reply. With RDMABROKER_NONBLOCK
- * receive_outcome() stores them when the reply comes.
+ * Stores the address, the device and the INIT attributes from the reply. With RDMABROKER_NONBLOCK receive_outcome()
+ * stores them.
  */
 static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request)
 {
@@ -172,19 +169,19 @@ int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 	m.timeout_ms = (uint32_t)timeout_ms;
 	m.route = route;
 	/*
-	 * AHEAD resolves the route in advance. Not for datagram ids: they can join groups only while no route is
-	 * resolved.
+	 * AHEAD: the broker resolves the route in advance. Not for datagram ids, which can join groups only while no
+	 * route is resolved.
 	 */
 	m.ahead = !idstate_is_datagram(id);
 	expect_route(id, route);
-	/* With a source address the call can fail as bind_addr does, so no stage shows that it will succeed. */
+	/* With a source address the call can fail like bind_addr, whatever the stage is. */
 	step.from = src ? 0 : 1 << STAGE_NEW;
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }
 
 /*
- * *RET true: the broker has resolved the route in advance, so ROUTE_RESOLVED is queued, and no request is needed. A
- * second resolve_route is refused here, because the broker does not know of a first one that sent no request.
+ * *RET true: the broker has resolved the route in advance, so ROUTE_RESOLVED is queued, and no request is needed.
+ * Refuses a second resolve_route, because the broker knows of no first one if no request was sent.
  */
 static int take_route(struct rdmabroker_id *id, bool *ret)
 {

@@ -14,7 +14,7 @@
 
 #define STALE_TRIES 5
 #define STALE_PAUSE_MS 10
-/* 12 days: with the jitter added it still fits an int. */
+/* 12 days: with the jitter the delay still fits an int. */
 #define RETRY_AFTER_MAX_MS (INT_MAX / 2)
 
 unsigned retry_get_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
@@ -23,7 +23,7 @@ unsigned retry_get_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
 	       (id->session->flags & RDMABROKER_RETRY_BUSY ? RETRY_BUSY : 0);
 }
 
-/* Adds a random delay, so that clients that were rejected at the same time do not retry at the same time. */
+/* The random delay keeps clients that were rejected together from retrying together. */
 static int with_jitter(unsigned ms)
 {
 	if (ms > RETRY_AFTER_MAX_MS)
@@ -75,8 +75,8 @@ int retry_start_over(struct rdmabroker_id *id, int r)
 }
 
 /*
- * The kernel's id cannot be used again after its connection request was rejected. A retry needs a new one, with the
- * same options and addresses. The program's id and its QP are kept.
+ * After a reject the kernel's id cannot connect again. A retry needs a new one, with the same options and addresses;
+ * the program's id and its QP are kept.
  */
 int retry_renew_id(struct rdmabroker_id *id, int64_t deadline)
 {

@@ -12,10 +12,7 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 
-/*
- * The calls that wait for an event: the _wait forms, wait_disconnected and get_request. But the _wait forms of
- * connect are in connect.c, and that of destroy_id is in lifetime.c.
- */
+/* The calls that wait for an event of one id; connect_wait and connect_to_wait are in connect.c. */
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)
@@ -79,7 +76,7 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
 	return await_outcome(id, &call, BIT(DISCONNECTED), 0, deadline);
 }
 
-/* Sends nothing. An event that means that the connection has failed ends the wait too, with the event's error. */
+/* An event that reports a failure of the connection ends the wait too, with the event's error. */
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct call call = { .name = "wait_disconnected" };
@@ -128,7 +125,7 @@ int rdmabroker_join_multicast_wait(struct rdmabroker_id *id, const struct sockad
 {
 	int64_t deadline = deadline_after(timeout_ms);
 	struct rdmabroker_event *event;
-	/* RET is checked before the join, so that no group is joined if RET is not valid. */
+	/* Check RET first, so that no group is joined if RET is not valid. */
 	int r = SIZED_CHECK(ret, "join_multicast", rdmabroker_ud_param, ah_attr);
 
 	if (r == 0)

@@ -17,7 +17,10 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* Sends a request only because its reply implies that all earlier requests were processed. Does not wait for it. */
+/*
+ * Sends a request only for its reply, which implies that all earlier requests were processed. Does not wait for the
+ * reply.
+ */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
 	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
@@ -32,10 +35,9 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 }
 
 /*
- * Gives ID a free number. The number of a destroyed id is not free until the library knows that the broker has
- * processed destroy_id. If no number is free, but some belong to destroyed ids, this function sends a request whose
- * reply implies that, and waits until a number is free. With RDMABROKER_NONBLOCK it does not wait, and only receives
- * packets that have arrived already.
+ * Gives ID a free number. A destroyed id keeps its number until a later reply implies that the broker has processed
+ * destroy_id. If only numbers of destroyed ids are left, requests a reply and waits for a free number; with
+ * RDMABROKER_NONBLOCK only receives the packets that have arrived.
  */
 static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 {
@@ -65,9 +67,9 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 }
 
 /*
- * Waits until no thread applies an event to ID. Drops the events of ID that were not taken, and the outcomes of
- * pending calls that no thread waits for. Destroys the ids of the connection requests among the events. The lock has
- * to be held; it is released during the wait and while an id is destroyed.
+ * Drops the events of ID that were not taken, and the outcomes of calls that no thread waits for. Destroys the ids of
+ * connection requests among the events. The lock has to be held; it is released during waits and while an id is
+ * destroyed.
  */
 static void forget_events(struct rdmabroker_id *id)
 {
@@ -96,7 +98,7 @@ static bool is_port_space(enum rdmabroker_port_space ps)
 	return false;
 }
 
-/* Used with RDMABROKER_NONBLOCK: sends the request that creates the id. A DONE event reports its outcome. */
+/* With RDMABROKER_NONBLOCK: creates the id in the broker. A DONE event reports the outcome. */
 static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
@@ -176,7 +178,7 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 
 	m.id = handle;
 	/*
-	 * If the broker does not read the request in time, give up the session: the broker then destroys all its ids.
+	 * If the broker does not read the request in time, give up the session, so that the broker destroys its ids.
 	 */
 	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
 		wire_lose(&session->wire, -ETIMEDOUT);
@@ -209,8 +211,8 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 		return 0;
 	wire_lock(&session->wire);
 	/*
-	 * A listener: receive the connection requests that are still in the socket, so that they are rejected now,
-	 * and not when a thread receives them later.
+	 * Receive the connection requests that are still in the socket, so that they are rejected now, and not at
+	 * some later call.
 	 */
 	if (id->listening)
 		pump_drain(&session->wire);
@@ -229,8 +231,8 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	m.id = like.handle = id->handle;
 	id->handle = 0;
 	/*
-	 * For a listener, wait for the broker's reply even if TIMEOUT_MS is 0: connection requests can come before
-	 * the reply, and lifetime_end_orphans() rejects them below. With RDMABROKER_NONBLOCK do not wait.
+	 * Connection requests can come before the reply to destroy_id, and lifetime_end_orphans() rejects them below.
+	 * So for a listener wait for the reply even if TIMEOUT_MS is 0, but not with RDMABROKER_NONBLOCK.
 	 */
 	if (timeout_ms == 0 && id->listening && !(session->flags & RDMABROKER_NONBLOCK))
 		timeout_ms = session->wire.call_timeout_ms;
@@ -272,7 +274,7 @@ static int destroy_id(struct rdmabroker_id *id, int timeout_ms)
 
 	if (!id)
 		return 0;
-	/* In a child process the id belongs to the parent. Its struct is not freed either. */
+	/* In a child process the id belongs to the parent, and even its struct is not freed. */
 	r = wire_check_process(&id->session->wire);
 	if (r < 0)
 		return r;

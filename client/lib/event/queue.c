@@ -4,7 +4,7 @@
 #include "client/lib/event/queue.h"
 #include "client/lib/wire/frame.h"
 
-/* The maximum size of the queued events, in bytes: a hostile broker could send events without end. */
+/* In bytes. The limit is needed because a hostile broker could send events without end. */
 #define EVENTS_BYTES_MAX (256 << 20)
 
 void queue_init(struct queue *queue)

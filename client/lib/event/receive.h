@@ -14,8 +14,8 @@ struct rdmabroker_id;
 
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
 /*
- * The broker has resolved ID's route in advance. If the program has requested the route (ID->wants_route), queue
- * ROUTE_RESOLVED. Otherwise set ID->routed: this function is called again when the program requests the route.
+ * The broker has resolved ID's route in advance. If the program has requested the route (wants_route), queue
+ * ROUTE_RESOLVED. Otherwise set ID->routed; the program's request calls this function again.
  */
 int receive_route(struct rdmabroker_id *id);
 int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabroker__Reply *reply);

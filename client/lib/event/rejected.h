@@ -7,9 +7,9 @@
 
 #include "client/lib/event/eventbuf.h"
 
-/* Set rejected_by and the reason in EVENT, which is REJECTED, from its status and private data. */
+/* Set rejected_by and the reason in EVENT, a REJECTED, from its status and private data. */
 void rejected_explain(struct eventbuf *event);
-/* Set the same members in EVENT, which is the UNREACHABLE event of a failed look-up (an id for datagrams). */
+/* Like rejected_explain(), for the UNREACHABLE event of a failed look-up. */
 void rejected_explain_lookup(struct eventbuf *event);
 
 enum retry {

@@ -9,9 +9,9 @@
 #include "client/rdmabroker.h"
 
 /*
- * Take the first event of ID whose type is in TYPES (bits); ID NULL: the first event of any id, or LOST. Wait until
- * DEADLINE (-EAGAIN), until the reply says that CALL has failed (its error), or until the session is lost
- * (-ECONNRESET). If CALL was begun by idcall_begin(), it is ended here; NULL: no call. Call this without the lock.
+ * Take the first event of ID whose type is in TYPES (bits); ID NULL: the first event of any id, or LOST. The wait
+ * ends at DEADLINE (-EAGAIN), when CALL has failed (its error), or when the session is lost (-ECONNRESET). Ends CALL;
+ * NULL: no call. The lock must not be held.
  */
 int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t types,
 	       int64_t deadline, struct call *call, struct rdmabroker_event **ret);

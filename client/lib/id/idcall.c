@@ -33,7 +33,7 @@ static Rdmabroker__CreateId *make_first(struct first *ret, const struct rdmabrok
 typedef int send_function(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 			  int timeout_ms);
 
-/* Calls SEND with the lock held. The first request about an id also creates it in the broker. */
+/* Calls SEND with the lock held. If the id is new, REQUEST also creates the id in the broker. */
 static int send_about(struct rdmabroker_id *id, send_function *send, struct call *call,
 		      Rdmabroker__Request *request, int timeout_ms)
 {
@@ -109,8 +109,8 @@ int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *r
 }
 
 /*
- * The stage is changed before the request is sent, not after it: the event that follows the request changes the stage
- * again, and another thread can receive that event at once.
+ * The stage is set before the request is sent, because another thread can receive the next event at once, and that
+ * event sets the stage again.
  */
 int idcall_step(struct rdmabroker_id *id, const struct step *step, struct call *call,
 		Rdmabroker__Request *request, int timeout_ms)

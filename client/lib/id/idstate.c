@@ -26,7 +26,6 @@ int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabr
 	r = idtable_add_request(session->ids, id, handle);
 	if (r < 0) {
 		free(id);
-		/* -EPROTO: the broker's number is out of range, or in use. */
 		return r == -ENOMEM ? r : -EPROTO;
 	}
 	*ret = id;

@@ -15,9 +15,8 @@ struct device;
 struct join;
 
 /*
- * The state of the broker's id, as far as requests that were sent and packets that were received imply it. In a
- * session with RDMABROKER_FAIL_BY_EVENT a call does not wait for its reply if the stage shows that the id's state
- * allows the call. Otherwise only the broker knows that, and the call waits.
+ * The state of the broker's id, as the library infers it from requests and events. With RDMABROKER_FAIL_BY_EVENT a
+ * call does not wait for its reply if the stage shows that the call is allowed.
  */
 enum id_stage {
 	STAGE_UNKNOWN, /* not known, or a state in which every call waits */
@@ -41,8 +40,7 @@ struct rdmabroker_id {
 	bool is_new; /* not created in the broker yet: the next request creates it; wire.lock */
 	enum id_stage stage; /* wire.lock */
 	/*
-	 * The broker has resolved the route in advance, and the program has not requested it yet, so resolve_route
-	 * will send nothing; wire.lock
+	 * the broker has resolved the route before the program requested it; resolve_route sends nothing; wire.lock
 	 */
 	bool routed;
 	bool wants_route; /* the program has requested the route, alone or with the address; wire.lock */
@@ -50,9 +48,9 @@ struct rdmabroker_id {
 	void *context;
 	struct sockaddr_storage local, peer;
 	char device_name[64]; /* empty: not bound to a device */
-	struct device *device; /* opened for this id, or NULL */
+	struct device *device; /* opened for this id; NULL: not opened */
 	bool listening;
-	/* OPTIONS are sent when the id is created. All three are needed to create it again, see connect/retry.c. */
+	/* connect/retry.c needs the next three members to create the broker's id again. */
 	int options[4]; /* indexed by enum rdmabroker_option; -1: not set */
 	bool bound; /* the program has called bind_addr, and the call did not fail */
 	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
@@ -69,17 +67,14 @@ struct rdmabroker_id {
 	/* Used by event/ */
 	bool disconnected; /* DISCONNECTED was taken: disconnect sends nothing; wire.lock */
 	unsigned n_digesting; /* threads that are applying events to the id; wire.lock */
-	unsigned
-		retries; /* enum retry as bits: rejects after which connect is retried with the QP as it is */
+	unsigned retries; /* enum retry (bits): after these rejects connect retries with this QP */
 
 	/* Used by connect/ */
-	/* The events with which connect_wait or connect_to_wait was last rejected, or has last succeeded. */
-	struct rdmabroker_event *reject;
-	struct rdmabroker_event *response;
-	struct rdmabroker_event *request; /* the CONNECT_REQUEST, from get_request or import */
+	struct rdmabroker_event *reject; /* of the last rejected connect_wait; NULL: none */
+	struct rdmabroker_event *response; /* of the last connect_wait that succeeded; NULL: none */
+	struct rdmabroker_event *request; /* of get_request or import_id; NULL: none */
 };
 
-/* The stage after an event of TYPE. */
 enum id_stage idstate_after_event(uint32_t type);
 void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage);
 
@@ -89,8 +84,8 @@ static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 }
 
 /*
- * Make the struct of an id that the broker has created with the number HANDLE: a connection request or an imported
- * id. Returns 0, -ENOMEM, or -EPROTO: the number is not valid, or is in use. Needs the lock.
+ * Make the struct of a connection request or an imported id, which has the number HANDLE in the broker. Returns 0,
+ * -ENOMEM, or -EPROTO: HANDLE is not valid, or in use. Needs the lock.
  */
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret);

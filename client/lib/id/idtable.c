@@ -6,7 +6,7 @@
 
 #include "client/lib/id/idtable.h"
 
-/* Marks the number of a destroyed id. Only the address of this object is used. */
+/* DYING marks the number of a destroyed id. Only the address of this object is used. */
 static max_align_t dying;
 static struct rdmabroker_id *const DYING = (struct rdmabroker_id *)&dying;
 

@@ -8,18 +8,18 @@
 
 struct rdmabroker_id;
 
-/* The daemon numbers the ids of connection requests, and imported ids, from here. */
+/* The daemon gives numbers from here on to connection requests and imported ids. */
 #define FIRST_REQUEST 0x80000000u
 /*
- * The maximum number of ids that a session creates itself, and also the maximum number of its ids from connection
- * requests and imports, whatever the broker sends. It is the maximum of the daemon's IdsPerSession= too.
+ * The maximum number of ids that a session creates, as in the daemon's IdsPerSession=. The connection requests and
+ * imported ids of a session together have the same maximum.
  */
 #define IDS_MAX 1048576
 
 struct idslots {
 	/*
-	 * Indexed by the id's number minus the first number (OWN: 1, REQUESTS: FIRST_REQUEST). NULL: free. DYING: the
-	 * id was destroyed here, but it is not known yet whether the broker has destroyed it too.
+	 * Indexed by the id's number minus the first number (OWN: 1, REQUESTS: FIRST_REQUEST). NULL: free. DYING:
+	 * destroyed here, but the library does not know yet whether the broker has destroyed the id.
 	 */
 	struct rdmabroker_id **ids;
 	uint32_t n;
@@ -28,21 +28,24 @@ struct idslots {
 
 struct idtable {
 	uint32_t max; /* maximum number of ids in OWN */
-	struct idslots own, requests; /* REQUESTS has the imported ids too */
+	struct idslots own, requests; /* REQUESTS also has the imported ids */
 };
 
 /* Give ID the lowest free number, *RET. -EDQUOT: there is none; -ENOMEM. */
 int idtable_add(struct idtable *table, struct rdmabroker_id *id, uint32_t *ret);
-/* Add ID, a connection request or an imported id, to which the broker gave the number HANDLE. */
+/*
+ * Add ID, a connection request or imported id with the number HANDLE. -EPROTO, -EDQUOT: HANDLE is out of range;
+ * -EEXIST: in use.
+ */
 int idtable_add_request(struct idtable *table, struct rdmabroker_id *id, uint32_t handle);
 bool idtable_has_dying(const struct idtable *table);
 /* The id with the number HANDLE. NULL: there is none, or it is destroyed already. */
 struct rdmabroker_id *idtable_find(struct idtable *table, uint32_t handle);
-/* Give the number HANDLE, which another id has, to ID. */
+/* Replace the id with the number HANDLE by ID. */
 void idtable_replace(struct idtable *table, uint32_t handle, struct rdmabroker_id *id);
-/* The id with the number HANDLE is destroyed. The number stays in use until idtable_free(). */
+/* Remove the id with the number HANDLE. The number stays in use until idtable_free(). */
 void idtable_set_dying(struct idtable *table, uint32_t handle);
 void idtable_free(struct idtable *table, uint32_t handle);
-/* The next id, to iterate over all: *POS has to be 0 at first. NULL: there are no more. */
+/* Iterates over all ids: *POS has to be 0 at first. NULL: there are no more. */
 struct rdmabroker_id *idtable_next(const struct idtable *table, uint32_t *pos);
 void idtable_done(struct idtable *table);

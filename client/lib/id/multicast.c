@@ -71,8 +71,7 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 
 	address_unpack(&addr, address);
 	/*
-	 * If there is a struct for the group, of an earlier join, use it again. Only the broker knows whether that
-	 * join has failed or the group is joined.
+	 * Use the struct of an earlier join of this group again. Only the broker knows whether that join succeeded.
 	 */
 	join = find_join(id, &addr);
 	if (join && join->attached)

@@ -15,8 +15,8 @@
 int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned join_flags,
 		   void *context, bool wait, int timeout_ms);
 /*
- * EVENT is the outcome of a join: set its join_context. If the join has succeeded, attach a QP that the library
- * knows, unless the id joined as send only. Returns 0, or a positive errno: the QP could not be attached.
+ * Set the join_context of EVENT, the outcome of a join. If the join succeeded, attach the id's QP, unless the id
+ * joined as send only. Returns 0, or a positive errno: the QP could not be attached.
  */
 int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
 		       struct rdmabroker_event *event);

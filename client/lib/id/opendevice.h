@@ -11,7 +11,10 @@ struct ibv_context;
 struct ibv_pd;
 struct rdmabroker;
 
-/* An open device; a session opens each device once. It outlives the session while migrated ids use it. */
+/*
+ * An open device. A session opens each device once; migrated ids can keep the device open after the session has
+ * ended.
+ */
 struct device {
 	LIST_ENTRY(device) link; /* opendevices.list */
 	struct rdmabroker *session; /* NULL: the session is closed */
@@ -19,8 +22,8 @@ struct device {
 	char *name;
 	struct ibv_context *context;
 	struct ibv_pd *pd; /* shared by the ids; NULL: not needed yet */
-	unsigned n_opens; /* opens by the program and by ids of the session, not closed yet */
-	unsigned n_guests; /* ids that use it, and that were migrated to other sessions */
+	unsigned n_opens; /* opens by the program and by ids of the session */
+	unsigned n_guests; /* ids that use the device, and that were migrated to other sessions */
 	int max_responder_resources, max_initiator_depth; /* -1: not queried yet */
 };
 
@@ -28,7 +31,7 @@ struct opendevices {
 	LIST_HEAD(, device) list;
 };
 
-/* Undo one open of DEVICE by the program in SESSION, or by an id that belongs to SESSION. */
+/* Undo one open of DEVICE by the program in SESSION, or by an id of SESSION. */
 void opendevice_put(struct rdmabroker *session, struct device *device);
 /* An id that has DEVICE open was migrated from session FROM to session TO. */
 void opendevice_move(struct device *device, struct rdmabroker *from, struct rdmabroker *to);

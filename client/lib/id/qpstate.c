@@ -32,7 +32,7 @@ static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct 
 	return ret->mask ? 0 : fail(EPROTO, "init_qp_attr: the broker's reply has no attributes");
 }
 
-/* Requests the attributes only if none came with an event or a reply, which saves a round trip. */
+/* Saves a round trip if an event or a reply has brought the attributes. */
 static int get_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
 	const struct qp_attr *known = state == IBV_QPS_INIT ? &id->init :
@@ -68,7 +68,6 @@ static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
 			fail(r, "cannot move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
 }
 
-/* Compares the attributes that a move to INIT sets. */
 static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 {
 	return a->mask == b->mask && a->attr.port_num == b->attr.port_num &&
@@ -76,7 +75,7 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 	       a->attr.qp_access_flags == b->attr.qp_access_flags;
 }
 
-/* Moves the QP to INIT. A QP that the library created is left alone if it is in INIT with the same attributes. */
+/* Does nothing if the library created the QP, and the QP is in INIT with the same attributes already. */
 int qpstate_to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
@@ -94,8 +93,8 @@ int qpstate_to_init(struct rdmabroker_id *id)
 }
 
 /*
- * Moves the QP to INIT, RTR and RTS. It was in INIT before, but only now its access flags are known. If
- * RESPONDER_RESOURCES or INITIATOR_DEPTH is negative, the connection manager's value is used.
+ * Moves the QP to INIT again first, because only now its access flags are known. A negative RESPONDER_RESOURCES or
+ * INITIATOR_DEPTH selects the connection manager's value.
  */
 int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
 {
@@ -149,7 +148,7 @@ int qpstate_get_limits(struct rdmabroker_id *id, int *ret_responder_resources,
 	return 0;
 }
 
-/* EOPNOTSUPP is no failure: the device or libibverbs does not support ECE, so the QP has no ECE options. */
+/* EOPNOTSUPP: the device or libibverbs does not support ECE, so the QP has no ECE options. */
 int qpstate_set_ece(struct rdmabroker_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
@@ -172,7 +171,7 @@ int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
 	return 0;
 }
 
-/* A QP for connections is moved to INIT. A datagram QP has no peer, and is moved to RTS at once. */
+/* A datagram QP has no peer, and is moved to RTS at once; another QP only to INIT. */
 static int make_ready(struct rdmabroker_id *id)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };

@@ -6,8 +6,8 @@
  * so the check must not cost a system call.
  *
  * The mark is in a page that the kernel clears in children, by whatever function they are made. Children that share
- * the memory of their parent are not detected, for example those of vfork(2), which must not call functions. They
- * also share the session's lock, so they cannot wait for a copy of it that is never released.
+ * the memory of their parent, as after vfork(2), are not detected. They must not call functions anyway. They share the
+ * session's lock too, so they cannot hang; other children have a copy of the lock that nobody releases.
  */
 
 #include <stdbool.h>

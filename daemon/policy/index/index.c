@@ -5,12 +5,11 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-/* Maximum number of look-ups by both dimensions of a way (index.h). If more are needed, one dimension is used. */
+/* Maximum number of look-ups by both dimensions of a way. If more are needed, only one dimension is used. */
 #define LOOKUPS_MAX 256
-/* Maximum number of sets that contain an address of a question. If there are more, its dimension is not used. */
+/* Maximum number of sets that contain an address of a question. If more do, the address is not used for look-ups. */
 #define SETS_MAX 256
 
-/* A question's keys, by dimension. */
 struct question_keys {
 	enum key_state states[_KEY_DIMENSION_MAX];
 	size_t n[_KEY_DIMENSION_MAX];
@@ -18,7 +17,7 @@ struct question_keys {
 	uint64_t space[KEY_FACT_MAX + _KEY_DIMENSION_MAX * KEY_LENGTHS + 2 * SETS_MAX];
 };
 
-/* Returns the list of HASH; NULL: there is none. */
+/* NULL: there is no list of HASH. */
 static const uint32_t *find_list(const struct policy_index *index, uint64_t hash)
 {
 	const struct slot *slot = find_slot(index->slots, index->n_slots, hash);
@@ -29,8 +28,8 @@ static const uint32_t *find_list(const struct policy_index *index, uint64_t hash
 }
 
 /*
- * Writes the keys of the sets that contain ADDRESS to RET, which has space for SETS_MAX keys, and adds their
- * number to *RET_N. False: there are more than SETS_MAX.
+ * Writes the keys of the sets that contain ADDRESS to RET, and adds their number to *RET_N. False: there are more
+ * than SETS_MAX.
  */
 static bool add_sets(const struct policy_index *index, enum key_dimension dimension,
 		     const struct prefix *address, uint64_t *ret, size_t *ret_n)
@@ -76,7 +75,7 @@ static void load_question(const struct policy_index *index, const struct policy_
 	}
 }
 
-/* Adds the list of HASH, if there is one, to the candidates. False: there is no space for one more list. */
+/* Adds the list of HASH, if there is one, to the candidates. False: there is no space for it. */
 static bool look_up(struct candidates *candidates, uint64_t hash)
 {
 	const uint32_t *list = find_list(candidates->index, hash);
@@ -89,7 +88,7 @@ static bool look_up(struct candidates *candidates, uint64_t hash)
 	return true;
 }
 
-/* Returns which of a way's dimensions are used to look up rules for a question, as BY_FIRST and BY_SECOND. */
+/* Returns the dimensions of WAY by which to look up rules, as BY_FIRST and BY_SECOND. */
 static unsigned choose_by(struct way way, const struct question_keys *keys)
 {
 	unsigned first = way.dimensions[0], second = way.dimensions[1], by = 0;
@@ -98,13 +97,12 @@ static unsigned choose_by(struct way way, const struct question_keys *keys)
 		by |= BY_FIRST;
 	if (second && keys->states[second] == KEY_KNOWN)
 		by |= BY_SECOND;
-	/* If both together need too many look-ups, use only the dimension with fewer keys. */
 	if (by == (BY_FIRST | BY_SECOND) && keys->n[first] * keys->n[second] > LOOKUPS_MAX)
 		by = keys->n[first] < keys->n[second] ? BY_FIRST : BY_SECOND;
 	return by;
 }
 
-/* True if the rules of this way have a match whose fact is not known. */
+/* True if a dimension of WAY that is not in BY has an unknown fact. */
 static bool is_maybe(struct way way, unsigned by, const struct question_keys *keys)
 {
 	for (unsigned i = 0; i < 2; i++)
@@ -216,10 +214,7 @@ static bool next_listed(struct candidates *candidates, size_t *ret)
 			++*top;
 		if (candidates->n_lists > 1)
 			sift_down(candidates, 0);
-		/*
-		 * Skip rules before the first one that is wanted, and duplicates: a rule can be in several lists, for
-		 * example in those of several groups.
-		 */
+		/* Skip rules before the first wanted one, and duplicates: a rule can be in several lists. */
 		if (rule < candidates->next)
 			continue;
 		candidates->next = rule + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The memory layout of an index, for index_make.c, which makes an index, and index.c, which searches it. */
+/* The memory layout of an index, which index_make.c makes and index.c searches. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,21 +12,18 @@
 
 #define WAYS_MAX (1 + (_KEY_DIMENSION_MAX - 1) * _KEY_DIMENSION_MAX / 2)
 
-/*
- * A way: the two dimensions, one or none that a rule is filed by. KEY_NONE: not used. The second is used only if
- * the first is.
- */
+/* The dimensions that a rule is filed by. KEY_NONE: not used. If the first is not used, neither is the second. */
 struct way {
 	uint8_t dimensions[2];
 };
 
-/* Bits that show which of a way's dimensions are part of a list's hash. */
+/* Bits: which of a way's dimensions are part of a list's hash. */
 #define BY_FIRST 1u
 #define BY_SECOND 2u
 /*
- * If not all dimensions of a way are part of a hash, there are two lists: the one whose hash has this bit
- * contains the reject rules, the other one the allow rules. They are separate because a question that does not know
- * the facts of the other dimensions may need only the reject rules, or only the allow rules.
+ * If a list's hash lacks a dimension of its way, allow rules and reject rules have separate lists. This bit is set in
+ * the hash of the reject rules' list. A question that does not know the fact of the dimension can need one of them
+ * only.
  */
 #define OF_REJECTS 4u
 
@@ -40,10 +37,7 @@ static inline unsigned way_all(struct way way)
 
 struct slot {
 	uint32_t tag; /* part of a hash; 0: the slot is free */
-	/*
-	 * if the list has only one number: that number, with LAST set; else the position in policy_index.lists
-	 * where the list begins
-	 */
+	/* a single number, with LAST set; or the position in policy_index.lists where the list begins */
 	uint32_t list;
 };
 
@@ -52,7 +46,7 @@ struct policy_index {
 	size_t n_slots; /* a power of two; at most half of them are in use */
 	size_t n_used;
 	uint32_t *lists; /* all lists of more than one number, one after the other */
-	/* the lengths of the keys in use, by dimension; at KEY_NONE those of the prefixes in sets */
+	/* the lengths that keys have, by dimension; KEY_NONE has no keys: there, the lengths of the prefixes in sets */
 	struct key_lengths lengths[_KEY_DIMENSION_MAX];
 	struct {
 		size_t n;
@@ -80,7 +74,7 @@ static inline uint32_t tag_of(uint64_t hash)
 	return hash >> 32 | 1;
 }
 
-/* Returns the slot of HASH, or the free slot where HASH is to be put. */
+/* Returns the slot of HASH, or the free slot where to put HASH. */
 static inline struct slot *find_slot(struct slot *slots, size_t n_slots, uint64_t hash)
 {
 	size_t i = hash & (n_slots - 1);

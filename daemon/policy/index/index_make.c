@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Makes an index, see index.h. */
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,7 @@
 #include "policy/index/index_layout.h"
 #include "policy/rule/condition.h"
 
-/* A dimension finds few enough rules if none of a rule's keys in it belongs to more than this many rules. */
+/* A key is rare if at most this many rules have it. */
 #define FEW 8
 /* The lists of rules with keys can have this many entries for each rule of the policy. */
 #define ENTRIES_PER_RULE 64
@@ -28,17 +26,17 @@ struct builder {
 	struct way *ways; /* the way of each rule */
 	struct rule_keys *keys; /* keys of the current rule */
 	/*
-	 * The number of rules that have a key and are for an operation, indexed by some bits of a hash of key and
-	 * operation. If these bits are the same for two pairs, their count is too high.
+	 * The number of rules for each pair of key and operation, indexed by some bits of the pair's hash. If two
+	 * pairs have the same bits, the number is too high.
 	 */
 	uint32_t *counts;
 	size_t n_counts;
 	size_t n_left; /* number of list entries that ENTRIES_PER_RULE still allows */
-	/* the sets that rules are filed by, indexed by their number; NULL: no rule is filed by this set */
+	/* the sets that rules are filed by, indexed by their number; NULL: none is filed by this set */
 	const struct prefix_set **sets;
 	/*
-	 * While lists are made, LIST of a slot is the length of the slot's list, and ENDS, indexed by slot,
-	 * is the position in index->lists of the list's next number.
+	 * By slot: where in index->lists to put the next number of the slot's list. Until close_lists(), slot.list is
+	 * the length of the list.
 	 */
 	uint32_t *ends;
 };
@@ -76,7 +74,7 @@ static void count_keys(struct builder *builder, size_t rule)
 				++*count_of(builder, builder->keys->keys[d][i].hash, o);
 }
 
-/* Returns the largest number of rules that a question finds by one of the rule's keys in this dimension. */
+/* Returns how many rules have the most frequent of this rule's keys in DIMENSION. */
 static uint32_t count_rules(struct builder *builder, unsigned operations, unsigned dimension)
 {
 	uint32_t most = 0;
@@ -107,9 +105,8 @@ static unsigned rarest(const struct builder *builder, const uint32_t *counts, un
 }
 
 /*
- * Returns a second dimension for the rule. This is CERTAIN if that is not FIRST and its keys are not too common. Else
- * it is the dimension with the rarest keys except FIRST, if a key of FIRST has more than FEW rules. KEY_NONE: neither
- * applies, the keys of the second dimension are too common, or there are too many pairs of keys.
+ * Returns the second dimension of the rule's way; KEY_NONE: none. CERTAIN: the best dimension whose fact is always
+ * known; KEY_NONE: none.
  */
 static unsigned second_best(const struct builder *builder, const uint32_t *counts, unsigned first,
 			    unsigned certain)
@@ -118,10 +115,7 @@ static unsigned second_best(const struct builder *builder, const uint32_t *count
 	size_t too_many = builder->rules->n_rules / 4;
 	unsigned second = KEY_NONE;
 
-	/*
-	 * The fact of CERTAIN is always known, so the rule is found by it even if the fact of FIRST is not
-	 * known.
-	 */
+	/* CERTAIN finds the rule even if the fact of FIRST is not known. */
 	if (certain != first && counts[certain] <= too_many)
 		second = certain;
 	if (!second && counts[first] > FEW)
@@ -215,8 +209,8 @@ static void choose_way(struct builder *builder, size_t rule)
 }
 
 /*
- * Makes an empty table of N slots in place of the one before. If a table is too small, its entries cannot be
- * moved to a larger one, because the slots contain only a part of the hash. So all entries are made again.
+ * Makes an empty table of N slots in place of the one before. Its entries cannot be moved, because a slot has only a
+ * part of the hash.
  */
 static int make_slots(struct builder *builder, size_t n)
 {
@@ -231,7 +225,7 @@ static int make_slots(struct builder *builder, size_t n)
 
 typedef int (*entry_fn)(struct builder *builder, uint64_t hash, size_t number);
 
-/* Counts an entry in the slot of HASH. Returns -EAGAIN if there are too few slots. */
+/* -EAGAIN: there are too few slots. */
 static int count_entry(struct builder *builder, uint64_t hash, size_t number)
 {
 	struct policy_index *index = builder->index;
@@ -325,7 +319,7 @@ static int count_lists(struct builder *builder)
 	}
 }
 
-/* Finishes the lists: moves the number of a list of one into its slot, and moves the other lists together. */
+/* Moves the number of a list of one into its slot, and closes the gaps between the other lists. */
 static void close_lists(struct builder *builder)
 {
 	struct policy_index *index = builder->index;

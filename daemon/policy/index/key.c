@@ -107,9 +107,8 @@ static size_t keys_from_prefixes(enum key_dimension dimension, const struct pref
 }
 
 /*
- * Makes the keys of port ranges. A range is covered by aligned blocks of one size, so large that five blocks
- * suffice. The blocks can extend past the ends of the range. A question about a port that is in a block but not in
- * the range finds the rule too, and the match function then returns TERNARY_NO.
+ * A port range is covered by at most five aligned blocks of one size. They can extend past the ends of the range;
+ * match_port() excludes the ports outside.
  */
 static size_t keys_from_ports(const struct policy_ports *ports, struct key *ret)
 {
@@ -138,9 +137,8 @@ static uint64_t hash_char(uint64_t hash, char c)
 }
 
 /*
- * Makes the key of a pattern, and returns the number of keys: 0 if the pattern begins with a wildcard, else 1. A
- * backslash counts as a wildcard. The key of a pattern without wildcards is that of the whole name, and its length
- * is 0. Otherwise the length is the number of bytes before the first wildcard, at most HEAD_MAX.
+ * Hashes the part of a pattern before its first wildcard or backslash, at most HEAD_MAX bytes. The key's length is
+ * the length of that part; 0: the pattern is a plain name. Returns the number of keys, 0 or 1.
  */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The condition under which a rule matches: its operations, and its matches, each a word with a value. The
- * words are in a table, see words.h.
+ * The condition under which a rule matches: its operations and its matches. A match is a word (see words.h) with a
+ * value.
  */
 
 #include <stdbool.h>
@@ -14,17 +14,14 @@
 #include "policy/rule/question.h"
 
 #define POLICY_ALL_OPERATIONS ((1u << _POLICY_OPERATION_MAX) - 1)
-/*
- * The operations that "any" covers. It does not cover observe and admin, which show and change the state of
- * other users: a rule for these must name them.
- */
+/* The operations of "any". Observe and admin must be named in a rule, because they concern other users' state. */
 #define POLICY_ANY_OPERATIONS (POLICY_ALL_OPERATIONS & ~(1u << POLICY_OBSERVE | 1u << POLICY_ADMIN))
 
 struct parser;
 struct policy_rule;
 
 struct policy_ids {
-	bool is_incomplete; /* a name could not be looked up, so the list is not complete */
+	bool is_incomplete; /* a name could not be looked up */
 	size_t n;
 	uint32_t ids[]; /* ascending */
 };
@@ -51,8 +48,8 @@ union policy_value {
 };
 
 /*
- * The dimensions: kinds of match by which rules can be looked up, see index/key.h. The facts of the
- * dimensions up to KEY_LAST_CERTAIN are always known, so these dimensions are preferred.
+ * The kinds of match by which rules can be looked up, see index/key.h. Those up to KEY_LAST_CERTAIN are preferred,
+ * because their facts are always known.
  */
 enum key_dimension {
 	KEY_NONE,
@@ -71,8 +68,8 @@ enum key_dimension {
 #define KEY_LAST_CERTAIN KEY_GROUP
 
 /*
- * The result of a match function. TERNARY_UNKNOWN: it depends on a fact that is not known, or on the name of a user
- * or group that could not be looked up.
+ * The result of a match function. TERNARY_UNKNOWN: it depends on an unknown fact, or on a name that could not be
+ * looked up.
  */
 enum ternary {
 	TERNARY_NO,
@@ -80,7 +77,7 @@ enum ternary {
 	TERNARY_YES,
 };
 
-/* A question, with its addresses converted to prefixes once for each decision. */
+/* A question, and its addresses as prefixes. */
 struct policy_facts {
 	const struct policy_question *question;
 	bool knows_local;
@@ -98,17 +95,16 @@ enum policy_place {
 struct policy_word {
 	const char *name;
 	unsigned places; /* enum policy_place */
-	/* operations for which the word is allowed; bit i: enum policy_operation i */
+	/* bit i: the word is allowed for enum policy_operation i */
 	unsigned operations;
 	/*
-	 * Reads the word's value from the parser into RET (a match) or RULE (a setting). Returns 0; 0 also
-	 * after a complaint, if the rest of the line can be parsed; -EBADMSG if the rest cannot be parsed;
-	 * -ENOMEM.
+	 * Reads the word's value into RET (a match) or RULE (a setting). Returns 0 if the rest of the line can be
+	 * parsed, even after a complaint; else -EBADMSG or -ENOMEM.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 	/*
-	 * The dimension by which rules with this match can be looked up. KEY_NONE: a setting, or a match by
-	 * which no rule can be looked up.
+	 * The dimension by which rules with this match can be looked up. KEY_NONE: not at all, or the word is a
+	 * setting.
 	 */
 	enum key_dimension dimension;
 	/* the match function; NULL: the word is a setting */

@@ -22,8 +22,8 @@ static void clear_host_bits(struct prefix *prefix)
 }
 
 /*
- * Makes an IPv6 prefix, or an IPv4 prefix if ADDRESS is an IPv4-mapped address and BITS is at least 96. ADDRESS
- * has 16 bytes; BITS is the length of the prefix, counted as in an IPv6 address.
+ * Makes a prefix from the first BITS bits of ADDRESS, which has 16 bytes. If BITS is at least 96 and ADDRESS is an
+ * IPv4-mapped address, the prefix is IPv4.
  */
 static void prefix_set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
 {
@@ -100,7 +100,7 @@ bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address)
 	if (!address)
 		return false;
 
-	/* ADDRESS can be unaligned, for example in a packet, so copy it before use. */
+	/* ADDRESS can be unaligned, so copy it before use. */
 	memcpy(&family, (const char *)address + offsetof(struct sockaddr, sa_family),
 	       sizeof(family));
 	if (family == AF_INET) {

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * IP addresses and prefixes. An IPv4-mapped IPv6 address is treated as IPv4: a program that binds to "::"
- * gets IPv4 peers as ::ffff:a.b.c.d, and a rule for a.b.c.d must match them. So ::/0 contains all IPv6
- * addresses and no IPv4 address.
+ * IP addresses and prefixes. An IPv4-mapped IPv6 address counts as IPv4, because it is how a program that binds to
+ * "::" gets its IPv4 peers. So ::/0 contains no IPv4 address.
  */
 
 #include <stdbool.h>
@@ -35,15 +34,12 @@ struct prefix_set {
 };
 
 enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len);
-/* Converts ADDRESS. False: ADDRESS is NULL, a wildcard or no IP address, and therefore counts as not known. */
+/* False: ADDRESS is NULL, a wildcard or no IP address, which all count as not known. */
 bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address);
 /* BUFFER has space for PREFIX_STRING_MAX bytes. Returns BUFFER. */
 const char *prefix_to_string(const struct prefix *prefix, char *buffer);
 bool prefix_contains(const struct prefix *outer, const struct prefix *inner);
 
-/*
- * Sorts the prefixes, and drops those that another one contains, as a set requires. Returns the number that
- * is left.
- */
+/* Sorts the prefixes, and drops those that another one contains. Returns how many are left. */
 size_t prefix_normalise(struct prefix *prefixes, size_t n);
 bool prefix_set_contains(const struct prefix_set *set, const struct prefix *address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Policy requests, which a policy decides, see policy.h. */
+/* Policy requests, see policy.h. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,11 +13,8 @@ enum policy_operation {
 	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
 	POLICY_LISTEN, /* may bind and listen */
-	POLICY_CONNECT, /* an outgoing connection; for datagrams: an outgoing look-up (SIDR) */
-	/*
-	 * a connection request that arrives at a listener; uid, groups and unit are those of the listener's
-	 * owner
-	 */
+	POLICY_CONNECT, /* an outgoing connection or, for datagrams, look-up (SIDR) */
+	/* a connection request at a listener; uid, groups and unit are those of the listener's owner */
 	POLICY_ACCEPT,
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
 	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */

@@ -3,14 +3,19 @@
 
 /*
  * rdmabroker-bench compares several ways to set up a connection (enum way). One process, the leader, starts workers.
- * A worker is a process that runs one end of one way.
+ * A worker is a process that runs the client's or the server's end of one way.
  *
- * main.c parses the options, run.c runs the rounds, workers.c starts the workers and sends them orders, and result.c
- * writes the results. In a worker, worker.c receives the orders, client.c and server.c are the two ends, and data.c
- * transfers data over an established connection. The ends use one of two backends: direct.c (librdmacm) or library.c
- * (librdmabroker).
+ *   main.c     options
+ *   run.c      the rounds
+ *   workers.c  starts the workers, and sends them orders
+ *   result.c   writes the results
  *
- * Leader and workers share memory, struct shared, which contains the samples.
+ *   worker.c   in a worker: receives the orders
+ *   client.c, server.c   the two ends
+ *   data.c     data over an established connection
+ *   direct.c, library.c  the backends: librdmacm and librdmabroker
+ *
+ * Leader and workers share memory: struct shared.
  */
 
 #include <infiniband/verbs.h>
@@ -39,7 +44,7 @@ enum way {
 
 extern const char *const way_names[N_WAYS];
 
-/* Who creates the QPs and moves them through their states, and whether the client binds. */
+/* Who creates the QPs and changes their states, and whether the client binds its id. */
 enum qps {
 	QPS_PROGRAM, /* the program, as in cmtime, so that all phases are measured */
 	QPS_MANAGED, /* the library, as in most programs: they only call rdma_create_qp() */
@@ -49,10 +54,7 @@ enum qps {
 
 extern const char *const qps_names[N_QPS];
 
-/*
- * The phases have the names and the meaning that they have in cmtime. Only DISCONNECT differs: it includes the peer's
- * reply.
- */
+/* The phases of cmtime, with its names. Only DISCONNECT differs: it includes the peer's reply. */
 enum phase {
 	PHASE_FULL_CONNECT, /* from before CREATE_ID to after ESTABLISH */
 	PHASE_CREATE_ID,
@@ -71,7 +73,7 @@ enum phase {
 	PHASE_DISCONNECT, /* until the event DISCONNECTED */
 	PHASE_DESTROY_ID,
 	PHASE_DESTROY_QP,
-	PHASE_TEARDOWN, /* the three phases above together */
+	PHASE_TEARDOWN, /* PHASE_DISCONNECT, PHASE_DESTROY_ID and PHASE_DESTROY_QP together */
 	N_PHASES,
 };
 
@@ -81,11 +83,11 @@ struct sample {
 	uint64_t ns[N_PHASES];
 };
 
-/* The leader's orders to a worker, each in a packet with a number N. The worker answers once, unless stated here. */
+/* The leader's orders to a worker, each with a number N. The worker answers once, unless stated here. */
 enum order {
 	ORDER_READY, /* answer when the worker is set up */
 	ORDER_MARK, /* server: answer when no connection is left, and report the CPU time used */
-	/* Client: answer, wait for the barrier, do N of these, and answer again. */
+	/* Client: answer, wait for the barrier, repeat the operation N times, and answer again. */
 	ORDER_CONNECT,
 	ORDER_RPC,
 	ORDER_DATA, /* N pings, and then the writes that struct config specifies */
@@ -119,7 +121,7 @@ struct report {
 	char error[256]; /* why the worker failed */
 };
 
-/* All ways write to the same array of samples. Therefore each way overwrites the samples of the one before. */
+/* All ways write to the same array of samples: each way overwrites the samples of the way before. */
 struct shared {
 	struct config config;
 	struct report server[N_WAYS];
@@ -134,8 +136,6 @@ static inline size_t shared_size(unsigned n_clients, unsigned n_samples)
 }
 
 uint64_t now_ns(void);
-
-/* The worker */
 
 struct worker {
 	enum way way;
@@ -163,7 +163,7 @@ int worker_main(int argc, char **argv);
 void client_order(const struct command *command);
 void server_loop(void) __attribute__((noreturn));
 
-/* The functions that all backends have. They return 0 or a negative errno. */
+/* The backends' functions return 0 or a negative errno, unless stated otherwise. */
 
 struct event {
 	enum rdma_cm_event_type type;
@@ -180,7 +180,6 @@ struct backend {
 	int (*get_fd)(void);
 	/* WAIT: waits for an event; otherwise returns -EAGAIN if there is none. */
 	int (*get_event)(struct event *ret, bool wait);
-	/* Returns the text of the last call's error; NULL: there is only the errno. */
 	const char *(*get_failure)(void);
 	void *(*get_context)(void *id);
 	void (*set_context)(void *id, void *context);
@@ -197,7 +196,7 @@ struct backend {
 	int (*destroy_id)(void *id);
 	/* The cheapest request and its reply; NULL: the interface has none. */
 	int (*rpc)(void *id);
-	/* These two are for QPS_MANAGED and QPS_UNBOUND. */
+	/* For QPS_MANAGED and QPS_UNBOUND. */
 	int (*create_qp)(void *id, struct ibv_qp_init_attr *attr);
 	void (*destroy_qp)(void *id);
 };
@@ -205,17 +204,14 @@ struct backend {
 extern const struct backend direct_backend, library_backend;
 
 /*
- * Moves a QP to STATE with the attributes from the connection manager. TIMES[0] is set to the time for the
- * attributes, TIMES[1] to that for the transition; NULL: not measured.
+ * Moves a QP to STATE. TIMES: set to the time for the attributes and the time for the transition; NULL: not measured.
  */
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2]);
 struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr);
-/* Makes the library create a QP for the id. The library also moves the QP through its states. */
+/* The library creates a QP for the id, and changes the QP's states. */
 void give_qp(void *id);
 /* Fills RET with the parameters of a connect or accept. QP: NULL if the library made the QP. */
 void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp);
-
-/* data.c: data over established connections */
 
 /* The private data of a connect request, if the connection is to transfer data. */
 struct data_request {
@@ -244,15 +240,13 @@ struct data_end {
 const struct data_request *find_data_request(const void *data, size_t size);
 struct data_end *data_open(const struct data_request *request);
 void data_close(struct data_end *end);
-/* If there are two CPUs, binds this process to one of its own until data_close(), because both ends poll. */
+/* If there are at least two CPUs, binds this process to one CPU until data_close(), because both ends poll. */
 void data_begin(struct data_end *end);
 void data_post_receive(struct data_end *end);
 void data_echo(struct data_end *end);
 void data_ping(struct data_end *end, struct sample *samples);
 /* Returns the time for all N writes, in ns. */
 uint64_t data_write(struct data_end *end, const struct data_answer *target, unsigned n);
-
-/* The leader */
 
 struct options {
 	struct sockaddr_storage server, client;
@@ -286,10 +280,7 @@ void share_memory(const struct options *options, unsigned n_clients, unsigned n_
 void start_team(struct team *team, const struct options *options, enum way way, unsigned n_clients);
 void end_team(struct team *team, enum way way, unsigned n_clients);
 void ask_server(struct team *team, enum way way, enum order order);
-/*
- * Makes each client execute ORDER N times, and waits until all are done. Returns the time at which the barrier was
- * opened.
- */
+/* Makes each client execute ORDER N times, and waits for them. Returns the time at which the barrier was opened. */
 uint64_t ask_clients(struct team *team, enum way way, unsigned n_clients, enum order order,
 		     unsigned n);
 

@@ -9,7 +9,7 @@
 
 static unsigned current; /* number of the current connection, for fail() */
 
-/* Waits for the next event, which has to have this type and id. */
+/* Fails if the next event has another type or id. */
 static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
 {
 	int r;
@@ -18,14 +18,14 @@ static void expect(void *id, enum rdma_cm_event_type type, struct event *event)
 		r = worker.backend->get_event(event, true);
 		if (r < 0)
 			fail(r, "connection %u: wait for %s", current, rdma_event_str(type));
-		/* TIMEWAIT_EXIT is skipped: it belongs to an earlier connection, whose id may be destroyed. */
+		/* TIMEWAIT_EXIT belongs to an earlier connection, whose id may be destroyed. */
 	} while (event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	if (event->id != id || event->type != type)
 		fail(0, "connection %u: %s (status %d) came instead of %s", current,
 		     rdma_event_str(event->type), event->status, rdma_event_str(type));
 }
 
-/* Records that the phase that began at START ends now. Returns the current time, at which the next phase begins. */
+/* Stores the time since START. Returns the current time, at which the next phase begins. */
 static uint64_t end_phase(struct sample *sample, enum phase phase, uint64_t start)
 {
 	uint64_t now = now_ns();
@@ -40,7 +40,7 @@ static void check(int r, enum phase phase)
 		fail(r, "connection %u: %s", current, phase_names[phase]);
 }
 
-/* Returns an id that is bound and whose route is resolved. */
+/* Returns an id with a resolved route. */
 static void *resolve(struct sample *sample)
 {
 	const struct backend *b = worker.backend;
@@ -64,10 +64,7 @@ static void *resolve(struct sample *sample)
 	return id;
 }
 
-/*
- * Connects with a QP that is in INIT, and moves it to RTS. *RESPONSE is set to the event that brings the peer's
- * reply.
- */
+/* Connects with a QP in INIT, and moves the QP to RTS. RESPONSE: set to the event with the peer's reply. */
 static void finish_connect(void *id, struct ibv_qp *qp, const struct rdma_conn_param *param,
 			   struct sample *sample, struct event *response)
 {
@@ -126,10 +123,7 @@ static void connect_own_qp(struct sample *sample)
 	end_phase(sample, PHASE_TEARDOWN, start);
 }
 
-/*
- * Calls that the library makes by itself are not measured separately. Their time counts towards the call in which the
- * library makes them.
- */
+/* Calls that the library makes itself count towards the phase in which they are made. */
 static void connect_managed_qp(struct sample *sample)
 {
 	uint64_t start = now_ns(), t;
@@ -217,7 +211,6 @@ void client_order(const struct command *command)
 {
 	uint64_t cpu;
 
-	/* This answer means that the worker is set up. */
 	if (command->order == ORDER_READY) {
 		answer();
 		return;

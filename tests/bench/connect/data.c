@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Data over an established connection. This file does not depend on the way in which the connection was made. */
+/* Data over an established connection, however it was made. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct data_end *data_open(const struct data_request *request)
 	if (!end)
 		fail(-ENOMEM, "carry data");
 	end->request = *request;
-	/* The parts of the buffer for sending, receiving and writing do not overlap. */
+	/* One part each for sending, receiving and writing. */
 	end->size = 2 * (size_t)request->ping_size + request->write_size;
 	if (posix_memalign((void **)&end->buf, 4096, end->size) != 0)
 		fail(-ENOMEM, "carry data");
@@ -40,10 +40,7 @@ struct data_end *data_open(const struct data_request *request)
 	return end;
 }
 
-/*
- * Each end gets a CPU of its own. If both ends polled on one CPU, each would wait for the end of the other's time
- * slice, and that wait would be measured.
- */
+/* Each end gets its own CPU. On a shared CPU, each end would wait for the other's time slice. */
 void data_begin(struct data_end *end)
 {
 	int skip = worker.is_server ? 1 : 0;
@@ -105,7 +102,7 @@ static void post_send(struct data_end *end)
 	post(end, &wr);
 }
 
-/* Waits until a work request completes. Returns whether it is a receive. */
+/* Waits for a completion. Returns whether it is that of a receive. */
 static bool complete(struct data_end *end)
 {
 	uint64_t deadline = 0;
@@ -113,7 +110,7 @@ static bool complete(struct data_end *end)
 	int n;
 
 	for (unsigned i = 1; (n = ibv_poll_cq(end->cq, 1, &wc)) == 0; i++) {
-		/* The clock is read only now and then, because reading it may be slow. */
+		/* Reading the clock may be slow. */
 		if (i % 65536 != 0)
 			continue;
 		if (deadline == 0)

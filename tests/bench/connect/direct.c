@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The interface librdmacm, or the drop-in if it is loaded. */
+/* The backend librdmacm, or the drop-in if it is loaded. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ static int direct_get_event(struct event *ret, bool wait)
 	struct rdma_cm_event *event;
 	int r;
 
-	/* The descriptor is polled, as in a program with an event loop, and as librdmabroker does internally. */
+	/* Polls like a program with an event loop, and like librdmabroker. */
 	while ((r = result(rdma_get_cm_event(channel, &event))) == -EAGAIN && wait) {
 		struct pollfd p = { .fd = channel->fd, .events = POLLIN };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The interface librdmabroker. */
-
 #include <errno.h>
 #include <rdmabroker.h>
 #include <string.h>
@@ -47,7 +45,7 @@ static int library_get_event(struct event *ret, bool wait)
 
 	if (r < 0)
 		return r == -EAGAIN && wait ? -ETIMEDOUT : r;
-	/* Both interfaces have the same numbers of event types. */
+	/* librdmacm and librdmabroker number the event types alike. */
 	*ret = (struct event){
 		.type = (enum rdma_cm_event_type)event->type,
 		.status = event->status,
@@ -92,10 +90,7 @@ static int library_bind_addr(void *id, struct sockaddr *addr)
 	return rdmabroker_bind_addr(id, addr);
 }
 
-/*
- * Returns whether one call resolves both the address and the route. This is the case if the library manages the QP.
- * library_resolve_route() then sends no request, and the client only waits for the event.
- */
+/* Whether one call resolves both the address and the route. */
 static bool wants_both(void)
 {
 	return worker.shared->config.qps != QPS_PROGRAM;

@@ -99,7 +99,7 @@ void die(const char *fmt, ...)
 	va_end(args);
 	fprintf(stderr, "\n");
 	result_abandon();
-	/* _exit() does not write stdio's buffers, which in a child are copies of the parent's. */
+	/* exit() would write this process's copy of the parent's stdio buffers. */
 	_exit(1);
 }
 
@@ -150,7 +150,7 @@ static void parse_clients(struct options *options, char *text)
 		misused("--clients: the list is empty");
 }
 
-/* TEXT lists some of NAMES. RET is set to true for each of these. */
+/* Sets RET[i] for each of NAMES[i] that TEXT lists. */
 static void parse_set(const char *option, char *text, const char *const *names, unsigned n_names,
 		      bool *ret)
 {
@@ -179,7 +179,7 @@ static void parse_address(const char *text, unsigned port, struct sockaddr_stora
 		misused("%s is no address", text);
 	memcpy(ret, info->ai_addr, info->ai_addrlen);
 	freeaddrinfo(info);
-	/* This also sets the port of an IPv6 address, because the port is at the same offset in both families. */
+	/* Both address families have the port at the same offset. */
 	((struct sockaddr_in *)ret)->sin_port = htons((uint16_t)port);
 }
 
@@ -188,7 +188,7 @@ static bool needs_broker(const struct options *options)
 	return options->ways[WAY_LIBRARY] || options->ways[WAY_DROPIN];
 }
 
-/* Returns the pid of the process with the daemon's name; 0: there is none. Exits if there are several. */
+/* Returns the pid of the daemon; 0: none. Exits if there are several. */
 static int find_daemon(void)
 {
 	DIR *proc = opendir("/proc");

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Compares connection set-up through the broker with librdmacm. These targets do not fail because of the times that
-# they measure.
+# These targets do not fail because of the times that they measure.
 
 BENCH := $(O)/tests/bench/rdmabroker-bench
 bench-report := tests/bench/report
@@ -21,7 +20,7 @@ bench-packages:
 bench: bench-packages
 	+$(Q)$(MAKE) --no-print-directory bench-run
 
-# BENCH_OPTIONS: further options of rdmabroker-bench; BENCH_MORE: files whose plots are added to the page.
+# BENCH_OPTIONS: further options of rdmabroker-bench. BENCH_MORE: files whose plots are added to the page.
 ROUNDS ?= 5
 CONNECTS ?= 200
 CLIENTS ?= 1 8 64

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Writes the results, as one JSON document. Times are in microseconds, except those that are named "seconds".
- * Percentiles are by nearest rank, over all samples of all clients of a round.
+ * Writes the results as one JSON document. Times are in microseconds, except those named "seconds". Percentiles are
+ * by nearest rank, over all samples of all clients of a round.
  */
 
 #include <errno.h>
@@ -43,7 +43,7 @@ const char *const qps_names[N_QPS] = {
 static const struct options *opt;
 static FILE *out;
 static char *path_new; /* name of the output until it is complete; NULL: no such file */
-static bool any; /* a measurement was written */
+static bool any;
 
 static void print_string(const char *text)
 {
@@ -64,7 +64,6 @@ static void print_field(const char *name, const char *text)
 	fprintf(out, ",\n");
 }
 
-/* Prints the first line of a file, or "unknown". */
 static void print_file(const char *name, const char *path)
 {
 	char line[256] = "unknown";
@@ -150,7 +149,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the times of PHASE in this round, sorted. The caller has to free them. */
+/* Returns the sorted times of PHASE. The caller frees them. */
 static uint64_t *collect(unsigned n_clients, unsigned n_each, enum phase phase)
 {
 	uint64_t *times = calloc((size_t)n_clients * n_each, sizeof(*times));
@@ -222,7 +221,7 @@ void result_connects(const struct result *result)
 		shared->server[result->way].device, shared->clients[result->way][0].device);
 	fprintf(out, "\t\t\"phases\": {");
 	for (unsigned i = 0; i < N_PHASES; i++) {
-		/* A phase that was not measured has time 0. */
+		/* Time 0: the phase was not measured. */
 		if (shared->samples[0].ns[i] == 0)
 			continue;
 		fprintf(out, "%s", i > 0 ? "," : "");
@@ -261,7 +260,6 @@ int result_close(void)
 	return 0;
 }
 
-/* Removes an output that is not complete. */
 void result_abandon(void)
 {
 	if (path_new)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/*
- * The rounds. In each round each way has one turn, and each round begins with another way than the one before.
- * Therefore changes on the host affect all ways alike.
- */
+/* Each round begins with another way than the round before, so that changes on the host affect all ways alike. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +8,11 @@
 
 #include "tests/bench/connect/bench.h"
 
-/* The minimum for each client. */
 #define MIN_CONNECTS 4
 
 static struct team teams[N_WAYS];
 
-/*
- * Returns how many connections each client makes in ROUND: at least MIN_CONNECTS. Round 0 only warms up, and
- * therefore has a quarter of the connections.
- */
+/* Round 0 only warms up, with a quarter of the connections. */
 static unsigned n_connects_each(const struct options *options, unsigned round, unsigned n_clients)
 {
 	unsigned n = (options->n_connects + n_clients - 1) / n_clients;
@@ -29,10 +22,7 @@ static unsigned n_connects_each(const struct options *options, unsigned round, u
 	return n < MIN_CONNECTS ? MIN_CONNECTS : n;
 }
 
-/*
- * Returns the CPU time of the process, or of its first thread if the kernel has schedstat; 0: there is no process, or
- * its time is not known.
- */
+/* Returns the CPU time of the process, or of its first thread if the kernel has schedstat; 0: not known. */
 static uint64_t process_cpu_ns(int pid)
 {
 	unsigned long long ns = 0, user, system;
@@ -44,7 +34,7 @@ static uint64_t process_cpu_ns(int pid)
 	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	f = fopen(path, "re");
 	if (f) {
-		/* This file counts only the first thread, but is more precise than the ticks in stat. */
+		/* schedstat counts only the first thread, but is more precise than the ticks in stat. */
 		if (fscanf(f, "%llu", &ns) != 1)
 			ns = 0;
 		fclose(f);
@@ -61,7 +51,6 @@ static uint64_t process_cpu_ns(int pid)
 	return ns;
 }
 
-/* Returns the time that the host's CPUs were busy, including the kernel's workers. */
 static uint64_t host_cpu_ns(void)
 {
 	unsigned long long user, nice, system, irq, softirq;
@@ -77,7 +66,6 @@ static uint64_t host_cpu_ns(void)
 	return ticks * (1000000000ull / (unsigned long)sysconf(_SC_CLK_TCK));
 }
 
-/* Puts the ways that the options select into RET, and returns their number. */
 static unsigned choose_ways(const struct options *options, enum way ret[N_WAYS])
 {
 	unsigned n = 0;
@@ -127,7 +115,7 @@ static void take_turn(const struct options *options, struct result *result)
 		result->n_clients * result->n_connects, (double)result->elapsed_ns / 1e9);
 }
 
-/* Gives each way one turn. Round 0 warms up, and its results are not written. */
+/* Round 0 warms up: its results are not written. */
 static void run_round(const struct options *options, unsigned round, unsigned n_clients,
 		      enum qps qps)
 {
@@ -160,9 +148,8 @@ static void run_level(const struct options *options, unsigned n_clients)
 }
 
 /*
- * Measures one client alone: with WAY_LIBRARY, requests that make the broker do nothing; with each way, the data
- * path. Once established, a connection is the same in all ways (enum way). Therefore the results of the ways differ
- * by less than the host's speed changes from one second to the next, and the ways alternate in many short turns.
+ * Measures one client alone: requests that make the broker do nothing (WAY_LIBRARY), and the data path. The ways
+ * alternate in short turns, because the host's speed varies more than the ways differ.
  */
 static void measure_alone(const struct options *options, const struct result *result)
 {

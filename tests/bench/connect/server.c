@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The server's end: one thread, which handles events as fast as it can. */
+/* The server's end: one thread that handles events. */
 
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@ struct connection {
 };
 
 static unsigned n_open;
-static bool marking; /* the leader waits for an answer when no connection is left */
+static bool marking; /* the leader waits for the answer to ORDER_MARK */
 
 static void ready_qp(void *id, const struct connection *connection)
 {
@@ -67,7 +67,6 @@ static void accept_request(const struct event *event)
 static void end_connection(void *id)
 {
 	struct connection *connection = worker.backend->get_context(id);
-	/* The peer waits for this reply to its disconnect. */
 	int r = worker.backend->disconnect(id);
 
 	if (r < 0)

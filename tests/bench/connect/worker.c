@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A worker: one end of one way, which executes the leader's orders. */
-
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +22,7 @@ uint64_t cpu_ns(void)
 {
 	struct timespec ts;
 
-	/* This clock shows the same time as getrusage(), but is more precise. */
+	/* This clock is more precise than getrusage(). */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
@@ -42,7 +40,7 @@ void fail(int r, const char *fmt, ...)
 	va_end(args);
 	if (r < 0 && n >= 0 && (size_t)n < size)
 		snprintf(text + n, size - (size_t)n, ": %s", words ? words : strerror(-r));
-	/* The leader notices that the socket is closed. */
+	/* The leader detects that the socket is closed. */
 	_exit(1);
 }
 
@@ -125,7 +123,6 @@ void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp)
 	};
 }
 
-/* Returns whether librdmacm's functions are those of the drop-in. */
 static bool has_dropin(void)
 {
 	Dl_info info;
@@ -170,7 +167,7 @@ static void client_loop(void)
 	}
 }
 
-/* The arguments are: worker WAY server|NUMBER */
+/* Arguments: worker WAY server|NUMBER */
 int worker_main(int argc, char **argv)
 {
 	struct stat st;
@@ -190,7 +187,7 @@ int worker_main(int argc, char **argv)
 	worker.is_server = strcmp(argv[3], "server") == 0;
 	worker.backend = worker.way == WAY_LIBRARY ? &library_backend : &direct_backend;
 	worker.server = worker.shared->config.server;
-	/* This also sets the port of an IPv6 address, because the port is at the same offset in both families. */
+	/* Both address families have the port at the same offset. */
 	((struct sockaddr_in *)&worker.server)->sin_port = htons(
 		(uint16_t)(ntohs(((struct sockaddr_in *)&worker.server)->sin_port) + worker.way));
 	if (worker.is_server) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The leader's functions that start and end the workers, send them orders, and wait for their answers. */
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,10 +24,7 @@ int barrier_fd;
 static int shared_fd;
 static unsigned deadline_s;
 
-/*
- * Moves the descriptor to a number above those that hand_over() uses. Returns the new number, or FD if it is
- * negative.
- */
+/* Moves FD above the numbers that hand_over() uses, unless it is negative. Returns the new number. */
 static int move_up(int fd)
 {
 	int up = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, SHARED_FD + 1);
@@ -59,7 +54,6 @@ void share_memory(const struct options *options, unsigned n_clients, unsigned n_
 	shared->config.n_writes = options->n_writes;
 }
 
-/* Called in the child, which cannot change back to the previous user. */
 static void become(const char *user)
 {
 	const struct passwd *pw = getpwnam(user);
@@ -72,7 +66,6 @@ static void become(const char *user)
 		die("cannot become user %s: %m", user);
 }
 
-/* Makes FD the descriptor NUMBER of the child. */
 static void hand_over(int fd, int number)
 {
 	if (dup2(fd, number) < 0)
@@ -95,7 +88,7 @@ run_worker(const struct options *options, enum way way, const char *name, int co
 	hand_over(shared_fd, SHARED_FD);
 	if (way != WAY_DIRECT && options->user)
 		become(options->user);
-	/* The signal is set after the change of user, because that change would reset it. */
+	/* A change of user resets the parent-death signal: set it after become(). */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execvp(command[0], (char *const *)command);
 	die("cannot run %s: %m", command[0]);
@@ -135,7 +128,7 @@ static void send_order(const struct process *process, enum order order, unsigned
 {
 	const struct command command = { .order = order, .n = n };
 
-	/* If the worker has ended, await_answer() reports it. */
+	/* If the worker has ended, await_answer() reports the end. */
 	if (send(process->control, &command, sizeof(command), MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		die("cannot tell a worker what to do: %m");
 }
@@ -155,7 +148,7 @@ static void await_answer(const struct process *process, enum way way, const char
 		worker_failed(process, way, name, report);
 }
 
-/* Waits for all clients at once, because any of them may be the first to fail while others wait for it in vain. */
+/* Polls all clients at once: if one fails, the others wait for it in vain. */
 static void await_clients(struct team *team, enum way way, unsigned n_clients)
 {
 	uint64_t deadline = now_ns() + (uint64_t)deadline_s * 1000000000, now;
@@ -165,7 +158,7 @@ static void await_clients(struct team *team, enum way way, unsigned n_clients)
 
 	for (unsigned i = 0; i < n_clients; i++)
 		p[i] = (struct pollfd){ .fd = team->clients[i].control, .events = POLLIN };
-	/* The server sends no answer now. If its socket becomes ready, the server has failed. */
+	/* The server sends no answer now: if its socket becomes ready, the server has failed. */
 	p[n_clients] = (struct pollfd){ .fd = team->server.control, .events = POLLIN };
 	while (left > 0) {
 		now = now_ns();

@@ -6,13 +6,12 @@
 #include "tests/bench/host/host.h"
 
 /*
- * Measures what the broker costs for a connection in microseconds: the CPU time of the daemon, the client and the
- * server, which are separate processes, and the time that the client needs. One daemon serves both ends. The fake
- * fabric connects them at once, so these costs come on top of those of the connection manager. The client and the
- * server also count their packets and their waits.
+ * Measures what the broker costs for a connection: the CPU time of the daemon, the client and the server, which are
+ * separate processes, and the time that the client needs. One daemon serves both ends. The client and the server also
+ * count their packets and waits.
  *
- * Costs of the code that the fake fabric replaces are not included: calls of rdma_cm, which a program without the
- * broker makes itself, the look-up of a QP's owner by netlink, and the threads that destroy ids.
+ * The costs do not include what the fake fabric replaces: the connection manager, the look-up of a QP's owner by
+ * netlink, and the threads that destroy ids.
  */
 
 #define STEPS 100 /* connections of each flow in each round */
@@ -37,7 +36,7 @@ static const char *const half_names[] = {
 	[_HALF_MAX] = "whole life",
 };
 
-/* A program's session, without or with RDMABROKER_FAIL_BY_EVENT, and the server to which it connects. */
+/* A session without or with RDMABROKER_FAIL_BY_EVENT, and the server to which it connects. */
 struct side {
 	struct server server;
 	uint16_t port;
@@ -49,8 +48,8 @@ enum part {
 	PART_DAEMON,
 	PART_CLIENT,
 	PART_SERVER,
-	PART_ALL, /* the sum of these */
-	PART_WALL, /* the client's time, which is no CPU time */
+	PART_ALL, /* the sum of the three parts above */
+	PART_WALL, /* the client's elapsed time */
 	_PART_MAX,
 };
 
@@ -59,13 +58,13 @@ static const char *const part_names[] = {
 	[PART_ALL] = "both ends", [PART_WALL] = "time, p50",
 };
 
-/* Of one connection, or of one half of it */
+/* Of one connection or of one half of it. */
 struct cost {
 	double us[_PART_MAX];
 	struct traffic client, server;
 };
 
-/* What was measured of a flow. The last index is for both halves. */
+/* The measurements of a flow. The index _HALF_MAX is the sum of both halves. */
 struct measured {
 	struct figure us[_HALF_MAX + 1][_PART_MAX];
 	struct traffic client[_HALF_MAX + 1], server[_HALF_MAX + 1]; /* in all rounds */
@@ -73,7 +72,7 @@ struct measured {
 
 static struct daemon broker;
 static struct side sides[2]; /* the index is struct flow's by_event */
-static uint32_t last_qpn = 16; /* each connection gets a new number, because of time wait */
+static uint32_t last_qpn = 16; /* each connection gets a new number, because of timewait */
 
 static void start_server(struct side *side, bool by_event)
 {
@@ -82,7 +81,7 @@ static void start_server(struct side *side, bool by_event)
 		     side->port);
 }
 
-/* The library's session belongs to this process, so it is opened after the last fork(). */
+/* A child cannot use its parent's session, so the session is opened after the last fork(). */
 static void open_client(struct side *side, bool by_event)
 {
 	side->session = open_session(broker.place.socket, by_event ? RDMABROKER_FAIL_BY_EVENT : 0);
@@ -127,7 +126,6 @@ static void end_one(const struct side *side, struct rdmabroker_id *id)
 	rdmabroker_destroy_id(id);
 }
 
-/* Connects or ends N connections, one after the other, and returns the costs of each. */
 static struct cost run_half(const struct flow *flow, enum half half, struct rdmabroker_id **ids,
 			    unsigned n)
 {
@@ -152,7 +150,7 @@ static struct cost run_half(const struct flow *flow, enum half half, struct rdma
 	}
 	share_end(&client);
 	server = server_finish(&side->server);
-	/* The daemon answers this after it has processed all that was sent before. */
+	/* A reply implies that the daemon has processed all earlier requests. */
 	must(rdmabroker_get_option(side->probe, RDMABROKER_OPTION_TOS, &value), "get_option");
 	daemon_get_work(&broker, &after);
 
@@ -190,8 +188,8 @@ static void run_turn(const struct flow *flow, struct measured *ret)
 	struct cost cost;
 
 	/*
-	 * This also warms up. Packets are counted where each connection ends before the next one begins. In a long
-	 * series of requests without an event, the library requests additional replies.
+	 * In a long series of requests without an event, the library requests additional replies, so packets are
+	 * counted one connection at a time.
 	 */
 	for (int i = 0; i < COUNTED; i++)
 		for (int half = 0; half < _HALF_MAX; half++) {
@@ -209,7 +207,6 @@ static void run_turn(const struct flow *flow, struct measured *ret)
 
 static void add_traffic(struct table *table, const struct traffic *traffic, double connections)
 {
-	/* These are integers, because all connections have the same number. */
 	table_cell(table, "%.4g", (double)traffic->packets / connections);
 	table_cell(table, "%.4g", (double)traffic->waits / connections);
 }
@@ -263,7 +260,6 @@ static void add_percent(struct table *table, double us)
 		table_cell(table, "%.1f %%", us / ms[i] / 10);
 }
 
-/* Prints what the broker adds to a connect that takes 1, 3 or 10 ms without it. */
 static void print_addition(const char *where, const struct measured *measured)
 {
 	static struct table table;

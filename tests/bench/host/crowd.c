@@ -9,9 +9,8 @@
 #include "tests/bench/host/host.h"
 
 /*
- * Measures what a request costs the daemon if many sessions send one at the same time, and what the end of a session
- * costs if many end at the same time. The cost is the daemon's CPU time. The daemon is stopped (SIGSTOP) while the
- * requests are sent, or the sockets are closed.
+ * Measures the daemon's CPU time for a request, and for the end of a session, if many come at the same time: they
+ * wait while the daemon is stopped (SIGSTOP).
  */
 
 #define LEVELS 4
@@ -37,7 +36,7 @@ static uint64_t cpu_of(const struct daemon *daemon)
 	return work.cpu_ns;
 }
 
-/* Returns the daemon's CPU time for one of N requests, in us. */
+/* Returns us of CPU time for one request. */
 static double ask_together(const struct daemon *daemon, const int *fds, unsigned n)
 {
 	struct message request, reply;
@@ -56,7 +55,7 @@ static double ask_together(const struct daemon *daemon, const int *fds, unsigned
 	return (double)(cpu_of(daemon) - begin) / 1000 / n;
 }
 
-/* Waits until the daemon has as many descriptors as at its start, because then it has no sessions. */
+/* The daemon has no sessions when it has as many descriptors as at its start. */
 static void await_no_sessions(const struct daemon *daemon, unsigned n_fds)
 {
 	uint64_t deadline = now_ns() + DEADLINE_MS * UINT64_C(1000000);

@@ -18,10 +18,7 @@
 
 #define END_MS 600000 /* long, because all clients may have gone at once */
 
-/*
- * The daemon runs in a process of its own. Only the daemon itself can find out how much of its heap is in use. So it
- * sends this figure when it is requested on the control socket. All other figures are read from outside.
- */
+/* Only the daemon's process can find out how much of its heap is in use. All other figures are read from outside. */
 
 static int on_control(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {

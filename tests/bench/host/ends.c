@@ -27,10 +27,7 @@ struct rdmabroker *open_session(const char *socket, unsigned flags)
 	return session;
 }
 
-/*
- * The listener is the first id in the daemon. Therefore the fake fabric, which searches its list of ids for the port
- * of a connect, finds it at once.
- */
+/* The listener is the daemon's first id: the fake fabric, which searches a list, finds it at once. */
 void ends_open(struct ends *ends, const char *socket)
 {
 	struct sockaddr_in service = service_addr(SERVICE_PORT);

@@ -5,7 +5,7 @@
 
 #include "tests/bench/host/host.h"
 
-/* The allocations of the fake fabric. Its object files call these functions, see module.mk. */
+/* The object files of the fake fabric call these functions, see module.mk. */
 
 static struct fake_memory memory;
 
@@ -13,7 +13,7 @@ void *fake_calloc(size_t n, size_t size);
 char *fake_strdup(const char *s);
 void fake_free(void *p);
 
-/* The size includes the chunk's header, as in the counts of mallinfo2(). */
+/* Includes the chunk's header, as mallinfo2() does. */
 static size_t size_of(void *p)
 {
 	return p ? malloc_usable_size(p) + sizeof(size_t) : 0;

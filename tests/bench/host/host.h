@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * The complete daemon, started as main() starts it, but with the fake fabric. Clients connect to it over a real
- * socket, with the library or without. The measurements do not include the cost of RDMA itself.
- */
+/* The complete daemon with the fake fabric, without the cost of RDMA. Clients connect to it over a real socket. */
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -20,14 +17,14 @@
 #include "broker.h"
 #include "client/rdmabroker.h"
 
-#define DEADLINE_MS 30000 /* of all waits but that for a daemon's end; enough for a busy machine */
+#define DEADLINE_MS 30000 /* of all waits except the wait for a daemon's end */
 #define SERVICE_PORT 7471
 
 noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* If R is negative, prints the library's error text, and exits. */
 void must(int r, const char *what);
 
-/* place.c: a directory with the socket, and with the configuration and rules that an admin would write */
+/* place.c: a directory with the socket, the configuration and the rules */
 struct place {
 	char dir[32];
 	char socket[64], config[64], policy[64], rules[80];
@@ -36,10 +33,10 @@ struct place {
 void place_make(struct place *place);
 void place_remove(struct place *place);
 struct broker *place_start_broker(const struct place *place);
-/* Returns the loop of the broker that was started last in this process. */
+/* The loop of the broker that this process started last. */
 sd_event *place_get_loop(void);
 
-/* fakemem.c: the memory that the fake fabric itself holds, which does not count as the daemon's */
+/* fakemem.c: memory of the fake fabric, which does not count as the daemon's */
 struct fake_memory {
 	int64_t bytes;
 	unsigned long allocations; /* number since the start */
@@ -67,18 +64,18 @@ struct daemon_work {
 
 void daemon_start(struct daemon *daemon);
 void daemon_stop(struct daemon *daemon);
-/* This sends a request to the daemon, which costs the daemon one turn of its loop. */
+/* Sends a request to the daemon, which costs one turn of its loop. */
 struct daemon_memory daemon_get_memory(const struct daemon *daemon);
-/* daemon_get_work() and daemon_count_fds() only read /proc and clocks, which costs the daemon no time. */
+/* daemon_get_work() and daemon_count_fds() cost the daemon no time: they read only /proc and clocks. */
 void daemon_get_work(const struct daemon *daemon, struct daemon_work *ret);
 unsigned daemon_count_fds(const struct daemon *daemon);
 
-/* ends.c: the two ends of connections: a session that listens, and one that connects */
+/* ends.c: a session that listens, and a session that connects */
 struct ends {
 	struct rdmabroker *server, *client;
 	struct rdmabroker_id *listener;
 	bool resolves_at_once; /* address and route in one request; false: separately */
-	uint32_t last_qpn; /* each end of each connection gets a new number, because of time wait */
+	uint32_t last_qpn; /* each end of each connection gets a new number, because of timewait */
 };
 
 struct connection {
@@ -87,18 +84,18 @@ struct connection {
 
 /* Returns PORT at the address of the fake device. */
 struct sockaddr_in service_addr(uint16_t port);
-/* FLAGS is of enum rdmabroker_flags. */
+/* FLAGS: enum rdmabroker_flags */
 struct rdmabroker *open_session(const char *socket, unsigned flags);
 void ends_open(struct ends *ends, const char *socket);
 void ends_close(struct ends *ends);
-/* Makes all the calls of both ends, and waits for all their events. */
+/* Makes the calls of both ends, and waits for their events. */
 void ends_connect(struct ends *ends, struct connection *ret);
 void ends_disconnect(struct ends *ends, const struct connection *connection);
 
-/* traffic.c: what one process does for a number of connections: CPU time, packets and waits for the broker */
+/* traffic.c: the CPU time, packets and waits of one process */
 struct traffic {
 	unsigned packets; /* sent and received by the library */
-	/* Packets that a call receives without sending any in between count as one wait, as in tests/hooks. */
+	/* A call that receives several packets without sending between them counts one wait. */
 	unsigned waits;
 };
 
@@ -108,18 +105,18 @@ struct share {
 };
 
 void share_begin(struct share *share);
-/* Sets SHARE to what this process has done since share_begin(). */
+/* Sets SHARE to this process's share since share_begin(). */
 void share_end(struct share *share);
 
-/* The program begins another call, so the next packet that the library receives begins another wait. */
+/* The next packet that the library receives begins another wait. */
 void traffic_begin_call(void);
 #define MUST(call) (traffic_begin_call(), must((call), #call))
-/* Takes the next event, which has to be of TYPE. Returns its id. */
+/* Fails if the next event is not of TYPE. Returns its id. */
 struct rdmabroker_id *traffic_await(struct rdmabroker *session, enum rdmabroker_event_type type);
-/* Requests the attributes with which the program would move its QP to STATE. */
+/* Requests the attributes for STATE, as a program that moves its own QP. */
 void traffic_get_qp_attr(struct rdmabroker_id *id, enum ibv_qp_state state);
 
-/* server.c: a process that listens, and that is the passive end of connections */
+/* server.c: a process that is the passive end of connections */
 enum half {
 	HALF_CONNECT,
 	HALF_END,
@@ -133,18 +130,17 @@ struct server {
 
 void server_start(struct server *server, const char *socket, unsigned flags, uint16_t port);
 void server_stop(struct server *server);
-/* Lets the server take part in HALF of N connections. */
+/* The server takes part in HALF of N connections. */
 void server_begin(const struct server *server, enum half half, unsigned n);
-/* Waits until the server and its session in the daemon have done that. Returns the server's share. */
+/* Waits until the server and the daemon have finished. Returns the server's share. */
 struct share server_finish(const struct server *server);
 
-/* cpus.c */
-/* Finds the first two CPUs of ALL. RET[1] is -1 if there is only one. */
+/* cpus.c: RET is set to the first two CPUs of ALL; RET[1]: -1 if there is only one */
 void cpus_find(const cpu_set_t *all, int ret[2]);
 /* PID 0: this process. */
 void cpus_pin(pid_t pid, int cpu);
 
-/* wire.c: requests without the library, one session for each socket */
+/* wire.c: requests without the library; each socket is a session */
 struct message {
 	uint8_t buf[256];
 	size_t len;
@@ -155,12 +151,11 @@ void wire_pack_get_option(struct message *ret, uint32_t serial, uint32_t id);
 void wire_send(int fd, const struct message *request);
 void wire_receive(int fd, struct message *ret);
 void wire_exchange(int fd, const struct message *request, struct message *ret);
-/* Ends the program unless REPLY is the reply to the request SERIAL, and no refusal. */
+/* Exits unless REPLY answers the request SERIAL with success. */
 void wire_check_reply(const struct message *reply, uint32_t serial);
-/* Creates an id with the number ID in the session. */
 void wire_create_id(int fd, uint32_t id);
 
-/* result.c: figures with a value for each round, the table of targets, and the JSON document */
+/* result.c: figures with a value for each round, targets, and the JSON document */
 #define ROUNDS_MAX 1000
 
 struct figure {
@@ -175,11 +170,11 @@ struct spread {
 uint64_t now_ns(void);
 double median_of(double *values, size_t n); /* sorts VALUES */
 struct spread spread_of(const struct figure *figure);
-/* Returns the spread of FIGURE divided by BASE, round by round. */
+/* Divides FIGURE by BASE, round by round. */
 struct spread ratio_of(const struct figure *figure, const struct figure *base);
 
 void result_add(const char *name, const char *unit, double value);
-/* The target is a VALUE of at most MAX. DETAIL may be NULL. */
+/* MAX: the target. DETAIL can be NULL. */
 void result_add_target(const char *name, const char *unit, double value, double max,
 		       const char *detail);
 void result_print_targets(void);
@@ -190,7 +185,7 @@ struct series {
 	size_t n;
 };
 
-/* table.c: a table, which is printed and added to the JSON document */
+/* table.c: a table that is printed and written to the JSON document */
 #define TABLE_ROWS_MAX 16
 #define TABLE_COLUMNS_MAX 16
 
@@ -199,25 +194,22 @@ struct table {
 	const char *note;
 	char cells[TABLE_ROWS_MAX][TABLE_COLUMNS_MAX][40]; /* the first row is the head */
 	size_t n_rows, n_columns;
-	size_t n_cells; /* of the row that is not complete */
+	size_t n_cells; /* cells in the incomplete last row */
 };
 
-/* Adds a cell to the last row. */
 void table_cell(struct table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Completes the row, in which there are as many cells as in the first one. */
+/* Completes the row. It must have as many cells as the first row. */
 void table_end_row(struct table *table);
 void table_print(const struct table *table);
-/* Writes TABLE as a JSON object. */
 void table_write(const struct table *table, FILE *f);
 
-/* Adds TABLE, which is copied, to the JSON document. */
+/* Copies TABLE to the JSON document. */
 void result_add_table(const struct table *table);
-/* Adds a plot to the JSON document. The strings are not copied. */
+/* Adds a plot to the JSON document. Does not copy the strings. */
 void result_add_plot(const char *title, const char *x, const char *y, const char *note,
 		     const struct series *series, size_t n_series);
 void result_write(const char *path);
 
-/* The options that main.c parses */
 struct options {
 	unsigned rounds;
 	unsigned connections; /* the largest number of connections, and of idle sessions */

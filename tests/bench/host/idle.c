@@ -13,7 +13,7 @@
 #define QUIET_MS 1500
 #define FDS 2 /* the daemon's descriptors for each session: a socket and a pidfd */
 
-/* Raises RLIMIT_NOFILE for WANTED sessions. Returns how many sessions the limit then allows, at most WANTED. */
+/* Raises RLIMIT_NOFILE. Returns how many sessions the limit allows, at most WANTED. */
 static unsigned allow_sessions(unsigned wanted)
 {
 	rlim_t needed = (rlim_t)wanted * FDS + SPARE_FDS;
@@ -41,8 +41,8 @@ static unsigned allow_sessions(unsigned wanted)
 }
 
 /*
- * Waits until the daemon has finished the work that the last sessions caused. That includes the status line for
- * systemd, which comes a second later.
+ * Waits until the daemon is idle. The daemon updates its status line for systemd up to a second after the last
+ * session.
  */
 static void await_quiet(const struct daemon *daemon)
 {
@@ -79,7 +79,6 @@ void measure_idle(const struct options *options)
 	after = daemon_get_memory(&daemon);
 	await_quiet(&daemon);
 	daemon_get_work(&daemon, &idle);
-	/* Measure an interval in which no client does anything. */
 	poll(NULL, 0, (int)options->idle_s * 1000);
 	daemon_get_work(&daemon, &end);
 	daemon_stop(&daemon);

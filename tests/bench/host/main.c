@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Measures what the broker itself costs, with a fake fabric and without RDMA. The figures of rpc, cost, scale and crowd
- * are medians of rounds. A ratio is the median of the rounds' ratios, with the range of their middle half in brackets.
- * The figures of memory and idle are measured once.
+ * Measures what the broker itself costs, with the fake fabric. A figure is the median of its rounds, and a ratio is
+ * the median of the rounds' ratios, with its quartiles in brackets. Memory and idle are measured once.
  */
 
 #include <getopt.h>

@@ -10,9 +10,8 @@
 #include "tests/bench/host/host.h"
 
 /*
- * Measures the daemon's memory: the growth of its heap as mallinfo2() reports it, without what the fake fabric holds.
- * The fake fabric takes the place of librdmacm and of the daemon's own fabric/. Therefore the size of the struct in
- * fabric/ is added for each id. librdmacm's memory is not included.
+ * Measures the growth of the daemon's heap, by mallinfo2(), without the memory of the fake fabric. For each id, the
+ * size of the struct in the real fabric/ is added. librdmacm's memory is not included.
  */
 
 #define MEMORY_TARGET 2048

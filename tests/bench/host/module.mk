@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Measures the daemon with the fake fabric, on the host. `make bench-host` does not fail because of the times that it
-# measures.
+# `make bench-host` does not fail because of the times that it measures.
 
-# The fake fabric's own allocations are renamed, so that they are counted separately.
+# Separates the fake fabric's allocations from the daemon's.
 HOST_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
 
 $(HOST_FAKE): $(O)/tests/bench/%.o: $(O)/obj/tests/fake/%.o
@@ -20,16 +19,14 @@ $(O)/tests/bench/host $(O)/tests/bench/count: $(HOST_SHARED) $(O)/daemon.a $(O)/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=sd_event_new -o $@ $(filter %.o,$^) $(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS)
 
-# HOST_OPTIONS: options of the program, see its --help. To add the plot to the page of `make bench`, set BENCH_MORE to
-# the JSON file that this writes.
+# HOST_OPTIONS: see the program's --help. BENCH_MORE=$(O)/bench/host.json adds the plot to the page of `make bench`.
 .PHONY: bench-host
 bench-host: $(O)/tests/bench/host
 	$(Q)mkdir -p $(O)/bench
 	$(Q)$< --json $(O)/bench/host.json $(HOST_OPTIONS)
 	@echo 'As JSON: $(O)/bench/host.json'
 
-# `make bench-check` counts the instructions for a connection, which do not depend on other work on the host, and
-# compares them with tests/bench/instructions. `make bench-record` writes that file.
+# `make bench-check` counts the instructions for a connection, and compares them with tests/bench/instructions.
 COUNT_PACKAGES := $(BUILD_PACKAGES) python3 valgrind
 count-run = CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' tests/bench/count/run
 

@@ -11,7 +11,7 @@
 
 #define PLACES_MAX 8
 
-/* The limits are so high that they are not reached here. All other keys have their defaults. */
+/* The limits are not reached here. All other keys have their defaults. */
 static const char config_text[] = "[Daemon]\n"
 				  "LogLevel=warning\n"
 				  "[Limits]\n"
@@ -21,7 +21,7 @@ static const char config_text[] = "[Daemon]\n"
 				  "IdsPerUser=1048576\n"
 				  "DescriptorsPerUser=1048576\n";
 
-/* A rule for each operation that is measured, for the user who runs this program. */
+/* Rules for the user who runs this program. */
 static const char rules_text[] = "allow session user %u\n"
 				 "allow device user %u device fake*\n"
 				 "allow listen user %u port 7000-7999\n"
@@ -63,7 +63,7 @@ static void write_file(const char *path, const char *fmt, ...)
 		die("%s: %m", path);
 }
 
-/* The places that exist. The process that made them removes them when it exits, also after SIGINT or SIGTERM. */
+/* The process that made these places removes them when it exits, also after SIGINT or SIGTERM. */
 static struct place made[PLACES_MAX];
 static pid_t made_by;
 
@@ -83,7 +83,7 @@ static void unlink_all(void)
 			unlink_place(&made[i]);
 }
 
-/* All functions that this calls are async-signal-safe. */
+/* Calls only async-signal-safe functions. */
 static void on_signal(int signal)
 {
 	unlink_all();
@@ -134,7 +134,7 @@ void place_remove(struct place *place)
 	unlink_place(place);
 }
 
-/* The broker does not export its loop. So this program is linked with --wrap=sd_event_new. */
+/* The broker does not export its loop: this program is linked with --wrap=sd_event_new. */
 static sd_event *last_loop;
 
 int __real_sd_event_new(sd_event **ret);

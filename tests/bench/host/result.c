@@ -148,7 +148,7 @@ void result_add_plot(const char *title, const char *x, const char *y, const char
 	memcpy(plot->series, series, n_series * sizeof(*series));
 }
 
-/* Strings are not escaped, because none of them contains a character that needs it. */
+/* The strings need no escapes. */
 void result_write(const char *path)
 {
 	FILE *f = fopen(path, "we");

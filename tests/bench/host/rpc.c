@@ -11,8 +11,8 @@
 #include "tests/bench/host/host.h"
 
 /*
- * Compares a request that makes the daemon do nothing with an echo of the same number of bytes in both directions.
- * The difference is due to the daemon, to packing and unpacking, and to the library, which are added one by one.
+ * Compares a request that makes the daemon do nothing with an echo of the same size. WAY_BYTES, WAY_WIRE and
+ * WAY_LIBRARY add the daemon, packing and unpacking, and the library to the echo, one by one.
  */
 
 #define CALLS 300 /* measured for each way in each round; fewer if TURN_NS has passed */
@@ -94,7 +94,7 @@ static void ask(enum way way)
 	}
 }
 
-/* Returns the median duration of a call, in us. */
+/* Returns the median of a call, in us. */
 static double run_turn(enum way way)
 {
 	uint64_t begin = now_ns();
@@ -160,7 +160,7 @@ void measure_rpc(const struct options *options)
 	must(rdmabroker_create_id(rpc.session, RDMABROKER_PS_TCP, NULL, &rpc.id), "create_id");
 	rpc.wire = wire_open(daemon.place.socket);
 	wire_create_id(rpc.wire, 1);
-	/* Packed, these serials have as many bytes as those that the library will send. */
+	/* Packed, these serials have the same size as those of the library. */
 	rpc.serial = 1000;
 	wire_pack_get_option(&rpc.request, rpc.serial, 1);
 	wire_exchange(rpc.wire, &rpc.request, &rpc.reply);

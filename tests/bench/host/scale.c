@@ -6,9 +6,8 @@
 #include "tests/bench/host/host.h"
 
 /*
- * Measures what one more connection costs, by the number of open connections. For each number there is a daemon and a
- * pair of sessions that hold all the connections. The numbers take turns on one CPU, so that other work on the host
- * affects all of them.
+ * Measures what one more connection costs, by the number of open connections. Each number has its own daemon. The
+ * numbers take turns on one CPU, so that other work on the host affects all of them.
  */
 
 #define LEVELS_MAX 4
@@ -109,7 +108,7 @@ void measure_scale(const struct options *options)
 	for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
 		if (CPU_ISSET(i, &all))
 			CPU_SET(i, &one);
-	/* Run on one CPU. The daemons inherit this affinity. */
+	/* The daemons inherit this affinity. */
 	sched_setaffinity(0, sizeof(one), &one);
 
 	for (unsigned open = 10; open < options->connections && n < LEVELS_MAX - 1; open *= 10)

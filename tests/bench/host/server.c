@@ -10,7 +10,7 @@
 
 #include "tests/bench/host/host.h"
 
-/* The passive end, in a process of its own. For each order it serves N connections, and answers with its share. */
+/* The passive end, in its own process. For each order it serves N connections, and answers with its share. */
 
 struct order {
 	enum half half;
@@ -41,7 +41,7 @@ static void end_one(struct rdmabroker *session)
 static noreturn void serve(const char *socket, unsigned flags, uint16_t port, int control)
 {
 	struct sockaddr_in addr = service_addr(port);
-	uint32_t last_qpn = (port - SERVICE_PORT + 1U) << 22; /* other numbers than the others' */
+	uint32_t last_qpn = (port - SERVICE_PORT + 1U) << 22; /* QP numbers of this server alone */
 	struct rdmabroker_id *listener;
 	struct rdmabroker *session;
 	struct order order;
@@ -63,7 +63,7 @@ static noreturn void serve(const char *socket, unsigned flags, uint16_t port, in
 			else
 				end_one(session);
 		share_end(&share);
-		/* The daemon answers this after it has processed all that was sent before. */
+		/* A reply implies that the daemon has processed all earlier requests. */
 		must(rdmabroker_get_option(listener, RDMABROKER_OPTION_TOS, &value), "get_option");
 		if (send(control, &share, sizeof(share), 0) != sizeof(share))
 			die("the server's control socket: %m");
@@ -106,7 +106,7 @@ void server_stop(struct server *server)
 {
 	int status;
 
-	/* Processes that were forked later have this descriptor, too. */
+	/* close() alone does not end the connection: processes that were forked later hold the descriptor, too. */
 	shutdown(server->control, SHUT_RDWR);
 	close(server->control);
 	if (waitpid(server->pid, &status, 0) != server->pid || status != 0)

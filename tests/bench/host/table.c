@@ -61,7 +61,7 @@ static void write_row(const struct table *table, size_t row, FILE *f)
 	fprintf(f, "]");
 }
 
-/* Of the characters that need an escape, only a newline occurs, in the note. */
+/* The note may contain newlines. No other character of a table needs an escape. */
 void table_write(const struct table *table, FILE *f)
 {
 	fprintf(f, "{ \"title\": \"%s\", \"note\": \"", table->title);

@@ -7,9 +7,9 @@
 #include "tests/bench/host/host.h"
 
 static struct traffic traffic;
-static bool in_wait; /* nothing was sent since a packet was received, in the same call */
+static bool in_wait; /* this call has received a packet, and has sent none since */
 
-/* These two replace libc's functions, by which the library sends and receives all its packets. */
+/* These replace the functions of libc by which the library sends and receives. */
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs rdmabroker-bench with the given arguments. Workers that use rdma_cm directly run as root, because only the
-# broker's user and root can open it. Workers that use the broker run as alice.
+# Runs rdmabroker-bench. Workers that use rdma_cm directly run as root, because only root and the broker's user can
+# open rdma_cm. Workers that use the broker run as alice.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -21,10 +21,10 @@ policy <<-END
 	allow connect user alice
 END
 
-# cmtime of rdmacm-utils makes its connections at the same time: all of them do one step before any does the next.
+# cmtime makes its connections at the same time: all of them do one step before any does the next.
 pipelined=300
 
-# cmtime_once WAY: prints the time of the whole cycle of a connection, in us, as the sum of cmtime's steps.
+# cmtime_once WAY: prints the time of the whole cycle of a connection, in us: the sum of cmtime's steps.
 cmtime_once() {
 	local through=() server
 	[ "$1" = direct ] || through=(as alice rdmabrokerctl run --)
@@ -38,12 +38,10 @@ cmtime_once() {
 	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { print sum }' cmtime.out
 }
 
-# median: of the numbers on standard input.
 median() {
 	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
 
-# compare_cmtime ROUNDS
 compare_cmtime() {
 	local round direct dropin
 	for ((round = 1; round <= $1; round++)); do

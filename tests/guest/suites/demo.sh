@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# A demonstration of the product's main purpose, for somebody who sees it for the first time.
+# A demonstration of the product for somebody who sees it for the first time.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"

@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# librdmacm and the drop-in side by side: the program sidebyside runs each script twice by its backend for librdmacm,
-# as root with librdmacm and as alice with the drop-in. The output of the two has to be the same.
-#
-# The cases are the scripts, except for the one during which a device is removed.
+# librdmacm and the drop-in side by side. Each case is a script, which the program sidebyside runs as root with
+# librdmacm, and as alice with the drop-in. Both outputs must be the same.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -22,17 +20,16 @@ declare -A by_design=(
 	# With the drop-in, an id with REUSEADDR can only connect.
 	[reuseaddr-listen]='s/^(listen (listener|other)): .*/\1: ?/'
 	[reuseaddr-listen-shared]='s/^(listen (listener|other)): .*/\1: ?/'
-	# With the drop-in, the request already contains the QP's attributes. librdmacm queries the kernel again, and
-	# only then finds that the request has ended. The drop-in's accept does not wait for the broker's reply, so its
-	# failure comes as an event.
+	# librdmacm queries the QP's attributes, and finds that the request has ended. The drop-in gets the attributes
+	# with the request. It does not wait for the broker's reply to an accept, so a failure comes as an event.
 	[accept-peer-gone]='s/^(create-qp passive|accept passive|quiet passive): .*/\1: ?/'
-	# The drop-in does not wait for the reply to resolve_addr either, so the failure comes as ADDR_ERROR.
+	# The drop-in does not wait for the reply to resolve_addr: the failure comes as ADDR_ERROR.
 	[resolve-unroutable]='s/^(resolve-addr active nowhere|quiet active): .*/\1: ?/'
-	# With the drop-in, a request that nobody has taken is kept or rejected, not moved.
+	# The drop-in keeps or rejects a request that nobody has taken; it does not move the request.
 	[migrate-with-events]='s/^(quiet active): .*/\1: ?/'
 	# With the drop-in, an id joins a group only once.
 	[join-twice]='s/^(join active group|quiet active): .*/\1: ?/'
-	# errno 524 is the kernel's ENOTSUPP.
+	# 524 is the kernel's ENOTSUPP.
 	[join-ipv6]='s/: errno 524$/: EOPNOTSUPP/'
 )
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Programs of Debian that use librdmacm, here through the broker: alice serves and bob connects, and neither is
-# allowed to open rdma_cm. Each program is also run with librdmacm itself, as root, at one end or at both.
+# Debian's programs of librdmacm, through the broker: alice serves and bob connects, and neither can open rdma_cm.
+# Each program also runs with librdmacm itself, as root, at one end or at both.
 #
-# The cases of these programs are named PROGRAM_SERVER_CLIENT, where SERVER and CLIENT are `broker` or `direct`. At
-# the end a table shows all their results.
+# The cases are named PROGRAM_SERVER_CLIENT, where SERVER and CLIENT are `broker` or `direct`. At the end a table
+# shows their results.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -32,7 +32,7 @@ start_broker() {
 
 no_direct="what has sanitizers cannot open librdmacm with RTLD_DEEPBIND"
 
-# side broker|direct USER COMMAND...: runs COMMAND with the drop-in as USER, or with librdmacm itself as root.
+# side broker|direct USER COMMAND...: runs COMMAND as USER with the drop-in, or as root with librdmacm itself.
 side() {
 	local way=$1 user=$2
 	shift 2
@@ -43,21 +43,20 @@ side() {
 	fi
 }
 
-# ---- the programs: one function each. Its arguments are the server's way and the client's: broker or direct ----
+# ---- the programs: functions with the arguments SERVER and CLIENT, each broker or direct ----
 
-# show: prints the output of both programs, after a failure.
+# show: prints the output of both programs.
 show() {
 	for file in server client; do
 		[ ! -s $file ] || sed "s/^/$file: /" $file
 	done
 }
 
-# listening: succeeds if there is a listener on rxe0. A wildcard listener exists before it listens on each device.
+# listening: there is a listener on rxe0. A wildcard listener exists before it listens on each device.
 listening() {
 	rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'
 }
 
-# anyone_listens: succeeds if there is a listener on any device.
 anyone_listens() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
@@ -72,7 +71,7 @@ serve() {
 	server=$!
 }
 
-# connect WAY COMMAND...: waits for a listener, and then runs the client COMMAND to its end.
+# connect WAY COMMAND...: waits for a listener, and runs the client COMMAND to its end.
 connect() {
 	local way=$1
 	shift
@@ -84,7 +83,7 @@ connect() {
 	}
 }
 
-# show_waits: prints where the threads of the child processes of $server are blocked.
+# show_waits: prints where the threads of $server's child processes are blocked.
 show_waits() {
 	local task
 	for task in /proc/[0-9]*/task/*; do
@@ -104,8 +103,7 @@ served() {
 	}
 }
 
-# descendants PID: prints the pids of PID's descendants. This comes before PID is killed, because the children of a
-# process that has ended get another parent.
+# descendants PID: prints the pids of PID's descendants. After PID has ended, its children have another parent.
 descendants() {
 	local child
 	for child in $(pgrep -P "$1"); do
@@ -114,7 +112,7 @@ descendants() {
 	done
 }
 
-# stop_server: kills the server, which would not end by itself.
+# stop_server: kills a server that does not end by itself.
 stop_server() {
 	# shellcheck disable=SC2046
 	kill -KILL $(descendants $server) $server 2> /dev/null || true
@@ -208,7 +206,7 @@ program_udaddy() {
 	assert_contains "$(cat client)" "return status 0"
 }
 
-# The server only joins a group, and has no id that listens.
+# The server has no id that listens: it joins a group.
 program_mckey() {
 	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
 	(await "grep -q joined server") || (show && exit 1)
@@ -218,8 +216,8 @@ program_mckey() {
 }
 
 # perftest SERVER CLIENT COMMAND...: runs a program of perftest. Its server listens twice, first to exchange the
-# parameters of the test. A client that is faster than the second listen is rejected, and crashes with a segmentation
-# fault, with librdmacm as well. Then both are run again, up to four times in all.
+# parameters. A client that is faster than the second listen is rejected and crashes, with librdmacm, too. Both are
+# then run again, up to four times in all.
 perftest() {
 	local ways=("$1" "$2")
 	shift 2
@@ -276,13 +274,13 @@ program_ib_atomic_bw-R() {
 	perftest "$1" "$2" ib_atomic_bw
 }
 
-# ucx TRANSPORTS DEVICE: prints what a command of UCX begins with, so that UCX uses rdma_cm's addresses. UCX connects
-# rdma_cm with a QP that stays in RESET, and registers more memory than a user can lock by default.
+# ucx TRANSPORTS DEVICE: prints the beginning of a command of UCX, so that UCX uses rdma_cm's addresses. UCX connects
+# with a QP in RESET, and registers more memory than a user can lock by default.
 ucx() {
 	echo env UCX_TLS="$1" UCX_NET_DEVICES="$2":1 UCX_SOCKADDR_TLS_PRIORITY=rdmacm
 }
 
-# program_ucx SERVER CLIENT TRANSPORTS: io_demo reads and writes.
+# io_demo reads and writes.
 program_ucx() {
 	ulimit -l unlimited
 	# shellcheck disable=SC2046
@@ -301,7 +299,7 @@ program_ucx-ud() {
 	program_ucx "$1" "$2" ud_verbs,self
 }
 
-# program_ucp SERVER CLIENT TRANSPORTS: UCX's example ucp_client_server
+# UCX's example ucp_client_server
 program_ucp() {
 	ulimit -l unlimited
 	# shellcheck disable=SC2046
@@ -320,8 +318,8 @@ program_ucp-ud() {
 	program_ucp "$1" "$2" ud_verbs,self
 }
 
-# program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after
-# the client has connected to it by TCP.
+# program_fi-msg SERVER CLIENT PROVIDER ENDPOINT: libfabric's ping-pong. The server listens with rdma_cm only after a
+# TCP connection from the client.
 program_fi-msg() {
 	local command=(fi_pingpong -p "${3:-verbs}" -e "${4:-msg}" -I 20)
 	ulimit -l unlimited
@@ -346,7 +344,7 @@ admitted() {
 		END { print n + 0 }'
 }
 
-# Programs that fail with librdmacm itself too, and how.
+# Programs that fail with librdmacm itself, and how.
 declare -A fails_directly=(
 	[ucx-ud]="the peer's UCX resets the connection"
 	[ucp-ud]="the peer's UCX resets the connection"
@@ -379,7 +377,7 @@ libucx0 ucp_client_server ud_verbs,self ucp-ud
 libfabric-bin fi_pingpong verbs fi-msg
 libfabric-bin fi_pingpong verbs;ofi_rxm fi-rxm"
 
-# fail_directly PROGRAM: checks that PROGRAM still fails with librdmacm itself.
+# fail_directly PROGRAM: PROGRAM must fail with librdmacm itself.
 fail_directly() {
 	local program_seconds=20
 	! (trap stop_server EXIT && "program_$1" direct direct) > attempt 2>&1 ||
@@ -388,8 +386,8 @@ fail_directly() {
 	echo 0 > "/tmp/ids-$1_direct_direct"
 }
 
-# run_program PROGRAM SERVER CLIENT: runs it, and counts the ids that the broker saw. If both ends use librdmacm
-# itself, there must be none, otherwise some. A program that fails with librdmacm itself is not run with the broker.
+# run_program PROGRAM SERVER CLIENT: also counts the ids that the broker allows: none if both ends are direct,
+# otherwise some. A program in fails_directly runs only directly.
 run_program() {
 	local before n
 	if [ -n "${fails_directly[$1]-}" ]; then
@@ -435,8 +433,8 @@ case_manual() {
 		assert diff expected -
 }
 
-# ucx_perftest has no row: its processes exchange addresses over TCP and do not use rdma_cm. The broker only gives them
-# access to the devices. This is a test of UCT, because those of UCP need UD, over which UCX fails on Soft-RoCE.
+# ucx_perftest has no row: it exchanges addresses over TCP, and the broker only gives it the devices. This tests UCT:
+# UCP's tests need UD, over which UCX fails on Soft-RoCE.
 case_ucx_perftest() {
 	local before command=(timeout 200 ucx_perftest -t am_lat -x rc_verbs -n 20 -w 2)
 	before=$(admitted)
@@ -450,9 +448,9 @@ case_ucx_perftest() {
 	assert_eq "$(admitted)" "$before"
 }
 
-# The program dropin passes with librdmacm, too, so its expectations are right.
+# The expectations of the program dropin must be right: it passes with librdmacm, too.
 case_expectations_with_librdmacm() {
-	# librdmacm leaks an event if the thread for which it makes the event is cancelled.
+	# librdmacm leaks an event if the thread that waits for the event is cancelled.
 	local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:detect_leaks=0}
 	"${CASES[@]:0:1}" $A "${CASES[@]:1}"
 }
@@ -497,7 +495,7 @@ case_run() {
 		"librdmabroker-rdmacm.so:${asan:-libc.so.6}"
 }
 
-# told COMMAND...: runs the command, writes its stderr to the file errors, and prints its exit status.
+# told COMMAND...: runs COMMAND with stderr in the file errors, and prints its exit status.
 told() {
 	local status=0
 	"$@" 2> errors || status=$?
@@ -509,7 +507,6 @@ case_refused() {
 	told as carol rdmabrokerctl run -- dropin $A channel | tee said
 	assert_contains "$(cat said)" "channel: EACCES"
 	assert_contains "$(cat errors)" "the broker refuses"
-	# After a refusal the fallback to librdmacm must not be used.
 	RDMABROKER_FALLBACK=direct told as carol rdmabrokerctl run -- dropin $A channel | tee said
 	assert_contains "$(cat said)" "channel: EACCES"
 	assert_lacks "$(cat errors)" "librdmacm itself instead"
@@ -528,7 +525,7 @@ case_device_removal() {
 	as bob rdmabrokerctl run -- dropin $A removal > removal 2>&1 &
 	program=$!
 	await "grep -q ready removal"
-	# The removal waits until all programs have closed the device. The program keeps running.
+	# The removal waits until all programs have closed the device.
 	rdma link del rxe0 &
 	removal=$!
 	await "grep -q gone removal"
@@ -541,7 +538,7 @@ case_fork() {
 	as bob rdmabrokerctl run -- dropin $A fork
 }
 
-# This is not run with librdmacm, whose behaviour in this case is not defined.
+# Not run with librdmacm, whose behaviour is not defined here.
 case_wait_that_comes_too_late() {
 	as bob "${through[@]}" timeout 30 dropin $A late
 }
@@ -556,7 +553,7 @@ case_rsockets() {
 	assert_eq "$(grep -c 'do not use the broker' client)" 1
 }
 
-# This case comes after most others, because it stops the daemon.
+# This case comes late, because it stops the daemon.
 case_daemon_stays_away() {
 	RDMABROKER_FALLBACK=direct as bob rdmabrokerctl run -- dropin $A stays-away > away 2>&1 &
 	await "grep -q ready away"
@@ -591,7 +588,7 @@ case_no_daemon() {
 	as bob rdmabrokerctl run -- dropin $A channel
 }
 
-# The broker has no sessions, ids or leases left of all these programs. The one session is that of rdmabrokerctl.
+# The one session is that of rdmabrokerctl.
 case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'sessions: 1$'"
 	await "rdmabrokerctl status | grep -q ' ids: 0$'"

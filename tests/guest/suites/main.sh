@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The installed product on Soft-RoCE, seen from its users' side.
 #
-# alice serves and bob connects. With users_policy, dave is allowed both, and carol nothing. Some cases set another
-# policy.
+# alice serves and bob connects. users_policy allows dave both, and carol nothing. Some cases set another policy.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -136,7 +135,7 @@ case_dscp_on_the_wire() {
 	capture d0
 	ping_once bob $A -p 7471 -C 20
 	finish server
-	# Waits for the reply to the disconnect, which is the last packet of the capture.
+	# The reply to the disconnect is the last packet of the capture.
 	await "[ \$(packets 'src host $A and $TO_CM') -ge 2 ]"
 	stop capture
 	for host in $A $B; do
@@ -159,8 +158,7 @@ case_dscp_of_the_accepting_side() {
 	ping_once bob $A -p 7471 -C 20
 	finish server
 	stop capture
-	# Only packets to QPs are checked, because the connection manager's own messages have the class of the connect
-	# request.
+	# The connection manager's own messages have the class of the connect request: check only packets to QPs.
 	assert test "$(packets "src host $A and $TO_QP and $AF31")" -gt 20
 	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
 }
@@ -270,8 +268,7 @@ case_strangers_qp() {
 	qp=$(qp_number client)
 
 	mark_journal
-	# The broker refuses the QP of another user, that of another process of the same user, and a number that no QP
-	# has.
+	# Refused: the QP of another user, the QP of another process of the same user, and a number that no QP has.
 	fails 3 ping_once dave $A -p 7471 --qpn "$qp"
 	assert_contains "$(cat words)" "QP number $qp"
 	assert_contains "$(cat words)" EPERM
@@ -342,7 +339,7 @@ case_nodes_that_others_can_open() {
 	for node in rdma_cm uverbs0; do
 		await "journal | grep -qF '/dev/infiniband/$node has owner 0 and mode 0666'"
 	done
-	# Each fault is logged once. A daemon that finds it at its start logs it, too.
+	# Each fault is logged once. A daemon that finds a fault at its start logs it, too.
 	udevadm trigger --settle --subsystem-match=misc --subsystem-match=infiniband_verbs
 	rdmabrokerctl status
 	assert_eq "$(count_journal "has owner")" 2
@@ -369,7 +366,7 @@ case_new_node_that_others_can_open() {
 	fabric_up
 	await "journal | grep -qF '/dev/infiniband/uverbs1 has owner 0 and mode 0666'"
 	journal | grep -F "has owner" | show
-	# If the admin chooses open access, the mode of the node is not reported.
+	# With open access, the mode of a node is not reported.
 	printf '[Devices]\nAccess = open\n' > /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 	mark_journal
 	systemctl restart rdmabrokerd
@@ -380,7 +377,7 @@ case_new_node_that_others_can_open() {
 	systemctl restart rdmabrokerd
 }
 
-# foreign DEVICE: prints the part of the status about ids on DEVICE that the broker did not make.
+# foreign DEVICE: prints the status of ids on DEVICE that the broker did not make.
 foreign() {
 	rdmabrokerctl --json status | python3 -c "
 import json, sys
@@ -388,7 +385,7 @@ devices = {d['name']: d for d in json.load(sys.stdin)['devices']}
 print(json.dumps(devices['$1']['foreign_ids']))"
 }
 
-# listen_alone PORT [OPTION...]: carol listens without the broker. She opens rdma_cm while everybody can.
+# listen_alone PORT [OPTION...]: carol listens without the broker, while everybody can open rdma_cm.
 listen_alone() {
 	local port=$1
 	shift
@@ -406,7 +403,7 @@ case_foreign_ids() {
 	trap nobody_may EXIT
 	listen_alone 7490 -a $A
 
-	# The ids are found when the status is requested. The daemon's own ids are not among them.
+	# A request for the status finds the foreign ids. The daemon's own ids are not among them.
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
 	await "foreign rxe0 | grep -q '\"pid\": $stranger,'"
@@ -479,7 +476,6 @@ case_broken_policy() {
 		allow everythig user carol
 	END
 	refused_reload "$error"
-	# The status that systemctl and rdmabrokerctl print contains the error and its place.
 	await "systemctl status rdmabrokerd | grep -qF 'nothing was reloaded; the previous 3 rules stay'"
 	await "systemctl show --property=StatusText rdmabrokerd | grep -qF '$error'"
 	assert_contains "$(systemctl status rdmabrokerd)" "$error"
@@ -502,13 +498,13 @@ case_broken_policy() {
 	chmod g-w "$RULES"
 	reload "policy reloaded"
 
-	# SIGHUP reloads as well, without a reply.
+	# SIGHUP reloads, too, without a reply.
 	mark_journal
 	kill -HUP "$(daemon_pid)"
 	await "journal | grep -qF 'policy reloaded'"
 }
 
-# The policy gets an error while the daemon runs, and then the daemon is started again, as by a reboot.
+# The policy gets an error, and then the daemon is restarted, as by a reboot.
 case_policy_broken_at_start() {
 	users_policy
 	echo "alow session" > "$RULES"
@@ -554,7 +550,7 @@ case_user_that_is_missing_at_start() {
 	assert_contains "$(journal)" "$RULES:1:20: unknown user 'eve'"
 	assert_eq "$(status_field "['policy']['missing_names']")" 1
 	serve server alice $A 7471
-	# When the user is created, she can connect without a reload.
+	# The new user can connect without a reload.
 	trap 'userdel eve' EXIT
 	useradd --no-create-home eve
 	await "journal | grep -qF 'All user and group names of the policy have been looked up'"
@@ -575,12 +571,12 @@ case_configuration_broken_at_start() {
 		"ExecMainStatus=78
 NRestarts=0
 Result=exit-code"
-	# A client makes systemd start the daemon again, which fails. If that happens too often in a short time,
-	# both units fail.
+	# A client makes systemd start the daemon again, which fails. After too many such starts in a short time, both
+	# units fail.
 	assert_fails_with 1 timeout 60 rdmabrokerctl status
 	rm $config
-	# The restart is retried, because the service requires its socket, and systemd refuses to restart the socket
-	# while the service is starting.
+	# Retry: the service requires its socket, and systemd refuses to restart the socket while the service is
+	# starting.
 	await "systemctl restart rdmabrokerd"
 	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
 	rdmabrokerctl status
@@ -624,7 +620,6 @@ case_without_socket_activation() {
 	assert_eq "$(systemctl is-active rdmabrokerd.socket)" active
 }
 
-# generation: the number of the daemon's process since the service was started, as the status tells it.
 case_daemon_dies() {
 	local before
 	users_policy
@@ -637,7 +632,7 @@ case_daemon_dies() {
 	journal | show
 	rdmabrokerctl list | show
 	rdma resource show cm_id | show
-	# The connection goes on, and its end is told. Then the listener serves the next one.
+	# The connection goes on until the client ends it. Then the listener serves the next client.
 	stop client
 	await_line server RDMABROKER_EVENT_DISCONNECTED
 	ping_once bob $A -p 7471
@@ -660,7 +655,6 @@ case_ipv6() {
 	assert_contains "$(cat server)" "1000 rounds"
 	fails 3 as bob rdmabroker-ping -c -a fd09::2 -p 7471
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
-	# One listener serves both families.
 	users_policy
 	serve server alice :: 7472 -P
 	ping_once bob $A6 -p 7472
@@ -670,12 +664,12 @@ case_ipv6() {
 case_sandbox() {
 	local exposure limit=15
 	users_policy
-	# With sanitizers the unit's sandbox is weaker than the product's.
+	# With sanitizers the unit's sandbox is weaker.
 	! sanitized || limit=17
 	exposure=$(systemd-analyze security rdmabrokerd |
 		sed -n 's/.*exposure level for rdmabrokerd.service: \([0-9]*\)\.\([0-9]\).*/\1\2/p')
 	assert test "$exposure" -le $limit
-	# In the daemon's sandbox only libraries and the daemon itself can be executed.
+	# In the daemon's sandbox only libraries and the daemon can be executed.
 	assert_fails_with 126 nsenter --mount --target "$(daemon_pid)" /bin/true
 	nsenter --mount --target "$(daemon_pid)" /usr/sbin/rdmabrokerd --version
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The Debian packages: the effects of installation, upgrade, removal and purge. At the begin of each case no package
+# The Debian packages: the effects of installation, upgrade, removal and purge. At the start of each case no package
 # of the product is installed.
 
 # shellcheck disable=SC2034
@@ -17,8 +17,8 @@ long_cases=('*')
 PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
-# Prints the paths of the file system, without temporary files, logs, caches, and the data of dpkg and of the
-# journal's catalog. Also leaves out the backups of /etc/passwd and /etc/group, because the packages' users stay.
+# Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's
+# catalog. Skips the backups of /etc/passwd and /etc/group, because the packages' users stay.
 files() {
 	find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
 		-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
@@ -33,7 +33,7 @@ nodes() {
 	stat -c '%n %U:%G %a' $NODES
 }
 
-# Runs dpkg without questions to the admin. Its messages are in the case's output, which is shown after a failure.
+# dpkg asks the admin no questions.
 dpkg_() {
 	DEBIAN_FRONTEND=noninteractive dpkg "$@" < /dev/null
 }
@@ -79,7 +79,7 @@ connected() {
 	assert_contains "$(nodes)" "user:1000:rw-"
 }
 
-# still_connected: the connection of connected goes on. Ends it.
+# still_connected: the server and the client of `connected` are still connected. Ends them.
 still_connected() {
 	assert_lacks "$(cat server client)" "the broker is gone"
 	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
@@ -94,8 +94,8 @@ disconnected() {
 	finish client 1
 }
 
-# program_works [LAUNCHER...]: runs a program of librdmacm. The program is ucmatose, because the threads of rping race
-# with each other at its end.
+# program_works [LAUNCHER...]: runs a program of librdmacm: ucmatose, because the threads of rping race with each
+# other at its end.
 program_works() {
 	as alice "$@" ucmatose -b $A -p 7480 &
 	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7480'"
@@ -114,7 +114,6 @@ exporter_is() {
 	assert_eq "the exporter is $(systemctl is-active rdmabroker-exporter || true)" "the exporter is $1"
 }
 
-# exporter_serves: checks that the exporter serves the broker's metrics.
 exporter_serves() {
 	await "exporter_says 'rdmabroker_up 1'"
 	fetch_metrics 9471 > metrics
@@ -126,7 +125,6 @@ assert_ours() {
 	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
 }
 
-# The packages from installation to purge.
 case_life() {
 	local daemon nodes errors
 	fresh
@@ -139,7 +137,7 @@ case_life() {
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket rdmabrokerd.service)" "enabled"$'\n'"enabled"
 	assert_ours
 	assert_lacks "$(ldconfig -p)" rdmabroker-rdmacm
-	# The exporter listens on a port, so it is not started until the admin enables it.
+	# The exporter listens on a port, so the admin has to enable it.
 	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
@@ -191,7 +189,7 @@ case_life() {
 	files > after
 	diff before after
 	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*')" ""
-	# The users remain after a purge, so that their uids are not given to other users.
+	# The users remain after a purge, so that no other user gets their uids.
 	assert_eq "$(id -un rdmabroker)" rdmabroker
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
 }
@@ -234,8 +232,8 @@ case_policy_rc_d() {
 	ping_works
 }
 
-# readme FROM TO: prints README's commands between two of its lines. The guest has no compiler, so the results of make
-# were built outside.
+# readme FROM TO: prints README's commands between two of its lines. The guest has no compiler: `make` was run
+# outside.
 readme() {
 	sed -n "/$1/,/$2/s/^      //p" "$share/README" | grep .
 }

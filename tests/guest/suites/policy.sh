@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Policy: limits, quotas, reloads, and what is logged and reported.
 #
-# alice serves and bob connects. dave does both. carol does neither.
+# alice serves and bob connects. dave does both, and carol neither.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -13,7 +13,7 @@ case_seconds=600
 # shellcheck disable=SC2034
 long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list)
 
-# rule_field TEXT FIELD: prints a counter of the rule with this text.
+# rule_field TEXT FIELD: prints a counter of the rule TEXT.
 rule_field() {
 	rdmabrokerctl --json rules | python3 -c '
 import json, sys
@@ -22,8 +22,8 @@ for rule in json.load(sys.stdin)["rules"]:
 		print(rule[sys.argv[2]])' "$1" "$2"
 }
 
-# journal_fields CODE FIELD...: prints fields of the entries since mark_journal that have this code. The entries are
-# filtered here, because journalctl with both a cursor and a match would skip the first entry that matches.
+# journal_fields CODE FIELD...: prints fields of the entries with CODE since mark_journal. With a cursor and a match,
+# journalctl would skip the first entry that matches.
 journal_fields() {
 	journalctl -u rdmabrokerd -o json --after-cursor="$journal_mark" | python3 -c '
 import json, sys
@@ -101,7 +101,6 @@ case_limits_at_the_peers_broker() {
 	stop server
 }
 
-# Limits on sessions, listeners and connects.
 case_limits_at_the_clients_broker() {
 	policy <<-END
 		allow session user bob max-per-user 1
@@ -140,7 +139,6 @@ case_quotas() {
 	connect one bob $A 7471
 	fails 3 ping_once bob $A -p 7471
 	assert_contains "$(cat words)" "SessionsPerUser="
-	# Other users are not affected.
 	ping_once dave $A -p 7473
 	stop one
 	ping_once bob $A -p 7471
@@ -178,7 +176,7 @@ case_audit() {
 	for code in denied busy allowed; do
 		assert_contains "$(journalctl -x RDMABROKER_CODE=$code)" "man:rdmabroker.rules(5)"
 	done
-	# A user who retries again and again does not fill the journal.
+	# A user who retries again and again must not fill the journal.
 	mark_journal
 	begin=$SECONDS
 	for _ in {1..30}; do
@@ -211,7 +209,6 @@ case_enforce() {
 		allow accept
 		allow connect user dave
 	END
-	# bob's connection ends, and dave can connect.
 	await_line one "event: RDMABROKER_EVENT_DISCONNECTED"
 	finish two
 	policy <<-END
@@ -223,7 +220,7 @@ case_enforce() {
 	rm /etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 }
 
-# The policy is reloaded 1,000 times. Meanwhile connections stay, no request is refused, and nothing is leaked.
+# Reloads the policy 1,000 times: connections stay, no request is refused, and nothing is leaked.
 case_reloads_under_load() {
 	local before result=0
 	policy <<-END
@@ -253,7 +250,7 @@ case_reloads_under_load() {
 	assert_eq "$(grep -c '20 rounds of 64 bytes verified' rounds)" "$(grep -c '^round$' rounds)"
 	stop server
 	(await "[ \"\$(holdings)\" = '$before' ]") || fail "more or less than before: $(holdings)"
-	# Only the session of rdmabrokerctl itself is left.
+	# Only the session of rdmabrokerctl is left.
 	assert_eq "$(rule_field "allow any max 100" now)" 1
 	rm /etc/rdmabroker/policy.d/10-other.rules
 }
@@ -461,7 +458,7 @@ exporter_journal() {
 	journalctl -u rdmabroker-exporter -o cat --after-cursor="$journal_mark"
 }
 
-# The installed unit of the exporter. The user who fetches the metrics is neither an observer nor an admin.
+# The exporter's installed unit. The user who fetches the metrics is neither an observer nor an admin.
 case_metrics_exporter() {
 	local socket=/run/systemd/system/rdmabroker-exporter.socket
 
@@ -476,7 +473,7 @@ case_metrics_exporter() {
 	systemctl start rdmabroker-exporter
 	assert_eq "$(stat -c %U "/proc/$(systemctl show --property=MainPID --value rdmabroker-exporter)")" \
 		rdmabroker-exporter
-	# Without a rule the exporter is not allowed to observe. The journal contains the rule to add.
+	# Without a rule the exporter cannot observe. The journal contains the rule to add.
 	scrape carol 9471
 	assert grep -qx 'rdmabroker_up 0' metrics
 	await "exporter_journal | grep -qF 'the rule \"allow observe user rdmabroker-exporter\"'"
@@ -507,10 +504,9 @@ case_metrics_exporter() {
 	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-exporter)" 0
 	systemctl stop rdmabroker-exporter
 	assert_eq "$(systemctl is-failed rdmabroker-exporter || true)" inactive
-	# The broker has no IP sockets.
 	assert_eq "$(ss -Hnap | grep -w rdmabrokerd | grep -vE '^(u_|nl)' || true)" ""
 
-	# systemd passes a socket to the exporter. Only one group can use this socket.
+	# Only one group can use this socket, which systemd passes to the exporter.
 	printf '[Socket]\nListenStream=/run/metrics-test.sock\nSocketGroup=bob\nSocketMode=0660\n' > $socket
 	systemctl daemon-reload
 	systemctl start rdmabroker-exporter.socket
@@ -523,7 +519,7 @@ case_metrics_exporter() {
 	systemctl daemon-reload
 }
 
-# Two programs of librdmacm with the drop-in. The events come from the broker, not from the programs.
+# Two programs of librdmacm with the drop-in: the events come from the broker.
 case_events() {
 	policy <<-END
 		allow session
@@ -556,7 +552,7 @@ case_events() {
 	assert grep -q "  alice .*  connect-request " events
 	assert grep -q "  bob .*  connect-response .* rxe1 " events
 	assert grep -q "  alice .*  established " events
-	# bob's event is not checked, because rping's client may end before its own event is sent.
+	# rping's client may end before its own event is sent, so bob's event is not checked.
 	assert grep -q "  alice .*  disconnected " events
 	assert grep -q "  dave .*  connect  *rejected .* $RULES:5 .* not dave (reject connect user dave " events
 	# JSON output has one object on each line, and ends after the requested number.

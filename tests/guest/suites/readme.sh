@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs the first commands of README's section INSTALL, and all commands of FIRST POLICY. Only ADDR is replaced. The
-# user is carol, who is in no group and can use sudo. At the begin the product is not installed.
+# The first commands of README's section INSTALL, and all commands of FIRST POLICY, with ADDR replaced. carol, who is
+# in no group and can use sudo, runs them. At the start the product is not installed.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -13,7 +13,7 @@ WHO=carol
 # shellcheck disable=SC2034
 long_cases=(first_policy)
 
-# block SECTION N: prints the Nth block of commands in this section of README. Commands are indented by six blanks.
+# block SECTION N: prints the Nth block of commands in a section of README. Commands are indented by six blanks.
 block() {
 	awk -v section="$1" -v wanted="$2" '
 		/^[A-Z]/ { on = $0 == section; n = 0; inside = 0; next }
@@ -23,8 +23,7 @@ block() {
 	' "$README"
 }
 
-# Creates replacements for sudo and make, because the guest has neither sudo nor a compiler. The real `make install`
-# has installed the files into a folder.
+# The guest has neither sudo nor a compiler. The real `make install` has installed the files into a folder.
 make_stand_ins() {
 	mkdir stand-ins
 	printf '#!/bin/sh\nexec "$@"\n' > stand-ins/sudo
@@ -70,7 +69,7 @@ case_first_policy() {
 	assert_contains " $(as $WHO id -nG) " " rdma "
 	assert_eq "$(status_field "['policy']['rules']")" 3
 	assert_eq "$(status_field "['warnings']")" "[]"
-	# Members of the group are allowed to use RDMA, but are no admins. Other users are not allowed to use RDMA.
+	# Members of the group can use RDMA, but are no admins. Other users cannot use RDMA.
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7471
 	fails 1 as $WHO rdmabrokerctl drain --cancel
 	serve storage $WHO $A 4420 -P
@@ -78,11 +77,11 @@ case_first_policy() {
 	assert_contains "$(cat words)" "not a storage host"
 	stop storage
 
-	# A program of librdmacm needs the sanitizers that the drop-in has. Only now can the suite find out which
-	# these are, because the product was not installed when the suite began.
+	# A program of librdmacm needs the drop-in's sanitizers. They are known only now, because the product was not
+	# installed at the suite's start.
 	! sanitized || sanitizers_begin
 	[ -z "$asan" ] || sanitizing=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0")
-	# Runs each of README's remaining commands. Those that do not end by themselves are killed.
+	# Runs README's remaining commands. Those that do not end by themselves are killed.
 	block "FIRST POLICY" 2 | sed 's/  *#.*//; s/^ *//' > lines
 	assert [ -s lines ]
 	show < lines

@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# librdmacm and librdmabroker side by side: the program sidebyside runs each script twice, as root with librdmacm, and
-# as alice with librdmabroker. The output of the two has to be the same.
-#
-# The cases are the scripts.
+# librdmacm and librdmabroker side by side. Each case is a script, which the program sidebyside runs as root with
+# librdmacm, and as alice with librdmabroker. Both outputs must be the same.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -17,7 +15,7 @@ start_broker() {
 	systemctl restart rdmabrokerd
 }
 
-# run BACKEND SCRIPT: runs SCRIPT. Its output is in the file BACKEND, and its stderr in BACKEND.errors.
+# run BACKEND SCRIPT: runs SCRIPT. Its output is in the file BACKEND, its stderr in BACKEND.errors.
 run() {
 	local backend=$1 script=$2 as_user=()
 	# Leaks of librdmacm are ignored.
@@ -36,7 +34,7 @@ ended() {
 
 compare() {
 	local same=true
-	# The complete output is shown, not only the differences.
+	# Shows the complete output, not only the differences.
 	diff -U 1000 direct broker || same=false
 	[ "$(tail -qn 1 direct broker | grep -c '^ended with')" = 0 ] || same=false
 	if ! $same; then
@@ -49,7 +47,7 @@ compare() {
 
 side_by_side() {
 	local direct
-	# The two run at the same time, with different ports.
+	# Both run at the same time, with different ports.
 	run direct "$1" &
 	direct=$!
 	run broker "$1" || ended broker $?
@@ -84,7 +82,7 @@ list_cases() {
 	sidebyside list | sed 's/^/case_/'
 }
 
-# Every eighth script is in the fast share, except for one that waits for a minute.
+# Every eighth script is in the fast share, except one that waits for a minute.
 # shellcheck disable=SC2034
 mapfile -t long_cases < <(sidebyside list | awk 'NR % 8 != 1 || $0 == "disconnect-connecting"')
 

@@ -71,7 +71,7 @@ case_ipv6_packets_too() {
 	assert_contains "$(cat packets)" "> fd09::1.4791:"
 }
 
-# From the removal on, nobody can open the device any more, but it is kept until its last user has closed it.
+# After its removal no program can open the device. The device is kept until its last user has closed it.
 case_removal_waits_for_users() {
 	fabric_up
 	rping -s -a 10.9.0.1 -P > server.log &
