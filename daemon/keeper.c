@@ -77,7 +77,7 @@ static void take_files(struct keeper *keeper, const char *kind)
 static void start_clean(struct keeper *keeper, const char *why)
 {
 	log_error("Cannot take over the sessions of the previous process: %s. They end.", why);
-	old_ledger_free(&keeper->old);
+	old_ledger_forget(&keeper->old);
 	keeper->failed = true;
 }
 
@@ -87,6 +87,15 @@ static void on_opened(void *userdata, int file)
 	struct keeper *keeper = userdata;
 
 	store_add(keeper->store, KIND_CM, store_last(keeper->store, KIND_CM) + 1, file);
+}
+
+/* The file is stored before the first id is moved to it, because an id lives only as long as its file is open. */
+static void on_inherits(void *userdata, int file)
+{
+	struct keeper *keeper = userdata;
+
+	store_add(keeper->store, KIND_INHERITED, store_last(keeper->store, KIND_INHERITED) + 1,
+		  file);
 }
 
 DEFINE_CLEANUP(struct keeper *, keeper_free)
@@ -123,9 +132,11 @@ int keeper_new(struct keeper **ret, struct core *core)
 				.ledger = keeper->ledger,
 				.vault = keeper->vault,
 				.opened = on_opened,
+				.inherits = on_inherits,
 				.userdata = keeper,
 			});
 	core_set_last_session(core, keeper->old.last_session);
+	fabric_note_reading(core_get_fabric(core), ledger_get_reading(keeper->ledger));
 	*ret = TAKE_PTR(keeper);
 	return 0;
 }
@@ -168,7 +179,7 @@ static int await_devices(struct keeper *keeper, sd_event *loop)
 void keeper_inherit(struct keeper *keeper, sd_event *loop)
 {
 	struct fabric *fabric = core_get_fabric(keeper->core);
-	int files[FILES_MAX], cm, inherited, r;
+	int files[FILES_MAX], r;
 
 	if (!store_is_present(keeper->store))
 		return;
@@ -176,14 +187,9 @@ void keeper_inherit(struct keeper *keeper, sd_event *loop)
 	for (size_t i = 0; i < keeper->n_files; i++)
 		files[i] = keeper->files[i].fd;
 	if (r == 0 && keeper->n_files > 0 && !keeper->failed)
-		r = fabric_inherit(fabric, files, keeper->n_files, keeper->old.n_ids, keeper->busy,
-				   keeper->busy_len);
+		r = fabric_inherit(fabric, files, keeper->n_files, keeper->old.n_ids);
 	if (r < 0 && keeper->old.generation > 0 && !keeper->failed)
 		start_clean(keeper, strerror(-r));
-	fabric_get_files(fabric, &cm, &inherited);
-	if (inherited >= 0)
-		store_add(keeper->store, KIND_INHERITED,
-			  store_last(keeper->store, KIND_INHERITED) + 1, inherited);
 }
 
 /* With their last descriptor, the kernel ends the ids that were not moved. */

@@ -17,9 +17,8 @@ union control {
 };
 
 /*
- * Copies the received descriptors to FDS. The kernel installs as many as fit into the control buffer and
- * discards the rest. CMSG_SPACE() rounds up to space for an even number of descriptors. So if FDS had space for an
- * odd number, one descriptor more could arrive.
+ * Copies the received descriptors to FDS. The kernel fills the control buffer, and CMSG_SPACE() rounds its size up to
+ * an even number of descriptors. So FDS must have space for an even number.
  */
 static size_t collect_fds(struct msghdr *msg, int *fds)
 {
@@ -38,13 +37,32 @@ static size_t collect_fds(struct msghdr *msg, int *fds)
 	return n;
 }
 
-ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
+static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note)
 {
-	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
+	const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+	ssize_t n;
+
+	do {
+		if (note) {
+			note->msg_hdr = *msg;
+			n = recvmmsg(sock, note, 1, flags, NULL);
+			*msg = note->msg_hdr;
+		} else {
+			n = recvmsg(sock, msg, flags);
+		}
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	return note ? (ssize_t)note->msg_len : n;
+}
+
+static ssize_t receive_into(int sock, struct iovec *iov, size_t n_iov, int *fds, size_t max_fds,
+			    size_t *ret_n_fds, struct mmsghdr *note)
+{
 	union control control;
 	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
+		.msg_iov = iov,
+		.msg_iovlen = n_iov,
 		.msg_control = control.buf,
 		.msg_controllen = CMSG_SPACE(sizeof(int) * max_fds),
 	};
@@ -53,18 +71,31 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
 	*ret_n_fds = 0;
 	if (max_fds % 2 != 0 || max_fds > PACKET_ALL_FDS)
 		return -EINVAL;
-	do {
-		len = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (len < 0 && errno == EINTR);
+	len = receive(sock, &msg, note);
 	if (len < 0)
-		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-
+		return len;
 	*ret_n_fds = collect_fds(&msg, fds);
 	if (msg.msg_flags & MSG_CTRUNC)
 		return -EBADMSG;
 	if (msg.msg_flags & MSG_TRUNC)
 		return -EMSGSIZE;
 	return len == 0 ? -ECONNRESET : len;
+}
+
+ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
+
+	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL);
+}
+
+ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, int *fds,
+			  size_t max_fds, size_t *ret_n_fds, struct mmsghdr *note)
+{
+	struct iovec iov[] = { { .iov_base = first, .iov_len = first_len },
+			       { .iov_base = rest, .iov_len = PACKET_MAX - first_len } };
+
+	return receive_into(sock, iov, 2, fds, max_fds, ret_n_fds, note);
 }
 
 void packet_end(int sock)
@@ -75,11 +106,10 @@ void packet_end(int sock)
 
 	shutdown(sock, SHUT_RDWR);
 	/*
-	 * From now on recvmsg() returns credentials with each packet, but none at the end of the stream. By this
-	 * packet_discard() distinguishes the end from an empty packet.
+	 * Now recvmsg() returns credentials with each packet, even an empty one, but none at the end of the stream.
 	 */
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
-	/* Reading the pending socket error clears it; otherwise recvmsg() would return it before the packets. */
+	/* Clear the socket error, which recvmsg() would return before the packets. */
 	getsockopt(sock, SOL_SOCKET, SO_ERROR, &error, &len);
 }
 
@@ -106,6 +136,13 @@ int packet_discard(int sock, int fds[PACKET_ALL_FDS], size_t *ret_n_fds)
 
 int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_fds)
 {
+	return packet_send_noted(sock, buf, len, fds, n_fds, NULL);
+}
+
+int packet_send_noted(int sock, const void *buf, size_t len, const int *fds, size_t n_fds,
+		      struct mmsghdr *note)
+{
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
 	union control control;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -126,8 +163,10 @@ int packet_send(int sock, const void *buf, size_t len, const int *fds, size_t n_
 		memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
 	}
 
+	if (note)
+		note->msg_hdr = msg;
 	do {
-		n = sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = note ? sendmmsg(sock, note, 1, flags) : sendmsg(sock, &msg, flags);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : errno == EPIPE ? -ECONNRESET : -errno;

@@ -31,7 +31,7 @@ enum {
 	OPTION_COUNT,
 };
 
-/* The names of the kinds of notices, without "lost", which no filter can select. */
+/* The kinds of notices that a filter can select: all but "lost". */
 static const char *const kinds[] = { "decision", "cm", "session", NULL };
 
 const struct verb_option events_options[] = {
@@ -52,7 +52,7 @@ struct wanted {
 	struct rdmabroker_filter filter;
 	uint32_t uid;
 	struct sockaddr_storage peer;
-	unsigned long count; /* end after this many notices, "lost" ones not counted; 0: no end */
+	unsigned long count; /* end after this many notices, without "lost" ones; 0: no end */
 };
 
 static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
@@ -66,7 +66,7 @@ static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
 	return false;
 }
 
-/* Sets *RET to the enum value of rdmabroker-admin.h for the option's argument; 0: the option is not given. */
+/* Sets *RET to the number of the option's argument in rdmabroker-admin.h; 0: the option is not given. */
 static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
 {
 	const char *name = ctl->given[option];
@@ -111,8 +111,6 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	return r;
 }
 
-/* JSON */
-
 static void json_number_or_null(struct json *json, const char *key, uint32_t n)
 {
 	if (n > 0)
@@ -121,10 +119,7 @@ static void json_number_or_null(struct json *json, const char *key, uint32_t n)
 		json_null(json, key);
 }
 
-/*
- * Prints the time as a string, because many JSON parsers read numbers as floating point, which cannot hold all
- * digits.
- */
+/* Prints a string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
 static void json_time(struct json *json, uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -137,7 +132,6 @@ static void json_time(struct json *json, uint64_t ns)
 	json_string(json, "time", stamp);
 }
 
-/* Whether the notice only reports that notices were lost. */
 static bool is_lost(const struct rdmabroker_notice *notice)
 {
 	return notice->kind == RDMABROKER_NOTICE_LOST;
@@ -181,7 +175,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 	putchar('\n');
 }
 
-/* The table. The width of its columns is not known in advance: columns grow as needed, and never shrink. */
+/* The table: columns grow as needed, and never shrink. */
 
 enum {
 	COLUMN_TIME,
@@ -300,7 +294,7 @@ static void set_status(struct row *row, int status)
 		set(row, COLUMN_RESULT, "%d", status);
 }
 
-/* If a decision is not "allowed", the reason includes the text of the rule. */
+/* The reason of a decision that is not "allowed" includes the text of the rule. */
 static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 {
 	bool refused = notice->outcome_name && notice->outcome != RDMABROKER_OUTCOME_ALLOWED;
@@ -348,7 +342,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 		set(&row, COLUMN_WHAT, "%s", notice->operation_name ?: "-");
 		set(&row, COLUMN_RESULT, "%s", notice->outcome_name ?: "-");
 	} else {
-		/* The events of a session are "opened" and "closed": print "session opened". */
+		/* The events of a session are "opened" and "closed". */
 		set(&row, COLUMN_WHAT, "%s%s",
 		    notice->kind == RDMABROKER_NOTICE_SESSION ? "session " : "",
 		    notice->event_name ?: "-");
@@ -366,8 +360,6 @@ static void print_line(const struct rdmabroker_notice *notice)
 	print_row(&row, colour_of(notice));
 }
 
-/* Printing notices as they come */
-
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int signo)
@@ -377,8 +369,8 @@ static void on_interrupt(int signo)
 }
 
 /*
- * The handlers have no SA_RESTART, because a signal has to end a write to a full pipe too. SIGPIPE is ignored,
- * because it is no failure if the reader of the output ends.
+ * No SA_RESTART, because a signal has to end a write to a full pipe. SIGPIPE is ignored, because it is no failure if
+ * the reader of the output ends.
  */
 static void catch_signals(void)
 {
@@ -390,23 +382,21 @@ static void catch_signals(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/*
- * False: the program has to end, because the reader is gone, a signal came, or a write failed. main() reports a write
- * that failed.
- */
+/* False: the program has to end, because a write failed or a signal came. */
 static bool flush(void)
 {
-	if (fflush(stdout) == 0)
-		return !interrupted;
-	if (errno == EPIPE || interrupted) {
-		/* Nobody wants the rest: discard it, so that main() does not report an error. */
-		__fpurge(stdout);
-		clearerr(stdout);
-	}
+	bool gone = fflush(stdout) != 0 && errno == EPIPE;
+
+	/* On a terminal each line is written by printf(), so a signal can have ended that write. */
+	if (!gone && !interrupted)
+		return !ferror(stdout);
+	/* Discard the rest, so that main() does not report an error. */
+	__fpurge(stdout);
+	clearerr(stdout);
 	return false;
 }
 
-/* Waits until there may be a notice. False: the program has to end, because the reader is gone or a signal came. */
+/* Waits until there can be a notice. False: the program has to end, because the reader is gone or a signal came. */
 static bool wait_for_more(struct rdmabroker *session)
 {
 	struct pollfd fds[] = {
@@ -418,7 +408,7 @@ static bool wait_for_more(struct rdmabroker *session)
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGINT);
 	sigaddset(&stops, SIGTERM);
-	/* Block the signals, so that one between the test of INTERRUPTED and ppoll() is not missed. */
+	/* Block the signals until ppoll(), so that none is missed after the test of INTERRUPTED. */
 	sigprocmask(SIG_BLOCK, &stops, &before);
 	if (!interrupted)
 		ppoll(fds, 2, NULL, &before);
@@ -470,7 +460,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	if (r < 0) {
 		status = ctl_complain_failure(r);
 	} else {
-		/* The header is printed after watch, so it shows that the watch has begun. */
+		/* The header shows that the watch has begun. */
 		if (!ctl->json)
 			print_head();
 		if (flush())

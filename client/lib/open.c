@@ -27,6 +27,7 @@
 #include "client/lib/wire/sized.h"
 #include "proto/version.h"
 
+#define TRIES 3 /* how often a session is opened, if the broker closes it at once */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
@@ -77,7 +78,9 @@ static const struct wire_ops ops = {
 	.has_news = has_news,
 };
 
-/* If the listener's queue is full, connect() fails with EAGAIN and cannot be polled: retry until the deadline. */
+/*
+ * If the broker's backlog is full, connect() fails with EAGAIN, and poll() does not report when there is room: retry.
+ */
 static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -114,8 +117,8 @@ static int make_fds(struct wire *wire)
 }
 
 /*
- * Makes the socket by which the broker recognises this process, see HelloResult.proof. -1: it cannot be made. The
- * session is opened nevertheless, but the broker then knows no systemd unit of it, and no QP counts as its own.
+ * Makes the socket that proves to the broker which process this is, see HelloResult.proof. -1: failure; then the
+ * broker does not know the systemd unit, and no QP counts as this process's own.
  */
 static int make_proof(const char *name)
 {
@@ -130,9 +133,7 @@ static int make_proof(const char *name)
 	if (sock < 0)
 		return -1;
 	n += offsetof(struct sockaddr_un, sun_path) + 1;
-	/*
-	 * Every process can see the socket's name. After shutdown() none can connect to it and leave packets there.
-	 */
+	/* Every process can see the name, but after shutdown() none can connect, or leave packets in the socket. */
 	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
 	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
 		return sock;
@@ -140,7 +141,7 @@ static int make_proof(const char *name)
 	return -1;
 }
 
-/* PROOF: the descriptor of make_proof(), which is sent with the request; -1: none. */
+/* PROOF: the result of make_proof(), to be sent with the request; -1: none. */
 static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
@@ -177,8 +178,13 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 	}
 	if (r < 0)
 		return r;
-	if (frame->reply->hello->version != 1 || frame->reply->hello->proof[0]) {
-		r = fail(EPROTO, "the broker uses another version of the protocol");
+	if (frame->reply->hello->proof[0]) {
+		r = fail(EPROTO, "the broker asks for a proof of this process twice");
+	} else if (frame->reply->hello->version != 1) {
+		r = fail(EPROTO,
+			 "the broker uses version %u of the protocol, this library version 1: "
+			 "install versions that fit",
+			 frame->reply->hello->version);
 	} else {
 		max_ids = frame->reply->hello->max_ids;
 		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
@@ -208,14 +214,14 @@ static struct rdmabroker *new_session(int call_timeout_ms, unsigned flags)
 }
 
 /*
- * Fork safety has to be set up before memory is registered, so before the first device is opened. If it is requested
- * only by an environment variable, a failure is not reported here: libibverbs prints a warning itself.
+ * Fork safety has to be set up before the first memory is registered. If only the environment requests it, libibverbs
+ * itself warns of a failure.
  */
 static int make_fork_safe(unsigned flags)
 {
 	bool by_program = flags & RDMABROKER_FORK_SAFE;
 
-	/* On kernels that copy registered pages at fork (IBV_FORK_UNNEEDED) there is nothing to do. */
+	/* IBV_FORK_UNNEEDED: the kernel copies registered pages at fork, so there is nothing to do. */
 	if ((by_program || getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE")) &&
 	    ibv_is_fork_initialized() == IBV_FORK_DISABLED && ibv_fork_init() != 0 && by_program)
 		return fail(EINVAL,
@@ -234,7 +240,6 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 			       call_timeout_ms);
 	if (r < 0)
 		return r;
-	/* Fail, so that the program notices that this library does not support the flag. */
 	if (ret->flags & ~FLAGS)
 		return fail(EOPNOTSUPP, "open: options.flags has the unknown bits 0x%x",
 			    ret->flags & ~FLAGS);
@@ -247,22 +252,19 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 	return make_fork_safe(ret->flags);
 }
 
-int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret)
+static int open_once(const struct rdmabroker_options *options, int64_t deadline,
+		     struct rdmabroker **ret)
 {
-	struct rdmabroker_options our;
-	struct rdmabroker *session;
-	int r = take_options(&our, options);
+	struct rdmabroker *session = new_session(options->call_timeout_ms, options->flags);
+	int r;
 
-	if (r < 0)
-		return r;
-	session = new_session(our.call_timeout_ms, our.flags);
 	if (!session)
 		return fail(ENOMEM, "open: out of memory");
-	r = connect_to(&session->wire, our.socket, deadline_after(our.call_timeout_ms));
+	r = connect_to(&session->wire, options->socket, deadline);
 	if (r == 0)
 		r = make_fds(&session->wire);
 	if (r == 0)
-		r = say_hello(session, our.call_timeout_ms);
+		r = say_hello(session, (int)deadline_left(deadline));
 	if (r < 0) {
 		rdmabroker_close(session);
 		return r;
@@ -271,16 +273,33 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 	return 0;
 }
 
+int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret)
+{
+	struct rdmabroker_options our;
+	int64_t deadline;
+	int r = take_options(&our, options);
+
+	if (r < 0)
+		return r;
+	deadline = deadline_after(our.call_timeout_ms);
+	/* A daemon that is restarted keeps all sessions but those whose hello is not answered yet. */
+	for (unsigned i = 0; i < TRIES; i++) {
+		r = open_once(&our, deadline, ret);
+		if (r != -ECONNRESET || deadline_left(deadline) <= 0)
+			break;
+	}
+	return r;
+}
+
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
-	/* The public struct is the first member. */
 	struct parts *parts = (struct parts *)session;
 	struct failure_copy copy;
 
 	if (!parts)
 		return NULL;
 	fail_save(&copy);
-	/* Send no more requests: closing the socket makes the daemon destroy all ids and leases of the session. */
+	/* Send no more requests: when the socket is closed, the daemon destroys all ids and leases of the session. */
 	if (!session->wire.dead)
 		session->wire.dead = -ESHUTDOWN;
 	lifetime_free_all(session);

@@ -10,17 +10,13 @@
 #include "core/listener.h"
 #include "core/notify.h"
 #include "core/qpcheck.h"
+#include "core/record.h"
 #include "core/renew.h"
 #include "core/settings.h"
 #include "core/timewait.h"
 #include "core/wish.h"
 #include "proto/addr.h"
 #include "util/clock.h"
-
-/*
- * Connections: on the active side from the connect on, on the passive side after the connection request has
- * arrived.
- */
 
 static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
 {
@@ -111,7 +107,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 		return id_refuse_state(id, "accept", failure);
 	r = decide_may_begin(id->session, "accept", failure);
 	if (r != 0) {
-		/* Reject at once, so that the peer need not wait for the program to do so. */
+		/* Reject now, so that the peer does not wait until the program rejects it. */
 		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
 		id_set_state(id, ID_FAILED);
 		return r;
@@ -146,7 +142,7 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	struct failure failure;
 	int r;
 
-	/* Check again, because a QP number that had several connections can have several time waits. */
+	/* A QP number that had several connections can have several time waits. */
 	r = timewait_hold(id, param, accept);
 	if (r > 0)
 		return;
@@ -165,9 +161,10 @@ void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept
 	}
 	free(id->request);
 	id->request = NULL;
+	record_state(id); /* it is not held back any more */
 	/*
-	 * The client's connect or accept was answered with success when it was held back, so the failure is
-	 * reported as an event.
+	 * The client's request was answered with success when it was held back, so an event has to report the
+	 * failure.
 	 */
 	if (r != 0) {
 		id_set_state(id, ID_FAILED);
@@ -232,11 +229,11 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect", failure);
 	case ID_DISCONNECTED:
-		return 0; /* nothing is left to do */
+		return 0;
 	default:
-		break; /* without a connection the kernel sends nothing, and returns success or an error */
+		break; /* if there is no connection, the kernel sends nothing */
 	}
-	/* A connect or accept that is held back (timewait.h) is dropped, because the peer has not received it yet. */
+	/* The peer has not received a connect or accept that is held back (timewait.h), so drop it. */
 	if (id->held) {
 		timewait_forget(id);
 		id_set_state(id, ID_FAILED);

@@ -50,11 +50,20 @@ static void on_opened(void *userdata, int file)
 		core->keep.opened(core->keep.userdata, file);
 }
 
+static void on_inherits(void *userdata, int file)
+{
+	struct core *core = userdata;
+
+	if (core->keep.inherits)
+		core->keep.inherits(core->keep.userdata, file);
+}
+
 static const struct fabric_ops fabric_ops = {
 	.device_added = on_device_added,
 	.device_removed = on_device_removed,
 	.can_go_on = on_can_go_on,
 	.opened = on_opened,
+	.inherits = on_inherits,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The core: the sessions with their ids, and the decisions about them. It knows nothing of the wire protocol
- * above it (rpc/). It connects policy and fabric below it, which do not know each other.
+ * The core: sessions, their ids, and the decisions about them. It does not know the wire protocol (rpc/). It connects
+ * policy and fabric, which do not know each other.
  */
 
 #include <stdbool.h>
@@ -40,7 +40,9 @@ struct vault;
 struct core_keep {
 	struct ledger *ledger;
 	struct vault *vault;
-	void (*opened)(void *userdata, int file); /* see fabric_ops.opened */
+	/* see fabric_ops */
+	void (*opened)(void *userdata, int file);
+	void (*inherits)(void *userdata, int file);
 	void *userdata;
 };
 
@@ -65,56 +67,55 @@ struct core {
 	struct core_settings settings;
 
 	sd_event *loop;
-	/* dispatch_event(); id.c makes it the handler of the events of ids that sessions own */
+	/* dispatch_event(), which handles the events of sessions' ids */
 	fabric_event_fn on_event;
 	struct list sessions; /* session.link */
 	struct list enforcing; /* session.enforcing */
-	sd_event_source *enforcer; /* timer for ENFORCING, enabled while that list has entries */
+	sd_event_source *enforcer; /* timer for the next slice of ENFORCING */
 	struct aheads aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
-	struct waits waits; /* requests of clients that wait, see wait.h */
+	struct waits waits;
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
-	bool draining; /* true: clients are refused when they begin anything new */
-	uint64_t last_session; /* the newest session's number */
+	bool draining; /* clients that begin anything new are refused */
+	uint64_t last_session; /* number of the newest session */
 
-	/* The numbers of objects that exist now. session.c, id.c and id_state.c keep them: */
 	unsigned n_sessions;
 	unsigned n_ids;
 	unsigned n_listeners;
 	unsigned n_connections; /* established connections */
-	/* connections, and service look-ups of datagram ids, that are being made */
+	/* connections that are being set up, and pending service look-ups of datagram ids */
 	unsigned n_handshakes;
-	unsigned n_leases; /* kept by lease.c */
+	unsigned n_leases;
 
 	struct metrics metrics;
 
-	/* rate limits of log lines, by uid and rule, so that a client cannot escape them by reconnecting */
+	/* rate limits of log lines, by uid and rule: a client cannot escape them by reconnecting */
 	struct log_limits log_limits;
 };
 
 /* Takes a reference to POLICY. The caller sets the limits of core.account. */
 int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struct policy *policy);
-struct core *core_free(struct core *core); /* all sessions must be gone */
+struct core *core_free(struct core *core); /* must have no sessions */
 
 /*
- * From now on sessions and ids are recorded. To be called before the first session. What KEEP points to has to live
- * longer than the core.
+ * From now on sessions and ids are recorded. Must be called before the first session. KEEP's objects must outlive the
+ * core.
  */
 void core_keep(struct core *core, const struct core_keep *keep);
 void core_set_take_over(struct core *core, const struct core_take_over *take_over);
-/* The numbers of sessions go on after LAST. */
+/* New sessions get numbers above LAST. */
 void core_set_last_session(struct core *core, uint64_t last);
 
 /*
- * POLICY decides from now on. The call itself does not change existing ids and sessions. Returns 0, or
- * -ENOMEM: then nothing has changed.
+ * POLICY decides from now on. Existing sessions and ids are not checked. Returns 0 or -ENOMEM: then nothing has
+ * changed.
  */
 int core_set_policy(struct core *core, struct policy *policy);
 
 /*
- * Returns the rate limit for the next log line about UID and a decision by TALLY's rule. The rule may belong to an
- * earlier policy. TALLY is NULL if the line is not about a decision.
+ * The rate limit for the next log line about UID and a decision by TALLY's rule. TALLY NULL: the line is not about a
+ * decision.
  */
 static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
 					       const struct tally *tally)
@@ -134,7 +135,7 @@ static inline struct policy *core_get_policy(const struct core *core)
 	return core->policy;
 }
 
-/* The tally of RULE; RULE NULL: the tally of the requests that no rule matches. */
+/* RULE NULL: the tally of policy requests that no rule matches. */
 static inline const struct tally *core_get_tally(const struct core *core,
 						 const struct policy_rule *rule)
 {
@@ -171,7 +172,6 @@ static inline const struct core_settings *core_get_settings(const struct core *c
 	return &core->settings;
 }
 
-/* The numbers of objects that exist now. */
 struct core_counts {
 	unsigned n_sessions, n_ids, n_listeners, n_connections, n_handshakes, n_leases;
 };

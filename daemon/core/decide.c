@@ -167,6 +167,18 @@ int decide_may_begin(struct session *session, const char *verb, struct failure *
 			   "%s: the broker is draining and refuses new work", verb);
 }
 
+void decide_admit_again(struct session *session, const struct wish *wish,
+			const struct policy_rule *rule, bool pending, struct admitted *ret)
+{
+	struct policy_settings settings = rule->settings;
+	struct failure ignored;
+
+	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
+	decide_admit_within(session, wish, rule, &settings,
+			    admissions_find(session->core->admissions, rule), pending, ret,
+			    &ignored);
+}
+
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure)
 {

@@ -73,8 +73,10 @@ static void handle(struct id *id, struct fabric_event *event)
 	    (id->state == ID_ESTABLISHED || id->state == ID_DISCONNECTING))
 		out.type = event->type = RDMA_CM_EVENT_DISCONNECTED;
 
-	/* The kernel reports this once. So the client was told when the id was taken over, see restore.c. */
-	if (event->type == RDMA_CM_EVENT_DISCONNECTED && id->state == ID_DISCONNECTED)
+	/* The kernel reports these once. So the client was told when the id was taken over, see restore.c. */
+	if ((event->type == RDMA_CM_EVENT_DISCONNECTED && id->state == ID_DISCONNECTED) ||
+	    (event->type == RDMA_CM_EVENT_ESTABLISHED && id->state == ID_ESTABLISHED &&
+	     !id_is_datagram(id)))
 		return;
 
 	asked = id->state == ID_DISCONNECTING;
@@ -156,6 +158,10 @@ void dispatch_event(void *userdata, struct fabric_event *event)
 	if (!id)
 		return;
 	record_untold(id, event->type);
+	if (event->join)
+		group_answered(event->join, /* told= */ false);
 	handle(id, event);
+	if (event->join)
+		group_answered(event->join, /* told= */ true);
 	record_told(id);
 }

@@ -16,13 +16,9 @@
 #include "core/watch.h"
 #include "core/wish.h"
 
-/*
- * OnReload=enforce: ends the ids, groups, leases and sessions that the new policy does not allow, as far as
- * the connection manager can. A program that holds a device and a QP can go on using them; its peer gets a
- * disconnect.
- */
+/* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 
-#define SLICE 256 /* at most this many ids and sessions are checked in one turn of the loop */
+#define SLICE 256 /* the most ids and sessions that one turn of the loop checks */
 
 static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
 {
@@ -86,8 +82,8 @@ static void enforce_id(struct id *id)
 }
 
 /*
- * The session may not observe any more. If it does nothing else than watch, it ends, so that its client does not wait
- * for notices for ever. Returns false if the session ends.
+ * Ends the session's watch. A session without ids and leases ends too, because its client would wait for notices for
+ * ever. Returns false if the session ends.
  */
 static bool end_watch(struct session *session)
 {
@@ -99,10 +95,8 @@ static bool end_watch(struct session *session)
 }
 
 /*
- * Decides about the session and its leases. Admins and observers keep their session even if policy no longer lets
- * them be clients, because without the session they could not see what the policy does. Their leases and ids are
- * treated like those of other clients. Returns true if the session's ids have to be checked. Returns false if the
- * session ends, was no client, or has no permits because its Hello has not succeeded.
+ * Decides about the session and its leases. Admins and observers keep their sessions even if they are no longer
+ * clients. True: the session's ids have to be checked.
  */
 static bool enforce_session(struct session *session)
 {
@@ -111,7 +105,7 @@ static bool enforce_session(struct session *session)
 	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
 	struct policy_verdict verdict;
 
-	/* The session's Hello has not succeeded yet; the new policy decides when the Hello is processed. */
+	/* The session's Hello has not succeeded yet, or the session is ending already. */
 	if (!session->permits)
 		return false;
 	if (is_client) {
@@ -137,8 +131,8 @@ static bool enforce_session(struct session *session)
 }
 
 /*
- * Checks at most MAX ids of SESSION. If the walk over the ids has not begun, checks the session itself first.
- * Returns MAX less the number of ids that it has checked.
+ * Checks at most MAX ids of SESSION and, before the first id, the session itself. Returns MAX less the number of ids
+ * checked.
  */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
@@ -160,7 +154,6 @@ static unsigned enforce_some(struct session *session, unsigned max)
 	return max;
 }
 
-/* Checks at most SLICE ids and sessions. Between two slices the loop serves the clients whose requests are ready. */
 static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct core *core = userdata;
@@ -168,8 +161,8 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	(void)usec;
-	/* A session counts like an id, because checking its leases takes time even if it has no ids. */
-	while (left > 0 && (l = list_first(&core->enforcing)))
+	/* A session counts too, because checking its leases takes time. It is checked only if an id can be, too. */
+	while (left > 1 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
 	if (!list_is_empty(&core->enforcing)) {
 		sd_event_source_set_time_relative(source, 0);

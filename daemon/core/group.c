@@ -9,6 +9,7 @@
 #include "core/notify.h"
 #include "core/quota.h"
 #include "core/wish.h"
+#include "keep/ledger.h"
 #include "proto/addr.h"
 
 #define KERNEL_ENOTSUPP 524
@@ -21,6 +22,7 @@ struct group {
 	struct fabric_join *join;
 	struct charge charge;
 	struct admitted admitted;
+	struct ledger_group *row; /* its row in the ledger; NULL: it is not kept */
 };
 
 static struct group *find_group(struct id *id, const struct sockaddr *addr)
@@ -36,13 +38,41 @@ static struct group *find_group(struct id *id, const struct sockaddr *addr)
 	return NULL;
 }
 
+static struct group *group_new(struct id *id, const struct sockaddr *addr)
+{
+	struct group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return NULL;
+	list_init(&group->link);
+	group->id = id;
+	memcpy(&group->addr, addr, addr_len(addr));
+	return group;
+}
+
 static void group_free(struct group *group)
 {
 	fabric_join_free(group->join);
 	list_remove(&group->link);
 	admitted_done(&group->admitted);
 	charge_done(&group->charge);
+	ledger_remove_group(group->id->session->core->keep.ledger, group->row);
 	free(group);
+}
+
+static void record(struct group *group, uint32_t join_flags, enum ledger_answer answer)
+{
+	struct session *session = group->id->session;
+	struct ledger_group *row = ledger_add_group(session->core->keep.ledger);
+
+	if (!row)
+		return;
+	row->id = group->id->handle;
+	row->join_flags = join_flags;
+	row->answer = (uint8_t)answer;
+	row->addr = group->addr;
+	row->session = session->number;
+	group->row = row;
 }
 
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
@@ -65,17 +95,14 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 			    ret, failure);
 }
 
-/* JOIN_FLAGS is the client's bit mask (1: full member, 2: send only). The kernel gets a value of rdma_cma.h. */
+/* JOIN_FLAGS is the client's bit mask (1: full member, 2: send only). */
 static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_t join_flags)
 {
 	uint32_t flag = join_flags & 1 ? RDMA_MC_JOIN_FLAG_FULLMEMBER :
 					 RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
 	int r = fabric_join_new(&group->join, group->id->fabric, addr, flag, group);
 
-	/*
-	 * For IPv6 groups on RoCE the kernel returns ENOTSUPP (524), which it uses internally and which programs
-	 * do not know.
-	 */
+	/* For IPv6 groups on RoCE the kernel returns its internal ENOTSUPP (524), which programs do not know. */
 	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
 }
 
@@ -97,12 +124,9 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	r = decide_may_begin(id->session, "join_multicast", failure);
 	if (r != 0)
 		return r;
-	group = calloc(1, sizeof(*group));
+	group = group_new(id, addr);
 	if (!group)
 		return failure_errno(failure, -ENOMEM);
-	list_init(&group->link);
-	group->id = id;
-	memcpy(&group->addr, addr, addr_len(addr));
 	r = decide_join(id, addr, text, &group->admitted, failure);
 	if (r == 0)
 		r = quota_charge_id(id->session, &group->charge, failure);
@@ -118,7 +142,56 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 		return r;
 	}
 	list_insert(&id->groups, &group->link);
+	record(group, join_flags, LEDGER_UNANSWERED);
 	return 0;
+}
+
+/* If the policy allows the group no longer, group_enforce() decides what becomes of it. */
+static void admit_again(struct group *group)
+{
+	struct session *session = group->id->session;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+
+	wish_to_join(&wish, group->id, (struct sockaddr *)&group->addr);
+	decide_ask(session, &wish.wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		decide_admit_again(session, &wish.wish, verdict.rule, /* pending= */ false,
+				   &group->admitted);
+}
+
+int group_restore(struct id *id, const struct ledger_group *row, bool untold)
+{
+	bool answered = row->answer == LEDGER_ANSWERED ||
+			(row->answer == LEDGER_BEING_ANSWERED && !untold);
+	const struct sockaddr *addr = (const struct sockaddr *)&row->addr;
+	struct group *group = group_new(id, addr);
+	struct failure ignored;
+	int r;
+
+	if (!group)
+		return -ENOMEM;
+	quota_charge_id(id->session, &group->charge, &ignored);
+	/* A join whose outcome was not told is joined once more, because its event may be lost. */
+	r = answered ? fabric_join_inherit(&group->join, id->fabric, addr, group) :
+		       join_kernel(group, addr, row->join_flags);
+	if (r < 0) {
+		charge_done(&group->charge);
+		free(group);
+		return r;
+	}
+	admit_again(group);
+	list_insert(&id->groups, &group->link);
+	record(group, row->join_flags, answered ? LEDGER_ANSWERED : LEDGER_UNANSWERED);
+	return 0;
+}
+
+void group_answered(const struct fabric_join *join, bool told)
+{
+	struct group *group = fabric_join_get_userdata(join);
+
+	if (group->row)
+		group->row->answer = told ? LEDGER_ANSWERED : LEDGER_BEING_ANSWERED;
 }
 
 int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure)

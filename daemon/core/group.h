@@ -3,12 +3,14 @@
 
 /* The verbs that join and leave multicast groups; for their results see bind.h. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 struct fabric_join;
 struct failure;
 struct id;
+struct ledger_group;
 
 int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	       struct failure *failure);
@@ -16,4 +18,11 @@ int group_leave(struct id *id, const struct sockaddr *addr, struct failure *fail
 void group_leave_all(struct id *id);
 /* Leaves the groups that policy no longer allows, and notifies the owner. */
 void group_enforce(struct id *id);
+/*
+ * ID was taken over, and has joined the group of ROW. UNTOLD: the client has perhaps not got the last event of ID. Returns
+ * 0 or a negative errno: the client has to join again.
+ */
+int group_restore(struct id *id, const struct ledger_group *row, bool untold);
+/* The client is being told the outcome of the join; or, if TOLD, it was. */
+void group_answered(const struct fabric_join *join, bool told);
 const struct sockaddr *group_addr(const struct fabric_join *join);

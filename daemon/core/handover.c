@@ -33,11 +33,8 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 }
 
 /*
- * True: policy has to decide about the take-over, as if SESSION had created ID itself. False: the decision that
- * allowed ID holds. Rules depend on the client's user, groups and unit. If both clients have the same user and
- * groups, and are known to have the same unit, the decision holds if the policy in force has made it. If both
- * sessions belong to one process, with the same user and groups, the decision holds even if an earlier policy has
- * made it.
+ * False: the decision that allowed ID holds for SESSION too. The clients must have the same user and groups. They
+ * must also be one process, or have equal units if the policy in force has made the decision.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -54,7 +51,7 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 
 /* Policy's decision about a take-over. */
 struct take_over {
-	/* the verdict's rule becomes the id's; rule NULL: the id keeps the rule that it has, if any */
+	/* the id gets this verdict's rule; rule NULL: the id keeps the rule that it has, if any */
 	struct policy_verdict verdict;
 	/* the admission by the verdict's rule; tally NULL: the id keeps its old admission */
 	struct admitted admitted;
@@ -97,8 +94,8 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 }
 
 /*
- * Checks that policy allows SESSION to use the REUSEADDR and the port that ID is bound with. Passive ids are exempt,
- * because their port is the listener's. Returns 0 or STATUS_DENIED.
+ * Checks that SESSION is allowed to use ID's REUSEADDR and port. Passive ids are exempt, because their port is the
+ * listener's. Returns 0 or STATUS_DENIED.
  */
 static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
 			 const struct policy_verdict *verdict, struct failure *failure)
@@ -162,7 +159,7 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 		return failure_set_denied(failure, &verdict, "uid %u may not %s %s",
 					  session->identity.uid, wish.wish.what,
 					  wish_object(&wish.wish, object));
-	/* The final decision follows once the address is resolved. By then the id belongs to SESSION. */
+	/* The final decision follows when the address is resolved. By then the id belongs to SESSION. */
 	if (wish.wish.question.early)
 		return 0;
 	r = check_binding(session, id, &wish, &verdict, failure);
@@ -190,10 +187,7 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 		break;
 	case ID_REQUEST:
 		settings_set_rule(id, take_over->verdict.rule);
-		/*
-		 * The new owner gets the QP attributes for the connection request again. They must not contain
-		 * the TOS that the old owner's rule set.
-		 */
+		/* The new owner's QP attributes must not contain the TOS that the old owner's rule set. */
 		id->tos = -1;
 		r = settings_apply(id, failure);
 		break;
@@ -202,15 +196,12 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 		if (id->listener)
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}
-	/*
-	 * The take-over cannot be undone here. So the id loses its rule, and policy decides again at the id's next
-	 * step. That step fails if the rule's settings still cannot be applied.
-	 */
+	/* The take-over cannot be undone here. Without a rule, policy decides again at the id's next step. */
 	if (r != 0)
 		settings_forget_rule(id);
 }
 
-/* Moves FROM to a new id of SESSION and sets FROM's state to MOVED. On failure nothing has changed. */
+/* Moves FROM to a new id of SESSION. On failure nothing has changed. */
 static int move_id(struct id **ret, struct session *session, struct id *from,
 		   struct failure *failure)
 {
@@ -254,18 +245,20 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	id->state_since_ns = from->state_since_ns;
 	id_set_state(from, ID_MOVED);
 	/*
-	 * A request of the old session can be waiting for the QP check. Resume it: it will fail because the
-	 * id has moved.
+	 * A request of the old session that waits for the QP check is resumed, and will fail because the id has
+	 * moved.
 	 */
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
 	/*
-	 * conn_resume() needs the result for a connect or accept that is held back. Requests of the new owner must
-	 * not use the result, so it is for request 0, which does not exist.
+	 * conn_resume() needs the result of the QP check for a connect or accept that is held back. Request 0 does
+	 * not exist, so no request of the new owner uses the result.
 	 */
 	id->qp_check = from->qp_check;
 	id->qp_check.request = 0;
+	if (id->request)
+		record_request(id);
 	record_id(id);
 	*ret = TAKE_PTR(id);
 	return 0;

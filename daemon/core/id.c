@@ -129,6 +129,7 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	(*ret)->request = TAKE_PTR(request);
 	(*ret)->passive = true;
 	id_own_fabric(*ret, event->request);
+	record_request(*ret);
 	record_id(*ret);
 	return 0;
 }
@@ -137,7 +138,7 @@ struct id *id_free(struct id *id)
 {
 	if (!id)
 		return NULL;
-	/* In these states the QP is, or can have been, connected to a peer. So its packets can be in the network. */
+	/* In these states the QP can have been connected, so its packets can be in the network. */
 	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);
@@ -179,8 +180,7 @@ int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, stru
 		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
-	 * On the passive side the kernel fills in the address handle from the connection request, with the
-	 * traffic class that the peer chose. Replace it by the id's own traffic class.
+	 * On the passive side the kernel fills in the traffic class that the peer chose. Replace it by the id's own.
 	 */
 	if (id->tos >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->tos;

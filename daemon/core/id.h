@@ -2,11 +2,9 @@
 #pragma once
 
 /*
- * An id is the broker's counterpart of an rdma_cm_id (rdma_cma.h). The client refers to it by a handle, a
- * number that is unique within the session. Its states are in id_state.h. Most verbs of ids are in headers of
- * their own: option.h, bind.h (local addresses), listen.h (the passive side), resolve.h and ahead.h (address and
- * route resolution), conn.h (connections), group.h (multicast) and handover.h (passing ids on to other sessions).
- * dispatch.c handles the fabric's events.
+ * An id is the broker's counterpart of an rdma_cm_id. The client refers to it by its handle, a number that is unique
+ * within the session. Most verbs of ids are in option.h, bind.h, listen.h, resolve.h, ahead.h, conn.h, group.h and
+ * handover.h.
  */
 
 #include <rdma/rdma_cma.h>
@@ -23,21 +21,22 @@
 
 struct backlog;
 /*
- * This many of an id's events can wait to be sent without a charge for queued bytes, because the charge for the id
- * covers them. While the client does nothing, an id that has joined no multicast group gets at most this many.
+ * The charge for an id covers up to this many queued events of the id; further ones are charged as queued bytes.
+ * While the client does nothing, an id that has joined no multicast group does not exceed this number.
  */
 #define ID_EVENTS_MAX 8
 
 struct entry;
 struct held;
 struct ledger_id;
+struct ledger_request;
 struct listener;
 struct token;
 
 struct id {
 	struct session *session;
 	uint32_t handle;
-	struct ledger_id *row; /* its row in the ledger; NULL: it is not kept */
+	struct ledger_id *row; /* in the ledger; NULL: the id is not kept */
 	struct fabric_id *fabric;
 	enum rdma_port_space ps;
 	enum id_state state;
@@ -48,8 +47,8 @@ struct id {
 	/* The decision that allowed the id; RULE belongs to POLICY. NULL: policy decides at the id's next step. */
 	struct policy *policy;
 	const struct policy_rule *rule;
-	struct tally *tally; /* the tally of RULE */
-	/* counts the id in the limits of its rule, as a listener, a connection or a connection request */
+	struct tally *tally; /* of RULE */
+	/* the admission of the listener, connection or connection request */
 	struct admitted admitted;
 	bool passive; /* the id was created by a connection request */
 
@@ -62,27 +61,26 @@ struct id {
 	bool reuseaddr; /* REUSEADDR is set */
 	int afonly; /* AFONLY in force; -1: not set */
 	int ack_timeout; /* ACK_TIMEOUT in force; -1: not set */
-	/* CLOCK_MONOTONIC: deadline of the address resolution, and of a route that is resolved ahead */
+	/* CLOCK_MONOTONIC: deadline of the address resolution, and of a route resolution ahead (ahead.h) */
 	uint64_t resolve_until_ms;
-	/* timeout of the route resolution that was requested with the address and has not begun yet; 0: none */
+	/* timeout of a route resolution that was requested with the address and has not begun; 0: none */
 	unsigned route_timeout_ms;
-	/* the resolution of the route before the client requests it, see ahead.h */
 	struct ahead ahead;
-	bool info_pending; /* the next event has to carry the id's addresses, device and port */
+	bool info_pending; /* the next event has to have the id's addresses, device and port */
 	struct qpcheck qp_check;
-	uint32_t qpn; /* QP number of the last connect or accept that was allowed; 0: none */
-	/* the n of the ACK timeout, 4.096 us * 2^n, in the attributes for RTS that the client got; 0: it got none */
+	uint32_t qpn; /* of the last connect or accept that was allowed; 0: none */
+	/* n of the ACK timeout, 4.096 us * 2^n, in the RTS attributes that the client got; 0: it got none */
 	uint8_t qp_timeout;
-	struct entry *timewait; /* the time wait of the QP number QPN, see timewait.h; NULL: none */
-	bool timewait_over; /* the id's time wait is over, and must not begin again */
-	struct held *held; /* the connect or accept that is held back, see timewait.h; NULL: none */
-	/* the backlog and the charge of an id that listens; NULL: the id does not listen */
-	struct listener *listener;
-	struct list groups; /* group.link: the groups that the id has joined */
-	/* the events that wait to be sent to the client, covered by the id's charge; kept by rpc/ */
+	struct entry *timewait; /* the time wait of QPN, see timewait.h; NULL: none */
+	bool timewait_over; /* the time wait must not begin again */
+	struct held *held; /* the connect or accept that is held back; NULL: none */
+	struct listener *listener; /* NULL: the id does not listen */
+	struct list groups; /* group.link */
+	/* kept by rpc/: the queued events that the id's charge covers */
 	struct list events;
-	struct token *token; /* the export of the id; NULL: not exported */
+	struct token *token; /* NULL: not exported */
 	struct fabric_event *request; /* the connection request, until it is answered; NULL: none */
+	struct ledger_request *request_row; /* its row in the ledger; NULL: it is not kept */
 	/* the listener's backlog, which counts this request until it is answered; NULL: none */
 	struct backlog *backlog;
 };
@@ -98,13 +96,13 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
 }
 
-/* HANDLE is chosen by the client, from 1 up. Returns as the verbs in bind.h do, also -EINPROGRESS. */
+/* The client chooses HANDLE, from 1 up. For the result see bind.h. */
 int id_new(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 	   struct failure *failure);
 /* The connection request in EVENT becomes an id of SESSION. On failure the caller keeps EVENT.request. */
 int id_new_request(struct id **ret, struct session *session, const struct fabric_event *event,
 		   enum rdma_port_space ps, struct failure *failure);
-/* Creates an id that is charged and has a handle (HANDLE 0: the broker chooses one), but no fabric id yet. */
+/* Creates an id without a fabric id. HANDLE 0: the broker chooses the handle. */
 int id_new_empty(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 		 enum id_state state, struct failure *failure);
 /* As id_new_empty(), for an id of a previous process, whose HANDLE the client knows. */
@@ -154,13 +152,13 @@ static inline uint32_t id_get_qpn(const struct id *id)
 	return id->qpn;
 }
 
-/* The TOS in force; -1: the kernel's default. */
+/* -1: the kernel's default. */
 static inline int id_get_tos(const struct id *id)
 {
 	return id->tos;
 }
 
-/* The connection request, until it is answered; NULL: none. */
+/* NULL: the id is no connection request, or was answered. */
 static inline const struct fabric_event *id_get_request(const struct id *id)
 {
 	return id->request;
@@ -175,7 +173,6 @@ static inline bool id_get_info(const struct id *id, struct fabric_id_info *ret)
 	return true;
 }
 
-/* The events that wait to be sent to the owner: rpc's own list. */
 static inline struct list *id_get_events(struct id *id)
 {
 	return &id->events;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/ahead.h"
@@ -39,6 +38,7 @@ static void record_addresses(struct id *id)
 {
 	struct ledger_id *row = id->row;
 	struct fabric_id_info info;
+	size_t len;
 
 	if (!id->fabric)
 		return;
@@ -47,7 +47,9 @@ static void record_addresses(struct id *id)
 	row->local = info.local;
 	row->peer = info.peer;
 	row->port_num = info.port_num;
-	snprintf(row->device, sizeof(row->device), "%s", info.device ?: "");
+	len = info.device ? strnlen(info.device, sizeof(row->device) - 1) : 0;
+	memcpy(row->device, info.device ?: "", len);
+	row->device[len] = 0;
 }
 
 void record_id(struct id *id)
@@ -69,6 +71,40 @@ void record_id(struct id *id)
 	record_addresses(id);
 	record_state(id);
 	row->session = id->session->number;
+}
+
+void record_request(struct id *id)
+{
+	const struct fabric_event *event = id->request;
+	struct ledger_request *row;
+
+	row = id->row ? ledger_add_request(id->session->core->keep.ledger) : NULL;
+	if (!row)
+		return;
+	row->id = id->handle;
+	row->qpn = event->conn.qp_num;
+	row->qkey = event->ud.qkey;
+	row->ece_vendor = event->remote_ece.vendor_id;
+	row->ece_options = event->remote_ece.options;
+	row->responder_resources = event->conn.responder_resources;
+	row->initiator_depth = event->conn.initiator_depth;
+	row->flow_control = event->conn.flow_control;
+	row->retry_count = event->conn.retry_count;
+	row->rnr_retry_count = event->conn.rnr_retry_count;
+	row->srq = event->conn.srq;
+	if (event->conn.private_data) {
+		row->data_len = event->conn.private_data_len;
+		memcpy(row->data, event->private_data, row->data_len);
+	}
+	row->session = id->session->number;
+	id->request_row = row;
+}
+
+static void forget_request(struct id *id)
+{
+	if (id->request_row)
+		id->request_row =
+			ledger_remove_request(id->session->core->keep.ledger, id->request_row);
 }
 
 /*
@@ -118,13 +154,24 @@ void record_state(struct id *id)
 		row->backlog = id->listener->backlog->max;
 	row->route = id->route_timeout_ms > 0;
 	row->ahead = id->ahead.state == AHEAD_WANTED || id->ahead.state == AHEAD_HELD;
+	row->held = id->held != NULL;
 	row->state = (uint8_t)state_for_client(id);
+	if (id->state != ID_REQUEST)
+		forget_request(id);
 }
 
 void record_untold(struct id *id, enum rdma_cm_event_type type)
 {
-	if (id->row)
-		id->row->untold = (uint8_t)(type + 1);
+	struct ledger_id *row = id->row;
+
+	if (!row)
+		return;
+	if (id->session->row)
+		ledger_note_set(&id->session->row->sent, 0);
+	row->state_before = row->state;
+	row->route_before = row->route;
+	row->ahead_before = row->ahead;
+	row->untold = (uint8_t)(type + 1);
 }
 
 void record_told(struct id *id)

@@ -17,11 +17,12 @@ void record_session(struct session *session);
 void record_leases(struct session *session);
 /* All of ID. */
 void record_id(struct id *id);
+/* The contents of ID's connection request. */
+void record_request(struct id *id);
 /* The state of ID, and what can have changed with it. */
 void record_state(struct id *id);
 /*
- * The kernel has given an event of TYPE, and the change of the state is recorded. To be called before the client is
- * told; record_told() after.
+ * The kernel has given an event of TYPE. To be called before the state changes; record_told() when the client was told.
  */
 void record_untold(struct id *id, enum rdma_cm_event_type type);
 void record_told(struct id *id);

@@ -4,6 +4,7 @@
 
 #include "core/ahead.h"
 #include "core/decide.h"
+#include "core/group.h"
 #include "core/id.h"
 #include "core/lease.h"
 #include "core/listener.h"
@@ -18,7 +19,9 @@
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
-#define LIVING (IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED))
+#define HANDSHAKE (IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_REQUEST) | IN(ID_ACCEPTED))
+#define LIVING (HANDSHAKE | IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED))
+#define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED) | IN(ID_REMOVED))
 
 /* Sessions */
 
@@ -46,6 +49,16 @@ void restore_leases(struct session *session, const struct ledger_session *row)
 }
 
 /* Ids */
+
+void restore_undo(struct ledger_id *row)
+{
+	if (!row->untold || !(IN(row->state_before) & (IN(ID_ADDR_QUERY) | IN(ID_ROUTE_QUERY))))
+		return;
+	row->state = row->state_before;
+	row->route = row->route_before;
+	row->ahead = row->ahead_before;
+	row->untold = 0;
+}
 
 static void info_of(struct fabric_id_info *ret, const struct ledger_id *row)
 {
@@ -81,20 +94,14 @@ static int new_id(struct id **ret, struct session *session, const struct ledger_
  */
 static void find_rule(struct id *id, struct id_wish *wish)
 {
-	struct core *core = id->session->core;
-	struct policy_settings settings;
 	struct policy_verdict verdict;
-	struct failure ignored;
 
 	decide_ask(id->session, &wish->wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return;
-	settings = verdict.rule->settings;
-	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
 	settings_set_rule(id, verdict.rule);
-	decide_admit_within(id->session, &wish->wish, verdict.rule, &settings,
-			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			    &id->admitted, &ignored);
+	decide_admit_again(id->session, &wish->wish, verdict.rule, id->state == ID_REQUEST,
+			   &id->admitted);
 }
 
 static void tell(struct id *id, enum rdma_cm_event_type type, int status)
@@ -109,6 +116,23 @@ void restore_tell(struct id *id, enum rdma_cm_event_type type)
 	tell(id, type, -ECONNABORTED);
 }
 
+static enum fabric_stage stage_of(enum id_state state)
+{
+	switch (state) {
+	case ID_CONNECTING:
+		return STAGE_ASKED;
+	case ID_RESPONDED:
+		return STAGE_ANSWERED;
+	case ID_ACCEPTED:
+		return STAGE_ACCEPTED;
+	case ID_ESTABLISHED:
+	case ID_DISCONNECTING:
+		return STAGE_ESTABLISHED;
+	default:
+		return STAGE_NONE;
+	}
+}
+
 static int inherit(struct id *id, const struct ledger_id *row)
 {
 	struct core *core = id->session->core;
@@ -116,52 +140,181 @@ static int inherit(struct id *id, const struct ledger_id *row)
 
 	info_of(&info, row);
 	return fabric_id_inherit(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
-				 &info, core->on_event, id);
+				 &info, stage_of((enum id_state)row->state), row->passive,
+				 core->on_event, id);
 }
 
-static bool is_living(const struct ledger_id *row)
+static bool is_living(const struct legacy *legacy)
 {
-	/* The QP attributes that belong to the response are lost, so the client can only establish if it has got them. */
-	if (row->state == ID_RESPONDED)
-		return row->untold == 0;
-	return IN(row->state) & LIVING;
-}
+	const struct ledger_id *row = legacy->row;
 
-bool restore_living(struct session *session, const struct ledger_id *row)
-{
-	struct id_wish wish;
-	struct id *id;
-
-	if (!is_living(row))
+	if (IN(row->state) & EMPTY)
 		return false;
-	if (new_id(&id, session, row) < 0)
+	if (legacy->n_groups > 0)
 		return true;
-	if (inherit(id, row) < 0) {
-		id_free(id);
+	/* The kernel does not know of a connect or accept that is held back. */
+	if (row->held || !(IN(row->state) & LIVING))
+		return false;
+	switch (row->state) {
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+		/* If the client has not got the event of the response, the response is lost. */
+		return row->untold == 0;
+	case ID_REQUEST:
+		return row->told && legacy->request;
+	default:
 		return true;
 	}
+}
+
+/* Makes the connection request anew. Its answer needs its contents. */
+static int make_request(struct id *id, const struct ledger_request *row)
+{
+	struct fabric_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return -ENOMEM;
+	event->type = RDMA_CM_EVENT_CONNECT_REQUEST;
+	event->request = id->fabric;
+	event->conn.qp_num = event->ud.qp_num = row->qpn;
+	event->ud.qkey = row->qkey;
+	event->remote_ece.vendor_id = row->ece_vendor;
+	event->remote_ece.options = row->ece_options;
+	event->conn.responder_resources = row->responder_resources;
+	event->conn.initiator_depth = row->initiator_depth;
+	event->conn.flow_control = row->flow_control;
+	event->conn.retry_count = row->retry_count;
+	event->conn.rnr_retry_count = row->rnr_retry_count;
+	event->conn.srq = row->srq;
+	if (row->data_len > 0) {
+		memcpy(event->private_data, row->data, sizeof(event->private_data));
+		event->conn.private_data = event->private_data;
+		event->conn.private_data_len = row->data_len;
+	}
+	fabric_id_set_request(id->fabric, event);
+	id->request = event;
+	return 0;
+}
+
+/* The decision about ID, again. */
+static void decide_again(struct id *id)
+{
+	struct id_wish wish;
+
+	if (!(IN(id->state) & LIVING) || id->state == ID_DISCONNECTED)
+		return;
 	if (id->passive)
-		wish_to_accept(&wish, id->fabric, id->ps, NULL);
+		wish_to_accept(&wish, id->fabric, id->ps, id->request);
 	else
 		wish_to_connect(&wish, id);
 	wish.wish.id = id;
+	find_rule(id, &wish);
+}
+
+bool restore_living(struct session *session, const struct legacy *legacy)
+{
+	const struct ledger_id *row = legacy->row;
+	struct id *id;
+
+	if (!is_living(legacy))
+		return false;
+	if (new_id(&id, session, row) < 0)
+		return true;
+	if (inherit(id, row) < 0 ||
+	    (row->state == ID_REQUEST && make_request(id, legacy->request) < 0)) {
+		id_free(id);
+		return true;
+	}
 	id->tos = row->tos;
 	id->reuseaddr = row->reuseaddr;
 	id->ack_timeout = row->ack_timeout;
-	if (row->state != ID_DISCONNECTED)
-		find_rule(id, &wish);
 	id_set_state(id, (enum id_state)row->state);
+	decide_again(id);
+	for (size_t i = 0; i < legacy->n_groups; i++)
+		group_restore(id, &legacy->groups[i], row->untold != 0);
+	if (id->request)
+		record_request(id);
 	record_id(id);
+	record_told(id);
 	return true;
 }
 
-/* False: the connection has ended, and the event that says so was read by the process that died. */
-static bool may_end(const struct id *id)
+/* The id that listens at ADDRESS, or at the wildcard address with its port. */
+static struct id *find_listener(struct session *session, enum rdma_port_space ps,
+				const struct sockaddr *address)
 {
-	if (!fabric_id_exists(id->fabric))
+	struct table_walk walk = { 0 };
+	struct fabric_id_info info;
+	struct id *id;
+
+	while ((id = table_next(session, &walk))) {
+		const struct sockaddr *local = (struct sockaddr *)&info.local;
+
+		if (id->state != ID_LISTENING || id->ps != ps)
+			continue;
+		fabric_id_get_info(id->fabric, &info);
+		if (addr_port(local) == addr_port(address) &&
+		    (addr_is_wildcard(local) || addr_is_same_host(local, address)))
+			return id;
+	}
+	return NULL;
+}
+
+bool restore_request(void *userdata, enum rdma_port_space ps, struct fabric_event *event)
+{
+	struct core *core = userdata;
+	struct fabric_id_info info;
+	struct id *id = NULL;
+	struct list *l;
+
+	fabric_id_get_info(event->request, &info);
+	list_for_each(l, &core->sessions) {
+		id = find_listener(container_of(l, struct session, link), ps,
+				   (struct sockaddr *)&info.local);
+		if (id)
+			break;
+	}
+	if (!id)
 		return false;
-	/* In the other states only the event tells whether the peer has answered. */
-	return id->state != ID_ESTABLISHED || fabric_id_is_connected(id->fabric);
+	core->on_event(id, event);
+	return true;
+}
+
+static void end_with(struct id *id, enum id_state state, enum rdma_cm_event_type type, int status)
+{
+	id_set_state(id, state);
+	tell(id, type, status);
+}
+
+/* True: the connect of ID is not waiting for its answer any more, and the event that says so does not wait either. */
+static bool has_lost_answer(struct id *id)
+{
+	/* It cannot be known of a service look-up. */
+	if (!id_is_datagram(id) && fabric_id_is_asking(id->fabric))
+		return false;
+	fabric_inherit_poll(id->session->core->fabric);
+	return id->state == ID_CONNECTING;
+}
+
+/* An event of the id can have been lost. Finds out what it was. */
+static void find_lost_event(struct id *id)
+{
+	bool failed = false;
+
+	if (id->state == ID_CONNECTING) {
+		failed = has_lost_answer(id);
+	} else if (id->state == ID_ACCEPTED && !id_is_datagram(id)) {
+		/* If the peer has not confirmed yet, it is taken as confirmed, and the event follows. */
+		int r = fabric_id_notify(id->fabric, IBV_EVENT_COMM_EST);
+
+		if (r < 0)
+			fabric_inherit_poll(id->session->core->fabric);
+		if (r == -EISCONN && id->state == ID_ACCEPTED)
+			end_with(id, ID_ESTABLISHED, RDMA_CM_EVENT_ESTABLISHED, 0);
+		failed = r < 0 && id->state == ID_ACCEPTED;
+	}
+	if (failed)
+		end_with(id, ID_FAILED, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNABORTED);
 }
 
 /*
@@ -169,19 +322,40 @@ static bool may_end(const struct id *id)
  * cannot be known whether an event was sent before the daemon died; this only matters if it died within the few
  * instructions between sending and record_told().
  */
-static void tell_untold(struct id *id, const struct ledger_id *row)
+static void tell_untold(struct id *id, const struct legacy *legacy)
 {
+	const struct ledger_id *row = legacy->row;
+
 	if (id_is_datagram(id) || row->state == ID_DISCONNECTED) {
-		if (row->untold)
+		/* A join whose event was lost was joined again. */
+		if (row->untold && row->untold != RDMA_CM_EVENT_MULTICAST_JOIN + 1 &&
+		    row->untold != RDMA_CM_EVENT_MULTICAST_ERROR + 1)
 			tell(id, (enum rdma_cm_event_type)(row->untold - 1), 0);
 		return;
 	}
-	if (row->untold == RDMA_CM_EVENT_ESTABLISHED + 1)
+	if (row->untold == RDMA_CM_EVENT_ESTABLISHED + 1) {
+		if (id->state == ID_ACCEPTED)
+			id_set_state(id, ID_ESTABLISHED);
 		tell(id, RDMA_CM_EVENT_ESTABLISHED, 0);
-	if (IN(id->state) & (LIVING | IN(ID_RESPONDED)) && id->state != ID_DISCONNECTED &&
-	    !may_end(id)) {
-		id_set_state(id, ID_DISCONNECTED);
-		tell(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	}
+}
+
+/* The events that waited in the kernel were delivered. What is still in its old state may have missed one. */
+static void settle(struct id *id, const struct legacy *legacy)
+{
+	tell_untold(id, legacy);
+	if (id->state == ID_DISCONNECTED || !(IN(id->state) & LIVING))
+		return;
+	if (!fabric_id_exists(id->fabric)) {
+		if (IN(id->state) & HANDSHAKE)
+			end_with(id, ID_FAILED, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNABORTED);
+		else
+			end_with(id, ID_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED, 0);
+	} else if (id->state == ID_ESTABLISHED && !id_is_datagram(id) &&
+		   !fabric_id_is_connected(id->fabric)) {
+		end_with(id, ID_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED, 0);
+	} else if (legacy->event_lost && id->state == legacy->row->state) {
+		find_lost_event(id);
 	}
 }
 
@@ -272,7 +446,7 @@ static int resolve_anew(struct id *id, const struct ledger_id *row)
 	return 0;
 }
 
-/* The address, or the route too, was resolved. ASKED: the client waits for the route. */
+/* Makes an id anew whose address, and perhaps its route, was resolved. ASKED: the client waits for the route. */
 static int route_anew(struct id *id, const struct ledger_id *row, bool asked)
 {
 	unsigned timeout_ms = id->session->core->settings.resolve_timeout_ms;
@@ -297,6 +471,8 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 		return make_anew(id, row, /* bind= */ false);
 	case ID_BOUND:
 	case ID_LISTENING:
+		if (row->state == ID_LISTENING)
+			fabric_inherit_listener(id->session->core->fabric, id->ps, &row->local);
 		r = make_anew(id, row, /* bind= */ true);
 		if (r < 0)
 			return r;
@@ -305,6 +481,7 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 	case ID_ADDR_QUERY:
 		return resolve_anew(id, row);
 	case ID_ADDR_RESOLVED:
+		return route_anew(id, row, row->route);
 	case ID_ROUTE_RESOLVED:
 		return route_anew(id, row, /* asked= */ false);
 	case ID_ROUTE_QUERY:
@@ -319,21 +496,25 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 		id_set_state(id, (enum id_state)row->state);
 		return 0;
 	case ID_REMOVED:
-		return end_anew(id, row, ID_REMOVED, -1);
+		return end_anew(id, row, ID_REMOVED,
+				row->untold ? (int)RDMA_CM_EVENT_DEVICE_REMOVAL : -1);
 	default:
-		return end_anew(id, row, ID_FAILED, -1);
+		/* The contents of the event, for example of a reject, are lost. */
+		return end_anew(id, row, ID_FAILED,
+				row->untold ? (int)RDMA_CM_EVENT_CONNECT_ERROR : -1);
 	}
 }
 
-int restore_other(struct session *session, const struct ledger_id *row)
+int restore_other(struct session *session, const struct legacy *legacy)
 {
+	const struct ledger_id *row = legacy->row;
 	struct failure ignored;
 	struct id *id;
 	int r;
 
-	if (is_living(row)) {
+	if (is_living(legacy)) {
 		if (table_find(session, row->handle, &id, &ignored) == 0)
-			tell_untold(id, row);
+			settle(id, legacy);
 		return 0;
 	}
 	/* The client was never told of this connection request, and the peer was rejected. */

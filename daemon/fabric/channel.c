@@ -10,7 +10,7 @@
 #include "fabric/internal.h"
 #include "util/util.h"
 
-#define BATCH 64 /* most events in one dispatch, so that other sources get their turn */
+#define BATCH 64 /* events in one dispatch at most, so that other sources get their turn */
 
 #define RETRY_USEC (100 * 1000ULL)
 
@@ -32,10 +32,7 @@ static void copy(struct fabric_event *ret, const struct rdma_cm_event *event, bo
 	ret->ud.private_data_len = ret->conn.private_data_len = 0;
 	if (event->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    event->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
-		/*
-		 * For multicast events librdmacm puts the context given to rdma_join_multicast_ex() into
-		 * private_data.
-		 */
+		/* librdmacm puts the context of rdma_join_multicast_ex() into private_data. */
 		ret->join = (struct fabric_join *)data;
 		return;
 	}
@@ -61,8 +58,8 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 		id->stage = STAGE_ESTABLISHED;
 		break;
 	/*
-	 * There is no connection any more. If the peer must still be notified, the kernel does so when the id
-	 * is destroyed.
+	 * There is nothing to disconnect any more. If the peer must still be notified, the kernel does so
+	 * when the id is destroyed.
 	 */
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_REJECTED:
@@ -78,9 +75,9 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Makes the opener release the device of ID, in case its node is gone already. If the node goes later, a uevent
- * starts the opener. Every id of the device gets DEVICE_REMOVAL. The flag is_going lets only the first of these
- * events start the opener, because each run of the opener holds up the reading of events.
+ * Makes the opener release the device of ID, in case its node is gone already. If the node goes later, a
+ * uevent starts the opener. Each id of the device gets DEVICE_REMOVAL, but one run of the opener is enough,
+ * and each run delays events.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {
@@ -112,9 +109,8 @@ void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event)
 }
 
 /*
- * Delivers an event to its id. Acks the event before, because rdma_destroy_id() waits until all events of the id are
- * acked. After the ack, the rdma_cm_id of an id that is being destroyed can be gone, but its struct fabric_id still
- * exists.
+ * Acks EVENT and delivers a copy. Once EVENT is acked, a thread that waits in rdma_destroy_id() can free the
+ * rdma_cm_id, but struct fabric_id still exists.
  */
 static void take(struct fabric *fabric, struct rdma_cm_event *event)
 {
@@ -129,7 +125,7 @@ static void take(struct fabric *fabric, struct rdma_cm_event *event)
 	rdma_ack_cm_event(event);
 
 	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
-		/* Destroy it here, because there is no memory for a job of the threads that destroy ids. */
+		/* There is no memory for a job, so no thread can destroy it. */
 		rdma_destroy_id(request);
 		return;
 	}
@@ -144,8 +140,8 @@ static int next_event(struct fabric *fabric, struct rdma_cm_event **ret)
 	if (rdma_get_cm_event(fabric->cm, ret) < 0)
 		return -(errno ?: EIO);
 	/*
-	 * If the status is -1 and errno is set, librdmacm itself made a query for this event, and the query failed;
-	 * errno has the reason. Any other status comes from the kernel and needs no change.
+	 * Status -1 with errno set: a query that librdmacm made for this event has failed. Any other status
+	 * is the kernel's.
 	 */
 	if ((*ret)->status == -1 && errno != 0)
 		(*ret)->status = -errno;
@@ -186,8 +182,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	(void)fd;
 	(void)events;
 	/*
-	 * Usually there is only one event, and a second read would return EAGAIN. So more than one event is read
-	 * only if events came in the last turns of the loop too.
+	 * Usually there is one event, and a second read would return EAGAIN. So several events are read only
+	 * if the last turns of the loop had events too.
 	 */
 	sd_event_get_iteration(fabric->loop, &turn);
 	in_a_row = turn - fabric->turn <= 2;
@@ -195,14 +191,19 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	n = in_a_row ? BATCH : 1;
 	for (int i = 0; i < n && may_read(fabric); i++) {
 		struct rdma_cm_event *event;
-		int r = next_event(fabric, &event);
+		int r;
 
+		*fabric->reading = 1;
+		r = next_event(fabric, &event);
+		if (r == 0)
+			take(fabric, event);
+		*fabric->reading = 0;
 		if (r == -EAGAIN || r == -EINTR)
 			break;
 		if (r < 0) {
 			/*
-			 * The error may concern one event only, or be permanent. In the latter case the
-			 * descriptor stays readable for ever, so reading pauses.
+			 * The error can be permanent. Then the descriptor stays readable for ever, so reading
+			 * pauses.
 			 */
 			log_limited(&fabric->log_limit, LOG_ERR,
 				    "Cannot read an event of the connection manager: %s.",
@@ -212,15 +213,14 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			fabric_update_io(fabric);
 			break;
 		}
-		take(fabric, event);
 	}
 	return 0;
 }
 
 /*
- * Returns 0 if rdma_cm can be opened, or a negative errno. librdmacm must not be called before: it makes some checks
- * in its first call only. If rdma_cm does not exist at that call, librdmacm assumes for good that the kernel has the
- * newest ABI version and no AF_IB. If librdmacm has no permission to open rdma_cm, it waits for udev, up to 5 s.
+ * Returns 0 if rdma_cm can be opened, or a negative errno. librdmacm must not be called before. If rdma_cm
+ * does not exist at the first call of librdmacm, librdmacm assumes the newest ABI version for good. If
+ * librdmacm has no permission to open rdma_cm, it waits for udev, up to 5 s.
  */
 static int check_rdma_cm(void)
 {
@@ -273,7 +273,7 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
-	/* The call that opens the channel would wait for librdmacm's mutex, which the opener can hold. */
+	/* The opener can hold librdmacm's mutex, for which opening the channel would wait. */
 	if (fabric_is_opening(fabric))
 		return -EINPROGRESS;
 	r = check_rdma_cm();
@@ -288,7 +288,7 @@ int fabric_open_channel(struct fabric *fabric)
 	}
 	if (fabric->ops->opened)
 		fabric->ops->opened(fabric->userdata, fabric->cm->fd);
-	/* Devices that appeared before rdma_cm have not been opened yet. */
+	/* Devices that appeared before rdma_cm are not open yet. */
 	if (!opener_has_looked(fabric->opener))
 		fabric_look_for_devices(fabric);
 	fabric_update_io(fabric);

@@ -14,15 +14,13 @@ static int result(int r)
 }
 
 /*
- * How ids are destroyed. rdma_destroy_id() can block: the kernel waits for its event handlers and, since
- * 2024, for the connection manager, and librdmacm waits for events to be acked. So threads destroy the ids.
- * For each user they destroy one id at a time, and at the same time one unwanted connection request, that is,
- * one that no session took over. Unwanted requests have a lane of their own because they come from the network,
- * and one whose destruction is stuck must not hold up the user's other ids. Until an id is destroyed it is on a
- * list, with the port that it still holds.
+ * rdma_destroy_id() can block. The kernel waits for its event handlers and, since 2024, for the connection
+ * manager. librdmacm waits for events to be acked. So threads destroy ids, for each user one id at a time.
+ * Unwanted connection requests (no session took them over) come from the network. They have a lane of their
+ * own, so that a stuck request does not hold up the user's other ids.
  */
 
-/* added to the uid, because a user's unwanted connection requests have a lane (offload.h) of their own */
+/* set in the lane's key, beside the uid, for unwanted connection requests */
 #define LANE_OF_UNWANTED (1ULL << 32)
 
 #define ENDING_PER_USER 65536
@@ -35,7 +33,6 @@ void fabric_init_ids(struct fabric *fabric)
 	fabric->ending.limit_per_user[ACCOUNT_IDS] = ENDING_PER_USER;
 }
 
-/* Runs in a thread. */
 static void destroy(struct offload_job *job)
 {
 	struct fabric_id *id = container_of(job, struct fabric_id, job);
@@ -49,10 +46,7 @@ static void destroy(struct offload_job *job)
 	rdma_destroy_id(id->cm);
 }
 
-/*
- * Counts the unwanted connection requests that are being destroyed. They can arrive faster than they are
- * destroyed, so DYING_UNWANTED_MAX limits their number.
- */
+/* Unwanted requests can arrive faster than they are destroyed, so their number is limited. */
 static void count_dying(const struct fabric_id *id, int change)
 {
 	struct fabric *fabric = id->fabric;
@@ -154,13 +148,15 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 		return NULL;
 	id->on_event = NULL;
 	/*
-	 * destroy() calls rdma_disconnect() in each stage of a connection. That has an effect on an established
-	 * connection only. A connection that is not established yet ends when the id is destroyed.
+	 * rdma_disconnect() only has an effect on an established connection. In an earlier stage, destroying
+	 * the id ends the connection.
 	 */
 	id->disconnects = id->stage != STAGE_NONE;
 	if (id->cm) {
 		id->ps = id->cm->ps;
 		id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
+	} else {
+		id->port = id->is_request ? 0 : inherited_get_port(id);
 	}
 	/* If memory runs out, the id is not charged to its user. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
@@ -207,7 +203,7 @@ static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
 	memcpy(ret, addr, len);
 }
 
-/* librdmacm keeps the name that the device had when it was first seen; udev may have renamed the device since. */
+/* librdmacm keeps the first name of a device, and udev may have renamed the device since. */
 static const char *current_name(struct fabric *fabric, struct ibv_device *ibv)
 {
 	struct fabric_device *device = NULL;
@@ -261,8 +257,8 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	    is_being_freed(id->fabric, id->cm->ps, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
 	/*
-	 * The kernel returns ENOTTY for /dev/null, which replaces the descriptor of a device that is being
-	 * removed, see opener.h.
+	 * ENOTTY comes from /dev/null, which replaces the descriptor of a device that is being removed, see
+	 * opener.h.
 	 */
 	return r == -ENOTTY ? -ENODEV : r;
 }
@@ -291,7 +287,7 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 					timeout_ms));
 }
 
-/* This call can block: if the ibacm service runs, librdmacm queries it first and waits for its reply. */
+/* Can block: if the ibacm service runs, librdmacm queries it first and waits for its reply. */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))
@@ -315,6 +311,8 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 {
 	int r;
 
+	if (id->inherited)
+		return inherited_accept(id, param);
 	if (!has_device(id))
 		return -EINVAL;
 	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
@@ -335,7 +333,7 @@ int fabric_id_establish(struct fabric_id *id)
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
 	if (!id->cm)
-		return inherited_reject(id, data, len);
+		return inherited_reject(id, data, len, ece);
 	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 
@@ -348,80 +346,28 @@ int fabric_id_disconnect(struct fabric_id *id)
 
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
-	if (!id->cm)
-		return -EINVAL;
-	return result(rdma_notify(id->cm, event));
+	return id->cm ? result(rdma_notify(id->cm, event)) : inherited_notify(id, event);
 }
 
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
 
-	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) : -EINVAL;
-}
-
-/* Multicast */
-
-struct fabric_join {
-	struct fabric_id *id;
-	struct sockaddr_storage addr;
-	void *userdata;
-};
-
-int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
-		    uint32_t join_flags, void *userdata)
-{
-	struct fabric_join *join = calloc(1, sizeof(*join));
-	struct rdma_cm_join_mc_attr_ex attr = {
-		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
-		.join_flags = join_flags,
-	};
-	int r;
-
-	if (!id->cm) {
-		free(join);
-		return -EINVAL;
-	}
-	if (!join)
-		return -ENOMEM;
-	join->id = id;
-	join->userdata = userdata;
-	copy_addr(&join->addr, addr);
-	attr.addr = (struct sockaddr *)&join->addr;
-	r = result(rdma_join_multicast_ex(id->cm, &attr, join));
-	if (r < 0) {
-		free(join);
-		return r;
-	}
-	*ret = join;
-	return 0;
-}
-
-/* librdmacm waits until the join's events are acked. That does not block, because channel.c acks them at once. */
-struct fabric_join *fabric_join_free(struct fabric_join *join)
-{
-	if (!join)
-		return NULL;
-	rdma_leave_multicast(join->id->cm, (struct sockaddr *)&join->addr);
-	free(join);
-	return NULL;
-}
-
-void *fabric_join_get_userdata(const struct fabric_join *join)
-{
-	return join->userdata;
+	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) :
+			inherited_set_local_ece(id, ece);
 }
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)
 {
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
 	uint8_t byte = (uint8_t)value;
+	void *p = is_byte ? (void *)&byte : (void *)&value;
+	size_t len = is_byte ? sizeof(byte) : sizeof(value);
 
-	if (!id->cm || (is_byte && byte != value))
+	if (is_byte && byte != value)
 		return -EINVAL;
-	return result(rdma_set_option(id->cm, RDMA_OPTION_ID, option,
-				      is_byte ? (void *)&byte : (void *)&value,
-				      is_byte ? sizeof(byte) : sizeof(value)));
+	return id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
+			inherited_set_option(id, option, p, len);
 }
 
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
@@ -430,10 +376,11 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0, r;
 
-	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) : -EINVAL;
+	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) :
+		     inherited_qp_attr(id, state, &attr, &mask);
 	if (r < 0)
 		return r;
-	/* Clear bits that only the kernel uses (RoCE's resolved addresses): libibverbs rejects them. */
+	/* libibverbs rejects the bits that only the kernel uses (RoCE's resolved addresses). */
 	mask &= (IBV_QP_DEST_QPN << 1) - 1;
 	*ret_attr = attr;
 	*ret_mask = mask;

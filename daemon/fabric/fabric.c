@@ -12,10 +12,7 @@
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
-/*
- * One user occupies at most two of the undertaker's threads at a time (see cmid.c), and one of those for
- * look-ups.
- */
+/* One user occupies at most two of the undertaker's threads (see cmid.c), and one of those for look-ups. */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
 #define LOOKUPS_PER_USER 65536
@@ -26,8 +23,8 @@ static void announce(void *userdata)
 	struct list *l;
 
 	/*
-	 * In its first call librdmacm looks for devices, which can block. Usually this is not the first call, because
-	 * the opener's thread has made one. If this call fails, fabric_id_new() repeats it.
+	 * The first call of librdmacm can block, because librdmacm looks for devices. Usually the opener's
+	 * thread has made that call. A failure does no harm: fabric_id_new() tries again.
 	 */
 	fabric_open_channel(fabric);
 	list_for_each(l, &fabric->devices) {
@@ -52,6 +49,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 		return -ENOMEM;
 	fabric->loop = sd_event_ref(loop);
 	fabric->inherits = true;
+	fabric->reading = &fabric->no_reading;
 	fabric->access = access;
 	fabric->ops = ops;
 	fabric->userdata = userdata;
@@ -88,12 +86,9 @@ struct fabric *fabric_free(struct fabric *fabric)
 		return NULL;
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
-	/*
-	 * If a thread is stuck, it still uses FABRIC and its parts. In this case leave the rest allocated until the
-	 * process ends.
-	 */
+	/* A stuck thread still uses FABRIC and its parts, so they stay allocated until the process ends. */
 	fabric->undertaker = offload_free(fabric->undertaker);
-	/* Free the scan before LOOKUPS, because the look-ups that wait for it have jobs prepared in LOOKUPS. */
+	/* Look-ups that wait for the scan have jobs prepared in LOOKUPS, so the scan goes first. */
 	fabric->qpscan = qpscan_free(fabric->qpscan);
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);

@@ -25,14 +25,16 @@ struct heir {
 	uint32_t number; /* the kernel's number of the id */
 	bool free; /* it was destroyed */
 	struct ucm_addresses addresses;
+	enum rdma_port_space listener_ps; /* of a listener that heirs_end() has ended; else 0 */
 	struct fabric_id *id; /* NULL: nobody has claimed it */
 };
 
 struct heirs {
 	int file;
-	struct heir *heirs; /* sorted by NUMBER */
+	uint32_t *reading; /* see fabric_note_reading() */
+	struct heir **heirs; /* sorted by NUMBER */
 	size_t n, n_allocated;
-	/* events that were read before their heirs were claimed */
+	/* events that were read before heirs_start() */
 	struct ucm_event *early;
 	size_t n_early, n_early_allocated;
 	sd_event_source *io;
@@ -40,22 +42,54 @@ struct heirs {
 	void *userdata;
 };
 
+/* The position of the first heir whose number is not less than NUMBER. */
+static size_t position(const struct heirs *heirs, uint32_t number)
+{
+	size_t low = 0, high = heirs->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (heirs->heirs[mid]->number < number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct heir *find(const struct heirs *heirs, uint32_t number)
+{
+	size_t i = position(heirs, number);
+
+	return i < heirs->n && heirs->heirs[i]->number == number ? heirs->heirs[i] : NULL;
+}
+
 static int add(struct heirs *heirs, uint32_t number)
 {
+	size_t i = position(heirs, number);
 	struct heir *heir;
 
 	if (heirs->n == heirs->n_allocated) {
 		size_t n = heirs->n_allocated ? 2 * heirs->n_allocated : 256;
-		struct heir *more = realloc(heirs->heirs, n * sizeof(*more));
+		struct heir **more = realloc(heirs->heirs, n * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		heirs->heirs = more;
 		heirs->n_allocated = n;
 	}
-	heir = &heirs->heirs[heirs->n++];
-	*heir = (struct heir){ .heirs = heirs, .number = number };
-	return ucm_query_addresses(heirs->file, number, &heir->addresses);
+	heir = calloc(1, sizeof(*heir));
+	if (!heir)
+		return -ENOMEM;
+	heir->heirs = heirs;
+	heir->number = number;
+	memmove(&heirs->heirs[i + 1], &heirs->heirs[i], (heirs->n - i) * sizeof(*heirs->heirs));
+	heirs->heirs[i] = heir;
+	heirs->n++;
+	/* If its device is gone, it has no addresses, nobody claims it, and it is ended. */
+	ucm_query_addresses(heirs->file, number, &heir->addresses);
+	return 0;
 }
 
 static int move_all(struct heirs *heirs, const int *files, size_t n_files, size_t n_expected)
@@ -93,25 +127,19 @@ static int keep_event(struct heirs *heirs, const struct ucm_event *event)
 	return 0;
 }
 
-static void turn_away(struct heirs *heirs, uint32_t request, const void *busy, size_t busy_len)
-{
-	ucm_reject(heirs->file, request, busy, busy_len);
-	ucm_destroy(heirs->file, request);
-}
-
 /*
  * Reads the events that wait. Those of a listener have to be read before it is destroyed, because the kernel destroys
- * the requests that wait together with it, and their peers get no private data.
+ * the requests that wait together with it.
  */
-static int read_early(struct heirs *heirs, const void *busy, size_t busy_len)
+static int read_early(struct heirs *heirs)
 {
 	struct ucm_event event;
 	int r;
 
 	while ((r = ucm_get_event(heirs->file, &event)) == 0) {
-		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
-			turn_away(heirs, event.id, busy, busy_len);
-		else
+		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST && !find(heirs, event.id))
+			r = add(heirs, event.id);
+		if (r == 0)
 			r = keep_event(heirs, &event);
 		if (r < 0)
 			return r;
@@ -121,25 +149,25 @@ static int read_early(struct heirs *heirs, const void *busy, size_t busy_len)
 
 DEFINE_CLEANUP(struct heirs *, heirs_free)
 
-int heirs_take(struct heirs **ret, const int *files, size_t n_files, size_t n_expected,
-	       const void *busy, size_t busy_len)
+int heirs_new(struct heirs **ret, uint32_t *reading)
 {
-	_cleanup_(heirs_freep) struct heirs *heirs = NULL;
-	int r;
+	_cleanup_(heirs_freep) struct heirs *heirs = calloc(1, sizeof(*heirs));
 
-	heirs = calloc(1, sizeof(*heirs));
 	if (!heirs)
 		return -ENOMEM;
+	heirs->reading = reading;
 	heirs->file = ucm_open();
 	if (heirs->file < 0)
 		return heirs->file;
-	r = move_all(heirs, files, n_files, n_expected);
-	if (r == 0)
-		r = read_early(heirs, busy, busy_len);
-	if (r < 0)
-		return r;
 	*ret = TAKE_PTR(heirs);
 	return 0;
+}
+
+int heirs_take(struct heirs *heirs, const int *files, size_t n_files, size_t n_expected)
+{
+	int r = move_all(heirs, files, n_files, n_expected);
+
+	return r < 0 ? r : read_early(heirs);
 }
 
 struct heirs *heirs_free(struct heirs *heirs)
@@ -148,6 +176,8 @@ struct heirs *heirs_free(struct heirs *heirs)
 		return NULL;
 	sd_event_source_disable_unref(heirs->io);
 	closep(&heirs->file);
+	for (size_t i = 0; i < heirs->n; i++)
+		free(heirs->heirs[i]);
 	free(heirs->heirs);
 	free(heirs->early);
 	free(heirs);
@@ -159,72 +189,107 @@ int heirs_get_file(const struct heirs *heirs)
 	return heirs->file;
 }
 
+/* The kernel gives an id that is bound, but has no peer, the peer address 0 of the same family. */
+static bool is_none(const struct sockaddr_storage *a)
+{
+	const struct sockaddr *x = (const struct sockaddr *)a;
+
+	return a->ss_family == AF_UNSPEC || (addr_is_wildcard(x) && addr_port(x) == 0);
+}
+
 static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	const struct sockaddr *x = (const struct sockaddr *)a, *y = (const struct sockaddr *)b;
 
-	if (a->ss_family != b->ss_family)
-		return false;
-	return a->ss_family == AF_UNSPEC ||
-	       (addr_is_same_host(x, y) && addr_port(x) == addr_port(y));
+	if (is_none(a) || is_none(b))
+		return is_none(a) && is_none(b);
+	return a->ss_family == b->ss_family && addr_is_same_host(x, y) &&
+	       addr_port(x) == addr_port(y);
+}
+
+static struct heir *find_unclaimed(const struct heirs *heirs, const struct sockaddr_storage *local,
+				   const struct sockaddr_storage *peer)
+{
+	for (size_t i = 0; i < heirs->n; i++) {
+		struct heir *heir = heirs->heirs[i];
+
+		if (!heir->id && !heir->free && same_address(&heir->addresses.local, local) &&
+		    same_address(&heir->addresses.peer, peer))
+			return heir;
+	}
+	return NULL;
 }
 
 struct heir *heirs_claim(struct heirs *heirs, const struct sockaddr_storage *local,
 			 const struct sockaddr_storage *peer, struct fabric_id *id)
 {
-	for (size_t i = 0; i < heirs->n; i++) {
-		struct heir *heir = &heirs->heirs[i];
+	struct heir *heir = find_unclaimed(heirs, local, peer);
 
-		if (heir->id || heir->free || !same_address(&heir->addresses.local, local) ||
-		    !same_address(&heir->addresses.peer, peer))
-			continue;
+	if (heir)
 		heir->id = id;
-		return heir;
-	}
-	return NULL;
+	return heir;
 }
 
-static struct heir *find(struct heirs *heirs, uint32_t number)
+void heirs_end(struct heirs *heirs, enum rdma_port_space ps, const struct sockaddr_storage *local)
 {
-	size_t low = 0, high = heirs->n;
+	const struct sockaddr_storage none = { .ss_family = AF_UNSPEC };
+	struct heir *heir = find_unclaimed(heirs, local, &none);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
+	if (!heir)
+		return;
+	heir->listener_ps = ps;
+	read_early(heirs);
+	ucm_destroy(heirs->file, heir->number);
+	heir_forget(heir);
+}
 
-		if (heirs->heirs[mid].number < number)
-			low = mid + 1;
-		else
-			high = mid;
+struct heir *heirs_next_request(struct heirs *heirs, struct ucm_event *ret)
+{
+	for (size_t i = 0; i < heirs->n_early; i++) {
+		struct ucm_event *event = &heirs->early[i];
+		struct heir *heir;
+
+		if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST)
+			continue;
+		*ret = *event;
+		event->type = -1;
+		heir = find(heirs, ret->id);
+		if (heir && !heir->free)
+			return heir;
 	}
-	return low < heirs->n && heirs->heirs[low].number == number ? &heirs->heirs[low] : NULL;
+	return NULL;
 }
 
 /* What nobody has claimed has no events: it was ended. */
 static void deliver(struct heirs *heirs, const struct ucm_event *event)
 {
 	struct heir *heir = find(heirs, event->id);
-	struct fabric_event out = {
-		.type = (enum rdma_cm_event_type)event->type,
-		.status = event->status,
-	};
 
-	if (heir && heir->id)
-		heirs->on_event(heirs->userdata, heir->id, &out);
+	if (event->type >= 0 && heir && heir->id)
+		heirs->on_event(heirs->userdata, heir->id, event);
+}
+
+int heirs_poll(struct heirs *heirs)
+{
+	struct ucm_event event;
+	int r = 0;
+
+	for (unsigned i = 0; i < BATCH && r == 0; i++) {
+		*heirs->reading = 1;
+		r = ucm_get_event(heirs->file, &event);
+		if (r == 0)
+			deliver(heirs, &event);
+		*heirs->reading = 0;
+	}
+	return r;
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	struct heirs *heirs = userdata;
-	struct ucm_event event;
-	int r = 0;
+	int r = heirs_poll(userdata);
 
 	(void)fd;
 	(void)events;
-	for (unsigned i = 0; i < BATCH && r == 0; i++) {
-		r = ucm_get_event(heirs->file, &event);
-		if (r == 0)
-			deliver(heirs, &event);
-	}
 	if (r == 0 || r == -EAGAIN || r == -EINTR)
 		return 0;
 	log_error("Cannot read the events of connections that were taken over: %s. They are no "
@@ -236,9 +301,11 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 /* Rejects HEIR if it is a connection request, else disconnects it, and destroys it. */
 static void end(struct heir *heir, const void *busy, size_t busy_len)
 {
-	if (ucm_reject(heir->heirs->file, heir->number, busy, busy_len) < 0)
-		heir_disconnect(heir);
-	heir_destroy(heir);
+	int fd = heir->heirs->file;
+
+	if (ucm_reject(fd, heir->number, busy, busy_len, /* reason= */ 0) < 0)
+		ucm_disconnect(fd, heir->number);
+	ucm_destroy(fd, heir->number);
 	heir_forget(heir);
 }
 
@@ -246,8 +313,8 @@ int heirs_start(struct heirs *heirs, sd_event *loop, const void *busy, size_t bu
 		heir_event_fn on_event, void *userdata)
 {
 	for (size_t i = 0; i < heirs->n; i++)
-		if (!heirs->heirs[i].id && !heirs->heirs[i].free)
-			end(&heirs->heirs[i], busy, busy_len);
+		if (!heirs->heirs[i]->id && !heirs->heirs[i]->free)
+			end(heirs->heirs[i], busy, busy_len);
 	heirs->on_event = on_event;
 	heirs->userdata = userdata;
 	for (size_t i = 0; i < heirs->n_early; i++)
@@ -259,7 +326,7 @@ int heirs_start(struct heirs *heirs, sd_event *loop, const void *busy, size_t bu
 struct fabric_id *heirs_next(const struct heirs *heirs, size_t *position)
 {
 	while (*position < heirs->n) {
-		struct fabric_id *id = heirs->heirs[(*position)++].id;
+		struct fabric_id *id = heirs->heirs[(*position)++]->id;
 
 		if (id)
 			return id;
@@ -267,29 +334,50 @@ struct fabric_id *heirs_next(const struct heirs *heirs, size_t *position)
 	return NULL;
 }
 
-bool heir_is_connected(const struct heir *heir)
+void heir_claim(struct heir *heir, struct fabric_id *id)
 {
-	return ucm_is_connected(heir->heirs->file, heir->number);
+	heir->id = id;
 }
 
-int heir_establish(const struct heir *heir)
+static bool listens_at(const struct heir *heir, const struct sockaddr_storage *address)
 {
-	return ucm_establish(heir->heirs->file, heir->number);
+	const struct sockaddr *local = (const struct sockaddr *)&heir->addresses.local;
+	const struct sockaddr *other = (const struct sockaddr *)address;
+
+	return heir->listener_ps != 0 && addr_port(local) == addr_port(other) &&
+	       (addr_is_wildcard(local) || addr_is_same_host(local, other));
 }
 
-int heir_reject(const struct heir *heir, const void *data, size_t len)
+enum rdma_port_space heir_get_listener_ps(const struct heir *heir)
 {
-	return ucm_reject(heir->heirs->file, heir->number, data, len);
+	const struct heirs *heirs = heir->heirs;
+	enum rdma_port_space ps = 0;
+
+	for (size_t i = 0; i < heirs->n; i++) {
+		const struct heir *listener = heirs->heirs[i];
+
+		if (!listens_at(listener, &heir->addresses.local))
+			continue;
+		if (ps != 0 && ps != listener->listener_ps)
+			return 0;
+		ps = listener->listener_ps;
+	}
+	return ps;
 }
 
-int heir_disconnect(const struct heir *heir)
+const struct ucm_addresses *heir_get_addresses(const struct heir *heir)
 {
-	return ucm_disconnect(heir->heirs->file, heir->number);
+	return &heir->addresses;
 }
 
-void heir_destroy(const struct heir *heir)
+int heir_get_file(const struct heir *heir)
 {
-	ucm_destroy(heir->heirs->file, heir->number);
+	return heir->heirs->file;
+}
+
+uint32_t heir_get_number(const struct heir *heir)
+{
+	return heir->number;
 }
 
 void heir_forget(struct heir *heir)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fabric/heir.h"
 #include "fabric/internal.h"
@@ -14,20 +15,191 @@
 struct inherited {
 	struct heir *heir; /* NULL: the kernel has no such id any more */
 	struct fabric_id_info info; /* its device is fabric_id.device */
+	struct list joins; /* fabric_join.link */
+	struct ibv_ece ece; /* for the next accept */
+	/* What the connection request allows, for an accept that leaves it to that. */
+	uint8_t responder_resources, initiator_depth;
 };
 
-int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
-		   const void *busy, size_t busy_len)
+void fabric_note_reading(struct fabric *fabric, uint32_t *reading)
 {
-	return n_files == 0 ?
-		       0 :
-		       heirs_take(&fabric->heirs, files, n_files, n_expected, busy, busy_len);
+	fabric->reading = reading ?: &fabric->no_reading;
 }
 
-static void on_heir_event(void *userdata, struct fabric_id *id, struct fabric_event *event)
+int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected)
 {
+	int r;
+
+	if (n_files == 0)
+		return 0;
+	r = heirs_new(&fabric->heirs, fabric->reading);
+	if (r < 0)
+		return r;
+	if (fabric->ops->inherits)
+		fabric->ops->inherits(fabric->userdata, heirs_get_file(fabric->heirs));
+	return heirs_take(fabric->heirs, files, n_files, n_expected);
+}
+
+static bool is_datagram(const struct fabric_id *id)
+{
+	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
+}
+
+/*
+ * The join that the event is about. The events of a previous process's join do not tell which group they are about. It
+ * is known only if there is no other join.
+ */
+static struct fabric_join *find_join(const struct fabric_id *id, const struct ucm_event *event)
+{
+	struct list *l, *joins = &id->inherited->joins;
+	struct fabric_join *old = NULL;
+	unsigned n = 0;
+
+	list_for_each(l, joins) {
+		struct fabric_join *join = container_of(l, struct fabric_join, link);
+
+		if (event->userdata == (uintptr_t)join)
+			return join;
+		n++;
+		old = join->is_old ? join : old;
+	}
+	return n == 1 ? old : NULL;
+}
+
+static bool is_multicast(const struct ucm_event *event)
+{
+	return event->type == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	       event->type == RDMA_CM_EVENT_MULTICAST_ERROR;
+}
+
+static void copy(struct fabric_event *ret, const struct ucm_event *event, bool datagram)
+{
+	struct ucm_conn conn;
+
+	ucm_event_get(event, datagram, &conn);
+	*ret = (struct fabric_event){
+		.type = (enum rdma_cm_event_type)event->type,
+		.status = event->status,
+		.conn.qp_num = conn.qpn,
+	};
+	if (datagram) {
+		ret->ud.qp_num = conn.qpn;
+		ret->ud.qkey = conn.qkey;
+		ret->ud.ah_attr = conn.ah;
+	} else {
+		ret->conn.responder_resources = conn.responder_resources;
+		ret->conn.initiator_depth = conn.initiator_depth;
+		ret->conn.flow_control = conn.flow_control;
+		ret->conn.retry_count = conn.retry_count;
+		ret->conn.rnr_retry_count = conn.rnr_retry_count;
+		ret->conn.srq = conn.srq;
+		ret->remote_ece = event->ece;
+	}
+	if (conn.data_len > 0 && !is_multicast(event)) {
+		memcpy(ret->private_data, conn.data, conn.data_len);
+		ret->conn.private_data = ret->private_data;
+		ret->conn.private_data_len = conn.data_len;
+	}
+}
+
+static void on_heir_event(void *userdata, struct fabric_id *id, const struct ucm_event *event)
+{
+	struct fabric_event out;
+
 	(void)userdata;
-	fabric_id_on_event(id, event);
+	copy(&out, event, is_multicast(event) || is_datagram(id));
+	if (is_multicast(event)) {
+		out.join = find_join(id, event);
+		if (!out.join)
+			return;
+	}
+	fabric_id_on_event(id, &out);
+}
+
+void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
+			     const struct sockaddr_storage *local)
+{
+	if (fabric->heirs)
+		heirs_end(fabric->heirs, ps, local);
+}
+
+/* Copies the name of the device that has INDEX in netlink. */
+static void find_device(struct fabric *fabric, uint32_t index, char ret[64])
+{
+	struct fabric_device *device = NULL;
+
+	if (!fabric->nldev && nldev_new(&fabric->nldev) < 0)
+		return;
+	while ((device = fabric_next_device(fabric, device))) {
+		struct nldev_device *nldev = &device->nldev;
+
+		if (nldev->n_ports == 0 &&
+		    nldev_find_device(fabric->nldev, device->name, nldev) < 0)
+			continue;
+		if (nldev->index == index)
+			snprintf(ret, 64, "%s", device->name);
+	}
+}
+
+static int alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
+{
+	struct inherited *inherited = calloc(1, sizeof(*inherited));
+	int r;
+
+	if (!inherited)
+		return -ENOMEM;
+	r = fabric_id_alloc(ret, fabric, uid, is_request);
+	if (r < 0) {
+		free(inherited);
+		return r;
+	}
+	list_init(&inherited->joins);
+	(*ret)->inherited = inherited;
+	return 0;
+}
+
+static int take_request(struct fabric *fabric, struct heir *heir, enum rdma_port_space ps,
+			struct fabric_event *event)
+{
+	const struct ucm_addresses *addresses = heir_get_addresses(heir);
+	struct inherited *inherited;
+	struct fabric_id *id;
+	int r = alloc(&id, fabric, geteuid(), /* is_request= */ true);
+
+	if (r < 0)
+		return r;
+	heir_claim(heir, id);
+	inherited = id->inherited;
+	inherited->heir = heir;
+	inherited->info.local = addresses->local;
+	inherited->info.peer = addresses->peer;
+	inherited->info.port_num = addresses->port_num;
+	if (addresses->port_num > 0)
+		find_device(fabric, addresses->device, id->device);
+	id->ps = ps;
+	event->request = id;
+	fabric_id_set_request(id, event);
+	return 0;
+}
+
+void fabric_inherit_requests(struct fabric *fabric, const void *busy, size_t busy_len,
+			     fabric_request_fn on_request, void *userdata)
+{
+	struct ucm_event event;
+	struct heir *heir;
+
+	while (fabric->heirs && (heir = heirs_next_request(fabric->heirs, &event))) {
+		enum rdma_port_space ps = heir_get_listener_ps(heir);
+		struct fabric_event out;
+
+		copy(&out, &event, ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB);
+		/* What is not claimed is rejected by fabric_inherit_rest(). */
+		if (ps == 0 || take_request(fabric, heir, ps, &out) < 0 ||
+		    on_request(userdata, ps, &out))
+			continue;
+		inherited_reject(out.request, busy, busy_len, /* ece= */ false);
+		fabric_id_free(out.request);
+	}
 }
 
 int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len)
@@ -44,6 +216,12 @@ int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len
 			       0;
 }
 
+void fabric_inherit_poll(struct fabric *fabric)
+{
+	if (fabric->heirs)
+		heirs_poll(fabric->heirs);
+}
+
 int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
 {
 	int r = fabric_open_channel(fabric);
@@ -55,32 +233,35 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited)
 
 int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
-		      fabric_event_fn on_event, void *userdata)
+		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
+		      void *userdata)
 {
-	struct inherited *inherited = calloc(1, sizeof(*inherited));
+	struct inherited *inherited;
 	struct fabric_id *id;
-	int r;
+	int r = alloc(&id, fabric, uid, /* is_request= */ false);
 
-	if (!inherited)
-		return -ENOMEM;
-	r = fabric_id_alloc(&id, fabric, uid, /* is_request= */ false);
-	if (r < 0) {
-		free(inherited);
+	if (r < 0)
 		return r;
-	}
+	inherited = id->inherited;
 	if (fabric->heirs)
 		inherited->heir = heirs_claim(fabric->heirs, &info->local, &info->peer, id);
 	inherited->info = *info;
-	id->inherited = inherited;
 	id->on_event = on_event;
 	id->userdata = userdata;
 	id->ps = ps;
+	id->is_request = passive;
 	if (info->device)
 		snprintf(id->device, sizeof(id->device), "%s", info->device);
-	if (fabric_id_is_connected(id) && ps != RDMA_PS_UDP && ps != RDMA_PS_IPOIB)
-		id->stage = STAGE_ESTABLISHED;
+	if (inherited->heir && !is_datagram(id))
+		id->stage = stage;
 	*ret = id;
 	return 0;
+}
+
+void fabric_id_set_request(struct fabric_id *id, const struct fabric_event *event)
+{
+	id->inherited->responder_resources = event->conn.responder_resources;
+	id->inherited->initiator_depth = event->conn.initiator_depth;
 }
 
 bool fabric_id_exists(const struct fabric_id *id)
@@ -88,9 +269,22 @@ bool fabric_id_exists(const struct fabric_id *id)
 	return id->inherited->heir;
 }
 
+static bool has_qp_attr(const struct fabric_id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr;
+	int mask;
+
+	return inherited_qp_attr(id, state, &attr, &mask) == 0;
+}
+
 bool fabric_id_is_connected(const struct fabric_id *id)
 {
-	return id->inherited->heir && heir_is_connected(id->inherited->heir);
+	return has_qp_attr(id, IBV_QPS_RTS);
+}
+
+bool fabric_id_is_asking(const struct fabric_id *id)
+{
+	return has_qp_attr(id, IBV_QPS_INIT) && !has_qp_attr(id, IBV_QPS_RTR);
 }
 
 void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
@@ -99,28 +293,154 @@ void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 	ret->device = id->device[0] ? id->device : NULL;
 }
 
-int inherited_establish(const struct fabric_id *id)
+/* Sets *RET to the file and returns true, if the kernel has the id. */
+static bool get(const struct fabric_id *id, int *ret, uint32_t *ret_number)
 {
-	return id->inherited->heir ? heir_establish(id->inherited->heir) : -EINVAL;
+	const struct heir *heir = id->inherited->heir;
+
+	if (!heir)
+		return false;
+	*ret = heir_get_file(heir);
+	*ret_number = heir_get_number(heir);
+	return true;
 }
 
-int inherited_reject(const struct fabric_id *id, const void *data, size_t len)
+in_port_t inherited_get_port(const struct fabric_id *id)
 {
-	return id->inherited->heir ? heir_reject(id->inherited->heir, data, len) : -EINVAL;
+	const struct sockaddr *local = (const struct sockaddr *)&id->inherited->info.local;
+
+	return id->inherited->heir ? htons(addr_port(local)) : 0;
+}
+
+int inherited_accept(struct fabric_id *id, const struct rdma_conn_param *param)
+{
+	const struct inherited *inherited = id->inherited;
+	struct ucm_conn conn = {
+		.qpn = param->qp_num,
+		.responder_resources = param->responder_resources,
+		.initiator_depth = param->initiator_depth,
+		.flow_control = param->flow_control,
+		.retry_count = param->retry_count,
+		.rnr_retry_count = param->rnr_retry_count,
+		.srq = param->srq,
+	};
+	uint32_t number;
+	int fd, r;
+
+	if (!get(id, &fd, &number))
+		return -EINVAL;
+	if (param->responder_resources == RDMA_MAX_RESP_RES)
+		conn.responder_resources = inherited->responder_resources;
+	if (param->initiator_depth == RDMA_MAX_INIT_DEPTH)
+		conn.initiator_depth = inherited->initiator_depth;
+	if (param->private_data) {
+		conn.data_len = param->private_data_len;
+		memcpy(conn.data, param->private_data, conn.data_len);
+	}
+	r = ucm_accept(fd, number, &conn, &inherited->ece);
+	if (r == 0 && !is_datagram(id))
+		id->stage = STAGE_ACCEPTED;
+	return r;
+}
+
+int inherited_establish(const struct fabric_id *id)
+{
+	uint32_t number;
+	int fd, r;
+
+	if (!get(id, &fd, &number))
+		return -EINVAL;
+	r = ucm_establish(fd, number);
+	/* A previous process has done it already, and died before it could write that down. */
+	return r == -EINVAL && fabric_id_is_connected(id) ? 0 : r;
+}
+
+int inherited_reject(const struct fabric_id *id, const void *data, size_t len, bool ece)
+{
+	uint32_t number;
+	int fd;
+
+	/* The reason is that of rdma_reject_ece(): a vendor option is not supported. */
+	return get(id, &fd, &number) ? ucm_reject(fd, number, data, len, ece ? 35 : 0) : -EINVAL;
 }
 
 int inherited_disconnect(const struct fabric_id *id)
 {
-	return id->inherited->heir ? heir_disconnect(id->inherited->heir) : 0;
+	uint32_t number;
+	int fd;
+
+	return get(id, &fd, &number) ? ucm_disconnect(fd, number) : 0;
+}
+
+int inherited_notify(const struct fabric_id *id, enum ibv_event_type event)
+{
+	uint32_t number;
+	int fd;
+
+	return get(id, &fd, &number) ? ucm_notify(fd, number, event) : -EINVAL;
+}
+
+int inherited_set_local_ece(const struct fabric_id *id, const struct ibv_ece *ece)
+{
+	id->inherited->ece = *ece;
+	return 0;
+}
+
+int inherited_set_option(const struct fabric_id *id, int option, const void *value, size_t len)
+{
+	uint32_t number;
+	int fd;
+
+	return get(id, &fd, &number) ? ucm_set_option(fd, number, option, value, len) : -EINVAL;
+}
+
+int inherited_qp_attr(const struct fabric_id *id, enum ibv_qp_state state,
+		      struct ibv_qp_attr *ret_attr, int *ret_mask)
+{
+	uint32_t number;
+	int fd;
+
+	return get(id, &fd, &number) ? ucm_qp_attr(fd, number, state, ret_attr, ret_mask) : -EINVAL;
+}
+
+int inherited_join(struct fabric_join *join, uint32_t join_flags)
+{
+	uint32_t number;
+	int fd, r;
+
+	if (!get(join->id, &fd, &number))
+		return -EINVAL;
+	r = ucm_join(fd, number, &join->addr, (uint16_t)join_flags, (uintptr_t)join, &join->number);
+	if (r == 0)
+		inherited_add_join(join);
+	return r;
+}
+
+void inherited_add_join(struct fabric_join *join)
+{
+	list_insert(&join->id->inherited->joins, &join->link);
+}
+
+void inherited_leave(struct fabric_join *join)
+{
+	uint32_t number;
+	int fd;
+
+	list_remove(&join->link);
+	if (!join->is_old && get(join->id, &fd, &number))
+		ucm_leave(fd, join->number);
 }
 
 void inherited_destroy(const struct fabric_id *id)
 {
-	if (!id->inherited->heir)
+	uint32_t number;
+	int fd;
+
+	if (!get(id, &fd, &number))
 		return;
 	if (id->disconnects)
-		heir_disconnect(id->inherited->heir);
-	heir_destroy(id->inherited->heir);
+		ucm_disconnect(fd, number);
+	ucm_destroy(fd, number);
 }
 
 void inherited_free(struct fabric_id *id)

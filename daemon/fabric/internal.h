@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Private to the files of the fabric. */
-
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>
@@ -17,10 +15,7 @@
 #include "util/offload.h"
 
 #define DYING_LISTS 256
-/*
- * If this many connection requests that no session took over wait to be destroyed, no events are read until there are
- * fewer.
- */
+/* Limit of fabric.n_dying_unwanted. At the limit the event channel is not read. */
 #define DYING_UNWANTED_MAX 16384
 
 struct fabric {
@@ -32,35 +27,34 @@ struct fabric {
 	struct list devices; /* fabric_device.link */
 	struct list farewells; /* fabric_id.leaving, see farewell.c */
 	struct account kept; /* counts the ids in FAREWELLS, by user */
-	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port, see cmid.c */
+	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port */
 	unsigned n_dying_unwanted; /* ids in DYING with is_unwanted */
 	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
-	/* changes the ACLs of nodes, see lease.c; has one thread and one lane */
+	/* changes the ACLs of nodes, with one thread and one lane; see lease.c */
 	struct offload *entries;
-	/* prepared and never submitted: it keeps the lane allocated, so that preparing other jobs cannot fail */
+	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
 	struct offload_job keep_entries;
 	struct opener *opener;
 
 	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
+	uint32_t *reading; /* see fabric_note_reading() */
+	uint32_t no_reading; /* READING, if nobody needs it */
 	struct heirs *heirs; /* ids that a previous process has left; NULL: there were none */
-	/*
-	 * fabric_inherit_rest() was not called yet. Until then the ACL entries of a previous process stay, and the ids on
-	 * the devices are not looked at, because some of them will be this process's.
-	 */
+	/* fabric_inherit_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */
 	bool inherits;
 	sd_event_source *io; /* reads events from CM's descriptor */
-	sd_event_source *io_retry; /* timer that resumes reading after a failure */
+	sd_event_source *io_retry; /* resumes reading after a failure */
 	uint64_t turn; /* iteration of the loop in which events were last read */
 	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* threads that look up the owners of QPs, see lookup.c */
-	/* a socket that is kept for the next look-up; NULL: a look-up uses it, or there was no look-up yet */
+	/* a socket that is kept for the next look-up; NULL: none */
 	struct nldev *nldev;
 	struct qpscan *qpscan;
-	struct look *look; /* NULL until the first scan, see look.c */
-	bool cm_node_told; /* a warning about the node of rdma_cm was written, see node.c */
+	struct look *look; /* NULL until the first scan */
+	bool cm_node_told; /* TOLD of fabric_check_node() for the node of rdma_cm */
 };
 
 struct fabric_device {
@@ -69,19 +63,19 @@ struct fabric_device {
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced;
-	bool is_going; /* the device is being removed: its ids get DEVICE_REMOVAL events */
+	bool is_going; /* an id of the device got DEVICE_REMOVAL */
 	bool gone;
-	struct nldev_device nldev; /* its index and ports in netlink, see lookup.c */
+	struct nldev_device nldev;
 	struct list grants; /* grant.link, see lease.c */
-	/* removes the ACL entries that an earlier process of the daemon left on the node */
+	/* removes the ACL entries of previous processes */
 	struct offload_job clearing;
 	int clear_r;
-	/* a scan has yet to begin; the result of the next complete one is to be written to the journal; see look.c */
+	/* LOOK_WANTED: a scan is still to begin. LOOK_UNTOLD: the next result is to be written to the journal. */
 	bool look_wanted, look_untold;
-	struct fabric_holders *holders; /* result of the latest scan; NULL: none is complete yet */
-	bool node_told; /* a warning about its node was written, see node.c */
+	struct fabric_holders *holders; /* NULL: no scan is complete yet */
+	bool node_told; /* TOLD of fabric_check_node() */
 	unsigned n_leases;
-	/* held by grants (lease.c), by a thread's work, by a scan, and by the fabric while the device exists */
+	/* held by grants (lease.c), by CLEARING, by a scan, and by the fabric while the device exists */
 	unsigned n_refs;
 };
 
@@ -92,25 +86,26 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
 int fabric_start_hotplug(struct fabric *fabric);
 
 /*
- * lease.c. Both only start a thread's work. The first removes the ACL entries of all users; call it before there is a
- * lease. The second restores the entries of the leases; call it when udev may have changed the node.
+ * lease.c. fabric_clear_entries() removes the ACL entries of all users; call it before the first lease.
+ * fabric_renew_entries() sets the entries of the leases again; call it when udev may have changed the node.
+ * Both return before the thread has done its work.
  */
 void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
-/* look.c: starts a scan of the new DEVICE, whose result will be written to the journal */
+/* look.c: starts a scan of DEVICE, whose result will be written to the journal */
 void fabric_look_at(struct fabric_device *device);
 struct look *look_free(struct look *look);
 
 /*
- * node.c: warns if NODE does not belong to the daemon's user, or if every user can open it. ACCESS is the access that
- * clients should have; FABRIC_ACCESS_OPEN: nothing is checked. *TOLD: a warning was written, and the node is still
- * wrong.
+ * node.c. Warns if NODE does not belong to the daemon's user, or if every user can open it. With
+ * FABRIC_ACCESS_OPEN nothing is checked. *TOLD: the warning was written, and is not repeated while the node
+ * is wrong.
  */
 void fabric_check_node(const char *node, enum fabric_access access, bool *told);
 
 /* channel.c */
-/* Returns 0 (also if the channel is open already) or a negative errno. */
+/* Returns 0, also if the channel is open already; or a negative errno. */
 int fabric_open_channel(struct fabric *fabric);
 void fabric_close_channel(struct fabric *fabric);
 /* Starts the opener. Call when devices were added or removed. */
@@ -119,39 +114,31 @@ void fabric_look_for_devices(struct fabric *fabric);
 void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
-enum stage {
-	/* there is no connection to end when the id is destroyed; datagram ids are always in this stage */
-	STAGE_NONE,
-	STAGE_ASKED, /* connect was called: the REQ is sent */
-	STAGE_ANSWERED, /* the peer has accepted (CONNECT_RESPONSE) */
-	STAGE_ACCEPTED, /* accept was called, the peer has not confirmed yet */
-	STAGE_ESTABLISHED,
-};
-
 struct fabric_id {
 	struct fabric *fabric;
 	/*
-	 * While the id is dying, only the thread that destroys it uses CM. The loop reads CM then only for an event
-	 * that is not acknowledged yet.
+	 * While the id is dying, the thread that destroys it uses CM. Meanwhile the loop reads CM only to
+	 * take an event that is not acked yet.
 	 */
 	struct rdma_cm_id *cm; /* NULL: the id is INHERITED */
-	struct inherited *inherited; /* see inherit.c; NULL: the id was made by this process */
+	struct inherited *inherited; /* NULL: this process made the id */
 	uid_t uid;
 	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;
 	char device[64]; /* name of its device; "": not bound to one */
-	enum stage stage;
+	enum fabric_stage stage;
 	struct list leaving; /* fabric.farewells */
-	/* timeout of the farewell; NULL: the id is not in fabric.farewells */
+	/* timeout; NULL: the id is not in fabric.farewells */
 	sd_event_source *farewell;
 	struct charge kept;
 
 	struct offload_job job; /* for fabric.undertaker */
-	struct list dying; /* one of the lists in fabric.dying, while it is being destroyed */
+	struct list dying; /* a list of fabric.dying, while the id is being destroyed */
 	bool disconnects; /* destroy() disconnects the id first */
 	bool is_request; /* the id began as a connection request: its port is the listener's */
 	bool is_unwanted; /* a connection request that no session has taken over */
-	enum rdma_port_space ps; /* PS and PORT are set when the id is freed */
+	/* PS and PORT are set when the id is freed, PS earlier if the id is INHERITED. */
+	enum rdma_port_space ps;
 	in_port_t port; /* 0: the id has no port of its own */
 	struct charge ending;
 };
@@ -164,7 +151,7 @@ static inline bool fabric_id_is_dying(const struct fabric_id *id)
 void fabric_init_ids(struct fabric *fabric);
 /* Makes a fabric_id without an rdma_cm_id. IS_REQUEST: it is a connection request. */
 int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request);
-/* Handles an event of an id: the event is acked already, and EVENT is a copy. */
+/* EVENT needs no ack. */
 void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event);
 /* Makes a fabric_id for CM, a connection request. On failure CM stays the caller's. */
 int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
@@ -172,15 +159,37 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 /* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* inherit.c: the calls of fabric.h for an id that has no rdma_cm_id */
+/* inherit.c: calls of fabric.h, for an id without an rdma_cm_id */
 void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
+in_port_t inherited_get_port(const struct fabric_id *id); /* in network order; 0: none of its own */
+int inherited_accept(struct fabric_id *id, const struct rdma_conn_param *param);
 int inherited_establish(const struct fabric_id *id);
-int inherited_reject(const struct fabric_id *id, const void *data, size_t len);
+int inherited_reject(const struct fabric_id *id, const void *data, size_t len, bool ece);
 int inherited_disconnect(const struct fabric_id *id);
+int inherited_notify(const struct fabric_id *id, enum ibv_event_type event);
+int inherited_set_local_ece(const struct fabric_id *id, const struct ibv_ece *ece);
+int inherited_set_option(const struct fabric_id *id, int option, const void *value, size_t len);
+int inherited_qp_attr(const struct fabric_id *id, enum ibv_qp_state state,
+		      struct ibv_qp_attr *ret_attr, int *ret_mask);
+int inherited_join(struct fabric_join *join, uint32_t join_flags);
+/* JOIN was joined by a previous process. */
+void inherited_add_join(struct fabric_join *join);
+void inherited_leave(struct fabric_join *join);
 void inherited_destroy(const struct fabric_id *id); /* runs in a thread */
-/* The number of ids on DEVICE that were taken over and that the kernel has. It names no process for them. */
+/* The number of ids on DEVICE that were taken over. The kernel reports no process for them. */
 unsigned inherited_count(const struct fabric_device *device);
-void inherited_free(struct fabric_id *id); /* to be called by the loop when the id is destroyed */
+void inherited_free(struct fabric_id *id); /* called by the loop when the id is destroyed */
+
+/* join.c */
+struct fabric_join {
+	struct fabric_id *id;
+	struct sockaddr_storage addr;
+	void *userdata;
+	/* for an id that was taken over: */
+	struct list link; /* its list of joins */
+	bool is_old; /* a previous process has joined the group, so NUMBER is not known */
+	uint32_t number; /* the kernel's number of the join */
+};
 
 /* farewell.c: ids whose client is gone. fabric_farewell_on_event() can free the id. */
 void fabric_init_farewells(struct fabric *fabric);

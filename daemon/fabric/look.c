@@ -13,31 +13,31 @@
 
 /*
  * A program that opened rdma_cm while everybody could open it makes connections that no rule decides. The
- * kernel reports which processes hold ids that are bound to a device, in one netlink dump for each device. A
- * device can have some 100,000 ids, the daemon's own included. So a dump is read one datagram at a time:
+ * kernel reports which processes hold ids on a device, in one netlink dump for each device. A device can have
+ * some 100,000 ids, so a dump is read one datagram (some 90 ids) at a time:
  *
  *   idle ── a device is to be scanned ──> reading ── end, or failure ──> the next device, or idle
  *                                           |   ^
  *                                           └───┘ a datagram, in a turn of the loop
  *
- * A datagram holds some 90 ids. For each datagram the kernel counts all earlier ids to find where the last
- * one ended, which takes 1 ms at the 25,000th id.
+ * For each datagram the kernel counts all earlier ids, which takes 1 ms at the 25,000th id.
  */
 
 #define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* read for one device at most; they hold some 700,000 ids */
-#define READ_AT_ONCE 32 /* fabric_look() reads at most this many datagrams before it returns */
-#define REST_MS 1000 /* the shortest pause before fabric_look() begins another scan */
-#define REST_FACTOR 9 /* or the pause is this many times as long as the scan, if that is longer */
+#define DATAGRAMS_MAX 8192 /* limit for one device: some 700,000 ids */
+#define READ_AT_ONCE \
+	32 /* most datagrams that fabric_look() reads before it returns; later turns read the rest */
+#define REST_MS 1000 /* shortest pause between two scans by fabric_look() */
+#define REST_FACTOR 9 /* or this many times the duration of the scan, if that is longer */
 
 struct look {
 	struct fabric *fabric;
-	struct nldev *nldev; /* NULL: none yet, or closed because a dump failed or was too long */
+	struct nldev *nldev; /* NULL: none yet, or closed in the middle of a dump */
 	sd_event_source *io;
-	struct fabric_device *device; /* the device being scanned, with a reference; NULL: idle */
-	struct holders *found; /* the holders that were found so far */
-	unsigned n_datagrams; /* datagrams of this dump that were read so far */
-	/* when the scan of all devices began; when fabric_look() is allowed to begin the next one */
+	struct fabric_device *device; /* being scanned, with a reference; NULL: idle */
+	struct holders *found;
+	unsigned n_datagrams; /* read of this dump so far */
+	/* REST_UNTIL_MS: until then fabric_look() begins no scan */
 	uint64_t begun_ms, rest_until_ms;
 	struct ratelimit failures;
 	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
@@ -71,7 +71,7 @@ static int open_netlink(struct look *look)
 		return r;
 	r = sd_event_add_io(look->fabric->loop, &look->io, nldev_get_fd(look->nldev), EPOLLIN,
 			    on_io, look);
-	/* The event sources that serve clients are more urgent. */
+	/* Clients are more urgent. */
 	if (r >= 0)
 		r = sd_event_source_set_priority(look->io, SD_EVENT_PRIORITY_IDLE);
 	if (r < 0)
@@ -100,8 +100,6 @@ struct look *look_free(struct look *look)
 	return NULL;
 }
 
-/* The journal */
-
 static void tell_holder(const struct fabric_device *device, const struct fabric_holder *holder)
 {
 	bool has_peer = holder->peer.ss_family != AF_UNSPEC;
@@ -125,17 +123,17 @@ static void tell(const struct fabric_device *device)
 	for (size_t i = 0; i < holders->n_holders; i++)
 		tell_holder(device, &holders->holders[i]);
 	if (holders->n_more_ids > 0)
-		log_warning("Further processes hold %u connection manager ids on %s.",
-			    holders->n_more_ids, device->name);
-	/* Among these ids can be those of a daemon that was killed. */
+		log_warning(
+			"Further processes, not listed, hold %u connection manager ids on %s that "
+			"the broker did not create.",
+			holders->n_more_ids, device->name);
+	/* A daemon that was killed leaves such ids. */
 	if (holders->n_nameless_ids > 0)
 		log_info(
 			"%u connection manager ids on %s were created by threads that have ended. The "
 			"kernel does not report the processes of such ids.",
 			holders->n_nameless_ids, device->name);
 }
-
-/* Looking */
 
 static int ask(struct look *look, struct fabric_device *device)
 {
@@ -173,7 +171,7 @@ static int begin(struct look *look, struct fabric_device *device)
 	return ask(look, device);
 }
 
-/* Ends the scan of a device. R: 0, or the negative errno of a failure; then the previous result is kept. */
+/* Ends the scan of a device. R: 0, or a negative errno; then the previous result is kept. */
 static void end(struct look *look, int r)
 {
 	struct fabric_device *device = TAKE_PTR(look->device);
@@ -198,7 +196,7 @@ static void end(struct look *look, int r)
 			tell(device);
 		device->look_untold = false;
 	} else if (!device->gone) {
-		/* These errors mean that the device is gone or was replaced, and udev has not reported it yet. */
+		/* The device is gone or was replaced, and udev has not reported that yet. */
 		bool stale = r == -EINVAL || r == -ENODEV;
 
 		device->nldev.n_ports = 0;
@@ -219,7 +217,7 @@ static struct fabric_device *next_wanted(struct fabric *fabric)
 	return device;
 }
 
-/* Begins the scan of the next device. If there is none, the scan of all devices is complete, and a pause begins. */
+/* Begins the scan of the next device. If there is none, a pause begins. */
 static void go_on(struct look *look)
 {
 	struct fabric_device *device;
@@ -242,7 +240,7 @@ static void go_on(struct look *look)
 	look->rest_until_ms = now + (took * REST_FACTOR > REST_MS ? took * REST_FACTOR : REST_MS);
 }
 
-/* Reads one datagram. False: there was none. */
+/* False: no datagram was read. */
 static bool read_one(struct look *look)
 {
 	int r;
@@ -293,7 +291,7 @@ void fabric_look(struct fabric *fabric)
 			device->look_wanted = true;
 		start(look);
 	}
-	/* Read a few datagrams now, so that the caller gets a fresh result if it is small. */
+	/* If the result is small, the caller gets it fresh. */
 	for (unsigned i = 0; i < READ_AT_ONCE && look->device; i++)
 		if (!read_one(look))
 			break;

@@ -76,10 +76,10 @@ struct vault *vault_free(struct vault *vault)
 	if (!vault)
 		return NULL;
 	closep(&vault->in);
-	if (vault->out >= 0)
-		vault->close_later(vault->userdata, vault->out);
+	/* Nobody is served any more, so it does no harm if closing blocks. */
+	closep(&vault->out);
 	for (size_t i = 0; i < vault->n_old; i++)
-		vault->close_later(vault->userdata, vault->old[i].out);
+		closep(&vault->old[i].out);
 	free(vault->entries);
 	free(vault->old);
 	free(vault);

@@ -19,6 +19,7 @@
 #include "rpc/convert.h"
 #include "rpc/event.h"
 #include "rpc/flight.h"
+#include "rpc/outbox.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
 #include "rpc/peers.h"
@@ -27,19 +28,6 @@
 #include "util/util.h"
 
 #define HELLO_USEC (10 * 1000000ULL)
-
-struct packet {
-	struct list link; /* peer.queue */
-	size_t len;
-	uint64_t serial; /* serial of the request that this packet answers; 0: it is no reply */
-	int fd; /* descriptor that goes with the packet; -1: none */
-	struct charge charge;
-	/* the id of the packet's event, whose charge covers the packet; NULL: the packet is charged as bytes */
-	struct id *id;
-	struct list of_id; /* id.events */
-	enum rdma_cm_event_type type; /* type of the event */
-	uint8_t data[];
-};
 
 /* Disconnects the client. The peer is freed later, by the loop, because the caller still uses it. */
 static void peer_close(struct peer *peer)
@@ -71,7 +59,7 @@ void peer_drop(struct peer *peer, const char *why)
 
 static uint32_t events_wanted(const struct peer *peer)
 {
-	if (!list_is_empty(&peer->queue) || peer->n_lost > 0)
+	if (!outbox_is_empty(&peer->outbox) || peer->n_lost > 0)
 		return EPOLLOUT;
 	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
 	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
@@ -83,176 +71,45 @@ static void update_io(struct peer *peer)
 		peer_close(peer);
 }
 
-static void count_queued_fds(struct peer *peer, int change)
+static void on_outbox_change(struct peer *peer)
 {
-	peer->n_queued_fds += (unsigned)change;
-	flight_hold(peer->flight, peer->n_queued_fds > 0);
-}
-
-/* What is queued is lost if the daemon dies. The next process then knows that. */
-static void record_queued(struct peer *peer, int change)
-{
-	struct ledger_session *row = peer->session ? session_get_row(peer->session) : NULL;
-
-	if (row)
-		row->n_queued += (uint32_t)change;
-}
-
-static int packet_new(struct packet **ret, const uint8_t *data, size_t len, int fd, uint64_t serial)
-{
-	struct packet *packet = calloc(1, sizeof(*packet) + len);
-
-	if (!packet)
-		return -ENOMEM;
-	packet->len = len;
-	packet->serial = serial;
-	packet->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (fd >= 0 && packet->fd < 0) {
-		free(packet);
-		return -errno;
-	}
-	list_init(&packet->of_id);
-	memcpy(packet->data, data, len);
-	*ret = packet;
-	return 0;
-}
-
-static unsigned count_queued(struct id *id)
-{
-	struct list *l;
-	unsigned n = 0;
-
-	list_for_each(l, id_get_events(id))
-		n++;
-	return n;
-}
-
-/* True if an event of TYPE about ID is queued already, among those that the charge of ID covers. */
-static bool is_queued(struct id *id, enum rdma_cm_event_type type)
-{
-	struct list *l;
-
-	list_for_each(l, id_get_events(id))
-		if (container_of(l, struct packet, of_id)->type == type)
-			return true;
-	return false;
-}
-
-/*
- * Queues a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id; the event of a
- * connection request belongs to the new id here. All other packets are charged to the session's user as queued bytes.
- * EVENT NULL: the packet has no event. Returns 0, -EXFULL if the queue is full, or another negative errno.
- */
-static int enqueue(struct peer *peer, const uint8_t *data, size_t len, int fd, uint64_t serial,
-		   const struct session_event *event)
-{
-	struct id *id = event ? event->request ?: event->id : NULL;
-	struct session *session = peer->session;
-	struct packet *packet = NULL;
-	int r = 0;
-
-	if (id && count_queued(id) >= ID_EVENTS_MAX)
-		id = NULL;
-	if (!id && peer->queued_bytes + len > peer->max_queued_bytes)
-		return -EXFULL;
-	r = packet_new(&packet, data, len, fd, serial);
-	if (r < 0)
-		return r;
-	if (!id)
-		r = account_charge(core_get_account(session_get_core(session)), &packet->charge,
-				   ACCOUNT_BYTES, len, session_get_uid(session));
-	if (r < 0) {
-		closep(&packet->fd);
-		free(packet);
-		return r;
-	}
-	if (id) {
-		packet->id = id;
-		packet->type = event->type;
-		list_insert(id_get_events(id), &packet->of_id);
-	} else {
-		peer->queued_bytes += len;
-	}
-	list_insert(&peer->queue, &packet->link);
-	record_queued(peer, 1);
-	if (packet->fd >= 0)
-		count_queued_fds(peer, 1);
+	flight_hold(peer->flight, peer->outbox.n_fds > 0);
 	update_io(peer);
-	return 0;
 }
 
-static void dequeue(struct peer *peer, struct packet *packet)
+/* What is being sent is in the ledger, so that the next process knows whether it was. */
+static struct mmsghdr *note_sending(struct peer *peer, const struct session_event *event,
+				    bool notice)
 {
-	list_remove(&packet->link);
-	list_remove(&packet->of_id);
-	record_queued(peer, -1);
-	if (!packet->id)
-		peer->queued_bytes -= packet->len;
-	charge_done(&packet->charge);
-	if (packet->fd >= 0)
-		count_queued_fds(peer, -1);
-	/* This is our own copy of an export's descriptor, so closing it does not block. */
-	closep(&packet->fd);
-	free(packet);
-}
+	struct ledger_session *row = session_get_row(peer->session);
+	const struct id *id = event ? event->request ?: event->id : NULL;
 
-/* Sends the client an error instead of the reply in PACKET, because the kernel accepts no descriptor now. */
-static int refuse_packet(struct peer *peer, const struct packet *packet)
-{
-	uint8_t buf[1024];
-	size_t len = request_pack_refusal(packet->serial, -ETOOMANYREFS, buf, sizeof(buf));
-
-	return packet_send(peer->sock, buf, len, NULL, 0);
-}
-
-static int flush(struct peer *peer)
-{
-	struct list *l;
-
-	while ((l = list_first(&peer->queue))) {
-		struct packet *packet = container_of(l, struct packet, link);
-		int r = packet_send(peer->sock, packet->data, packet->len, &packet->fd,
-				    packet->fd >= 0);
-
-		if (r == -ETOOMANYREFS)
-			r = refuse_packet(peer, packet);
-		if (r == -EAGAIN)
-			return 0;
-		if (r < 0)
-			return r;
-		dequeue(peer, packet);
-	}
-	update_io(peer);
-	return 0;
-}
-
-/*
- * True: a notice of LEN bytes can be queued. Notices get only half of each limit: replies and events have
- * precedence.
- */
-static bool has_room_for_notice(const struct peer *peer, size_t len)
-{
-	const struct account *account = core_get_account(session_get_core(peer->session));
-	uid_t uid = session_get_uid(peer->session);
-
-	return peer->queued_bytes + len <= peer->max_queued_bytes / 2 &&
-	       account_get_used(account, ACCOUNT_BYTES, uid) + len <=
-		       account->limit_per_user[ACCOUNT_BYTES] / 2 &&
-	       account->used[ACCOUNT_BYTES] + len <= account->limit[ACCOUNT_BYTES] / 2;
+	if (!row)
+		return NULL;
+	ledger_note_set(&row->sent, 0);
+	row->sent_what = id ? LEDGER_SENT_EVENT : notice ? LEDGER_SENT_NOTHING : LEDGER_SENT_REPLY;
+	row->sent_number = id ? id_get_handle(id) : 0;
+	return ledger_note_header(&row->sent);
 }
 
 static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
 		       const struct session_event *event, bool notice)
 {
+	struct mmsghdr *note = note_sending(peer, event, notice);
 	int r = -EAGAIN;
 
-	if (list_is_empty(&peer->queue))
-		r = packet_send(peer->sock, buf, len, &fd, fd >= 0);
+	if (outbox_is_empty(&peer->outbox))
+		r = packet_send_noted(peer->sock, buf, len, &fd, fd >= 0, note);
 	if (r != -EAGAIN)
 		return r;
-	if (notice && !has_room_for_notice(peer, len))
+	if (notice && !outbox_has_room_for_notice(&peer->outbox, peer->session, len))
 		return -EXFULL;
-	return enqueue(peer, buf, len, fd, serial, event);
+	r = outbox_add(&peer->outbox, peer->session, buf, len, fd, serial, event);
+	/* The next process sends it from the ledger. */
+	if (r == 0 && note)
+		note->msg_len = (unsigned)len;
+	on_outbox_change(peer);
+	return r;
 }
 
 static void drop_on_failure(struct peer *peer, int r)
@@ -333,7 +190,7 @@ static void on_session_event(void *userdata, const struct session_event *event)
 	if (peer->ending)
 		return;
 	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
-	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && is_queued(event->id, event->type))
+	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && outbox_has_event(event->id, event->type))
 		return;
 	drop_on_failure(peer, send_packed(peer, buf, event_pack(event, buf), /* fd= */ -1,
 					  /* serial= */ 0, event, /* notice= */ false));
@@ -382,7 +239,7 @@ static int tell_lost(struct peer *peer)
 	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
 	int r;
 
-	if (peer->n_lost == 0 || !list_is_empty(&peer->queue))
+	if (peer->n_lost == 0 || !outbox_is_empty(&peer->outbox))
 		return 0;
 	notice.kind = (char *)"lost";
 	notice.time_ns = watch_time_ns();
@@ -397,10 +254,10 @@ static int tell_lost(struct peer *peer)
 /* Drops the queued events that the id's charge covers, as the kernel drops the events of an id that is destroyed. */
 static void on_session_forget(void *userdata, struct id *id)
 {
-	struct list *l;
+	struct peer *peer = userdata;
 
-	while ((l = list_first(id_get_events(id))))
-		dequeue(userdata, container_of(l, struct packet, of_id));
+	outbox_forget(id);
+	on_outbox_change(peer);
 }
 
 static void on_session_end(void *userdata, const char *why)
@@ -437,6 +294,18 @@ static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
 	update_io(peer);
 }
 
+/* The request that was received is answered. */
+static void record_answered(struct peer *peer)
+{
+	struct ledger_session *row = session_get_row(peer->session);
+
+	if (!row)
+		return;
+	ledger_note_set(&row->received, 0);
+	ledger_note_set(&row->sent, 0);
+	row->repeated = 0;
+}
+
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
 		     size_t n_fds, bool again)
 {
@@ -456,7 +325,6 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
-	request_record(session_get_row(peer->session), frame->request);
 	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
 				 frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
 				 peer)) {
@@ -473,7 +341,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			let_in(peer);
 		break;
 	}
-	request_record(session_get_row(peer->session), NULL);
+	record_answered(peer);
 }
 
 static void on_session_resume(void *userdata)
@@ -517,12 +385,31 @@ void peer_resume(struct peer *peer)
 	update_io(peer);
 }
 
+/* Into the ledger, as far as there is room, and from there into BUF. */
+static ssize_t receive_packet(struct peer *peer, uint8_t buf[PACKET_MAX], int *fds,
+			      size_t *ret_n_fds)
+{
+	struct ledger_session *row = session_get_row(peer->session);
+	const size_t first = LEDGER_PACKET;
+	ssize_t n;
+
+	if (!row)
+		return packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, ret_n_fds);
+	n = packet_recv_noted(peer->sock, row->packet, first, buf + first, fds, PACKET_ALL_FDS,
+			      ret_n_fds, ledger_note_header(&row->received));
+	if (n > 0)
+		memcpy(buf, row->packet, (size_t)n < first ? (size_t)n : first);
+	else
+		record_answered(peer);
+	return n;
+}
+
 static void receive(struct peer *peer, struct closing *room)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_ALL_FDS];
 	size_t n_fds;
-	ssize_t n = packet_recv(peer->sock, buf, fds, PACKET_ALL_FDS, &n_fds);
+	ssize_t n = receive_packet(peer, buf, fds, &n_fds);
 
 	if (n_fds == 0) {
 		peers_put_room(peer->peers, room);
@@ -551,7 +438,8 @@ void peer_on_io(struct peer *peer, uint32_t events)
 	if (peer->ending)
 		return;
 	if (events & EPOLLOUT) {
-		r = flush(peer);
+		r = outbox_flush(&peer->outbox, peer->sock);
+		on_outbox_change(peer);
 		if (r == 0)
 			r = tell_lost(peer);
 		if (r < 0)
@@ -625,9 +513,8 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	peer->peers = peers;
 	peer->sock = sock;
 	peer->closing = closing;
-	peer->max_queued_bytes = max_queued_bytes;
 	list_init(&peer->link);
-	list_init(&peer->queue);
+	outbox_init(&peer->outbox, max_queued_bytes);
 	list_init(&peer->resumed);
 	list_init(&peer->reaping);
 
@@ -682,19 +569,50 @@ int peer_restore(struct peer **ret, struct peers *peers, struct core *core, stru
 	return 0;
 }
 
+static void send_answer(struct peer *peer, const uint8_t *buf, size_t len, uint32_t serial)
+{
+	drop_on_failure(peer, send_packed(peer, buf, len, /* fd= */ -1, serial, /* event= */ NULL,
+					  /* notice= */ false));
+}
+
+void peer_confirm_request(struct peer *peer, uint32_t serial)
+{
+	uint8_t buf[64];
+
+	send_answer(peer, buf, request_pack_success(serial, buf, sizeof(buf)), serial);
+}
+
 void peer_refuse_request(struct peer *peer, uint32_t serial)
 {
 	uint8_t buf[1024];
-	size_t len = request_pack_refusal(serial, -EAGAIN, buf, sizeof(buf));
 
-	drop_on_failure(peer, send_packed(peer, buf, len, /* fd= */ -1, serial, /* event= */ NULL,
-					  /* notice= */ false));
+	send_answer(peer, buf, request_pack_refusal(serial, -EAGAIN, buf, sizeof(buf)), serial);
+}
+
+int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n)
+{
+	int r = outbox_restore(&peer->outbox, peer->session, rows, n);
+
+	on_outbox_change(peer);
+	return r;
+}
+
+void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
+{
+	struct ledger_session *row = session_get_row(peer->session);
+
+	if (row) {
+		row->repeated = 1;
+		memcpy(row->packet, packet, len);
+		ledger_note_set(&row->received, (uint32_t)len);
+	}
+	on_frame(peer, packet, len, NULL, 0, /* again= */ false);
+	update_io(peer);
 }
 
 struct peer *peer_free(struct peer *peer)
 {
 	struct core *core = NULL;
-	struct list *l;
 	uid_t uid = 0;
 
 	if (!peer)
@@ -706,11 +624,11 @@ struct peer *peer_free(struct peer *peer)
 		core = session_get_core(peer->session);
 		uid = session_get_uid(peer->session);
 	}
+	outbox_clear(&peer->outbox);
+	flight_hold(peer->flight, false);
 	if (peer->session)
 		vault_drop(core_get_vault(core), session_get_number(peer->session));
 	peer->session = session_free(peer->session);
-	while ((l = list_first(&peer->queue)))
-		dequeue(peer, container_of(l, struct packet, link));
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
 	list_remove(&peer->resumed);

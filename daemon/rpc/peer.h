@@ -23,11 +23,13 @@
 
 #include "core/core.h"
 #include "rpc/lobby.h"
+#include "rpc/outbox.h"
 #include "rpc/request.h"
 #include "util/closer.h"
 #include "util/list.h"
 
 struct flight;
+struct ledger_packet;
 struct ledger_session;
 struct peers;
 
@@ -59,10 +61,7 @@ struct peer {
 	size_t waiting_len;
 	struct list resumed; /* peers.resumed, when the request can be repeated */
 
-	struct list queue; /* packet.link: the packets that the socket has not accepted yet */
-	size_t queued_bytes;
-	unsigned n_queued_fds;
-	size_t max_queued_bytes;
+	struct outbox outbox; /* the packets that the socket has not accepted yet */
 	uint64_t n_lost; /* number of notices that were dropped after the last one that was sent */
 };
 
@@ -80,8 +79,15 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
  */
 int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
 		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd);
-/* Replies to the request SERIAL that the broker was restarted while it carried the request out. */
+/*
+ * For the request SERIAL, or the PACKET of a request, that a previous process has received and not answered: replies that
+ * it has succeeded; replies that the broker was restarted while it carried the request out; carries it out again.
+ */
+void peer_confirm_request(struct peer *peer, uint32_t serial);
 void peer_refuse_request(struct peer *peer, uint32_t serial);
+void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len);
+/* Queues the packets that the socket had not accepted. ROWS is sorted. Returns 0 or a negative errno. */
+int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n);
 void peer_drop(struct peer *peer, const char *why);
 /* Repeats the request that waits. */
 void peer_go_on(struct peer *peer);

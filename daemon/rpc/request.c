@@ -7,7 +7,6 @@
 #include "core/table.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
-#include "keep/ledger.h"
 #include "rpc/request.h"
 #include "util/util.h"
 
@@ -60,52 +59,6 @@ static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 		if (operations[i].op == op)
 			return &operations[i];
 	return NULL;
-}
-
-/* The id that REQUEST is about, if its failure would be an event of the id (Request.quiet); 0: none. */
-static uint32_t get_id_number(const Rdmabroker__Request *request)
-{
-	switch (request->op_case) {
-	case RDMABROKER__REQUEST__OP_RESOLVE_ADDR:
-		return request->resolve_addr->id;
-	case RDMABROKER__REQUEST__OP_RESOLVE_ROUTE:
-		return request->resolve_route->id;
-	case RDMABROKER__REQUEST__OP_CONNECT:
-		return request->connect->id;
-	case RDMABROKER__REQUEST__OP_DISCONNECT:
-		return request->disconnect->id;
-	case RDMABROKER__REQUEST__OP_DESTROY_ID:
-		return request->destroy_id->id;
-	default:
-		return 0;
-	}
-}
-
-static void record_first(struct ledger_session *row, const Rdmabroker__CreateId *first)
-{
-	row->first_ps = first->port_space;
-	memset(row->first_options, 0xff, sizeof(row->first_options));
-	for (size_t i = 0; i < first->n_options; i++)
-		if ((unsigned)first->options[i]->option < LEDGER_OPTIONS)
-			row->first_options[first->options[i]->option] =
-				(int16_t)first->options[i]->value;
-}
-
-void request_record(struct ledger_session *row, const Rdmabroker__Request *request)
-{
-	if (!row)
-		return;
-	row->has_request = 0;
-	if (!request)
-		return;
-	row->serial = request->serial;
-	row->op = request->op_case;
-	row->id = get_id_number(request);
-	row->first = request->first ? request->first->id : 0;
-	if (request->first)
-		record_first(row, request->first);
-	row->quiet = request->quiet;
-	row->has_request = 1;
 }
 
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request)
@@ -228,9 +181,19 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 	reply->init = NULL;
 }
 
-size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
+static size_t pack_reply(Rdmabroker__Reply *reply, uint8_t *buf, size_t size)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+
+	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+	frame.reply = reply;
+	return rdmabroker__frame__get_packed_size(&frame) <= size ?
+		       rdmabroker__frame__pack(&frame, buf) :
+		       0;
+}
+
+size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
+{
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 	Rdmabroker__Failure out;
 	struct failure failure;
@@ -239,11 +202,15 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 	out_failure(&out, &failure);
 	reply.serial = (uint32_t)serial;
 	reply.failure = &out;
-	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
-	frame.reply = &reply;
-	return rdmabroker__frame__get_packed_size(&frame) <= size ?
-		       rdmabroker__frame__pack(&frame, buf) :
-		       0;
+	return pack_reply(&reply, buf, size);
+}
+
+size_t request_pack_success(uint64_t serial, uint8_t *buf, size_t size)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+
+	reply.serial = (uint32_t)serial;
+	return pack_reply(&reply, buf, size);
 }
 
 enum request_outcome request_dispatch(struct control *control, struct session *session,

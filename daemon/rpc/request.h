@@ -11,7 +11,6 @@
 #include "proto/rdmabroker.pb-c.h"
 
 struct control;
-struct ledger_session;
 
 /*
  * A packet is decoded into a fixed space on the stack. If a packet needs more, it cannot be decoded. So decoding
@@ -52,8 +51,6 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);
-/* Writes to ROW that REQUEST is being carried out; NULL: none is. ROW may be NULL. */
-void request_record(struct ledger_session *row, const Rdmabroker__Request *request);
 /* True if REQUEST is allowed to carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /*
@@ -61,3 +58,5 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
  * the reply; 0: it is longer than SIZE.
  */
 size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size);
+/* The same for a request that has succeeded, and whose reply has no contents. */
+size_t request_pack_success(uint64_t serial, uint8_t *buf, size_t size);

@@ -117,8 +117,8 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 	}
 	r = server_add_client(server, sock);
 	if (r < 0)
-		log_limited(&server->log_limit, LOG_WARNING, "Cannot serve a client: %s.",
-			    strerror(-r));
+		log_limited(&server->log_limit, LOG_WARNING,
+			    "Cannot serve a client: %s. Its connection is closed.", strerror(-r));
 	return 0;
 }
 

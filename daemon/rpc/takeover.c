@@ -5,10 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/conn.h"
 #include "core/id.h"
 #include "core/restore.h"
 #include "rpc/peer.h"
+#include "rpc/repeat.h"
 #include "rpc/takeover.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -18,10 +18,14 @@
 struct taken {
 	uint64_t number;
 	int sock, pidfd; /* -1: none, or taken */
-	const struct ledger_session *row; /* NULL: the session is not taken over */
+	struct ledger_session *row; /* NULL: the session is not taken over */
 	struct peer *peer;
-	const struct ledger_id *ids; /* its rows in the old ledger */
-	size_t n_ids;
+	/* its rows in the old ledger */
+	struct repeat repeat;
+	const struct ledger_request *requests;
+	size_t n_requests;
+	const struct ledger_packet *packets;
+	size_t n_packets;
 };
 
 struct takeover {
@@ -78,12 +82,13 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /*
- * A session whose Hello has not succeeded has nothing to lose. Packets that were queued in the daemon are lost, so the
- * client would wait for ever. One that watches has missed what happened meanwhile.
+ * A session whose Hello has not succeeded has nothing to lose. Packets or a request that the ledger does not have are
+ * lost, so the client would wait for ever. A session that watches has missed what happened meanwhile.
  */
 static bool can_go_on(const struct ledger_session *row)
 {
-	return row->permits != 0 && row->n_queued == 0 && !row->watches;
+	return row->permits != 0 && row->n_queued == 0 &&
+	       ledger_note_length(&row->received) <= LEDGER_PACKET && !row->watches;
 }
 
 /* Closes descriptors of sessions that do not go on, and shuts their sockets down, so that the clients see the end. */
@@ -112,124 +117,155 @@ static void take_session(struct taken *taken, struct peers *peers, size_t max_qu
 	}
 }
 
-static void find_ids(struct taken *taken, const struct old_ledger *old)
+/* The rows of all tables but that of the sessions begin in this way, see ledger.h. */
+struct row_of_id {
+	uint64_t session;
+	uint32_t id;
+};
+
+static bool is_before(const struct row_of_id *row, uint64_t session, uint32_t id)
 {
-	size_t low = 0, high = old->n_ids;
+	return row->session < session || (row->session == session && row->id < id);
+}
+
+/* The first of N sorted rows that is not before SESSION and ID. */
+static size_t find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id)
+{
+	size_t low = 0, high = n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (old->ids[mid].session < taken->number)
+		if (is_before((const void *)((const char *)rows + mid * size), session, id))
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	taken->ids = old->ids + low;
-	while (low + taken->n_ids < old->n_ids &&
-	       old->ids[low + taken->n_ids].session == taken->number)
-		taken->n_ids++;
+	return low;
 }
 
-static struct id *find_id(struct taken *taken, uint32_t handle)
-{
-	struct failure ignored;
-	struct id *id;
+#define FIND(rows, n, session, id) find(rows, n, sizeof(*(rows)), session, id)
 
-	return table_find(taken->peer->session, handle, &id, &ignored) == 0 ? id : NULL;
-}
-
-/* The event by which the client learns that its request has failed, if it expects no reply; -1: none. */
-static int failure_event(uint32_t op)
+/* The process died after it had sent a packet, and before it wrote that down. */
+static void note_sent(struct taken *taken)
 {
-	switch (op) {
-	case RDMABROKER__REQUEST__OP_RESOLVE_ADDR:
-		return RDMA_CM_EVENT_ADDR_ERROR;
-	case RDMABROKER__REQUEST__OP_RESOLVE_ROUTE:
-		return RDMA_CM_EVENT_ROUTE_ERROR;
-	case RDMABROKER__REQUEST__OP_CONNECT:
-		return RDMA_CM_EVENT_CONNECT_ERROR;
-	default:
-		return -1;
+	struct ledger_session *row = taken->row;
+	struct repeat *repeat = &taken->repeat;
+
+	if (ledger_note_length(&row->sent) == 0)
+		return;
+	if (row->sent_what == LEDGER_SENT_REPLY)
+		ledger_note_set(&row->received, 0);
+	for (size_t i = 0; row->sent_what == LEDGER_SENT_EVENT && i < repeat->n_ids; i++) {
+		struct ledger_id *known = &repeat->ids[i];
+
+		if (known->handle == row->sent_number) {
+			known->untold = 0;
+			known->told = 1;
+		}
+	}
+	if (row->sent_what == LEDGER_SENT_PACKET && taken->n_packets > 0 &&
+	    taken->packets->number == row->sent_number) {
+		while (taken->n_packets > 1 && taken->packets->goes_on) {
+			taken->packets++;
+			taken->n_packets--;
+		}
+		taken->packets++;
+		taken->n_packets--;
 	}
 }
 
-/*
- * True: the request had not changed the state of its id when the daemon died. If it had, restore_other() has told the
- * client what became of it.
- */
-static bool was_not_begun(const struct taken *taken)
+static void find_rows(struct taken *taken, const struct old_ledger *old)
 {
-	for (size_t i = 0; i < taken->n_ids; i++)
-		if (taken->ids[i].handle == taken->row->id)
-			return taken->ids[i].state == ID_IDLE || taken->ids[i].state == ID_BOUND ||
-			       taken->ids[i].state == ID_ADDR_RESOLVED ||
-			       taken->ids[i].state == ID_ROUTE_RESOLVED;
-	return true;
+	uint64_t number = taken->number;
+	struct repeat *repeat = &taken->repeat;
+
+	repeat->row = taken->row;
+	repeat->tried = old->tried;
+	repeat->ids = old->ids + FIND(old->ids, old->n_ids, number, 0);
+	repeat->n_ids =
+		FIND(old->ids, old->n_ids, number + 1, 0) - (size_t)(repeat->ids - old->ids);
+	repeat->groups = old->groups + FIND(old->groups, old->n_groups, number, 0);
+	repeat->n_groups = FIND(old->groups, old->n_groups, number + 1, 0) -
+			   (size_t)(repeat->groups - old->groups);
+	taken->requests = old->requests + FIND(old->requests, old->n_requests, number, 0);
+	taken->n_requests = FIND(old->requests, old->n_requests, number + 1, 0) -
+			    (size_t)(taken->requests - old->requests);
+	taken->packets = old->packets + FIND(old->packets, old->n_packets, number, 0);
+	taken->n_packets = FIND(old->packets, old->n_packets, number + 1, 0) -
+			   (size_t)(taken->packets - old->packets);
+	note_sent(taken);
+	for (size_t i = 0; i < repeat->n_ids; i++)
+		restore_undo(&repeat->ids[i]);
 }
 
-/*
- * The client has created an id together with a request that gets no reply, so it does not know that there was no id yet.
- * Returns NULL if memory has run out.
- */
-static struct id *make_first(struct taken *taken)
+static struct legacy get_legacy(const struct taken *taken, const struct ledger_id *row,
+				bool event_lost)
 {
-	const struct ledger_session *old = taken->row;
-	const struct ledger_id row = {
-		.session = old->number,
-		.since_ms = old->since_ms,
-		.handle = old->first,
-		.ps = (uint16_t)old->first_ps,
-		.state = ID_IDLE,
-		.tos = -1,
-		.tos_asked = old->first_options[RDMA_OPTION_ID_TOS],
-		.reuseaddr_asked = old->first_options[RDMA_OPTION_ID_REUSEADDR] > 0,
-		.afonly = old->first_options[RDMA_OPTION_ID_AFONLY],
-		.ack_timeout = old->first_options[RDMA_OPTION_ID_ACK_TIMEOUT],
+	const struct repeat *repeat = &taken->repeat;
+	size_t group = FIND(repeat->groups, repeat->n_groups, taken->number, row->handle);
+	size_t request = FIND(taken->requests, taken->n_requests, taken->number, row->handle);
+	struct legacy ret = {
+		.row = row,
+		.groups = repeat->groups + group,
+		.event_lost = event_lost,
 	};
 
-	restore_other(taken->peer->session, &row);
-	return find_id(taken, old->first);
+	while (group + ret.n_groups < repeat->n_groups &&
+	       ret.groups[ret.n_groups].id == row->handle)
+		ret.n_groups++;
+	if (request < taken->n_requests && taken->requests[request].id == row->handle)
+		ret.request = &taken->requests[request];
+	return ret;
 }
 
-/* The request that was received and not answered. */
-static void end_request(struct taken *taken)
+/* LISTENERS: restores these, else all others. */
+static void restore_others(const struct taken *taken, bool event_lost, bool listeners)
 {
-	const struct ledger_session *row = taken->row;
-	struct id *id = row->id ? find_id(taken, row->id) : NULL;
-	struct failure ignored;
+	for (size_t i = 0; i < taken->repeat.n_ids; i++) {
+		const struct ledger_id *row = &taken->repeat.ids[i];
+		struct legacy legacy = get_legacy(taken, row, event_lost);
 
-	if (!row->has_request)
-		return;
-	if (!row->quiet) {
-		/* The client takes the refusal to mean that the id was not made. */
-		id = row->first ? find_id(taken, row->first) : NULL;
-		if (id)
-			id_free(id);
-		peer_refuse_request(taken->peer, row->serial);
-		return;
-	}
-	if (row->op == RDMABROKER__REQUEST__OP_DESTROY_ID) {
-		id_free(id);
-	} else if (row->op == RDMABROKER__REQUEST__OP_DISCONNECT) {
-		if (id)
-			conn_disconnect(id, &ignored);
-	} else if (failure_event(row->op) >= 0 && was_not_begun(taken)) {
-		if (!id && row->first == row->id)
-			id = make_first(taken);
-		if (id)
-			restore_tell(id, (enum rdma_cm_event_type)failure_event(row->op));
+		if ((row->state == ID_LISTENING) == listeners &&
+		    restore_other(taken->peer->session, &legacy) < 0)
+			peer_drop(taken->peer, "memory has run out while it was taken over");
 	}
 }
 
-static void restore_ids(struct takeover *takeover, struct fabric *fabric, const void *busy,
-			size_t busy_len)
+/* Before any other packet is sent. */
+static void restore_packets(const struct taken *taken)
 {
+	int r = peer_restore_packets(taken->peer, taken->packets, taken->n_packets);
+
+	if (r < 0)
+		peer_drop(taken->peer, strerror(-r));
+}
+
+static void restore_all_living(const struct taken *taken, bool event_lost)
+{
+	for (size_t i = 0; i < taken->repeat.n_ids; i++) {
+		struct legacy legacy = get_legacy(taken, &taken->repeat.ids[i], event_lost);
+
+		restore_living(taken->peer->session, &legacy);
+	}
+}
+
+static void restore_ids(struct takeover *takeover, struct core *core, bool event_lost,
+			const void *busy, size_t busy_len)
+{
+	struct fabric *fabric = core_get_fabric(core);
 	int r;
 
+	for (size_t i = 0; i < takeover->n; i++) {
+		if (!takeover->taken[i].peer)
+			continue;
+		restore_all_living(&takeover->taken[i], event_lost);
+		restore_packets(&takeover->taken[i]);
+	}
 	for (size_t i = 0; i < takeover->n; i++)
-		for (size_t k = 0; takeover->taken[i].peer && k < takeover->taken[i].n_ids; k++)
-			restore_living(takeover->taken[i].peer->session,
-				       &takeover->taken[i].ids[k]);
+		if (takeover->taken[i].peer)
+			restore_others(&takeover->taken[i], event_lost, /* listeners= */ true);
+	fabric_inherit_requests(fabric, busy, busy_len, restore_request, core);
 	r = fabric_inherit_rest(fabric, busy, busy_len);
 	if (r < 0)
 		log_error("Cannot read the events of connections that were taken over: %s.",
@@ -240,11 +276,8 @@ static void restore_ids(struct takeover *takeover, struct fabric *fabric, const 
 		if (!taken->peer)
 			continue;
 		restore_leases(taken->peer->session, taken->row);
-		for (size_t k = 0; k < taken->n_ids; k++)
-			if (restore_other(taken->peer->session, &taken->ids[k]) < 0)
-				peer_drop(taken->peer,
-					  "memory has run out while it was taken over");
-		end_request(taken);
+		restore_others(taken, event_lost, /* listeners= */ false);
+		repeat_go_on(&taken->repeat, taken->peer);
 	}
 }
 
@@ -264,10 +297,10 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 	for (size_t i = 0; i < takeover.n; i++) {
 		struct taken *taken = &takeover.taken[i];
 		bool again = i > 0 && takeover.taken[i - 1].number == taken->number;
-		const struct ledger_session *row =
-			old->n_sessions == 0 ? NULL :
-					       bsearch(taken, old->sessions, old->n_sessions,
-						       sizeof(*old->sessions), compare_row);
+		struct ledger_session *row = old->n_sessions == 0 ?
+						     NULL :
+						     bsearch(taken, old->sessions, old->n_sessions,
+							     sizeof(*old->sessions), compare_row);
 
 		if (again) {
 			closep(&taken->sock);
@@ -280,11 +313,12 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 			continue;
 		}
 		taken->row = row;
-		find_ids(taken, old);
+		find_rows(taken, old);
+		repeat_prepare(&taken->repeat);
 		take_session(taken, peers, max_queued_bytes);
 		n += taken->peer != NULL;
 	}
-	restore_ids(&takeover, core_get_fabric(peers->core), busy, busy_len);
+	restore_ids(&takeover, peers->core, old->event_lost, busy, busy_len);
 	vault_forget_old(vault);
 	free(takeover.taken);
 	return n;

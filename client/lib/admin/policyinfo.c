@@ -11,7 +11,7 @@
 #include "client/lib/wire/sized.h"
 #include "client/rdmabroker-admin.h"
 
-/* The calls get_rules and explain, for observers, and reload, for admins. */
+/* The calls get_rules and explain (for observers) and reload (for admins). */
 
 static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
@@ -28,7 +28,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 	};
 }
 
-/* The public rules point into PAGES, the replies, which are freed together with them. */
+/* PUBLIC points into PAGES, the replies, which are freed together with it. */
 struct rules {
 	struct rdmabroker_rules public;
 	struct page_list pages;
@@ -110,13 +110,10 @@ int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rules **r
 
 struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *public)
 {
-	/* The public struct is the first member. */
 	if (public)
 		rules_free((struct rules *)public);
 	return NULL;
 }
-
-/* Explanations */
 
 struct explanation {
 	struct rdmabroker_explanation public;
@@ -203,7 +200,6 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 
 struct rdmabroker_explanation *rdmabroker_free_explanation(struct rdmabroker_explanation *public)
 {
-	/* The public struct is the first member. */
 	struct explanation *explanation = (struct explanation *)public;
 
 	if (explanation) {
@@ -212,8 +208,6 @@ struct rdmabroker_explanation *rdmabroker_free_explanation(struct rdmabroker_exp
 	}
 	return NULL;
 }
-
-/* Reload */
 
 struct reload_result {
 	struct rdmabroker_reload_result public;
@@ -235,7 +229,8 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 	result = calloc(1, sizeof(*result));
 	if (!result) {
 		frame_free(frame);
-		return fail(ENOMEM, "reload: out of memory");
+		return fail(ENOMEM,
+			    "reload: the broker has replied, but there is no memory for the reply");
 	}
 	in = frame->reply->reload;
 	result->frame = frame;
@@ -253,7 +248,6 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 struct rdmabroker_reload_result *
 rdmabroker_free_reload_result(struct rdmabroker_reload_result *public)
 {
-	/* The public struct is the first member. */
 	struct reload_result *result = (struct reload_result *)public;
 
 	if (result) {

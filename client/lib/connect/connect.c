@@ -14,7 +14,7 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* True: the broker has resolved the route in advance, but the program has not requested that yet. */
+/* True: the broker has resolved the route in advance, but the program has not requested the route yet. */
 static bool is_unrouted(struct rdmabroker_id *id)
 {
 	bool ret;
@@ -50,7 +50,6 @@ int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_pa
 	return connect_id(id, param, NULL, 0);
 }
 
-/* Replace the event in PLACE, and free the old one. */
 static void keep(struct rdmabroker_event **place, struct rdmabroker_event *event)
 {
 	rdmabroker_free_event(*place);
@@ -80,7 +79,7 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 }
 
 /*
- * Retries after the stale and busy rejects that retry.h describes. Such a reject leaves the QP as it is, see
+ * Retries after stale and busy rejects, see retry.h. A reject that is retried leaves the QP as it is, see
  * id->retries.
  */
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
@@ -100,7 +99,7 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 		if (deadline_left(deadline) <= delay_ms)
 			break;
 		poll(NULL, 0, delay_ms);
-		/* -EBUSY is from this host's broker; the id can then be used again without changes. */
+		/* -EBUSY is from this host's broker, and leaves the id as it was. */
 		if (r == -EBUSY)
 			continue;
 		r = retry_renew_id(id, deadline);
@@ -112,12 +111,11 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	return r;
 }
 
-/* Checks that the id is bound to DEVICE, or not bound to a device yet. */
 static int check_device(const struct rdmabroker_id *id, const char *device)
 {
 	if (!id->device_name[0] || strcmp(id->device_name, device) == 0)
 		return 0;
-	return fail(EXDEV, "connect_to: the route uses device %s, but the CQs are on %s",
+	return fail(EXDEV, "connect_to: the id is bound to device %s, but the CQs are on %s",
 		    id->device_name, device);
 }
 

@@ -52,8 +52,8 @@ static void learn(struct rdmabroker_id *id, const Rdmabroker__Event *in)
 }
 
 /*
- * If this device has ECE options, sets those of the QP to the options in the peer's answer. Fails if the answer's
- * vendor id is neither this device's nor 0.
+ * If this device has ECE options, sets the QP's options to those in the peer's answer. Fails if the answer's vendor
+ * id is neither this device's nor 0.
  */
 static int agree_on_ece(struct rdmabroker_id *id)
 {
@@ -67,10 +67,7 @@ static int agree_on_ece(struct rdmabroker_id *id)
 	return qpstate_set_ece(id, &ece);
 }
 
-/*
- * Sends the request, and waits at most for room in the socket, not for the reply. If the broker replies with a
- * failure, the program gets CONNECT_ERROR.
- */
+/* Waits at most for room in the socket. If the broker replies with a failure, the program gets CONNECT_ERROR. */
 static int establish(struct rdmabroker_id *id)
 {
 	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
@@ -86,8 +83,8 @@ static int establish(struct rdmabroker_id *id)
 }
 
 /*
- * The peer accepted. Moves a QP that the library knows to RTS, confirms the connection, and makes EVENT ESTABLISHED,
- * or CONNECT_ERROR if that failed. Without such a QP nothing is done: the program gets CONNECT_RESPONSE.
+ * The peer accepted: moves the QP to RTS, confirms the connection, and turns EVENT into ESTABLISHED, or on failure
+ * CONNECT_ERROR. Without a QP that the library knows EVENT stays CONNECT_RESPONSE.
  */
 static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 {
@@ -123,6 +120,7 @@ struct rdmabroker_event *digest_event(struct raw_event *raw)
 	if (!raw->frame) {
 		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
 		e->status = raw->status;
+		e->retry_after_ms = raw->retry_after_ms;
 		eventbuf_set_text(event, raw->text);
 		return e;
 	}

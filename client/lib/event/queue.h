@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The queue of events that the program has not taken yet. All functions except queue_free_event() need the session's
- * lock, unless the session is being opened or closed.
+ * The events that the program has not taken yet. The functions need the session's lock, except queue_free_event(),
+ * and except while the session is opened or closed.
  */
 
 #include <stdbool.h>
@@ -21,9 +21,10 @@ struct raw_event {
 	struct rdmabroker_id *id; /* NULL: REQUEST is an orphan, see n_orphans */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
-	/* The members below are set only in an event that the library made as the outcome of a call. */
-	const char *call; /* the call's name */
+	/* Only in an event that the library made as the outcome of a call: */
+	const char *call;
 	int status; /* negative errno; 0: success */
+	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 	char *text; /* of the failure; NULL: none */
 };
 
@@ -41,20 +42,18 @@ void queue_init(struct queue *queue);
 void queue_done(struct queue *queue);
 bool queue_has_room(const struct queue *queue, const struct raw_event *raw);
 void queue_add(struct queue *queue, struct raw_event *raw);
-/* Make RAW, which was removed, the next event again. */
+/* Insert RAW, which was removed, at the head. */
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);
 void queue_free_event(struct raw_event *raw);
-/*
- * The first event of ID whose type is in TYPES (bits); with ID NULL the first event of any id. It stays in the queue.
- */
+/* The first event of ID whose type is in TYPES (bits); ID NULL: the first event of any id. The event stays queued. */
 struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id, uint64_t types);
 /* Remove the first orphan. NULL: there is none. */
 struct raw_event *queue_take_orphan(struct queue *queue);
 /*
- * Drop the events of ID up to the first CONNECT_REQUEST, and return the id of that request, which the caller has to
- * destroy. NULL: all events of ID were dropped. The caller repeats the call until then.
+ * Drop the events of ID up to the first CONNECT_REQUEST. Returns that request's id, which the caller has to destroy.
+ * NULL: all events of ID are dropped; until then the caller calls again.
  */
 struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id);
-/* Move the events of ID to RET, in their order. Connection requests stay, as orphans. */
+/* Move the events of ID to RET, in their order. Connection requests stay queued, as orphans. */
 void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret);

@@ -13,8 +13,8 @@
 #include "client/lib/wire/sessionparts.h"
 
 /*
- * Checks an event from the broker. A CONNECT_REQUEST has a request_id, no other event has one. Types that only the
- * library makes (DONE, LOST) are not valid here. A negative status has to be an errno.
+ * A CONNECT_REQUEST has a request_id, no other event has one. DONE and LOST are made only by the library. A negative
+ * status has to be an errno.
  */
 static bool is_sound(const Rdmabroker__Event *event)
 {
@@ -23,9 +23,8 @@ static bool is_sound(const Rdmabroker__Event *event)
 }
 
 /*
- * Queues an event from the broker. An event whose id was destroyed here is dropped, except a connection request: it
- * is queued without its listener, as an orphan. Its own id is created all the same, because the broker rejects the
- * request when lifetime_end_orphans() destroys that id.
+ * Drops an event whose id was destroyed here. But a connection request to a destroyed listener is queued as an
+ * orphan: lifetime_end_orphans() destroys its id, so that the broker rejects it.
  */
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
@@ -94,6 +93,7 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 	raw->type = failure ? call->failure_type : RDMABROKER_EVENT_DONE;
 	raw->call = call->name;
 	raw->status = failure ? -(failure->error > 0 ? failure->error : EIO) : 0;
+	raw->retry_after_ms = failure ? failure->retry_after_ms : 0;
 	raw->text = failure ? strdup(failure->text) : NULL;
 	queue_add(session->queue, raw);
 	return 0;
@@ -114,7 +114,7 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		r = call->import_error = idstate_new_request(
 			session, reply->import_id->id,
 			(enum rdmabroker_port_space)reply->import_id->port_space, &call->imported);
-		/* If memory runs out, only the import fails. -EPROTO ends the session. */
+		/* -ENOMEM fails only the import, -EPROTO ends the session. */
 		return r == -EPROTO ? r : 0;
 	}
 	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);
@@ -127,8 +127,8 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 	if (id && reply->result_case == RDMABROKER__REPLY__RESULT_ID_INFO)
 		idstate_set_info(id, reply->id_info);
 	/*
-	 * Do not store INIT attributes for a listener, which has no QP: with RDMABROKER_NONBLOCK the reply to
-	 * bind_addr can come after listen was called.
+	 * A listener has no QP, so it needs no INIT attributes. With RDMABROKER_NONBLOCK the reply to bind_addr can
+	 * come after listen was called.
 	 */
 	if (id && reply->init && !id->listening)
 		message_get_qp_attr(&id->init, reply->init);

@@ -20,7 +20,7 @@ enum {
 	SIDR_REJECT = 2,
 };
 
-/* A reject by the peer's program or by its broker. If the private data is a struct refusal, it is the broker's. */
+/* If the private data is a struct refusal, the peer's broker has rejected, else the peer's program. */
 static void explain_listener(struct eventbuf *event)
 {
 	struct rdmabroker_event *e = &event->public;
@@ -38,7 +38,6 @@ static void explain_listener(struct eventbuf *event)
 			  refusal.text[0] ? refusal.text : "the peer's broker gave no reason");
 }
 
-/* A rejected look-up is reported as UNREACHABLE, as in librdmacm, with the answer's status. */
 void rejected_explain_lookup(struct eventbuf *event)
 {
 	struct rdmabroker_event *e = &event->public;
@@ -47,7 +46,7 @@ void rejected_explain_lookup(struct eventbuf *event)
 		explain_listener(event);
 	} else if (e->status == SIDR_UNSUPPORTED) {
 		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
-		eventbuf_set_text(event, "nobody listens there");
+		eventbuf_set_text(event, "the peer has no listener at this port");
 	}
 }
 
@@ -69,7 +68,7 @@ void rejected_explain(struct eventbuf *event)
 		return;
 	case REJ_NO_LISTENER:
 		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
-		eventbuf_set_text(event, "nobody listens there");
+		eventbuf_set_text(event, "the peer has no listener at this port");
 		return;
 	case REJ_STALE:
 		e->rejected_by = RDMABROKER_REJECTED_STALE;

@@ -20,8 +20,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * After a device was removed, its context remains, but its node in /dev is unlinked. If the device is plugged in
- * again, it is another device, perhaps with the same name.
+ * When a device is removed, its context stays, but its node in /dev is unlinked. If the device is plugged in again,
+ * it is a new device, perhaps with the same name.
  */
 static bool is_gone(const struct device *device)
 {
@@ -88,10 +88,11 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 		      &frame);
 	if (r < 0)
 		return r;
-	if (frame->reply->result_case == RDMABROKER__REPLY__RESULT_OPEN_DEVICE)
-		*ret_name = strdup(frame->reply->open_device->name);
-	else
-		*ret_name = NULL;
+	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_OPEN_DEVICE) {
+		frame_free(frame);
+		return fail(EPROTO, "open_device: the broker's reply has no device");
+	}
+	*ret_name = strdup(frame->reply->open_device->name);
 	frame_free(frame);
 	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
 }
@@ -159,10 +160,7 @@ static void device_close(struct device *device)
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	ibv_close_device(device->context);
-	/*
-	 * Do not release a removed device: its lease has ended, and a release by name could end the lease of a new
-	 * device.
-	 */
+	/* The lease of a removed device has ended. A release by name could end the lease of a new device. */
 	if (!gone && device->session)
 		release(device->session, device->name);
 	device_free(device);
@@ -172,7 +170,7 @@ void opendevice_put(struct rdmabroker *session, struct device *device)
 {
 	bool last;
 
-	/* A child process shares its parent's device: closing it here would destroy objects that the parent uses. */
+	/* In a child process, closing the device would destroy objects that the parent uses. */
 	if (device->pid != getpid())
 		return;
 	pthread_mutex_lock(&lock);
@@ -207,7 +205,7 @@ void opendevice_free_all(struct rdmabroker *session)
 	struct device *device;
 
 	while ((device = LIST_FIRST(&session->devices->list))) {
-		/* In a child process the context belongs to the parent: it is neither closed nor freed. */
+		/* In a child process the context stays open, because the parent uses it. */
 		if (is_child) {
 			LIST_REMOVE(device, link);
 			device_free(device);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The packets that a client's socket has not accepted yet, in their order. The ledger has them too, so that the next
+ * process of the daemon can send them. Only a packet with a descriptor cannot be kept.
+ */
+
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/list.h"
+
+struct id;
+struct ledger_packet;
+struct session;
+struct session_event;
+
+struct outbox {
+	struct list packets; /* packet.link */
+	size_t bytes, max_bytes; /* of the packets that are charged as bytes */
+	unsigned n_fds; /* packets that have a descriptor */
+	uint32_t last; /* the number of the last row in the ledger */
+};
+
+void outbox_init(struct outbox *outbox, size_t max_bytes);
+/* To be called before the session is freed. */
+void outbox_clear(struct outbox *outbox);
+
+static inline bool outbox_is_empty(const struct outbox *outbox)
+{
+	return list_is_empty(&outbox->packets);
+}
+
+/*
+ * Adds a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id; the event of a
+ * connection request belongs to the new id. All other packets are charged to the session's user as queued bytes.
+ * SERIAL: the request that the packet answers; 0: it is no reply. EVENT NULL: the packet has no event. Returns 0,
+ * -EXFULL if MAX_BYTES is exceeded, or another negative errno.
+ */
+int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *data, size_t len,
+	       int fd, uint64_t serial, const struct session_event *event);
+/*
+ * Adds the packets of ROWS, which a previous process has written, sorted by their number. Returns 0 or a negative errno.
+ */
+int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,
+		   size_t n);
+/* Sends what the socket accepts. Returns 0 or a negative errno. */
+int outbox_flush(struct outbox *outbox, int sock);
+/* Drops the events that the charge of ID covers. */
+void outbox_forget(struct id *id);
+/* True if an event of TYPE about ID waits, among those that the charge of ID covers. */
+bool outbox_has_event(struct id *id, enum rdma_cm_event_type type);
+/*
+ * True: a notice of LEN bytes can be added. Notices get only half of each limit: replies and events have
+ * precedence.
+ */
+bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *session, size_t len);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/id.h"
+#include "keep/ledger.h"
+#include "proto/address.h"
+#include "proto/arena.h"
+#include "proto/rdmabroker.pb-c.h"
+#include "rpc/peer.h"
+#include "rpc/repeat.h"
+#include "rpc/request.h"
+
+#define IN(state) (1u << (state))
+#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
+
+enum verdict {
+	AGAIN, /* it was not carried out, or carrying it out twice does no harm */
+	DONE, /* it was carried out */
+	UNKNOWN,
+};
+
+static const Rdmabroker__Request *decode(const struct ledger_session *row, struct arena *arena,
+					 union request_memory *memory)
+{
+	size_t len = ledger_note_length(&row->received);
+	const Rdmabroker__Frame *frame;
+
+	if (len == 0 || len > sizeof(row->packet))
+		return NULL;
+	arena_init(arena, &memory->block, REQUEST_SPACE, /* more_max= */ 0);
+	frame = rdmabroker__frame__unpack(&arena->allocator, len, row->packet);
+	return frame && frame->body_case == RDMABROKER__FRAME__BODY_REQUEST ? frame->request : NULL;
+}
+
+/* The id that REQUEST is about; 0: none. */
+static uint32_t get_handle(const Rdmabroker__Request *request)
+{
+	switch (request->op_case) {
+	case OP(CREATE_ID):
+		return request->create_id->id;
+	case OP(DESTROY_ID):
+		return request->destroy_id->id;
+	case OP(BIND_ADDR):
+		return request->bind_addr->id;
+	case OP(LISTEN):
+		return request->listen->id;
+	case OP(RESOLVE_ADDR):
+		return request->resolve_addr->id;
+	case OP(RESOLVE_ROUTE):
+		return request->resolve_route->id;
+	case OP(CONNECT):
+		return request->connect->id;
+	case OP(ACCEPT):
+		return request->accept->id;
+	case OP(ESTABLISH):
+		return request->establish->id;
+	case OP(REJECT):
+		return request->reject->id;
+	case OP(DISCONNECT):
+		return request->disconnect->id;
+	case OP(JOIN_MULTICAST):
+		return request->join_multicast->id;
+	case OP(LEAVE_MULTICAST):
+		return request->leave_multicast->id;
+	default:
+		return 0;
+	}
+}
+
+static struct ledger_id *find_row(const struct repeat *repeat, uint32_t handle)
+{
+	for (size_t i = 0; i < repeat->n_ids; i++)
+		if (repeat->ids[i].handle == handle)
+			return &repeat->ids[i];
+	return NULL;
+}
+
+/* The states in which the operation can begin. In any other state it was carried out. 0: the state does not tell. */
+static unsigned states_before(Rdmabroker__Request__OpCase op)
+{
+	switch (op) {
+	case OP(BIND_ADDR):
+		return IN(ID_IDLE);
+	case OP(LISTEN):
+	case OP(RESOLVE_ADDR):
+		return IN(ID_IDLE) | IN(ID_BOUND);
+	case OP(RESOLVE_ROUTE):
+		return IN(ID_ADDR_RESOLVED);
+	case OP(CONNECT):
+		return IN(ID_ADDR_RESOLVED) | IN(ID_ROUTE_RESOLVED);
+	case OP(ACCEPT):
+		return IN(ID_REQUEST);
+	case OP(ESTABLISH):
+		return IN(ID_RESPONDED);
+	case OP(REJECT):
+		return IN(ID_REQUEST) | IN(ID_RESPONDED);
+	case OP(DISCONNECT):
+		return ~(IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED));
+	default:
+		return 0;
+	}
+}
+
+static bool is_joined(const struct repeat *repeat, uint32_t handle, const Rdmabroker__Address *addr)
+{
+	struct sockaddr_storage wanted;
+
+	if (address_unpack(&wanted, addr))
+		return false;
+	for (size_t i = 0; i < repeat->n_groups; i++)
+		if (repeat->groups[i].id == handle &&
+		    addr_is_same_host((const struct sockaddr *)&repeat->groups[i].addr,
+				      (const struct sockaddr *)&wanted))
+			return true;
+	return false;
+}
+
+static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request *request)
+{
+	uint32_t handle = get_handle(request);
+	const struct ledger_id *row = handle ? find_row(repeat, handle) : NULL;
+	unsigned before = states_before(request->op_case);
+	enum verdict again = repeat->tried || repeat->row->repeated ? UNKNOWN : AGAIN;
+
+	switch (request->op_case) {
+	case OP(DESTROY_ID):
+		return row ? again : DONE;
+	case OP(JOIN_MULTICAST):
+		return is_joined(repeat, handle, request->join_multicast->addr) ? DONE : again;
+	case OP(LEAVE_MULTICAST):
+		return is_joined(repeat, handle, request->leave_multicast->addr) ? again : DONE;
+	case OP(CLOSE_DEVICE):
+		/* A lease that is given back too late does no harm. */
+		return DONE;
+	case OP(EXPORT_ID):
+	case OP(IMPORT_ID):
+	case OP(KICK):
+		return UNKNOWN;
+	default:
+		return before == 0 || !row || IN(row->state) & before ? again : DONE;
+	}
+}
+
+void repeat_prepare(const struct repeat *repeat)
+{
+	union request_memory memory;
+	struct arena arena;
+	const Rdmabroker__Request *request = decode(repeat->row, &arena, &memory);
+	struct ledger_id *row = request ? find_row(repeat, get_handle(request)) : NULL;
+
+	if (!row)
+		return;
+	if (request->op_case == OP(BIND_ADDR) && row->state == ID_BOUND) {
+		row->state = ID_IDLE;
+		row->local.ss_family = AF_UNSPEC;
+	} else if (request->op_case == OP(LISTEN) && row->state == ID_LISTENING) {
+		row->state = ID_BOUND;
+	}
+}
+
+/* Frees the id that REQUEST creates, so that it can be created again. */
+static void undo_creation(struct session *session, const Rdmabroker__Request *request)
+{
+	uint32_t handle = request->first                    ? request->first->id :
+			  request->op_case == OP(CREATE_ID) ? request->create_id->id :
+							      0;
+	struct failure ignored;
+	struct id *id;
+
+	if (handle && table_find(session, handle, &id, &ignored) == 0)
+		id_free(id);
+}
+
+void repeat_go_on(const struct repeat *repeat, struct peer *peer)
+{
+	const struct ledger_session *row = repeat->row;
+	union request_memory memory;
+	struct arena arena;
+	const Rdmabroker__Request *request = decode(row, &arena, &memory);
+
+	if (!request)
+		return;
+	switch (judge(repeat, request)) {
+	case AGAIN:
+		undo_creation(peer->session, request);
+		peer_repeat_request(peer, row->packet, ledger_note_length(&row->received));
+		break;
+	case DONE:
+		if (!request->quiet)
+			peer_confirm_request(peer, request->serial);
+		break;
+	case UNKNOWN:
+		peer_refuse_request(peer, request->serial);
+		break;
+	}
+}

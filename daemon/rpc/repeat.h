@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The request that a previous process of the daemon had received and not answered, perhaps because it had to wait. The
+ * process can have died before, while or after it carried the request out. So the next one looks at what the ledger
+ * says of the request's id, and carries the request out, or only answers it.
+ *
+ * A request of which the process has perhaps died would end the next one, too, and with it all sessions in the end. So no
+ * request is carried out a third time, and none while a second process tries to take over.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ledger_group;
+struct ledger_id;
+struct ledger_session;
+struct peer;
+
+/* What the ledger has of the session. */
+struct repeat {
+	const struct ledger_session *row;
+	struct ledger_id *ids;
+	size_t n_ids;
+	const struct ledger_group *groups; /* those of all its ids */
+	size_t n_groups;
+	bool tried; /* see old_ledger.tried */
+};
+
+/*
+ * The replies to some requests can only be made by carrying them out again. For such a request, sets its id back to the
+ * state before the request. To be called before the ids are restored.
+ */
+void repeat_prepare(const struct repeat *repeat);
+/* Carries the request out again, or answers it. To be called when the ids are restored. */
+void repeat_go_on(const struct repeat *repeat, struct peer *peer);
