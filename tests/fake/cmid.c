@@ -7,9 +7,7 @@
 
 #include "tests/fake/internal.h"
 
-/* The fake fabric's ids, and the groups that they join. */
-
-/* The event function of a connection request until it has an owner. */
+/* The event function of a connection request that has no owner yet. */
 void fake_drop_event(void *userdata, struct fabric_event *event)
 {
 	(void)userdata;
@@ -82,7 +80,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	return NULL;
 }
 
-/* In the fake fabric the peer is notified at once, so nothing is pending for which the id would have to be kept. */
+/* The fake fabric notifies the peer at once, so nothing is pending on the id. */
 void fabric_id_abandon(struct fabric_id *id)
 {
 	fabric_id_free(id);
@@ -106,7 +104,7 @@ static bool is_any(const struct sockaddr *addr)
 	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
 }
 
-/* The oldest id that holds PORT; NULL: none. */
+/* Returns the oldest id that holds PORT; NULL: none. */
 static struct fabric_id *find_holder(struct fabric *fabric, in_port_t port)
 {
 	struct list *l;
@@ -231,6 +229,11 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		return r;
 	if (!id->peer)
 		return -EINVAL;
+	/* As the kernel: an accept that fails rejects the request. */
+	if (id->answered && id->is_inherited) {
+		part(id);
+		return -EINVAL;
+	}
 	id->answered = true;
 	fake_post(id->peer,
 		  id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
@@ -249,7 +252,8 @@ int fabric_id_establish(struct fabric_id *id)
 	if (!id->peer)
 		return -EINVAL;
 	id->connected = id->peer->connected = true;
-	fake_post(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL);
+	if (!id->peer->is_notified)
+		fake_post(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL);
 	return 0;
 }
 
@@ -279,9 +283,17 @@ int fabric_id_disconnect(struct fabric_id *id)
 
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
-	(void)id;
-	(void)event;
-	return fake_outcome(id->fabric, FAKE_NOTIFY);
+	int r = fake_outcome(id->fabric, FAKE_NOTIFY);
+
+	if (r < 0 || event != IBV_EVENT_COMM_EST || !id->is_inherited)
+		return r;
+	if (id->connected || id->is_notified)
+		return -EISCONN;
+	if (!id->peer || !id->answered)
+		return -EINVAL;
+	id->is_notified = true;
+	fake_post(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, NULL);
+	return 0;
 }
 
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
@@ -290,12 +302,20 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 	return 0;
 }
 
-/* Multicast */
-
 struct fabric_join {
 	struct fabric_id *id;
 	void *userdata;
 };
+
+struct fabric_join *fake_join(struct fabric_id *id, void *userdata)
+{
+	struct fabric_join *join = calloc(1, sizeof(*join));
+
+	assert(join);
+	join->id = id;
+	join->userdata = userdata;
+	return join;
+}
 
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata)
@@ -307,10 +327,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	(void)join_flags;
 	if (r < 0)
 		return r;
-	join = calloc(1, sizeof(*join));
-	assert(join);
-	join->id = id;
-	join->userdata = userdata;
+	join = fake_join(id, userdata);
 	fake_post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, NULL);
 	container_of(id->fabric->pending.prev, struct pending, link)->event.join = join;
 	container_of(id->fabric->pending.prev, struct pending, link)->event.ud.qkey = 0x1234567;

@@ -23,8 +23,6 @@ int fake_outcome(struct fabric *fabric, enum fake_call which)
 
 static void answer_lookups(struct fabric *fabric);
 
-/* Events */
-
 void fake_kick(struct fabric *fabric)
 {
 	sd_event_source_set_enabled(fabric->source, SD_EVENT_ONESHOT);
@@ -61,6 +59,45 @@ static void tell_leases(struct fabric *fabric)
 	}
 }
 
+static void (*event_read)(void);
+
+void fake_set_event_read(void (*function)(void))
+{
+	event_read = function;
+}
+
+/* The kernel has given the event, and has it no longer. */
+static void deliver(struct fabric *fabric, struct pending *p)
+{
+	if (fabric->reading)
+		*fabric->reading = 1;
+	if (event_read)
+		event_read();
+	p->event.conn.private_data = p->event.conn.private_data_len > 0 ? p->event.private_data :
+									  NULL;
+	if (p->id)
+		p->id->on_event(p->id->userdata, &p->event);
+	else
+		fabric_id_free(p->event.request);
+	if (fabric->reading)
+		*fabric->reading = 0;
+}
+
+void fake_deliver(struct fabric *fabric)
+{
+	struct list *l;
+
+	while (!fabric->is_opening && (!fabric->holds_events || fabric->n_released > 0) &&
+	       (l = list_first(&fabric->pending))) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		list_remove(&p->link);
+		fabric->n_released -= fabric->n_released > 0;
+		deliver(fabric, p);
+		free(p);
+	}
+}
+
 static int on_turn(sd_event_source *source, void *userdata)
 {
 	struct fabric *fabric = userdata;
@@ -87,23 +124,7 @@ static int on_turn(sd_event_source *source, void *userdata)
 		fabric->is_open = false;
 		fabric->ops->can_go_on(fabric->userdata, 0);
 	}
-	while (!fabric->is_opening && (!fabric->holds_events || fabric->n_released > 0) &&
-	       (l = list_first(&fabric->pending))) {
-		struct pending *p = container_of(l, struct pending, link);
-
-		list_remove(&p->link);
-		fabric->n_released -= fabric->n_released > 0;
-		if (p->id) {
-			if (p->event.conn.private_data_len > 0)
-				p->event.conn.private_data = p->event.private_data;
-			else
-				p->event.conn.private_data = NULL;
-			p->id->on_event(p->id->userdata, &p->event);
-		} else if (p->event.request) {
-			fabric_id_free(p->event.request);
-		}
-		free(p);
-	}
+	fake_deliver(fabric);
 	return 0;
 }
 
@@ -143,8 +164,6 @@ bool fabric_is_opening(const struct fabric *fabric)
 {
 	return fabric->is_opening;
 }
-
-/* Devices and leases */
 
 static void device_unref(struct fabric_device *device)
 {
@@ -364,8 +383,6 @@ struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool lis
 	}
 	return NULL;
 }
-
-/* Scripting */
 
 void fake_fail_times(struct fabric *fabric, enum fake_call which, unsigned n, int r)
 {

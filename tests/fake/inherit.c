@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -79,17 +80,28 @@ static void take_events(struct fabric *fabric, struct fabric *from)
 	struct list *l;
 
 	while ((l = list_first(&from->pending))) {
+		struct pending *p = container_of(l, struct pending, link);
+
 		list_remove(l);
 		list_insert(&fabric->pending, l);
+		if (p->event.join)
+			p->id = NULL; /* the join was the dead process's */
 	}
 }
 
-int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected,
-		   const void *busy, size_t busy_len)
+/* The kernel has an event lost if the daemon died between reading it and writing that down: see fake_die_after_event(). */
+void fabric_note_reading(struct fabric *fabric, uint32_t *reading)
+{
+	fabric->reading = reading;
+}
+
+int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected)
 {
 	struct list *l, *n;
 
 	(void)n_expected;
+	if (n_files > 0)
+		fake_open(fabric);
 	for (size_t i = 0; i < n_files; i++) {
 		struct fabric *from = find_fabric(files[i]);
 
@@ -108,17 +120,6 @@ int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size
 		}
 		take_events(fabric, from);
 	}
-	/* The connection requests that wait are turned away. */
-	list_for_each_safe(l, n, &fabric->pending) {
-		struct pending *p = container_of(l, struct pending, link);
-
-		if (p->event.request) {
-			fabric_id_reject(p->event.request, busy, (uint8_t)busy_len, false);
-			fabric_id_free(p->event.request);
-			p->event.request = NULL;
-			p->id = NULL;
-		}
-	}
 	return 0;
 }
 
@@ -128,6 +129,16 @@ static bool same(const struct sockaddr_storage *a, const struct sockaddr_storage
 	       addr_port((const struct sockaddr *)a) == addr_port((const struct sockaddr *)b);
 }
 
+static bool is_waiting_request(struct fabric *fabric, const struct fabric_id *id)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->pending)
+		if (container_of(l, struct pending, link)->event.request == id)
+			return true;
+	return false;
+}
+
 static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id_info *info)
 {
 	struct list *l;
@@ -135,8 +146,8 @@ static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id
 	list_for_each(l, &fabric->ids) {
 		struct fabric_id *id = container_of(l, struct fabric_id, link);
 
-		if (id->is_left && same(&id->info.local, &info->local) &&
-		    same(&id->info.peer, &info->peer))
+		if (id->is_left && !is_waiting_request(fabric, id) &&
+		    same(&id->info.local, &info->local) && same(&id->info.peer, &info->peer))
 			return id;
 	}
 	return NULL;
@@ -144,10 +155,13 @@ static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id
 
 int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
-		      fabric_event_fn on_event, void *userdata)
+		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
+		      void *userdata)
 {
 	struct fabric_id *id = find_left(fabric, info);
 
+	(void)stage;
+	(void)passive;
 	if (!id) {
 		id = fake_id_new(fabric, uid, ps);
 		id->is_gone = true;
@@ -155,9 +169,43 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		id->info.device = NULL;
 	}
 	id->is_left = false;
+	id->is_inherited = true;
 	fabric_id_set_owner(id, uid, on_event, userdata);
 	*ret = id;
 	return 0;
+}
+
+void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
+			     const struct sockaddr_storage *local)
+{
+	const struct fabric_id_info info = { .local = *local };
+	struct fabric_id *id = find_left(fabric, &info);
+
+	(void)ps;
+	if (id)
+		fabric_id_free(id);
+}
+
+void fabric_inherit_requests(struct fabric *fabric, const void *busy, size_t busy_len,
+			     fabric_request_fn on_request, void *userdata)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &fabric->pending) {
+		struct pending *p = container_of(l, struct pending, link);
+		struct fabric_id *request = p->event.request;
+
+		if (!request)
+			continue;
+		list_remove(&p->link);
+		request->is_left = false;
+		if (!on_request(userdata, request->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP,
+				&p->event)) {
+			fabric_id_reject(request, busy, (uint8_t)busy_len, false);
+			fabric_id_free(request);
+		}
+		free(p);
+	}
 }
 
 int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len)
@@ -173,8 +221,19 @@ int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len
 			fabric_id_reject(id, busy, (uint8_t)busy_len, false);
 		fabric_id_free(id);
 	}
-	fake_kick(fabric);
+	fake_deliver(fabric);
 	return 0;
+}
+
+void fabric_inherit_poll(struct fabric *fabric)
+{
+	fake_deliver(fabric);
+}
+
+void fabric_id_set_request(struct fabric_id *id, const struct fabric_event *event)
+{
+	(void)id;
+	(void)event;
 }
 
 bool fabric_id_exists(const struct fabric_id *id)
@@ -185,4 +244,17 @@ bool fabric_id_exists(const struct fabric_id *id)
 bool fabric_id_is_connected(const struct fabric_id *id)
 {
 	return id->connected;
+}
+
+bool fabric_id_is_asking(const struct fabric_id *id)
+{
+	return id->peer && !id->peer->answered;
+}
+
+int fabric_join_inherit(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+			void *userdata)
+{
+	(void)addr;
+	*ret = fake_join(id, userdata);
+	return 0;
 }

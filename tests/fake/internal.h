@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Shared by the files of the fake fabric. */
-
 #include <netinet/in.h>
 
 #include "tests/fake/fake.h"
@@ -21,7 +19,7 @@ struct fabric_device {
 };
 
 struct fabric_lease {
-	struct list link; /* in fabric.leases while the lease is pending */
+	struct list link; /* fabric.leases, while the lease is pending */
 	struct fabric_device *device;
 	fabric_answer_fn done;
 	void *userdata;
@@ -45,19 +43,20 @@ struct fabric {
 	bool holds_lookups;
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
-	/* devices are being opened; they are open, but can_go_on was not called yet */
+	/* devices are being opened; or are open, but can_go_on was not called yet */
 	bool is_opening, is_open;
 	in_port_t freed_port; /* the port that can_go_on will report, in network order; 0: none */
 	unsigned n_ids;
 	struct list all; /* in the list of all fake fabrics of this process */
+	uint32_t *reading; /* see fabric_note_reading(); NULL: not needed */
 	int file; /* stands for the file of the connection manager; -1: not open */
 	uint32_t stranger;
 	uint32_t hidden;
 	uint32_t given_qpn;
-	pid_t owner; /* the process to which GIVEN_QPN belongs; 0: no QPN was given */
+	pid_t owner; /* the process of GIVEN_QPN; 0: no QPN was given */
 	unsigned n_stale;
 	bool holds_events;
-	unsigned n_released; /* number of events that will be sent although events are held */
+	unsigned n_released; /* number of held events to send */
 	unsigned n_addr_errors;
 	int addr_error;
 	uint16_t last_port;
@@ -75,9 +74,11 @@ struct fabric_id {
 	struct fabric_id_info info;
 	struct fabric_id *peer; /* the other end of the connection; NULL: none yet, or no longer */
 	bool listening, connected, answered;
+	bool is_notified; /* got ESTABLISHED already, because of fabric_id_notify() */
 	bool is_request; /* began as a connection request, so its port is the listener's */
 	/* made by another fake fabric, and nobody has taken it over yet */
 	bool is_left;
+	bool is_inherited; /* taken over */
 	bool is_gone; /* taken over, but no fabric had such an id */
 	int backlog;
 	int options[N_OPTIONS];
@@ -85,29 +86,28 @@ struct fabric_id {
 	bool is_datagram;
 };
 
-/* Counts the call, and returns the failure that was scripted for it, or 0. */
+/* Counts the call. Returns its scripted failure, or 0. */
 int fake_outcome(struct fabric *fabric, enum fake_call which);
-/* Makes the loop do the fabric's pending work in its next turn. */
+/* The loop does the pending work in its next turn. */
 void fake_kick(struct fabric *fabric);
+void fake_deliver(struct fabric *fabric); /* the events that wait */
 void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 	       struct fabric_id *request, const struct rdma_conn_param *conn);
-/*
- * Returns the oldest id whose local port is PORT, in network order; NULL: none. LISTENING: only among ids that
- * listen.
- */
+/* Returns the oldest id with the local port PORT, in network order; NULL: none. LISTENING: only listeners. */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
 static inline in_port_t *fake_port(struct sockaddr_storage *addr)
 {
-	return &((struct sockaddr_in *)addr)->sin_port; /* the port is at the same place in IPv6 */
+	return &((struct sockaddr_in *)addr)->sin_port; /* the port is at the same offset in IPv6 */
 }
 
-/* cmid.c */
 void fake_drop_event(void *userdata, struct fabric_event *event);
 struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps);
+
+struct fabric_join *fake_join(struct fabric_id *id, void *userdata);
 
 /* inherit.c */
 void fake_enlist(struct fabric *fabric);
 void fake_delist(struct fabric *fabric);
-/* Opens the connection manager, if that was not done before. */
+/* Opens the connection manager if it is not open. */
 void fake_open(struct fabric *fabric);

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-2-Clause
-# Shared by suites that test the installed broker: its policy, its journal, and rdmabroker-ping on both sides.
+# For suites that test the installed broker: its policy, its journal, and rdmabroker-ping on both sides.
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
@@ -19,12 +19,11 @@ mark_journal() {
 	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
 }
 
-# journal: the daemon's entries since mark_journal.
 journal() {
 	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
 }
 
-# policy: stdin becomes the policy, which is in force when this returns.
+# policy: stdin becomes the policy, and is in force when this returns.
 policy() {
 	rm -f /etc/rdmabroker/policy.d/*.rules
 	cat > "$RULES"
@@ -71,10 +70,9 @@ count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
 }
 
-# counted_holdings: prints the daemon's counters and its number of open files. The counter "fds" includes two
-# descriptors of the client that requests the status: its socket and its pidfd. It can also include a third one, the
-# proof that this client sent with its hello, which a thread of the daemon closes soon. Therefore the request is
-# repeated (up to 50 times) until, after the client's end, exactly two descriptors fewer are open than were counted.
+# counted_holdings: prints the daemon's counters and its number of open files. "fds" counts the socket and the pidfd
+# of the client that requests the status. It can also count that client's proof until a thread closes it: repeat the
+# request until exactly two descriptors fewer are open after the client's end than were counted.
 counted_holdings() {
 	local counted files
 	for _ in {1..50}; do
@@ -93,7 +91,7 @@ for name in "sessions", "listeners", "connections", "ids", "leases", "fds":
 	echo "open files $files"
 }
 
-# holdings: the values that must be the same before a client begins and after it has ended.
+# holdings: the values that must be the same before a client begins and after it has ended
 holdings() {
 	counted_holdings
 	getfacl -pn /dev/infiniband/uverbs*
@@ -101,7 +99,7 @@ holdings() {
 
 # ---- the programs ----
 
-declare -A pid # process ids of programs in the background, by NAME; the output of each is in the file NAME
+declare -A pid # process ids of programs in the background, by NAME; their output is in the file NAME
 
 # serve NAME USER ADDR PORT [OPTION...]: starts a server in the background, and waits until it listens.
 serve() {
@@ -133,7 +131,7 @@ await_line() {
 	}
 }
 
-# finish NAME [EXPECTED_STATUS]: waits until the program ends, and checks its exit status (by default 0).
+# finish NAME [STATUS]: waits for the program's end. Its exit status must be STATUS (0).
 finish() {
 	local status=0
 	wait "${pid[$1]}" || status=$?
@@ -147,7 +145,7 @@ stop() {
 	finish "$1"
 }
 
-# capture DEVICE: records the RoCE packets that cross it, until "stop capture".
+# capture DEVICE: records the RoCE packets on DEVICE, until "stop capture".
 capture() {
 	tcpdump -Z root -U --immediate-mode -ni "$1" -w packets.pcap udp dst port 4791 \
 		> capture 2>&1 &
@@ -155,12 +153,12 @@ capture() {
 	await_line capture "listening on"
 }
 
-# packets FILTER: prints how many recorded packets match FILTER.
+# packets FILTER: prints the number of recorded packets that match FILTER.
 packets() {
 	tcpdump -nr packets.pcap "$*" 2> capture.log | wc -l
 }
 
-TO_CM='udp[12:4] & 0xffffff = 1' # QP 1, which gets the messages of the connection manager itself
+TO_CM='udp[12:4] & 0xffffff = 1' # to QP 1, which gets the connection manager's messages
 TO_QP='udp[12:4] & 0xffffff != 1'
 AF31='ip[1] & 0xfc = 0x68'
 
@@ -180,11 +178,16 @@ ping_once() {
 	as "$user" rdmabroker-ping -c -a "$addr" "$@"
 }
 
+# has_asan: the daemon has AddressSanitizer, which keeps freed memory, so the daemon's growth cannot be judged.
+has_asan() {
+	ldd /usr/sbin/rdmabrokerd | grep -q libasan
+}
+
 qp_number() {
 	sed -n 's/^QP number \([0-9]*\) .*/\1/p' "$1"
 }
 
-# fetch_metrics ADDRESS: prints the exporter's metrics, as curl would. ADDRESS is a port of this host or a path.
+# fetch_metrics ADDRESS: prints the exporter's metrics. ADDRESS: a port of this host, or the path of a socket.
 fetch_metrics() {
 	python3 -c '
 import http.client, socket, sys
@@ -202,8 +205,7 @@ assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kin
 sys.stdout.buffer.write(response.read())' "$1"
 }
 
-# exporter_says LINE: succeeds if LINE is in the exporter's metrics, in the older format. This does not use Python,
-# which takes seconds to start here.
+# exporter_says LINE: LINE is in the exporter's metrics, in the older format. Python would take seconds to start here.
 exporter_says() (
 	exec 9<> /dev/tcp/127.0.0.1/9471
 	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&9

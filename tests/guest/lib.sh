@@ -4,7 +4,7 @@
 #
 #     . "$(dirname "$0")/../lib.sh"
 #
-# A suite that consists of cases ends with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
+# A suite of cases ends with `run_cases "$@"`. The command `as USER COMMAND...` is bin/as.
 
 share=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 PATH=$share/bin:$PATH:/usr/sbin:/sbin
@@ -14,19 +14,19 @@ PATH=$share/bin:$PATH:/usr/sbin:/sbin
 
 # ---- waiting and asserting ----
 
-slower=1 # factor for timeouts; higher for a product that was built with sanitizers, because that is slower
+slower=1 # factor for timeouts; higher for a product with sanitizers
 
 fail() {
 	echo "FAILED: $*" >&2
 	exit 1
 }
 
-# show: prints stdin together with the case's result, even if the case passes.
+# show: prints stdin with the case's result, even if the case passes.
 show() {
 	tee -a "$case_dir/.show"
 }
 
-# skip REASON: ends the case, because it cannot be run here.
+# skip REASON: ends a case that cannot run here.
 skip() {
 	echo "$*" > "$case_dir/.skip"
 	exit 77
@@ -37,9 +37,8 @@ run_by_name() {
 	[[ " $requested " == *" $1 "* ]] || skip "it takes very long, so it is run only by its name: CASES=$1"
 }
 
-# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds, and fails after SECONDS (60). The
-# timeout is long, because a test must not fail on a busy machine. Use this only for conditions that have no event to
-# wait for.
+# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds, and fails after SECONDS (60). Use it
+# only if no event can be awaited.
 await() {
 	local condition=$1 seconds=$((${2:-60} * slower))
 	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
@@ -55,12 +54,10 @@ assert() {
 	"$@" || fail "$* (status $?)"
 }
 
-# assert_eq ACTUAL EXPECTED
 assert_eq() {
 	[ "$1" = "$2" ] || fail "got '$1' instead of '$2'"
 }
 
-# assert_contains TEXT PART
 assert_contains() {
 	[[ $1 == *"$2"* ]] || fail "no '$2' in: $1"
 }
@@ -69,7 +66,6 @@ assert_lacks() {
 	[[ $1 != *"$2"* ]] || fail "'$2' should not be in: $1"
 }
 
-# assert_fails_with STATUS COMMAND...
 assert_fails_with() {
 	local expected=$1 status=0
 	shift
@@ -84,15 +80,14 @@ assert_fails_with() {
 #
 #     10.9.0.1 fd09::1  rxe0  d0 ------ d1  rxe1  10.9.0.2 fd09::2
 #
-# By default, the kernel would pass packets between two of its own addresses over lo. So the routes to both addresses
-# come before the table of local addresses. A packet to 10.9.0.1 is sent from 10.9.0.2 by d1, where tcpdump can see
-# it. A packet passes over lo only if its sender is bound to the device that has the destination address.
+# By default the kernel passes packets between two of its own addresses over lo. Here, routes come before the table of
+# local addresses: a packet from 10.9.0.2 to 10.9.0.1 is sent by d1, where tcpdump can see it. A packet passes over lo
+# only if its sender is bound to the device with the destination address.
 
 fabric_sysctls() {
 	local dev=$1
 
-	# Packets whose source is an address of this host are accepted. An ARP request is answered only by the device
-	# that has the address.
+	# Accept packets from addresses of this host. Only the device with an address replies to ARP requests for it.
 	sysctl -q -w "net.ipv4.conf.$dev.accept_local=1" "net.ipv4.conf.$dev.rp_filter=0" \
 		"net.ipv4.conf.$dev.arp_ignore=1"
 }
@@ -127,15 +122,15 @@ fabric_routes() {
 	ip -6 route replace fd09::1 dev d1 src fd09::2 table 9
 	ip -6 route replace fd09::2 dev d0 src fd09::1 table 9
 
-	# On one host the neighbour's reply can come before rdma_resolve_addr() begins to wait for it. The kernel
-	# would then look again only at the timeout. So the neighbours are permanent entries.
+	# A neighbour's reply can come before rdma_resolve_addr() waits for it, and the kernel would look again only
+	# at the timeout. So the neighbours are permanent.
 	fabric_neighbour d1 d0 10.9.0.1 fd09::1
 	fabric_neighbour d0 d1 10.9.0.2 fd09::2
 
 	for family in -4 -6; do
 		! ip $family rule show pref 9 | grep -q . || continue
-		# The first rule is for packets that are sent. The next two are for the kernel's check of the source
-		# of packets that are received. Then the table of local addresses moves behind these three.
+		# The first rule is for sent packets. The next two are for the check of a received packet's source.
+		# The table of local addresses comes after these.
 		ip $family rule add pref 9 iif lo lookup 9
 		ip $family rule add pref 9 oif d0 lookup 9
 		ip $family rule add pref 9 oif d1 lookup 9
@@ -144,7 +139,7 @@ fabric_routes() {
 	done
 }
 
-# Removes the rules. The kernel removes the routes of table 9 together with their devices.
+# The kernel removes the routes of table 9 with their devices.
 fabric_unroute() {
 	local family
 
@@ -172,13 +167,13 @@ fabric_up() {
 
 	fabric_routes
 
-	# The kernel creates the device nodes, and udev sets their owners.
+	# udev sets the owners of the device nodes.
 	udevadm settle
 	assert test -c /dev/infiniband/rdma_cm
 	assert test -c /dev/infiniband/uverbs0
 }
 
-# Removes the devices. This waits until all programs have closed them.
+# Waits until all programs have closed the devices.
 fabric_down() {
 	local rxe
 
@@ -192,8 +187,8 @@ fabric_down() {
 
 # ---- the product ----
 
-# Installs the packages if PRODUCT=debs, otherwise the files of `make install`. For these files it creates users and
-# reloads systemd and udev, as a package does, but does not start the daemon.
+# PRODUCT=debs: installs the packages. Otherwise installs the files of `make install`, creates users, and reloads
+# systemd and udev, as a package does, but does not start the daemon.
 install_product() {
 	if [ "${PRODUCT:-dest}" = debs ]; then
 		dpkg -i "$share"/debs/*.deb > /run/dpkg.log 2>&1 ||
@@ -229,8 +224,8 @@ list_cases() {
 	shopt -u extdebug
 }
 
-# A case ends at its first failure, or at its timeout. Its background programs are killed at its end.
-# The result is in case_status, because set -e has no effect in a function whose exit status is tested.
+# A case ends at its first failure or its timeout, and its background programs end with it. The result is in
+# case_status: set -e has no effect in a function whose exit status is tested.
 run_case() {
 	local case_pid watch_pid seconds=$((case_seconds * slower))
 
@@ -265,10 +260,10 @@ run_case() {
 	fi
 }
 
-# Patterns of the names, without case_, of the cases that `make check` leaves out. A suite sets them at its head.
+# Patterns of the cases that `make check` leaves out, without case_. A suite sets them.
 long_cases=()
 
-# list_share fast|long: prints the cases that match no pattern of long_cases (fast), or those that match one (long).
+# list_share fast|long: prints the cases that match no pattern of long_cases (fast), or one (long).
 list_share() {
 	local name pattern share
 
@@ -282,9 +277,8 @@ list_share() {
 	done
 }
 
-# run_cases [fast|long|NAME...]: runs all cases, a share of them, or those with the given names (case_ can be
-# omitted). If the product was built with sanitizers, case_sanitizers runs last. With PROGRESS set, the name of a case
-# is printed before the case runs.
+# run_cases [fast|long|NAME...]: runs all cases, a share, or those named (with or without case_). case_sanitizers runs
+# last, if the product has sanitizers. PROGRESS=1: prints each name before its case runs.
 run_cases() {
 	requested=$*
 	local name names=() number=0 passed=0 failed=0 start tenths took

@@ -4,7 +4,7 @@
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
 guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
-# The timeout is that of tests/run. A product with sanitizers is slower.
+# The timeout of tests/run. A product with sanitizers is slower.
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout $(if $(SAN),3600,2700) --
 
 .PHONY: guest-user guest-image guest-dest demo-guest
@@ -16,17 +16,17 @@ guest-user:
 
 guest-image: $(guest-stamp)
 
-# The name of the stamp depends on the content of the recipe. Dates do not count, because a new checkout has new ones.
+# The stamp's name depends on the content of the recipe, because a new checkout has new dates.
 $(guest-stamp):
 	$(Q)rm -f $(O)/guest/built-*
 	$(Q)$(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
-# Programs of the suites. hostile speaks the protocol without the library; api, calls and killed use the library;
-# sidebyside uses the library and librdmacm; dropin uses librdmacm or the drop-in.
+# hostile speaks the protocol without the library; api, calls and killed use the library; sidebyside uses the library
+# and librdmacm; dropin uses librdmacm or the drop-in.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
-	sanitizer-probe sidebyside slow.so ucp_client_server) \
+	sanitizer-probe sidebyside killer.so slow.so ucp_client_server) \
 	$(O)/tests/bench/overload $(guest-examples)
 
 $(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
@@ -72,7 +72,7 @@ $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-$(O)/tests/guest/slow.so: $(call objs,$(guest-dir)/slow.c)
+$(O)/tests/guest/slow.so $(O)/tests/guest/killer.so: $(O)/tests/guest/%.so: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
@@ -91,8 +91,7 @@ $(O)/tests/guest/sidebyside: $(call objs,$(sidebyside-sources)) $(O)/librdmabrok
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-# UCX's own example, as it is in Debian's libucx-dev. It is built without the flags of this tree, as a package of
-# another project would be.
+# UCX's example in Debian's libucx-dev, built without this tree's flags, like another project's package.
 ucx-example := /usr/share/doc/libucx-dev/examples/ucp_client_server.c
 
 $(O)/tests/guest/ucp_client_server: $(ucx-example)
@@ -100,7 +99,7 @@ $(O)/tests/guest/ucp_client_server: $(ucx-example)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -w -o $@ $< -lucp -lucs
 
-# This runs only if the file does not exist.
+# Runs only if the file does not exist.
 $(ucx-example):
 	$(Q)echo 'Cannot build the programs of the guest, because there is no $@.' >&2; \
 	echo 'On Debian, `make test-packages` installs libucx-dev, which has it. If libucx-dev is installed,' >&2; \
@@ -118,7 +117,7 @@ guest-dest: all $(guest-programs)
 	$(Q)cp -r conf/examples README $(O)/guest/share/
 	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
-# The packages, as `make deb` builds them, except -dev and -dbgsym, whose dependencies are not in the guest.
+# -dev and -dbgsym are left out, because the guest lacks their dependencies.
 .PHONY: guest-debs check-guest-deb check-guest-packages
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
@@ -129,15 +128,15 @@ guest-debs: deb
 check-guest-packages: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) suites/packages.sh $(CASES)
 
-# Runs the same suite as check-guest, but with the product installed from its packages.
+# The suite of check-guest, with the product installed from its packages.
 check-guest-deb: guest-image guest-dest guest-debs
 	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
 
-# CASES="name ..." runs only these cases.
+# CASES="name ...": only these cases.
 check-guest: guest-image guest-dest
 	$(Q)$(guest-run) suites/main.sh $(CASES)
 
-# The library's calls, made by programs of unprivileged users.
+# The library's calls, made by unprivileged users.
 check-guest-calls: guest-image guest-dest
 	$(Q)$(guest-run) suites/calls.sh $(CASES)
 
@@ -145,15 +144,15 @@ check-guest-calls: guest-image guest-dest
 check-guest-policy: guest-image guest-dest
 	$(Q)$(guest-run) suites/policy.sh $(CASES)
 
-# Programs of librdmacm, as Debian has them.
+# Debian's programs of librdmacm.
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
 
-# Scripts that are run with librdmacm and with the drop-in, and have to give the same results.
+# Scripts that must have the same results with librdmacm and with the drop-in.
 check-guest-dropin-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin-sidebyside.sh $(CASES)
 
-# Scripts that are run with librdmacm and with librdmabroker, and have to give the same results.
+# Scripts that must have the same results with librdmacm and with librdmabroker.
 check-guest-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/sidebyside.sh $(CASES)
 
@@ -161,7 +160,6 @@ check-guest-sidebyside: guest-image guest-dest
 check-guest-hostile: guest-image guest-dest
 	$(Q)$(guest-run) suites/hostile.sh $(CASES)
 
-# The daemon is killed and restarted.
 check-guest-takeover: guest-image guest-dest
 	$(Q)$(guest-run) suites/takeover.sh $(CASES)
 
@@ -172,6 +170,6 @@ check-guest-readme: guest-image guest-dest
 check-guest-smoke: guest-image guest-dest
 	$(Q)$(guest-run) suites/smoke.sh $(CASES)
 
-# The guest comes first, so that an error in building it is reported before anything is compiled.
+# The guest comes first, so that its errors are reported before anything is compiled.
 demo-guest: guest-image all guest-dest
 	$(Q)$(guest-run) suites/demo.sh

@@ -12,7 +12,7 @@
 #include "fabric/fabric.h"
 #include "tests/hooks/inside.h"
 
-/* The functions of daemon.symbols, which replace those that the daemon calls. */
+/* These replace the functions that the daemon calls, see daemon.symbols. */
 
 HOOK_ALLOCATION(daemon, HOOK_DAEMON)
 
@@ -40,7 +40,7 @@ FILE *daemon_open_memstream(char **ret, size_t *ret_size)
 	return hook_fails(HOOK_DAEMON, HOOK_MEMORY) ? NULL : open_memstream(ret, ret_size);
 }
 
-/* Suppresses the daemon's log, unless HOOKS_LOG is set. Output to other streams than stderr is always written. */
+/* Suppresses the daemon's log on stderr, unless HOOKS_LOG is set. */
 int daemon_fprintf(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 int daemon_fprintf(FILE *f, const char *fmt, ...)
@@ -55,19 +55,27 @@ int daemon_fprintf(FILE *f, const char *fmt, ...)
 	return n;
 }
 
-/* Defines daemon_NAME(), which calls NAME(), or fails as a system call does: it returns -1 and sets errno. */
-#define SYSTEM(kind, type, name, params, args)                                \
-	type daemon_##name params;                                            \
-                                                                              \
-	type daemon_##name params                                             \
-	{                                                                     \
-		return hook_fails(HOOK_DAEMON, HOOK_##kind) ? -1 : name args; \
+/* Defines daemon_NAME(), which calls NAME(), or returns -1 and sets errno. */
+#define SYSTEM(kind, type, name, params, args)                                  \
+	type daemon_##name params;                                              \
+                                                                                \
+	type daemon_##name params                                               \
+	{                                                                       \
+		type r = hook_fails(HOOK_DAEMON, HOOK_##kind) ? -1 : name args; \
+                                                                                \
+		hook_may_kill();                                                \
+		return r;                                                       \
 	}
 
 SYSTEM(ACCEPT, int, accept4, (int fd, struct sockaddr *addr, socklen_t *len, int flags),
        (fd, addr, len, flags))
 SYSTEM(SEND, ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags), (fd, msg, flags))
 SYSTEM(RECEIVE, ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags))
+SYSTEM(SEND, int, sendmmsg, (int fd, struct mmsghdr *msg, unsigned n, int flags),
+       (fd, msg, n, flags))
+SYSTEM(RECEIVE, int, recvmmsg,
+       (int fd, struct mmsghdr *msg, unsigned n, int flags, struct timespec *timeout),
+       (fd, msg, n, flags, timeout))
 SYSTEM(DESCRIPTOR, int, socket, (int domain, int type, int protocol), (domain, type, protocol))
 SYSTEM(DESCRIPTOR, int, socketpair, (int domain, int type, int protocol, int fds[2]),
        (domain, type, protocol, fds))
@@ -82,8 +90,8 @@ SYSTEM(DESCRIPTOR, ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n))
 SYSTEM(DESCRIPTOR, int, eventfd, (unsigned n, int flags), (n, flags))
 
 /*
- * Does a thread's work at once, instead of creating a thread. The thread's function returns when there is no more
- * work, because daemon_pthread_cond_timedwait() does not wait.
+ * Does the thread's work at once, without a thread. RUN returns when it has no work, because
+ * daemon_pthread_cond_timedwait() does not wait.
  */
 int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *arg),
 			  void *arg);
@@ -126,7 +134,7 @@ SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *eve
 SYSTEM(LOOP, int, epoll_wait, (int epoll, struct epoll_event *events, int n, int timeout),
        (epoll, events, n, timeout))
 
-/* fcntl() and open() are variadic. The daemon passes at most one number to fcntl(), and no mode to open(). */
+/* fcntl() and open() are variadic: the daemon passes at most one number to fcntl(), and no mode to open(). */
 int daemon_fcntl(int fd, int command, int arg);
 
 int daemon_fcntl(int fd, int command, int arg)
@@ -141,13 +149,16 @@ int daemon_open(const char *path, int flags)
 	return hook_fails(HOOK_DAEMON, HOOK_DESCRIPTOR) ? -1 : open(path, flags);
 }
 
-/* Defines daemon_NAME(), which calls NAME(), or fails by returning a negative errno. */
-#define LIBRARY(kind, name, params, args)                                         \
-	int daemon_##name params;                                                 \
-                                                                                  \
-	int daemon_##name params                                                  \
-	{                                                                         \
-		return hook_fails(HOOK_DAEMON, HOOK_##kind) ? -errno : name args; \
+/* Defines daemon_NAME(), which calls NAME(), or returns a negative errno. */
+#define LIBRARY(kind, name, params, args)                                          \
+	int daemon_##name params;                                                  \
+                                                                                   \
+	int daemon_##name params                                                   \
+	{                                                                          \
+		int r = hook_fails(HOOK_DAEMON, HOOK_##kind) ? -errno : name args; \
+                                                                                   \
+		hook_may_kill();                                                   \
+		return r;                                                          \
 	}
 
 LIBRARY(LOOP, sd_event_add_io,

@@ -21,11 +21,11 @@ static struct {
 	unsigned calls[_HOOK_SIDE_MAX][_HOOK_KIND_MAX];
 	unsigned deadlines;
 	struct hooks_traffic traffic;
-	bool in_wait; /* the library has sent nothing since it received a packet, in the same call */
+	bool in_wait; /* this call of the program has received a packet, and has sent none since */
 
 	enum hook_side side;
 	enum hook_kind kind;
-	unsigned left; /* calls up to the one that fails; 0: none is armed */
+	unsigned left; /* calls up to the one that fails; 0: no fault is armed */
 	int error;
 	bool met;
 
@@ -61,8 +61,6 @@ const char *hook_kind_to_string(enum hook_kind kind)
 	return names[kind];
 }
 
-/* Faults */
-
 void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error)
 {
 	hooks.side = side;
@@ -90,20 +88,30 @@ unsigned hooks_left_until_kill(void)
 	return hooks.until_kill;
 }
 
+void hook_may_kill(void)
+{
+	if (hooks.until_kill > 0 && pthread_equal(pthread_self(), hooks.killed) &&
+	    --hooks.until_kill == 0)
+		hooks.kill();
+}
+
 bool hook_fails(enum hook_side side, enum hook_kind kind)
 {
-	if (side == HOOK_DAEMON && hooks.until_kill > 0 &&
-	    pthread_equal(pthread_self(), hooks.killed) && --hooks.until_kill == 0)
-		hooks.kill();
+	if (side == HOOK_DAEMON)
+		hook_may_kill();
 	hooks.calls[side][kind]++;
 	if (hooks.left == 0 || side != hooks.side || kind != hooks.kind || --hooks.left > 0)
 		return false;
 	hooks.met = true;
-	/* With HOOKS_ABORT a debugger can show the place of the fault. */
 	if (getenv("HOOKS_ABORT"))
 		abort();
 	errno = hooks.error;
 	return true;
+}
+
+void hooks_step(void)
+{
+	hook_may_kill();
 }
 
 unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind)
@@ -115,8 +123,6 @@ unsigned hooks_count_deadlines(void)
 {
 	return hooks.deadlines;
 }
-
-/* Traffic */
 
 void hooks_start_counting(void)
 {
@@ -146,8 +152,6 @@ void hook_received(void)
 	hooks.traffic.waits += !hooks.in_wait;
 	hooks.in_wait = true;
 }
-
-/* Memory */
 
 static int compare(const void *a, const void *b)
 {
@@ -222,8 +226,6 @@ void hooks_reset(void)
 	hooks.blocks = NULL;
 }
 
-/* The loop */
-
 void hook_set_loop(sd_event *loop)
 {
 	hooks.loop = loop;
@@ -252,8 +254,6 @@ unsigned hooks_run(sd_event *loop)
 	}
 	return n;
 }
-
-/* The library's time, and the daemon's turns while the library waits */
 
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata)
 {

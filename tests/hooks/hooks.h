@@ -2,15 +2,14 @@
 #pragma once
 
 /*
- * Runs the daemon and the library in one process and one thread, and controls their calls to the system. Each of the
- * two is linked into one object, in which the calls of malloc(), sendmsg(), poll() and so on are renamed
- * (daemon.symbols, client.symbols) to the functions here. Therefore
+ * Runs the daemon and the library in one process and one thread, and controls their system calls. Each of the two is
+ * linked into one object, in which calls of malloc(), sendmsg(), poll() and so on are renamed to functions of the
+ * hooks (daemon.symbols, client.symbols). Therefore
  *
- *   - the N-th call of a kind can be made to fail, on one side only,
- *   - the memory that each side holds is known, so tests can check that it is none at the end,
- *   - when the library would wait, the daemon runs instead. If nothing for the library results from that, the clock
- *     advances to the library's deadline. Waits that end only by their deadline are counted, because then the daemon
- *     did not notify the client.
+ *   - call N of a kind can be made to fail, on one side only,
+ *   - tests can check that neither side holds memory at the end,
+ *   - when the library would wait, the daemon runs. If the daemon then has nothing for the library, the library's
+ *     clock advances to its deadline. Such waits are counted, because the daemon did not notify the client.
  */
 
 #include <stdbool.h>
@@ -38,63 +37,61 @@ enum hook_kind {
 const char *hook_side_to_string(enum hook_side side);
 const char *hook_kind_to_string(enum hook_kind kind);
 
-/* From now on the N-th call, counted from 1, fails with ERROR, a positive errno. N 0: no call fails. */
+/* The N-th call from now on, counted from 1, fails with ERROR, a positive errno. N 0: no call fails. */
 void hooks_arm(enum hook_side side, enum hook_kind kind, unsigned n, int error);
-/* Returns whether the fault occurred. From now on no call fails. */
+/* Returns whether the fault occurred. No later call fails. */
 bool hooks_disarm(void);
 
 /*
- * The N-th call of the daemon of any kind from now on, counted from 1, does not happen: KILL is called instead, which
- * must not return. Only calls of this thread count. N 0: never.
+ * Instead of the daemon's N-th call of any kind from now on, counted from 1, KILL is called. KILL must not return.
+ * Only this thread's calls count. N 0: never.
  */
 void hooks_kill_at(unsigned n, void (*kill)(void));
-/* Returns how many calls are left until then; 0: KILL was called. */
+/* Returns the number of calls up to the kill; 0: KILL was called. */
 unsigned hooks_left_until_kill(void);
+
+/* Counts as a call of the daemon, at which hooks_kill_at() can end it. */
+void hooks_step(void);
 
 /* Sets the counters of calls and deadlines to 0, and forgets the daemon's loop and the blocks that were recorded. */
 void hooks_reset(void);
 unsigned hooks_count_calls(enum hook_side side, enum hook_kind kind);
-/* Returns the number of the library's waits that ended only by their deadline. */
+/* Returns the number of the library's waits that ended by their deadline. */
 unsigned hooks_count_deadlines(void);
 
 /* The library's traffic since hooks_start_counting(). */
 struct hooks_traffic {
 	unsigned packets; /* sent and received */
 	/*
-	 * Packets that the library receives without sending any in between count as one wait. So the count does not
-	 * depend on whether a packet had arrived already.
+	 * Several packets that one call receives, without sending between them, count as one wait: whether a packet
+	 * had already arrived must not change the count.
 	 */
 	unsigned waits;
 };
 void hooks_start_counting(void);
-/* The program begins another call, so the next packet that the library receives begins another wait. */
+/* The next packet that the library receives begins another wait. */
 void hooks_begin_call(void);
 struct hooks_traffic hooks_get_traffic(void);
 
-/* From now on the allocations of both sides are recorded. */
+/* Records the allocations of both sides from now on. */
 void hooks_track_memory(void);
-/* Prints each block that SIDE holds to stderr, and returns the number of blocks. */
+/* Prints each block that SIDE holds to stderr. Returns the number of blocks. */
 unsigned hooks_print_memory(enum hook_side side);
 
-/* Frees memory that the library has allocated and that the caller has to free. */
+/* Frees memory that the library has allocated for its caller. */
 void client_free(void *pointer);
 
 /* Returns the loop that the daemon created last; NULL: none. */
 sd_event *hooks_get_loop(void);
 /*
- * Runs LOOP until it has nothing to do, and returns the number of turns. Timers of the daemon of up to a second
- * expire a thousand times earlier.
+ * Runs LOOP until it has nothing to do. Returns the number of turns. The daemon's timers of up to 1 s expire a
+ * thousand times earlier.
  */
 unsigned hooks_run(sd_event *loop);
 
-/*
- * TURN lets the daemon run while the library waits: the library's poll() calls TURN until a descriptor is ready, or
- * until TURN returns false.
- */
+/* While the library waits, its poll() calls TURN until a descriptor is ready, or until TURN returns false. */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
 /* Advances the library's clock by MS. */
 void hooks_pass_time(int ms);
-/*
- * CONNECT replaces the library's connect(). It returns 0, or -1 with errno set. NULL: the real connect() is called.
- */
+/* CONNECT replaces the library's connect(): it returns 0, or -1 and sets errno. NULL: calls the real connect(). */
 void hooks_set_connect(int (*connect)(void *userdata, int fd), void *userdata);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Shared by the files of the hooks. */
-
 #include <poll.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -11,12 +9,14 @@
 
 #include "tests/hooks/hooks.h"
 
-/* Counts the call. Returns true, with errno set, if the call has to fail. */
+/* Counts the call. Returns true and sets errno if the call has to fail. */
 bool hook_fails(enum hook_side side, enum hook_kind kind);
-/* Records a block that SIDE has allocated, and returns it. */
+/* A call of the daemon has returned: hooks_kill_at() can end the daemon here. */
+void hook_may_kill(void);
+/* Records a block that SIDE has allocated. Returns the block. */
 void *hook_took(enum hook_side side, void *pointer, size_t size, void *caller);
 void hook_gave(void *pointer);
-/* Count a packet. */
+/* Counts a packet that the library sent or received. */
 void hook_sent(void);
 void hook_received(void);
 void hook_set_loop(sd_event *loop);
@@ -24,7 +24,7 @@ int hook_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int hook_poll(struct pollfd *fds, nfds_t n, int timeout);
 int hook_clock_gettime(clockid_t clock, struct timespec *ret);
 
-/* Defines the allocation functions of a side: prefix_malloc() and so on. */
+/* Defines a side's allocation functions: prefix_malloc() and so on. */
 #define HOOK_ALLOCATION(prefix, SIDE)                                                             \
 	void *prefix##_malloc(size_t size);                                                       \
 	void *prefix##_calloc(size_t n, size_t size);                                             \

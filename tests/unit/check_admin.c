@@ -8,14 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
 #include "core/session.h"
 #include "tests/unit/harness.h"
 #include "util/closer.h"
 
 /* Limits, quotas, listings and reloads: what the calls for admins return, and the effect on clients. */
 
-/* A QP number cannot be reused for a while after its connection has ended, so each connection gets its own. */
+/* Each connection gets its own QP number, because timewait delays the reuse of a QP number. */
 static const struct rdmabroker_conn_param *new_param(void)
 {
 	static _Thread_local struct rdmabroker_conn_param param;
@@ -117,7 +116,7 @@ START_TEST(busy_at_the_peers_broker)
 	ck_assert_uint_le(reject->retry_after_ms, 200);
 	rdmabroker_close(c);
 
-	/* With RDMABROKER_RETRY_BUSY the library retries by itself, as long as the timeout permits. */
+	/* With RDMABROKER_RETRY_BUSY, the library repeats a busy connect if the timeout permits. */
 	c = open_session(RDMABROKER_RETRY_BUSY);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(connect_once(c, 7471, T), 0);
@@ -139,14 +138,14 @@ START_TEST(busy_at_the_clients_broker)
 
 	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 2/s burst 1\n");
 	start_acceptor(&acceptor, 7471);
-	/* Resolve now, so that little time passes between the connect that uses the burst up and the next one. */
+	/* The route is resolved first, so that little time passes between the two connects. */
 	id = resolve(c, 7471);
 	ck_assert_int_eq(connect_once(c, 7471, T), 0);
 	expect_failure(rdmabroker_connect_wait(id, new_param(), T), EBUSY, "rate 2/s is reached");
 	failure = rdmabroker_last_failure();
 	ck_assert_str_eq(failure->rule, "test.rules:4");
 	ck_assert_uint_ge(failure->retry_after_ms, 1);
-	/* The failed call has not changed the id, so connect can be repeated. */
+	/* The failed call has not changed the id, so the connect can be repeated. */
 	poll(NULL, 0, (int)failure->retry_after_ms + 1);
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), 0);
 	rdmabroker_close(c);
@@ -154,6 +153,30 @@ START_TEST(busy_at_the_clients_broker)
 	c = open_session(RDMABROKER_RETRY_BUSY);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(connect_once(c, 7471, T), 0);
+	rdmabroker_close(c);
+	stop_acceptor(&acceptor);
+}
+END_TEST
+
+/* The same, where the failure of a call is an event. */
+START_TEST(busy_by_event)
+{
+	struct rdmabroker *c = open_session(RDMABROKER_FAIL_BY_EVENT);
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *first, *second;
+	struct acceptor acceptor;
+
+	set_policy("allow session\nallow listen\nallow accept\nallow connect max 1\n");
+	start_acceptor(&acceptor, 7471);
+	first = resolve(c, 7471);
+	second = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect_wait(first, new_param(), T), 0);
+	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
+	event = expect(c, RDMABROKER_EVENT_DONE);
+	ck_assert_str_eq(event->call, "connect");
+	ck_assert_int_eq(event->status, -EBUSY);
+	ck_assert_uint_ge(event->retry_after_ms, 1);
+	rdmabroker_free_event(event);
 	rdmabroker_close(c);
 	stop_acceptor(&acceptor);
 }
@@ -169,7 +192,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	set_policy(
 		"allow session max 1\nallow device max 1\nallow listen max 1\nallow connect max 1\n"
 		"allow accept\nallow join max 1\n");
-	/* Session S existed before the rule, and does not count towards its limit. */
+	/* Session S is older than these rules, and does not count towards "allow session max 1". */
 	t = open_session(0);
 	first = start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_create_id(t, RDMABROKER_PS_TCP, NULL, &second), 0);
@@ -183,11 +206,11 @@ START_TEST(objects_of_every_kind_are_limited)
 	second = resolve(t, 7472);
 	expect_failure(rdmabroker_connect(second, new_param()), EBUSY, "max 1 is reached");
 	rdmabroker_destroy_id(first);
-	/* The reply to get_status implies that destroy_id was processed, because requests are processed in order. */
+	/* Requests are processed in order, so destroy_id was processed before get_status. */
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
 	rdmabroker_free_status(status);
 	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
-	/* There is no device node to open here: the call gets a lease, which is charged, and fails after that. */
+	/* The call gets a lease, which is charged. Then it fails, because there is no device node. */
 	ck_assert_int_lt(rdmabroker_open_device(s, "fake0", &context), 0);
 	rdmabroker_close(t);
 	rdmabroker_close(s);
@@ -201,8 +224,7 @@ static void count_closing(void *arg)
 }
 
 /*
- * Waits until the broker has closed the descriptor by which a session proved its identity, because the descriptor is
- * charged until then. A session sends such a descriptor only if the kernel does not identify its process.
+ * Waits until the broker has closed the descriptor that proves a client's identity, because it is charged until then.
  */
 static void await_closed(void)
 {
@@ -225,7 +247,7 @@ START_TEST(quotas)
 
 	await_closed();
 	harness.core->account.limit_per_user[ACCOUNT_LISTENERS] = 1;
-	/* The limit suffices for a session (2), two exports, and one descriptor that is being sent to the client. */
+	/* The limit suffices for a session (2), two exports, and one descriptor in flight to the client. */
 	harness.core->account.limit_per_user[ACCOUNT_FDS] = 5;
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &ids[i]), 0);
@@ -273,7 +295,7 @@ START_TEST(caps_and_ack_timeout)
 	ck_assert_int_eq(value, 9);
 	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
 	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	/* The connection request has the program's values, within the limits of the rule for connects. */
+	/* The connection request has the program's values, capped by the rule for connects. */
 	ck_assert_uint_eq(event->conn->responder_resources, 4);
 	ck_assert_uint_eq(event->conn->initiator_depth, 2);
 	ck_assert_uint_eq(event->conn->retry_count, 2);
@@ -338,7 +360,7 @@ START_TEST(many_rules_are_listed)
 	struct rdmabroker_rules *rules;
 	char text[100 * 600] = "", line[32];
 
-	/* Each rule is longer than its part that is reported, and the rules need more than one packet. */
+	/* Each rule is too long to be reported whole, and the rules need more than one packet. */
 	for (int i = 0; i < 90; i++) {
 		snprintf(line, sizeof(line), "reject listen port %d", i + 1);
 		strcat(text, line);
@@ -466,119 +488,6 @@ START_TEST(explain)
 }
 END_TEST
 
-static void do_enforce(void *arg)
-{
-	(void)arg;
-	enforce_start(harness.core);
-}
-
-/* Gives the newest session to another user, who is no admin. */
-static void do_estrange_last(void *arg)
-{
-	(void)arg;
-	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
-}
-
-START_TEST(enforcement_revokes_what_is_not_allowed)
-{
-	struct rdmabroker *s = open_session(0), *c = open_session(0);
-	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
-	struct rdmabroker_id *pending, *resolved;
-	struct rdmabroker_status *status;
-	struct rdmabroker_event *event;
-	struct ibv_context *verbs;
-
-	ck_assert_int_eq(rdmabroker_connect(active, new_param()), 0);
-	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
-	rdmabroker_free_event(event);
-	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
-	ck_assert_int_eq(rdmabroker_establish(active), 0);
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
-	pending = resolve(c, 7471);
-	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
-	resolved = resolve(c, 7471);
-
-	/* Objects that are still allowed are not affected. */
-	set_policy("allow session\nallow connect\nallow accept\nallow listen\n");
-	in_server(do_enforce, NULL);
-	ck_assert_int_eq(rdmabroker_get_event(c, 0, &event), -EAGAIN);
-
-	set_policy("allow session\nallow connect\nallow listen\n");
-	in_server(do_enforce, NULL);
-	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
-	ck_assert_ptr_eq(event->id, active);
-	rdmabroker_free_event(event);
-	event = expect(c, RDMABROKER_EVENT_REJECTED);
-	ck_assert_ptr_eq(event->id, pending);
-	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DENIED);
-	ck_assert_str_eq(event->text, "policy has changed");
-	rdmabroker_free_event(event);
-	event = expect(s, RDMABROKER_EVENT_CONNECT_ERROR);
-	ck_assert_int_eq(event->status, -EACCES);
-	rdmabroker_free_event(event);
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
-
-	set_policy("allow session\n");
-	in_server(do_enforce, NULL);
-	event = expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL);
-	ck_assert_ptr_eq(event->id, listener);
-	ck_assert_int_eq(event->status, -EACCES);
-	rdmabroker_free_event(event);
-	expect_failure(rdmabroker_listen(listener, 0), EINVAL, "revoked by policy");
-	ck_assert_int_lt(rdmabroker_set_option(listener, RDMABROKER_OPTION_TOS, 1), 0);
-	ck_assert_int_lt(rdmabroker_disconnect(listener), 0);
-	ck_assert_int_lt(rdmabroker_notify(listener, IBV_EVENT_COMM_EST), 0);
-	event = expect(c, RDMABROKER_EVENT_CONNECT_ERROR);
-	ck_assert_ptr_eq(event->id, resolved);
-	rdmabroker_free_event(event);
-
-	/*
-	 * Session C belongs to another user now, and ends. The admin's session S stays, although no rule allows it.
-	 */
-	in_server(do_estrange_last, NULL);
-	set_policy("reject any\n");
-	in_server(do_enforce, NULL);
-	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_LOST));
-	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
-	rdmabroker_free_status(status);
-	expect_failure(rdmabroker_open_device(s, "fake0", &verbs), EACCES, "no session rule");
-	rdmabroker_close(c);
-	rdmabroker_close(s);
-	await_counts(0, 0);
-}
-END_TEST
-
-/* Enforcement revokes a listener that has joined a group, and a listener that was exported. */
-START_TEST(a_revoked_listener_with_groups_and_exports)
-{
-	struct rdmabroker *s = open_session(0), *c = open_session(0);
-	struct rdmabroker_id *joined, *exported = start_listening(s, 7472), *imported;
-	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
-	int fd;
-
-	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_UDP, NULL, &joined), 0);
-	ck_assert_int_eq(rdmabroker_bind_addr(joined, addr(7471)), 0);
-	ck_assert_int_eq(rdmabroker_listen(joined, 0), 0);
-	ck_assert_int_eq(rdmabroker_join_multicast_wait(joined, addr(1), 1, T, &ud), 0);
-	ck_assert_int_eq(rdmabroker_export_id(exported, &fd), 0);
-
-	set_policy("allow session\n");
-	in_server(do_enforce, NULL);
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
-	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
-	ck_assert_int_lt(rdmabroker_import_id(c, fd, &imported), 0);
-	close(fd);
-	rdmabroker_destroy_id(joined);
-	rdmabroker_destroy_id(exported);
-	await_counts(2, 0);
-	rdmabroker_close(c);
-	rdmabroker_close(s);
-}
-END_TEST
-
-/* A rule with data matches if the private data of the connection request begins with that data. */
 START_TEST(private_data_decides)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -658,7 +567,7 @@ START_TEST(a_thousand_reloads_under_load)
 	}
 	await_counts(2, 1);
 	ck_assert_int_eq(rdmabroker_get_rules(admin, &rules), 0);
-	/* Of all that the rule has admitted, only the acceptor's session and its listener are left. */
+	/* Only the acceptor's session and its listener still count towards the rule. */
 	ck_assert_uint_eq(find_rule(rules, "allow any max 1000")->n_now, 2);
 	rdmabroker_free_rules(rules);
 	rdmabroker_close(admin);
@@ -685,7 +594,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Several threads run this. Together they try to connect many times as often as the rule admits. */
+/* Several threads run this function, and try to connect more often than the rule admits. */
 static void *press(void *arg)
 {
 	struct rdmabroker *session = open_session(0);
@@ -711,7 +620,6 @@ static void *press(void *arg)
 	return NULL;
 }
 
-/* At most as many connects succeed as the rule admits, and all others fail as busy. */
 START_TEST(a_rate_under_overload)
 {
 	struct press presses[PRESS_CLIENTS] = { 0 };
@@ -744,7 +652,6 @@ START_TEST(a_rate_under_overload)
 END_TEST
 
 UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peers_broker, busy_at_the_clients_broker,
-	  objects_of_every_kind_are_limited, quotas, caps_and_ack_timeout, reload_over_the_wire,
-	  many_rules_are_listed, rules_are_counted, explain,
-	  enforcement_revokes_what_is_not_allowed, a_revoked_listener_with_groups_and_exports,
+	  busy_by_event, objects_of_every_kind_are_limited, quotas, caps_and_ack_timeout,
+	  reload_over_the_wire, many_rules_are_listed, rules_are_counted, explain,
 	  private_data_decides, a_thousand_reloads_under_load, a_rate_under_overload)

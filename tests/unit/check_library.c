@@ -57,7 +57,7 @@ START_TEST(rejects_have_an_origin_and_a_reason)
 	struct rdmabroker_id *active;
 
 	active = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "nobody listens");
+	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "no listener");
 	ck_assert_int_eq(rdmabroker_get_reject_event(active)->rejected_by,
 			 RDMABROKER_REJECTED_NO_LISTENER);
 	rdmabroker_destroy_id(active);
@@ -106,7 +106,7 @@ START_TEST(a_session_that_does_not_block)
 	ck_assert_uint_ne(rdmabroker_get_local_port(id), 0);
 	expect_done(s, "listen", 0);
 	expect_done(s, "bind_addr", -EINVAL);
-	/* The broker has to query the kernel for these attributes, because the library has none for a listener. */
+	/* The library has no attributes for a listener, so the broker has to query the kernel. */
 	n_asked = fake_count(harness.core->fabric, FAKE_QP_ATTR);
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_uint_eq(fake_count(harness.core->fabric, FAKE_QP_ATTR), n_asked + 1);
@@ -131,14 +131,17 @@ START_TEST(events_of_a_destroyed_id_are_dropped)
 	struct rdmabroker_event *event;
 
 	ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
-	/* Destroy the listener after the broker has created the connection request: the request must be rejected. */
+	/*
+	 * The broker has created the connection request. When the listener is destroyed, the request must be
+	 * rejected.
+	 */
 	await_counts(1, 3);
 	rdmabroker_destroy_id(listener);
 	event = expect(s, RDMABROKER_EVENT_REJECTED);
 	rdmabroker_free_event(event);
 	rdmabroker_destroy_id(active);
 	await_counts(1, 0);
-	/* The handles can be used again: */
+	/* The handles of destroyed ids can be used again. */
 	for (int i = 0; i < 100; i++)
 		rdmabroker_destroy_id(resolve(s, 7471));
 	rdmabroker_close(s);
@@ -180,10 +183,7 @@ START_TEST(refusals_have_a_text)
 }
 END_TEST
 
-/*
- * The broker does not reply when it has destroyed an id. The id's handle has to become free nevertheless, for the
- * program's own ids and for the ids of connection requests.
- */
+/* The broker does not reply when it has destroyed an id. The id's handle must become free nevertheless. */
 START_TEST(handles_are_reused)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -220,7 +220,7 @@ START_TEST(handles_are_reused)
 }
 END_TEST
 
-/* One request resolves the address and the route. The text of a failure names the step that failed. */
+/* One request resolves the address and the route. A failure's text names the step that failed. */
 START_TEST(address_and_route)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0), *n;
@@ -239,8 +239,8 @@ START_TEST(address_and_route)
 	rdmabroker_destroy_id(id);
 
 	/*
-	 * The first resolve_wait fails in the library, the second one after the address was resolved: both the route
-	 * that is resolved ahead and the one that the program has requested fail.
+	 * The first resolve_wait fails in the library. In the second one, the route fails in advance, and again when
+	 * the program requests it.
 	 */
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
 	expect_failure(rdmabroker_resolve_wait(id, NULL, addr(7471), 0), EINVAL, "timeout");
@@ -250,14 +250,13 @@ START_TEST(address_and_route)
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(id, T), 0);
 	rdmabroker_destroy_id(id);
 
-	/* In a session that does not block, the call does not wait. */
 	n = open_session(RDMABROKER_NONBLOCK);
 	ck_assert_int_eq(rdmabroker_create_id(n, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_DONE));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ADDR_RESOLVED));
 	rdmabroker_free_event(expect(n, RDMABROKER_EVENT_ROUTE_RESOLVED));
-	/* The event of a failure names the call that the program made. */
+	/* The event of a failure names the program's call. */
 	ck_assert_int_eq(rdmabroker_resolve(id, NULL, addr(7471), T), 0);
 	expect_done(n, "resolve", -EINVAL);
 	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7471), T), 0);
@@ -275,10 +274,7 @@ START_TEST(attributes_that_no_event_carries)
 	struct rdmabroker_id *id = resolve(s, 7471);
 	int mask;
 
-	/*
-	 * No event has carried these attributes, so the broker queries the connection manager, and returns them in
-	 * its reply.
-	 */
+	/* No event has carried these attributes, so the broker queries the connection manager. */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
 	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
@@ -288,7 +284,7 @@ START_TEST(attributes_that_no_event_carries)
 }
 END_TEST
 
-/* As with librdmacm, an id without an address can listen: listen gives it the wildcard address and a free port. */
+/* As with librdmacm, listen gives an id without an address the wildcard address and a free port. */
 START_TEST(an_id_that_listens_unbound)
 {
 	struct rdmabroker *s = open_session(0);
@@ -316,8 +312,8 @@ static void do_add_device(void *arg)
 }
 
 /*
- * The broker creates an id with the first request about it. In this test that request fails. In a session that does
- * not block, create_id sends the request at once, and an event reports the failure.
+ * The broker creates an id with the first request about it. In a session that does not block, create_id sends this
+ * request at once.
  */
 START_TEST(an_id_without_a_device)
 {
@@ -524,8 +520,7 @@ START_TEST(options_are_read_back)
 END_TEST
 
 /*
- * A connection request is exported, and accepted by the session that imported it. The export cannot be imported
- * twice.
+ * A connection request is exported, and the session that imports it accepts it. The export cannot be imported twice.
  */
 START_TEST(an_id_is_handed_over)
 {
@@ -557,10 +552,7 @@ START_TEST(an_id_is_handed_over)
 	rdmabroker_free_event(expect(worker, RDMABROKER_EVENT_ESTABLISHED));
 	close(fd);
 
-	/*
-	 * If the descriptor is closed, the id stays in its session. If the session is closed, the exported id is
-	 * destroyed.
-	 */
+	/* Closing the descriptor leaves the id in its session. Closing the session destroys the exported id. */
 	rdmabroker_destroy_id(moved);
 	ck_assert_int_eq(rdmabroker_export_id(listener, &fd), 0);
 	close(fd);
@@ -669,8 +661,8 @@ static void do_reject_stale(void *arg)
 }
 
 /*
- * After a reject the kernel's id cannot be used again, so the library has the broker create a new one. The program's
- * id keeps its settings.
+ * After a reject the kernel's id cannot be used again, so the broker creates a new one. The program's id keeps its
+ * settings.
  */
 START_TEST(stale_rejects_are_retried)
 {
@@ -687,7 +679,7 @@ START_TEST(stale_rejects_are_retried)
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(active, NULL, addr(7471), T), 0);
 	ck_assert_int_eq(rdmabroker_resolve_route_wait(active, T), 0);
 	in_server(do_reject_stale, &n);
-	/* The sixth attempt is not rejected as stale. It reaches the rule for accepts, which rejects it. */
+	/* The sixth attempt is not rejected as stale, but reaches the rule for accepts, which rejects it. */
 	set_policy("allow session\nallow connect\nreject accept reason \"fresh\"");
 	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "fresh");
 	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_TOS, &tos), 0);

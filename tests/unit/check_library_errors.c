@@ -17,8 +17,8 @@
 #include "tests/unit/harness.h"
 
 /*
- * Each row of ERRORS in librdmabroker(3) has a function here, which causes the error, and in most cases checks its
- * text. The last test compares the rows of the page with those of this file.
+ * Each row of ERRORS in librdmabroker(3) has a function here, which causes the error. The last test compares the rows
+ * of the page with those here.
  */
 
 #define STRANGER 4711
@@ -45,8 +45,8 @@ static int open_at(const char *path, unsigned flags)
 }
 
 /*
- * A daemon of another version: it replies to hello with VERSION. If READS, it refuses all later requests as unknown,
- * else it does not read them.
+ * A daemon of another version, which replies to hello with VERSION. If READS, it refuses all later requests as
+ * unknown.
  */
 static struct {
 	pthread_t thread;
@@ -126,7 +126,7 @@ static void end_other(void)
 	close(other.listener);
 }
 
-/* The event that a connect_wait gets, once its connection request has reached the listener. */
+/* The event that ends a connect_wait whose connection request has reached the listener. */
 static struct {
 	struct rdmabroker_id *listener;
 	uint16_t port; /* local port of the connecting id */
@@ -171,8 +171,6 @@ static void expect_outcome(enum rdma_cm_event_type type, int error, const char *
 	rdmabroker_close(s);
 }
 
-/* The rows */
-
 static void e2big(void)
 {
 	static const char data[RDMABROKER_CONNECT_DATA_MAX + 1];
@@ -186,7 +184,7 @@ static void e2big(void)
 	rdmabroker_close(s);
 }
 
-/* An admin ends a listener: the event is that of a removed device, but the device is still there. */
+/* When an admin ends a listener, the event is that of a removed device, although no device was removed. */
 static void eacces_by_an_admin(void)
 {
 	struct rdmabroker *s = open_session(0), *admin = open_session(0);
@@ -227,9 +225,8 @@ static void eaddrinuse(void)
 }
 
 /*
- * The kernel returns EADDRNOTAVAIL not only if the host lacks the address, but also in two other cases: the port is
- * in use on a wildcard address, or the program binds to a wildcard address and the port is in use on any address. The
- * broker repeats a bind whose port is in use once, so here two binds fail.
+ * The kernel also returns EADDRNOTAVAIL if the port is in use and either id has a wildcard address. The broker
+ * repeats such a bind once, so two binds fail here.
  */
 static void eaddrnotavail(void)
 {
@@ -294,8 +291,8 @@ static void ebadf(void)
 	int pair[2];
 
 	/*
-	 * When start_listening() has returned, Hello has succeeded, so the broker accepts descriptors from this
-	 * client. On Linux 6.16 and later it does not before.
+	 * On Linux 6.16 and later, a client cannot send descriptors before Hello has succeeded. start_listening()
+	 * waits for Hello.
 	 */
 	start_listening(s, 7471);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
@@ -342,7 +339,7 @@ static void econnrefused(void)
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = resolve(s, 7471);
 
-	expect_failure(rdmabroker_connect_wait(id, &param, T), ECONNREFUSED, "nobody listens");
+	expect_failure(rdmabroker_connect_wait(id, &param, T), ECONNREFUSED, "no listener");
 	ck_assert_ptr_nonnull(rdmabroker_get_reject_event(id));
 	rdmabroker_close(s);
 	stop_server();
@@ -561,7 +558,7 @@ static void exdev(void)
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_id *id = new_id(s);
 
-	/* The route uses another device, and the failure leaves an id that is bound to none. */
+	/* The route uses another device. After the failure the id is bound to no device. */
 	expect_failure(rdmabroker_connect_to_wait(id, NULL, addr(1), NULL, &attr, NULL, T), EXDEV,
 		       "other0");
 	ck_assert_ptr_null(rdmabroker_get_device_name(id));
@@ -615,7 +612,6 @@ START_TEST(each_row_of_the_page)
 }
 END_TEST
 
-/* The page and this file have the same rows in the same order. */
 START_TEST(the_page_has_the_same_rows)
 {
 	const char *dir = getenv("SRCDIR");

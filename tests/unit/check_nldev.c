@@ -17,17 +17,11 @@
 #include "tests/unit/nldev.h"
 #include "tests/unit/unit.h"
 
-/*
- * The ids and QPs that the kernel reports by netlink, and how they are logged and returned.
- *
- * The fabric here is the real one, with a device that the test adds.
- */
+/* The ids and QPs that the kernel reports by netlink. The fabric is the real one, with devices that the tests add. */
 
 static sd_event *loop;
 static struct fabric *fabric;
 static int real_stderr, words;
-
-/* Time */
 
 static time_t skipped;
 
@@ -45,8 +39,6 @@ static void let_rest_be_over(void)
 {
 	skipped += 60;
 }
-
-/* The device and the log */
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
@@ -193,8 +185,6 @@ static void end_child(const struct child *child)
 	waitpid(child->pid, NULL, 0);
 }
 
-/* The tests */
-
 START_TEST(other_processes_are_logged)
 {
 	struct child child = start_child("rping", 0);
@@ -248,7 +238,7 @@ static void *own_thread(void *arg)
 	sd_event *own = NULL;
 
 	(void)arg;
-	/* An id that another, running thread of this process has made also counts as the process's own. */
+	/* An id that another running thread of this process has made counts as the process's own. */
 	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL });
 	run();
 	return own;
@@ -318,7 +308,6 @@ START_TEST(control_characters_of_names_are_replaced)
 }
 END_TEST
 
-/* The kernel reports a process that /proc does not show. */
 START_TEST(a_process_without_an_entry_in_proc)
 {
 	struct fabric_device *device = add_device("rxe0");
@@ -355,8 +344,8 @@ START_TEST(the_number_of_holders_is_limited)
 	ck_assert_uint_eq(holders->n_more_ids, 2 * (N - FABRIC_HOLDERS_MAX));
 	text = said();
 	ck_assert_uint_eq(count_lines(text), FABRIC_HOLDERS_MAX + 1);
-	ck_assert_ptr_nonnull(
-		strstr(text, "Further processes hold 12 connection manager ids on rxe0"));
+	ck_assert_ptr_nonnull(strstr(
+		text, "Further processes, not listed, hold 12 connection manager ids on rxe0"));
 }
 END_TEST
 
@@ -394,13 +383,11 @@ START_TEST(one_piece_in_a_turn_with_low_priority)
 		ck_assert_uint_eq(kernel.n_read, i);
 	}
 	ck_assert_ptr_nonnull(fabric_device_holders(device));
-	/* Then nothing is left to do. */
 	ck_assert_int_eq(sd_event_run(loop, 0), 0);
 	sd_event_source_unref(busy);
 }
 END_TEST
 
-/* The kernel never ends the dump. */
 START_TEST(a_dump_without_end)
 {
 	struct child child = start_child("rping", 0);
@@ -432,12 +419,12 @@ START_TEST(a_requested_scan)
 	run();
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
-	/* A scan has just ended, so another one does not begin yet. */
+	/* A scan has just ended, so fabric_look() does not begin another one. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	let_rest_be_over();
-	/* A short dump is read at once. Only the first successful scan of a device is logged, so this one is not. */
+	/* A short dump is read at once. It is not logged, because only a device's first successful scan is. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(kernel.n_device_dumps, 1);
@@ -485,8 +472,8 @@ START_TEST(a_scan_that_fails)
 	kernel.error = 0;
 	fabric_look(fabric);
 	/*
-	 * The device can have been replaced, so its index is looked up again. The holders that the failed first scan
-	 * could not log are logged now.
+	 * The device can have been replaced, so its index is looked up again. Its holders are logged now, because the
+	 * first scan failed.
 	 */
 	ck_assert_uint_eq(kernel.n_device_dumps, 2);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
@@ -508,7 +495,7 @@ START_TEST(a_device_is_removed_during_the_scan)
 	appear(device);
 	while (kernel.n_read < 10)
 		ck_assert_int_gt(sd_event_run(loop, 0), 0);
-	/* Does what hotplug.c does with a removed device. */
+	/* hotplug.c does the same with a removed device. */
 	list_remove(&device->link);
 	device->gone = true;
 	fabric_device_unref(device);
@@ -534,10 +521,7 @@ START_TEST(the_fabric_is_freed_during_the_scan)
 }
 END_TEST
 
-/*
- * If a QP is on another port than the request names, the kernel returns EAGAIN, which is also the errno of a
- * non-blocking socket without data.
- */
+/* If a QP is not on the requested port, the kernel returns EAGAIN, as a non-blocking socket without data does. */
 START_TEST(a_qp_of_another_port)
 {
 	struct nldev_device device = { 0 };
@@ -566,7 +550,7 @@ static int on_answer_fail(const struct nlmsghdr *header, void *data)
 	return MNL_CB_ERROR;
 }
 
-/* Begins a dump of all QPs that fails with its first datagram. */
+/* Begins a dump of all QPs, and fails at its first datagram. */
 static void dump_and_fail(struct nldev *nl)
 {
 	_Alignas(struct nlmsghdr) char buf[256];
@@ -576,7 +560,7 @@ static void dump_and_fail(struct nldev *nl)
 	ck_assert_int_eq(nldev_exchange(nl, header, on_answer_fail, NULL), -ENOMEM);
 }
 
-/* An exchange that ends before all datagrams of its dump were read does not make the next exchange fail. */
+/* An exchange that does not read its dump to the end does not make the next exchange fail. */
 START_TEST(a_dump_that_is_not_read_to_its_end)
 {
 	struct nldev_device device = { 0 };

@@ -3,7 +3,7 @@
 
 /*
  * A broker that breaks the protocol, in the same thread as the library: it runs whenever the library would wait. A
- * test sets its answers, and the packets that it sends unasked.
+ * test sets its answers, and the packets that it sends without a request.
  */
 
 #include <stdbool.h>
@@ -26,8 +26,7 @@ struct liar {
 	uint32_t max_ids; /* the limit in its reply to hello */
 	bool is_deaf; /* it reads no requests */
 	void (*answer)(const Rdmabroker__Request *request); /* NULL: it does not answer */
-	void (*flood)(
-		void); /* sends one more packet, called when the socket is empty; NULL: no flood */
+	void (*flood)(void); /* sends one packet; called when the socket is empty; NULL: no flood */
 	int64_t tired_at; /* when the flood ends */
 	size_t n_sent; /* bytes that were sent */
 };

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The program whose instructions callgrind counts, see tests/bench/count/run: the daemon and the library in one
- * process and one thread. When the library would wait, the daemon runs. The argument says which side is counted:
- * "daemon", which includes the fake fabric, or "library", which includes the program that calls it. So that every run
- * executes the same instructions,
+ * The program whose instructions callgrind counts (tests/bench/count/run): the daemon and the library in one process
+ * and one thread. When the library would wait, the daemon runs. The argument is the side to count: "daemon", which
+ * includes the fake fabric, or "library", which includes its caller.
  *
- *   - time stands still except for the steps that are made here,
- *   - the daemon's loop is prepared between its turns, as if it slept, and runs only when a source is ready or the
- *     library waits.
+ * Every run executes the same instructions, because time advances only in step_time(), and because the daemon's loop
+ * runs only when a source is ready or the library waits.
  *
- * Prints a line for each part: its name, how often it was executed, and how many allocations were made in it.
+ * Prints a line for each part: its name, its number of repetitions, and the number of allocations.
  */
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 #include <valgrind/callgrind.h>
@@ -30,12 +31,7 @@
 static sd_event *loop;
 static int loop_fd = -1;
 
-/* Time */
-
-/*
- * All runs begin at this time. It is later than the monotonic clock of any host. Therefore the kernel's timers, which
- * the daemon sets by this time, never expire.
- */
+/* All runs begin at this time. It is later than any host's monotonic clock, so the kernel's timers never expire. */
 static struct timespec stopped = { .tv_sec = 1000000000 };
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
@@ -52,7 +48,7 @@ static void step_time(long ms)
 	stopped.tv_nsec %= 1000000000;
 }
 
-/* Memory: all libraries of the process call these functions. */
+/* Memory: all libraries of the process use these definitions. */
 
 static bool in_daemon, collects;
 static unsigned long n_allocations[2]; /* the index is IN_DAEMON */
@@ -80,15 +76,13 @@ void *realloc(void *p, size_t size)
 	return __libc_realloc(p, size);
 }
 
-/* The daemon */
-
 static void check(int r, const char *what)
 {
 	if (r < 0)
 		die("%s: errno %d", what, -r);
 }
 
-/* Dispatches all sources that are ready, and prepares the loop for its sleep. */
+/* Prepares the loop for its sleep when no source is ready any more. */
 static void dispatch(void)
 {
 	int r;
@@ -125,7 +119,7 @@ static void daemon_turn(void)
 	in_daemon = false;
 }
 
-/* Replaces poll(), the only function in which the library waits. The daemon also calls it, but must not wait. */
+/* Replaces poll(), the only function in which the library waits. The daemon calls it too, but must not wait. */
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec now = { 0 };
@@ -139,9 +133,8 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		if (r != 0 || timeout == 0 || in_daemon)
 			return r;
 		/*
-		 * If the loop's descriptor is not ready, a timer may be due, because the steps of time do not make
-		 * the descriptor ready. Therefore the daemon runs one turn in any case. If the descriptor is not
-		 * ready after that turn either, one of the daemon's threads may still be working; it gets 5 seconds.
+		 * The steps of time do not make the loop's descriptor ready, so a timer may be due: run one turn. If
+		 * the descriptor is still not ready, one of the daemon's threads may be working: wait 5 s.
 		 */
 		if (!is_ready(idle ? 5 : 0)) {
 			if (idle)
@@ -160,7 +153,7 @@ static void run_daemon(void)
 		daemon_turn();
 }
 
-/* Parts: callgrind writes the counts of each part to a file, which contains the part's name. */
+/* Parts: callgrind writes the counts of each part to a file that contains the part's name. */
 
 static struct ends ends;
 static struct connection connections[TIMES];
@@ -187,7 +180,7 @@ static void end_part(const char *name)
 	       of_library ? n_allocations[false] : n_allocations[true] - n_fake);
 }
 
-/* Advances the time, so that the time wait of the QP numbers that were used ends. */
+/* Ends the timewait of QP numbers. */
 static void pass_time(void)
 {
 	step_time(10);
@@ -219,6 +212,26 @@ static void ask_all(unsigned n)
 		     "get_option");
 }
 
+/*
+ * As under systemd, the daemon writes its ledger. What it stores waits in a socket that nobody reads.
+ */
+static void make_manager(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(addr);
+	char name[sizeof(addr.sun_path) + 1];
+	int sock = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	/* The kernel chooses an abstract name, which always has the same length. */
+	if (sock < 0 || bind(sock, (struct sockaddr *)&addr, sizeof(addr.sun_family)) < 0 ||
+	    getsockname(sock, (struct sockaddr *)&addr, &len) < 0)
+		die("cannot make a socket: %s", strerror(errno));
+	snprintf(name, sizeof(name), "@%.*s", (int)(len - sizeof(addr.sun_family) - 1),
+		 addr.sun_path + 1);
+	setenv("NOTIFY_SOCKET", name, 1);
+	setenv("FDSTORE", "32", 1);
+}
+
 int main(int argc, char **argv)
 {
 	struct place place;
@@ -227,6 +240,7 @@ int main(int argc, char **argv)
 	if (argc != 2 || (strcmp(argv[1], "daemon") != 0 && strcmp(argv[1], "library") != 0))
 		die("which part is to be counted: daemon or library?");
 	of_library = strcmp(argv[1], "library") == 0;
+	make_manager();
 	place_make(&place);
 	broker = place_start_broker(&place);
 	loop = place_get_loop();
@@ -236,7 +250,7 @@ int main(int argc, char **argv)
 		dispatch();
 	ends_open(&ends, place.socket);
 
-	/* After this warm-up, tables have their final size and caches are filled. */
+	/* The warm-up: tables get their final size, and caches are filled. */
 	connect_all(TIMES);
 	disconnect_all(TIMES);
 	ask_all(WARM_UP);

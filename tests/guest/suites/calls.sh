@@ -13,7 +13,7 @@ case_seconds=400
 # shellcheck disable=SC2034
 long_cases=(connect_to_refused datagram_refusals
 	killed_worker fork_flag fork_environment fork_unprepared 'deadlines_*' last_answer_is_not_acknowledged
-	own_qps multicast_send_only removal_at_the_server removal_at_the_client multicast
+	own_qps multicast_send_only multicast_and_restarts removal_at_the_server removal_at_the_client multicast
 	ack_timeout 'threads_*')
 
 # ---- the daemon ----
@@ -28,8 +28,7 @@ users_policy() {
 	END
 }
 
-# holdings: as in broker.sh, but without the ACLs of the nodes, because a device that is removed and added again gets
-# a new node.
+# Without the ACLs of the nodes: a device that is removed and added again gets a new node.
 holdings() {
 	counted_holdings
 }
@@ -99,9 +98,9 @@ case_examples() {
 	wait $server || fail "the server: $(cat server)"
 	assert_eq "$(grep -v ^listening server | sort)" "$(printf 'and three\none\ntwo')"
 
-	# There is no listener any more, and the client reports it.
+	# There is no listener any more.
 	as bob event-client $A 7471 again > client 2>&1 && fail "it has connected"
-	assert_contains "$(cat client)" "REJECTED: nobody listens there"
+	assert_contains "$(cat client)" "REJECTED: the peer has no listener at this port"
 	holdings_are_back
 }
 
@@ -182,7 +181,7 @@ case_killed_worker() {
 
 # ---- fork ----
 
-# forked HOW [VARIABLE=VALUE]: runs the program `forking` with HOW, and with VARIABLE in its environment.
+# forked HOW [VARIABLE=VALUE]: runs `forking ... HOW`, with VARIABLE in its environment.
 forked() {
 	local during
 	users_policy
@@ -215,7 +214,7 @@ case_fork_environment() {
 	forked env IBV_FORK_SAFE=1
 }
 
-# If ibv_fork_init() was not called, the child has a copy of the registered memory.
+# Without ibv_fork_init(), the child has a copy of the registered memory.
 case_fork_unprepared() {
 	forked none
 	assert_contains "$(cat parent)" "child: its copy of the registered memory is overwritten"
@@ -228,8 +227,7 @@ case_fork_too_late() {
 
 # ---- deadlines ----
 
-# drop [MATCH...]: drops the RoCE packets over IPv4 that match, until `lift`. Without MATCH, drops all of them, in
-# both directions.
+# drop [MATCH...]: drops the matching RoCE packets over IPv4 (without MATCH: all), until `lift`.
 drop() {
 	dropped=("$@")
 	iptables -I INPUT -p udp --dport 4791 "$@" -j DROP
@@ -312,7 +310,7 @@ case_deadlines_accept() {
 	assert_contains "$(cat server)" "accept_wait: ETIMEDOUT"
 	lift
 	rounds_pass
-	# On a slow machine the client may have given up already. Then the kill fails.
+	# On a slow machine the client may have ended already.
 	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
 	holdings_are_back 60
@@ -325,7 +323,7 @@ case_disconnect_from_a_stopped_server() {
 	await_line server listening
 	start client bob disconnect-stopped $A 7471
 	await_line client "the server is to be stopped"
-	# alice has only one process `calls`, the server.
+	# The server is alice's only process `calls`.
 	pkill -STOP -u alice -x calls
 	go client
 	finish client
@@ -335,8 +333,8 @@ case_disconnect_from_a_stopped_server() {
 	holdings_are_back
 }
 
-# A client that disconnects as soon as it has an answer may do so before its QP has acknowledged the answer. Then the
-# server's send never succeeds. Here all acknowledgements are dropped, so that this happens for certain.
+# A client may disconnect before its QP has acknowledged the server's last answer. Here all acknowledgements are
+# dropped, so that the server's send never succeeds.
 case_last_answer_is_not_acknowledged() {
 	users_policy
 	remember_holdings
@@ -372,7 +370,6 @@ case_deadlines_disconnect() {
 
 # ---- QPs that the program makes ----
 
-# The server in each mode except own, and the client in each mode.
 case_own_qps() {
 	users_policy
 	remember_holdings
@@ -387,7 +384,6 @@ case_own_qps() {
 	holdings_are_back
 }
 
-# The timeout is set by both sides, and by the server alone.
 case_ack_timeout() {
 	users_policy
 	for mode in own set external; do
@@ -410,8 +406,7 @@ case_qp_in_reset() {
 	await_line client "the QP is in RESET"
 	qp=$(sed -n 's/^QP number //p' client)
 	rdma resource show qp | grep "link rxe./- lqpn $qp " | show
-	# A connect with this number is refused, because the QP belongs to another process. A connect with a number
-	# that no QP has is refused, too.
+	# The QP belongs to another process. No QP has the number 0xfffffe.
 	for user in bob dave; do
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn "$qp"
 		assert_fails_with 3 as $user rdmabroker-ping -c -a $A -p 7471 --qpn 0xfffffe
@@ -421,7 +416,7 @@ case_qp_in_reset() {
 	finish server
 }
 
-# number_refused USER QPN TEXT: the broker must refuse a connect with this number, with an error that contains TEXT.
+# number_refused USER QPN TEXT: the broker must refuse a connect with QPN, with an error that contains TEXT.
 number_refused() {
 	local status=0
 	as "$1" calls number-client $A 7471 "$2" > refused 2>&1 || status=$?
@@ -443,7 +438,7 @@ case_reserved_qp_numbers() {
 	number_refused bob $first "the kernel knows no such QP"
 	await "journal | grep -q 'QP $first of rxe., which the kernel does not know. .*qp reserved'"
 
-	# The policy allows reserved numbers for connects only, so the accept is refused.
+	# The policy allows reserved numbers for connects only.
 	policy <<-END
 		allow connect user bob,dave qp reserved log
 		allow any user alice,bob,dave
@@ -516,10 +511,12 @@ multicast() {
 	await "grep -q -e ^FAILED -e 'the group is joined' -e 'cannot join' receiver"
 	! grep -q "cannot join" receiver || skip "the kernel has no group $1 on RoCE v2 (EOPNOTSUPP)"
 	await_line receiver "the group is joined"
+	${meanwhile-}
 	go receiver
 	start sender alice multicast-send "$3" "$1" 100 "$2"
 	await_line receiver "the group is left"
 	await_line sender "all datagrams are answered"
+	${meanwhile-}
 	go sender
 	finish sender
 	go receiver
@@ -528,6 +525,12 @@ multicast() {
 }
 
 case_multicast() {
+	multicast 239.1.2.3 1 $A $B
+}
+
+# The next daemon takes the memberships over: their ids can leave the group, and join again.
+case_multicast_and_restarts() {
+	local meanwhile="systemctl restart rdmabrokerd"
 	multicast 239.1.2.3 1 $A $B
 }
 
@@ -590,7 +593,7 @@ case_removal_at_the_client() {
 
 # ---- threads ----
 
-# threads COMMAND ARG...: runs the program COMMAND, which must make 200 connections to a server.
+# threads COMMAND ARG...: runs COMMAND, which must make 200 connections to a server.
 threads() {
 	users_policy
 	remember_holdings
@@ -652,7 +655,7 @@ case_devices() {
 
 fabric_up
 install_product
-# Descriptors that the daemon opens once, for its first connection, are opened now.
+# Makes the daemon open the descriptors that it keeps from its first connection on.
 (cd "$(mktemp -d)" && chmod 755 . && users_policy && rounds_pass) > /dev/null ||
 	fail "no connection"
 run_cases "$@"

@@ -10,40 +10,53 @@
 # shellcheck disable=SC2034
 case_seconds=3600
 # shellcheck disable=SC2034
-long_cases=(watchdog memory_runs_out killed_often daemon_reexec client_dies_meanwhile requests_meanwhile)
+long_cases=(watchdog memory_runs_out killed_often daemon_reexec client_dies_meanwhile requests_meanwhile some_instants
+	every_instant)
 
 # ---- connections with data ----
 
-# busy USER COMMAND...: is run in the background, and becomes COMMAND as USER, with the lowest priority. Without it, programs that send without a pause
-# would leave the daemon and systemd hardly any time of the emulated processors.
-busy() {
-	local user=$1
-	shift
-	exec as "$user" nice -n 19 "$@"
+# The programs that carry data share a part of one of the two emulated processors. They never pause. Without this
+# limit they would leave the daemon and systemd hardly any time.
+limit=/sys/fs/cgroup/load
+mkdir -p $limit
+echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
+echo "80000 100000" > $limit/cpu.max
+
+# limited NAME...: these programs are subject to the limit from now on.
+limited() {
+	local name
+	for name; do
+		echo "${pid[$name]}" > $limit/cgroup.procs
+	done
 }
 
 # load LIBRARY DROPIN: starts this many connections of each kind. Their data is verified at both ends: a wrong byte
-# ends the program. The programs run until end_load.
+# ends the program. The programs run until end_load. While others are being started, they are frozen.
 load() {
 	local i port=7400
 	servers=() clients=()
+	echo 1 > $limit/cgroup.freeze
 	for ((i = 0; i < $1; i++, port++)); do
-		busy alice rdmabroker-ping -s -a $A -p $port -v -P > s$port 2>&1 &
+		as alice rdmabroker-ping -s -a $A -p $port -v -P > s$port 2>&1 &
 		pid[s$port]=$!
 		await_line s$port "listening on"
-		busy bob rdmabroker-ping -c -a $A -p $port -v -k > c$port 2>&1 &
+		as bob rdmabroker-ping -c -a $A -p $port -v -k > c$port 2>&1 &
 		pid[c$port]=$!
 		await_line c$port established
+		limited s$port c$port
 		servers+=("s$port") clients+=("c$port")
 	done
 	for ((i = 0; i < $2; i++, port++)); do
-		busy alice rdmabrokerctl run -- rping -s -a $A -p $port -V > s$port 2>&1 &
+		as alice rdmabrokerctl run -- rping -s -a $A -p $port -V > s$port 2>&1 &
 		pid[s$port]=$!
 		(await "rdmabrokerctl list | grep -q 'listening .*:$port '")
-		busy bob rdmabrokerctl run -- rping -c -a $A -p $port -V > c$port 2>&1 &
+		as bob rdmabrokerctl run -- rping -c -a $A -p $port -V > c$port 2>&1 &
 		pid[c$port]=$!
+		(await "[ \$(rdmabrokerctl list | grep -c ' established .*:$port') = 2 ]")
+		limited s$port c$port
 		servers+=("s$port") clients+=("c$port")
 	done
+	echo 0 > $limit/cgroup.freeze
 	n_load=$(($1 + $2))
 	(await "[ \$(n_established) = $((2 * n_load)) ]")
 }
@@ -119,30 +132,37 @@ a_while() {
 	read -rt "$(printf '0.%03d' $milliseconds)" <> <(:) || true
 }
 
+# percentiles: reads milliseconds, and prints their distribution.
+percentiles() {
+	sort -n | awk '
+		{ ms[NR] = $1 }
+		END { printf "p50 %d, p99 %d, longest %d ms\n", ms[int((NR + 1) / 2)], ms[int(NR * 0.99 + 0.5)], ms[NR] }'
+}
+
 # end_often KILLS RESTARTS
 end_often() {
-	local i began times=()
+	local i began=() started=()
 	for ((i = 0; i < $1 + $2; i++)); do
 		a_while
-		began=$(date +%s%N)
+		began+=("$(date +%s%3N)")
 		if [ $i -lt "$1" ]; then
 			kill_daemon
 		else
 			systemctl restart rdmabrokerd
 		fi
-		rdmabrokerctl status > status
-		times+=($((($(date +%s%N) - began) / 1000000)))
-		assert_contains "$(cat status)" "restart: keeps sessions and connections; process"
+		assert_contains "$(rdmabrokerctl status)" "restart: keeps sessions and connections; process"
 		load_runs
 		next_connects
 	done
 	data_flows
-	printf '%s\n' "${times[@]}" | sort -n | awk '
-		{ ms[NR] = $1 }
-		END {
-			printf "%d ends of the daemon; ms until the next one has answered: p50 %d, p99 %d, longest %d\n",
-				NR, ms[int((NR + 1) / 2)], ms[int(NR * 0.99 + 0.5)], ms[NR]
-		}' | show
+	# From the kill to the journal's message, after which the next daemon serves.
+	mapfile -t started < <(journalctl -u rdmabrokerd -o short-unix |
+		sed -n 's/^\([0-9]*\)\.\([0-9]\{3\}\).* started, .*/\1\2/p' |
+		tail -n $(($1 + $2)))
+	assert_eq ${#started[@]} $(($1 + $2))
+	echo "$1 kills, $2 restarts; until the next daemon serves: $(for ((i = 0; i < $1 + $2; i++)); do
+		echo $((started[i] - began[i]))
+	done | percentiles)" | show
 	journal | grep "Took over" | tail -1 | show
 }
 
@@ -162,6 +182,57 @@ case_killed_often() {
 	mark_journal
 	end_often 50 50
 	end_load
+}
+
+# instants STEP: kills the daemon at each STEP-th instant of a connection's life (see killer.c), while another
+# connection carries data. The kill can end the connection that is being made, and its programs are told. Nothing else
+# ends.
+instants() {
+	local dropin=/run/systemd/system/rdmabrokerd.service.d/60-killer.conf n=1 old ok=0 refused=0
+	if has_asan; then
+		skip "a sanitizer's daemon has nothing preloaded before it"
+	fi
+	users_policy
+	cp /host/bin/killer.so /usr/lib/killer.so
+	mkdir -p "${dropin%/*}"
+	trap "rm -f $dropin; systemctl daemon-reload" EXIT
+	printf '[Service]\nEnvironment=LD_PRELOAD=/usr/lib/killer.so KILLER_DIR=/run/rdmabroker\n' > $dropin
+	systemctl daemon-reload
+	systemctl restart rdmabrokerd
+	load 1 0
+	serve server alice $A 7410 -P > /dev/null
+	for ((n = 1; ; n += $1)); do
+		old=$(daemon_pid)
+		echo "$n" > /run/rdmabroker/arm
+		if as bob timeout 60 rdmabroker-ping -c -a $A -p 7410 > once 2>&1; then
+			ok=$((ok + 1))
+		else
+			grep -qE 'connection with .* failed|REJECTED|rejected|busy' once || {
+				show < once
+				fail "instant $n: the client does not learn what has happened"
+			}
+			refused=$((refused + 1))
+		fi
+		[ "$(daemon_pid)" != "$old" ] || break
+		new_daemon "$old"
+		load_runs
+		ping_once bob $A -p 7410 > /dev/null
+	done
+	rm -f /run/rdmabroker/arm
+	echo "killed at $((ok + refused - 1)) instants: $ok connections were made, $refused were refused" | show
+	assert test $((ok + refused)) -gt 3
+	kill "${pid[server]}"
+	wait "${pid[server]}" || true # a failure if one of the connections has failed
+	end_load
+}
+
+case_some_instants() {
+	instants 17
+}
+
+case_every_instant() {
+	run_by_name every_instant
+	instants 1
 }
 
 case_daemon_reexec() {
@@ -205,22 +276,28 @@ case_client_dies_meanwhile() {
 	end_load
 }
 
-# The peer uses librdmacm without a broker, as root can. So its request arrives while no daemon runs.
+# The peer uses librdmacm without a broker, as root can. Its request arrives while no daemon runs, and waits.
 case_request_meanwhile() {
-	local old status=0
+	local old
 	users_policy
-	serve server alice $A 7410 -P
+	as alice rdmabrokerctl run -- rping -s -a $A -p 7410 -C 1 -V > server 2>&1 &
+	pid[server]=$!
+	(await "rdmabrokerctl list | grep -q 'listening .*:7410 '")
 	slow_restarts
 	old=$(daemon_pid)
 	kill -KILL "$old"
 	(await away)
-	timeout 60 rping -c -a $A -p 7410 -C 1 -v > rejected 2>&1 || status=$?
-	show < rejected
-	assert test $status != 0
-	assert_contains "$(cat rejected)" "REJECTED"
+	timeout 60 rping -c -a $A -p 7410 -C 1 -V > direct 2>&1 &
+	pid[direct]=$!
+	(await "rdma resource show cm_id | grep -q 'state CONNECT.*comm rping'")
+	away
 	new_daemon "$old"
-	ping_once bob $A -p 7410
-	stop server
+	wait "${pid[direct]}" || {
+		show < direct
+		show < server
+		fail "the request is lost"
+	}
+	wait "${pid[server]}" || true
 }
 
 # What clients send while no daemon runs is answered by the next one, also if they begin only then.

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/enforce.h"
+#include "core/session.h"
+#include "tests/unit/harness.h"
+
+/* OnReload=enforce: what a new policy does to what exists. */
+
+/* Each connection gets its own QP number, because timewait delays the reuse of a QP number. */
+static const struct rdmabroker_conn_param *new_param(void)
+{
+	static _Thread_local struct rdmabroker_conn_param param;
+	static atomic_uint n = 16;
+
+	param = (struct rdmabroker_conn_param){ .size = sizeof(struct rdmabroker_conn_param),
+						.qp_num = ++n };
+	return &param;
+}
+
+static void do_enforce(void *arg)
+{
+	(void)arg;
+	enforce_start(harness.core);
+}
+
+/* Gives the newest session to another user, who is no admin. */
+static void do_estrange_last(void *arg)
+{
+	(void)arg;
+	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+}
+
+START_TEST(enforcement_revokes_what_is_not_allowed)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *listener = start_listening(s, 7471), *active = resolve(c, 7471);
+	struct rdmabroker_id *pending, *resolved;
+	struct rdmabroker_status *status;
+	struct rdmabroker_event *event;
+	struct ibv_context *verbs;
+
+	ck_assert_int_eq(rdmabroker_connect(active, new_param()), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	pending = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
+	resolved = resolve(c, 7471);
+
+	/* Objects that are still allowed are not affected. */
+	set_policy("allow session\nallow connect\nallow accept\nallow listen\n");
+	in_server(do_enforce, NULL);
+	ck_assert_int_eq(rdmabroker_get_event(c, 0, &event), -EAGAIN);
+
+	set_policy("allow session\nallow connect\nallow listen\n");
+	in_server(do_enforce, NULL);
+	event = expect(c, RDMABROKER_EVENT_DISCONNECTED);
+	ck_assert_ptr_eq(event->id, active);
+	rdmabroker_free_event(event);
+	event = expect(c, RDMABROKER_EVENT_REJECTED);
+	ck_assert_ptr_eq(event->id, pending);
+	ck_assert_int_eq(event->reject_code, RDMABROKER_REJECT_DENIED);
+	ck_assert_str_eq(event->text, "policy has changed");
+	rdmabroker_free_event(event);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_ERROR);
+	ck_assert_int_eq(event->status, -EACCES);
+	rdmabroker_free_event(event);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
+
+	set_policy("allow session\n");
+	in_server(do_enforce, NULL);
+	event = expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL);
+	ck_assert_ptr_eq(event->id, listener);
+	ck_assert_int_eq(event->status, -EACCES);
+	rdmabroker_free_event(event);
+	expect_failure(rdmabroker_listen(listener, 0), EINVAL, "revoked by policy");
+	ck_assert_int_lt(rdmabroker_set_option(listener, RDMABROKER_OPTION_TOS, 1), 0);
+	ck_assert_int_lt(rdmabroker_disconnect(listener), 0);
+	ck_assert_int_lt(rdmabroker_notify(listener, IBV_EVENT_COMM_EST), 0);
+	event = expect(c, RDMABROKER_EVENT_CONNECT_ERROR);
+	ck_assert_ptr_eq(event->id, resolved);
+	rdmabroker_free_event(event);
+
+	/* Session C of the other user ends. The admin's session S stays, although no rule allows it. */
+	in_server(do_estrange_last, NULL);
+	set_policy("reject any\n");
+	in_server(do_enforce, NULL);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_LOST));
+	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
+	rdmabroker_free_status(status);
+	expect_failure(rdmabroker_open_device(s, "fake0", &verbs), EACCES, "no session rule");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	await_counts(0, 0);
+}
+END_TEST
+
+static void do_raise_limits(void *arg)
+{
+	(void)arg;
+	harness.core->settings.max_ids_per_session = 256;
+	harness.core->account.limit[ACCOUNT_IDS] = 512;
+	harness.core->account.limit_per_user[ACCOUNT_IDS] = 512;
+}
+
+/* One turn of the loop checks 256 sessions and ids. The last of these is the session of an admin, who has an id. */
+START_TEST(enforcement_at_the_end_of_a_turn)
+{
+	struct rdmabroker_id *listener, *id;
+	struct rdmabroker *other, *s;
+
+	in_server(do_raise_limits, NULL);
+	other = open_session(0);
+	s = open_session(0);
+	for (uint16_t i = 0; i < 254; i++) {
+		ck_assert_int_eq(rdmabroker_create_id(other, RDMABROKER_PS_TCP, NULL, &id), 0);
+		ck_assert_int_eq(rdmabroker_bind_addr(id, addr(20000 + i)), 0);
+	}
+	listener = start_listening(s, 7471);
+	await_counts(2, 255);
+	set_policy("reject any\n");
+	in_server(do_enforce, NULL);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	expect_failure(rdmabroker_listen(listener, 0), EACCES, "no session rule");
+	rdmabroker_close(s);
+	rdmabroker_close(other);
+	await_counts(0, 0);
+}
+END_TEST
+
+START_TEST(a_revoked_listener_with_groups_and_exports)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_id *joined, *exported = start_listening(s, 7472), *imported;
+	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
+	int fd;
+
+	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_UDP, NULL, &joined), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(joined, addr(7471)), 0);
+	ck_assert_int_eq(rdmabroker_listen(joined, 0), 0);
+	ck_assert_int_eq(rdmabroker_join_multicast_wait(joined, addr(1), 1, T, &ud), 0);
+	ck_assert_int_eq(rdmabroker_export_id(exported, &fd), 0);
+
+	set_policy("allow session\n");
+	in_server(do_enforce, NULL);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
+	ck_assert_int_lt(rdmabroker_import_id(c, fd, &imported), 0);
+	close(fd);
+	rdmabroker_destroy_id(joined);
+	rdmabroker_destroy_id(exported);
+	await_counts(2, 0);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* A rule with data matches if the private data begins with the rule's data. */
+
+UNIT_MAIN("enforce", set_up, tear_down, enforcement_revokes_what_is_not_allowed,
+	  enforcement_at_the_end_of_a_turn, a_revoked_listener_with_groups_and_exports)

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "keep/ledger.h"
+#include "tests/fake/fake.h"
+#include "tests/hooks/hooks.h"
+#include "tests/unit/manager.h"
+#include "tests/unit/succession.h"
+#include "tests/unit/unit.h"
+
+/* The beginning of the ledger, see ledger.c. */
+struct header {
+	char magic[24];
+	uint32_t version, tries, complete, reading;
+	uint64_t generation, last_session;
+	struct {
+		uint64_t offset;
+		uint32_t row_size, end;
+	} tables[16];
+};
+
+static struct header *map_ledger(void)
+{
+	int fd = manager_get("ledger");
+	struct stat st;
+	void *p;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+START_TEST(ledger_of_another_version)
+{
+	start_listening();
+	connect_ids(17);
+	ck_assert_uint_eq(map_ledger()->version, LEDGER_VERSION);
+	map_ledger()->version++;
+	restart();
+	expect_end(client);
+	expect_end(server);
+}
+END_TEST
+
+/* Copies a table to the page behind it, with rows that are MORE bytes longer, or shorter if MORE is negative. */
+static void lengthen_rows(struct header *header, unsigned table, int more)
+{
+	uint32_t old_size = header->tables[table].row_size;
+	uint32_t size = (uint32_t)((int)old_size + more), end = header->tables[table].end;
+	const char *from = (char *)header + header->tables[table].offset;
+	char *to;
+
+	header->tables[table].offset += ((uint64_t)end * old_size + 4096) / 4096 * 4096;
+	header->tables[table].row_size = size;
+	to = (char *)header + header->tables[table].offset;
+	for (uint32_t i = 0; i < end; i++) {
+		memset(to + i * size, 0xff, size);
+		memcpy(to + i * size, from + i * old_size, more < 0 ? size : old_size);
+	}
+}
+
+/* The ledger of a daemon whose rows have more members, or fewer. */
+START_TEST(ledger_of_a_newer_and_of_an_older_daemon)
+{
+	start_listening();
+	connect_ids(17);
+	for (unsigned table = 0; table < 4; table++)
+		lengthen_rows(map_ledger(), table, 64);
+	restart();
+	expect_nothing(client);
+	expect_nothing(server);
+	/* The last members of a session are its leases, the others are used for what is not here. */
+	lengthen_rows(map_ledger(), 0, -(int)sizeof(((struct ledger_session *)0)->leases));
+	lengthen_rows(map_ledger(), 2, -(int)sizeof(((struct ledger_group *)0)->addr));
+	lengthen_rows(map_ledger(), 3, -(int)sizeof(((struct ledger_request *)0)->data));
+	restart();
+	end_connection();
+	connect_ids(19);
+}
+END_TEST
+
+/* Tables that lie outside the file, and rows that are too short for their first member. */
+START_TEST(damaged_ledgers)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		struct header *header = map_ledger();
+
+		switch (i) {
+		case 0:
+			header->tables[1].offset = UINT64_MAX - 7;
+			break;
+		case 1:
+			header->tables[1].end = UINT32_MAX;
+			break;
+		case 2:
+			header->tables[0].row_size = 4;
+			break;
+		case 3:
+			header->tables[0].row_size = 0;
+			break;
+		case 4:
+			header->tables[3].offset += 3;
+			break;
+		}
+		restart();
+		expect_end(client);
+		rdmabroker_close(client);
+		rdmabroker_close(server);
+		server = open_session();
+		client = open_session();
+	}
+	start_listening();
+	connect_ids(17);
+}
+END_TEST
+
+static void on_try(void)
+{
+	map_ledger()->tries = 1;
+}
+
+static void accept_is_confirmed(void)
+{
+	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
+	ck_assert_int_eq(rdmabroker_establish(id), 0);
+	expect(server, RDMABROKER_EVENT_ESTABLISHED, accepted);
+}
+
+static void on_wait(void)
+{
+	struct header *header = map_ledger();
+	struct ledger_session *rows =
+		(struct ledger_session *)((char *)header + header->tables[0].offset);
+
+	for (uint32_t i = 0; i < header->tables[0].end; i++)
+		rows[i].repeated = 1;
+}
+
+/* A request that was carried out twice, and not to its end, has perhaps killed two processes. */
+START_TEST(request_that_was_repeated)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
+
+	start_listening();
+	request_connection(17);
+	fake_hold_lookups(fake_last(), true);
+	kills_in_wait = true;
+	before_kill = on_wait;
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), -EAGAIN);
+	/* The session goes on. */
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
+	accept_is_confirmed();
+	end_connection();
+}
+END_TEST
+
+/* The same, if a process has died while it took over. */
+START_TEST(request_that_waits_in_a_second_take_over)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
+
+	start_listening();
+	request_connection(17);
+	fake_hold_lookups(fake_last(), true);
+	kills_in_wait = true;
+	before_kill = on_try;
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), -EAGAIN);
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
+	accept_is_confirmed();
+	end_connection();
+}
+END_TEST
+
+/* Three processes die while they take over. The fourth starts clean, and does not die of the same. */
+START_TEST(take_overs_that_fail)
+{
+	start_listening();
+	connect_ids(17);
+	map_ledger()->tries = 3;
+	restart();
+	expect_end(client);
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	server = open_session();
+	client = open_session();
+	start_listening();
+	connect_ids(17);
+	restart();
+	end_connection();
+}
+END_TEST
+
+/* The daemon dies at its N-th call, while it takes over. */
+static void die_at(unsigned n)
+{
+	if (setjmp(killed) != 0)
+		return;
+	hooks_kill_at(n, on_kill);
+	start_broker();
+	ck_abort_msg("the daemon makes fewer than %u calls", n);
+}
+
+START_TEST(processes_that_die_while_they_take_over)
+{
+	allow_leaks();
+	start_listening();
+	connect_ids(17);
+	kill_broker();
+	for (unsigned i = 0; i < 3; i++)
+		die_at(150); /* when it has begun to take over */
+	hooks_kill_at(0, NULL);
+	start_broker();
+	expect_end(client);
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	/* What the dead processes have stored is not needed any more. */
+	ck_assert_uint_eq(manager_count("ledger"), 1);
+	ck_assert_uint_eq(manager_count("cm"), 1);
+	ck_assert_uint_eq(manager_count("vault"), 0);
+	server = open_session();
+	client = open_session();
+	start_listening();
+	connect_ids(17);
+	restart();
+	end_connection();
+}
+END_TEST
+
+UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_version,
+	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
+	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
+	  processes_that_die_while_they_take_over)
