@@ -10,6 +10,8 @@ PRODUCT=debs
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
+# shellcheck source=../load.sh
+. "$(dirname "$0")/../load.sh"
 
 case_seconds=900
 # shellcheck disable=SC2034
@@ -77,15 +79,6 @@ connected() {
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
 	assert_contains "$(nodes)" "user:1000:rw-"
-}
-
-# still_connected: the server and the client of `connected` are still connected. Ends them.
-still_connected() {
-	assert_lacks "$(cat server client)" "the broker is gone"
-	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
-	stop client
-	await_line server RDMABROKER_EVENT_DISCONNECTED
-	stop server
 }
 
 disconnected() {
@@ -157,9 +150,11 @@ case_life() {
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	next_packages
 	daemon=$(daemon_pid)
-	connected
+	load 4 2
 	dpkg_ -i next/*.deb
-	still_connected
+	load_runs
+	data_flows
+	end_load
 	assert_contains "$(version)" +next
 	assert_active active
 	assert test "$(daemon_pid)" != "$daemon"
