@@ -67,30 +67,26 @@ const char *id_event_to_word(enum rdma_cm_event_type type)
 	return (unsigned)type < METRICS_N_EVENTS ? event_names[type] : NULL;
 }
 
-/* The state changes that complete a measured step of a connection. */
-static const struct {
-	enum id_state from, to;
-	enum phase phase;
-} phases[] = {
-	{ ID_ADDR_QUERY, ID_ADDR_RESOLVED, PHASE_RESOLVE_ADDR },
-	{ ID_ROUTE_QUERY, ID_ROUTE_RESOLVED, PHASE_RESOLVE_ROUTE },
-	{ ID_CONNECTING, ID_RESPONDED, PHASE_CONNECT },
-	{ ID_CONNECTING, ID_ESTABLISHED, PHASE_CONNECT },
-	{ ID_REQUEST, ID_ACCEPTED, PHASE_ACCEPT },
-	{ ID_RESPONDED, ID_ESTABLISHED, PHASE_ESTABLISH },
-	{ ID_ACCEPTED, ID_ESTABLISHED, PHASE_ESTABLISH },
-	{ ID_DISCONNECTING, ID_DISCONNECTED, PHASE_DISCONNECT },
+/* By old and new state: the phase of a connection that ends with this change, plus 1; 0: none. */
+static const uint8_t phases[_ID_STATE_MAX][_ID_STATE_MAX] = {
+	[ID_ADDR_QUERY][ID_ADDR_RESOLVED] = PHASE_RESOLVE_ADDR + 1,
+	[ID_ROUTE_QUERY][ID_ROUTE_RESOLVED] = PHASE_RESOLVE_ROUTE + 1,
+	[ID_CONNECTING][ID_RESPONDED] = PHASE_CONNECT + 1,
+	[ID_CONNECTING][ID_ESTABLISHED] = PHASE_CONNECT + 1,
+	[ID_REQUEST][ID_ACCEPTED] = PHASE_ACCEPT + 1,
+	[ID_RESPONDED][ID_ESTABLISHED] = PHASE_ESTABLISH + 1,
+	[ID_ACCEPTED][ID_ESTABLISHED] = PHASE_ESTABLISH + 1,
+	[ID_DISCONNECTING][ID_DISCONNECTED] = PHASE_DISCONNECT + 1,
 };
 
 static void measure(struct id *id, enum id_state to)
 {
 	struct metrics *metrics = &id->session->core->metrics;
+	uint8_t phase = phases[id->state][to];
 	uint64_t now = clock_ns();
 
-	for (size_t i = 0; i < ELEMENTS_OF(phases); i++)
-		if (phases[i].from == id->state && phases[i].to == to)
-			histogram_observe(&metrics->phases[phases[i].phase],
-					  now - id->state_since_ns);
+	if (phase > 0)
+		histogram_observe(&metrics->phases[phase - 1], now - id->state_since_ns);
 	id->state_since_ns = now;
 }
 

@@ -149,6 +149,24 @@ static void let_in(struct peer *peer)
 }
 
 /*
+ * True: REPLY is known to fit into a packet, because it has only numbers and texts of at most 255 bytes. Then its size
+ * need not be computed, which takes nearly as long as packing.
+ */
+static bool is_short(const Rdmabroker__Reply *reply)
+{
+	switch (reply->result_case) {
+	case RDMABROKER__REPLY__RESULT__NOT_SET:
+	case RDMABROKER__REPLY__RESULT_HELLO:
+	case RDMABROKER__REPLY__RESULT_ID_INFO:
+	case RDMABROKER__REPLY__RESULT_QP_ATTR:
+	case RDMABROKER__REPLY__RESULT_GET_OPTION:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
  * Sends FRAME, a reply, with the descriptor FD; -1: none. If FD cannot be sent, returns the reason, which the caller
  * then sends as the reply. Otherwise returns 0; other errors end the session.
  */
@@ -164,7 +182,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 	/* Do this before the client gets the reply, because its next packet may carry a descriptor. */
 	if (!peer->is_in && peer->progress.greeted)
 		let_in(peer);
-	if (rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
+	if (!is_short(frame->reply) && rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
 		peer_drop(peer, "a reply does not fit into a packet");
 		return 0;
 	}
