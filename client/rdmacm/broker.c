@@ -9,6 +9,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdmabroker *shared; /* the session of process SHARED_PID */
 static pid_t shared_pid;
+#define KEPT_MAX 4
+static struct session kept[KEPT_MAX]; /* for sync ids */
+static unsigned n_kept;
 static bool has_answered; /* then this process or a parent can have ids of the broker */
 
 static bool does_not_answer(int r)
@@ -71,11 +74,75 @@ static int fail_to_open(int r)
 	return fail(to_errno(r));
 }
 
-int broker_open(struct rdmabroker **ret)
+int broker_open(struct session *ret)
 {
-	int r = open_session(ret);
+	int r;
 
+	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
+	r = open_session(&ret->broker);
 	return r < 0 ? fail_to_open(r) : 0;
+}
+
+static bool is_ours(const struct session *session)
+{
+	return session->uid == geteuid() && session->gid == getegid();
+}
+
+/* False: the broker is gone, or an event has come for which nobody waits. */
+static bool is_idle(const struct session *session)
+{
+	struct rdmabroker_event *event;
+	int r = BROKER(rdmabroker_get_event(session->broker, /* timeout_ms= */ 0, &event));
+
+	if (r == 0)
+		rdmabroker_free_event(event);
+	return r == -EAGAIN;
+}
+
+/* A child does not use its parent's sessions, and does not close them. */
+static void forget_parents(void)
+{
+	if (n_kept > 0 && kept[0].pid != getpid())
+		n_kept = 0;
+}
+
+static bool take_kept(struct session *ret)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	forget_parents();
+	if (n_kept > 0) {
+		*ret = kept[--n_kept];
+		found = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+int broker_reuse(struct session *ret)
+{
+	while (take_kept(ret)) {
+		if (is_ours(ret) && is_idle(ret))
+			return 0;
+		BROKER(rdmabroker_close(ret->broker));
+	}
+	return broker_open(ret);
+}
+
+void broker_keep(const struct session *session)
+{
+	bool is_kept = false;
+
+	pthread_mutex_lock(&lock);
+	forget_parents();
+	if (session->pid == getpid() && n_kept < KEPT_MAX) {
+		kept[n_kept++] = *session;
+		is_kept = true;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_kept)
+		BROKER(rdmabroker_close(session->broker));
 }
 
 static bool may_go_direct(int r)

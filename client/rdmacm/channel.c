@@ -3,23 +3,58 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "rdmacm.h"
 
-struct channel *channel_new(void)
+/* Returns a new epoll instance that contains FD; -1 with errno: failure. */
+static int wrap_fd(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epoll = epoll_create1(EPOLL_CLOEXEC), error;
+
+	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+		return epoll;
+	error = errno;
+	close(epoll);
+	return fail(error);
+}
+
+static void end_session(struct channel *channel, bool keep)
+{
+	if (channel->sync)
+		close(channel->public.fd);
+	if (channel->sync && keep)
+		broker_keep(&channel->session);
+	else
+		BROKER(rdmabroker_close(channel->session.broker));
+}
+
+struct channel *channel_new(bool sync)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
+	int error;
 
 	if (!channel) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (broker_open(&channel->session) < 0) {
+	channel->sync = sync;
+	if ((sync ? broker_reuse : broker_open)(&channel->session) < 0) {
 		free(channel);
 		return NULL;
 	}
-	channel->public.fd = rdmabroker_get_fd(channel->session);
+	channel->public.fd = rdmabroker_get_fd(channel->session.broker);
+	if (sync)
+		channel->public.fd = wrap_fd(channel->public.fd);
+	if (channel->public.fd < 0) {
+		error = errno;
+		BROKER(rdmabroker_close(channel->session.broker));
+		free(channel);
+		errno = error;
+		return NULL;
+	}
 	pthread_mutex_init(&channel->lock, NULL);
 	LIST_INIT(&channel->ids);
 	return channel;
@@ -93,7 +128,7 @@ void channel_free(struct channel *channel)
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;
-	BROKER(rdmabroker_close(channel->session));
+	end_session(channel, /* keep= */ !is_used && !channel->lost);
 	pthread_mutex_unlock(&channel->lock);
 	if (!is_used)
 		forget(channel);
@@ -107,7 +142,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	FORWARD(rdma_create_event_channel);
 	devices_sweep();
-	channel = channel_new();
+	channel = channel_new(/* sync= */ false);
 	return channel ? &channel->public : NULL;
 }
 

@@ -211,7 +211,7 @@ static int take(struct channel *channel, struct cm_event *event)
 	for (;;) {
 		if (channel->lost)
 			return take_lost(channel, event);
-		r = BROKER(rdmabroker_get_event(channel->session, /* timeout_ms= */ 0, &e));
+		r = BROKER(rdmabroker_get_event(channel->session.broker, /* timeout_ms= */ 0, &e));
 		if (r < 0 && r != -ECONNRESET)
 			return r;
 		if (r < 0 || e->type == RDMABROKER_EVENT_LOST) {

@@ -55,12 +55,12 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 		return -1;
 	id->sync = !channel;
 	if (!channel)
-		channel = channel_new();
+		channel = channel_new(/* sync= */ true);
 	if (!channel) {
 		free_id(id);
 		return -1;
 	}
-	r = BROKER(rdmabroker_create_id(channel->session, (enum rdmabroker_port_space)ps, id,
+	r = BROKER(rdmabroker_create_id(channel->session.broker, (enum rdmabroker_port_space)ps, id,
 					&id->handle));
 	if (r < 0) {
 		if (id->sync)
@@ -164,7 +164,7 @@ static int move(struct id *id, struct channel *from, struct channel *to, unsigne
 	int r;
 
 	pthread_mutex_lock(&from->lock);
-	r = BROKER(rdmabroker_migrate_id(id->handle, to->session));
+	r = BROKER(rdmabroker_migrate_id(id->handle, to->session.broker));
 	if (r == 0)
 		LIST_REMOVE(id, link);
 	*ret_n_reported = id->n_reported;
@@ -185,7 +185,7 @@ int id_migrate(struct id *id, struct channel *to)
 	int r;
 
 	if (!to)
-		to = channel_new();
+		to = channel_new(/* sync= */ true);
 	if (!to)
 		return -1;
 	r = move(id, from, to, &n);

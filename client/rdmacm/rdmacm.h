@@ -20,7 +20,10 @@
  *                 name look-ups; rsockets, which librdmacm itself handles
  *
  * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
- * the session's descriptor.
+ * the session's descriptor. A sync id has a channel of its own. When the id is destroyed, or migrated to another
+ * channel, the session is kept for the next sync id: libfabric creates and migrates one for each connection. The fd of
+ * such a channel is an epoll instance that contains the session's descriptor, so that it ends with the channel, and the
+ * next one does not inherit its flags.
  *
  * librdmabroker does not know the QPs: the program or this code creates them, and moves them through their states. So
  * a QP can be of any kind that librdmacm accepts, and stays with its id when the id is migrated to another channel.
@@ -82,9 +85,18 @@ struct device {
 	struct port ports[PORTS_MAX];
 };
 
+/* A session, and who has opened it: for the broker, that process and user are its client as long as it exists. */
+struct session {
+	struct rdmabroker *broker;
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+};
+
 struct channel {
 	struct rdma_event_channel public;
-	struct rdmabroker *session;
+	struct session session;
+	bool sync; /* of a sync id */
 	pthread_mutex_t lock;
 	LIST_HEAD(, id) ids;
 	bool lost; /* the broker is gone */
@@ -193,7 +205,11 @@ __attribute__((format(printf, 1, 2))) void report_once(const char *fmt, ...);
  */
 int broker_start(void);
 /* Opens a session. 0, or -1 with the errno that librdmacm sets in a similar case. */
-int broker_open(struct rdmabroker **ret);
+int broker_open(struct session *ret);
+/* Like broker_open(), but takes a session of this process and user that broker_keep() has kept, if there is one. */
+int broker_reuse(struct session *ret);
+/* Keep SESSION, which has no ids and no device. If enough sessions are kept, it is closed. */
+void broker_keep(const struct session *session);
 /*
  * The process's own session, for devices, which belong to no channel; opened if necessary. LOST: a session whose
  * broker is gone, and that is replaced; or NULL. Returns NULL with errno on failure.
@@ -216,7 +232,7 @@ int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be1
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 
 /* channel.c */
-struct channel *channel_new(void); /* NULL with errno */
+struct channel *channel_new(bool sync); /* NULL with errno */
 void channel_free(struct channel *channel);
 /*
  * Called before and after all work on events. In between the channel is not freed, and is locked except in

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
+#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -495,9 +497,141 @@ START_TEST(refusals_without_a_channel)
 }
 END_TEST
 
+/* Returns how many sessions were opened since the last call. */
+static unsigned n_opened(void)
+{
+	static uint64_t before;
+	struct rdmabroker_list *list;
+	struct rdmabroker *session;
+	uint64_t now;
+	unsigned n;
+
+	hooks_run(hooks_get_loop());
+	ck_assert_int_eq(rdmabroker_open(NULL, &session), 0);
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	now = list->sessions[list->n_sessions - 1]->number;
+	n = (unsigned)(now - before) - 1; /* without SESSION */
+	before = now;
+	rdmabroker_free_list(list);
+	rdmabroker_close(session);
+	return n;
+}
+
+/* As libfabric does for each connection: the id is created without a channel, and migrated to one before it connects. */
+static void connect_migrated(void)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+	int fd;
+
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	fd = client.id->channel->fd;
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	/* The next id without a channel must not inherit this. */
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	DO(&client, rdma_migrate_id(client.id, client.channel));
+	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &param));
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	make_qp(&server);
+	DO(&server, rdma_accept(server.id, &param));
+	await(&client, RDMA_CM_EVENT_ESTABLISHED);
+	await(&server, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+START_TEST(ids_without_a_channel_share_a_session)
+{
+	connect_migrated();
+	end_connection();
+	n_opened();
+	for (int i = 0; i < 5; i++) {
+		connect_migrated();
+		end_connection();
+	}
+	/* It makes no difference whether the id is migrated or destroyed. */
+	for (int i = 0; i < 5; i++) {
+		DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+		DO(&client, rdma_bind_addr(client.id, addr(0)));
+		DO(&client, rdma_destroy_id(client.id));
+	}
+	ck_assert_uint_eq(n_opened(), 0);
+}
+END_TEST
+
+/* At a time, each id has a session of its own: its descriptor is readable only for its own events. */
+START_TEST(ids_without_a_channel_at_a_time)
+{
+	struct rdma_cm_id *ids[8];
+
+	n_opened();
+	for (int i = 0; i < 8; i++) {
+		DO(&client, rdma_create_id(NULL, &ids[i], NULL, RDMA_PS_TCP));
+		DO(&client, rdma_resolve_addr(ids[i], NULL, addr(PORT), 1000));
+	}
+	ck_assert_uint_eq(n_opened(), 8);
+	for (int i = 0; i < 8; i++)
+		DO(&client, rdma_destroy_id(ids[i]));
+	/* Four sessions are kept. */
+	for (int i = 0; i < 8; i++)
+		DO(&client, rdma_create_id(NULL, &ids[i], NULL, RDMA_PS_TCP));
+	ck_assert_uint_eq(n_opened(), 4);
+	for (int i = 0; i < 8; i++)
+		DO(&client, rdma_destroy_id(ids[i]));
+}
+END_TEST
+
+/* The broker would take the next id for one of the user who has opened the session. */
+START_TEST(a_kept_session_of_another_user)
+{
+	gid_t gid = getegid();
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: only root can change its group\n");
+		return;
+	}
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_destroy_id(client.id));
+	n_opened();
+	ck_assert_int_eq(setegid(gid + 1), 0);
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	ck_assert_int_eq(setegid(gid), 0);
+	ck_assert_uint_eq(n_opened(), 1);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* The daemon has ended the kept session meanwhile. */
+START_TEST(a_kept_session_that_is_lost)
+{
+	struct rdmabroker_list *list;
+	struct rdmabroker *admin;
+
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_destroy_id(client.id));
+	hooks_run(hooks_get_loop());
+	ck_assert_int_eq(rdmabroker_open(NULL, &admin), 0);
+	ck_assert_int_eq(rdmabroker_get_list(admin, &list), 0);
+	/* The last session but ADMIN. */
+	ck_assert_int_eq(rdmabroker_kick(admin, list->sessions[list->n_sessions - 2]->number, 0),
+			 0);
+	rdmabroker_free_list(list);
+	rdmabroker_close(admin);
+	n_opened();
+	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_bind_addr(client.id, addr(0)));
+	ck_assert_uint_eq(n_opened(), 1);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
-	  refusals_without_a_channel)
+	  refusals_without_a_channel, ids_without_a_channel_share_a_session,
+	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
+	  a_kept_session_that_is_lost)
