@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "client/lib/event/queue.h"
+#include "client/lib/id/idstate.h"
 #include "client/lib/wire/frame.h"
 
 /* In bytes. The limit is needed because a hostile broker could send events without end. */
@@ -40,22 +41,31 @@ bool queue_has_room(const struct queue *queue, const struct raw_event *raw)
 	return queue->n_bytes + raw_size(raw) <= EVENTS_BYTES_MAX;
 }
 
+static void count(struct queue *queue, const struct raw_event *raw, int n)
+{
+	if (raw->id)
+		raw->id->n_queued += (unsigned)n;
+	else
+		queue->n_orphans += (unsigned)n;
+}
+
 void queue_add(struct queue *queue, struct raw_event *raw)
 {
-	queue->n_orphans += !raw->id;
+	count(queue, raw, 1);
 	queue->n_bytes += raw_size(raw);
 	TAILQ_INSERT_TAIL(&queue->events, raw, link);
 }
 
 void queue_put_back(struct queue *queue, struct raw_event *raw)
 {
+	count(queue, raw, 1);
 	queue->n_bytes += raw_size(raw);
 	TAILQ_INSERT_HEAD(&queue->events, raw, link);
 }
 
 void queue_remove(struct queue *queue, struct raw_event *raw)
 {
-	queue->n_orphans -= !raw->id;
+	count(queue, raw, -1);
 	queue->n_bytes -= raw_size(raw);
 	TAILQ_REMOVE(&queue->events, raw, link);
 }
@@ -64,6 +74,8 @@ struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id
 {
 	struct raw_event *raw;
 
+	if (id && id->n_queued == 0)
+		return NULL;
 	TAILQ_FOREACH(raw, &queue->events, link)
 		if (raw->id &&
 		    (!id || (raw->id == id && raw->type < 64 && (types & (1ULL << raw->type)))))
@@ -90,7 +102,7 @@ struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_
 	struct rdmabroker_id *request;
 	struct raw_event *raw, *next;
 
-	for (raw = TAILQ_FIRST(&queue->events); raw; raw = next) {
+	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
 		next = TAILQ_NEXT(raw, link);
 		if (raw->id != id)
 			continue;
@@ -107,13 +119,14 @@ void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct r
 {
 	struct raw_event *raw, *next;
 
-	for (raw = TAILQ_FIRST(&queue->events); raw; raw = next) {
+	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
 		next = TAILQ_NEXT(raw, link);
 		if (raw->id != id)
 			continue;
 		if (raw->request) {
+			count(queue, raw, -1);
 			raw->id = NULL;
-			queue->n_orphans++;
+			count(queue, raw, 1);
 			continue;
 		}
 		queue_remove(queue, raw);
