@@ -150,7 +150,7 @@ case_life() {
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	next_packages
 	daemon=$(daemon_pid)
-	load 4 2
+	load 2 2
 	dpkg_ -i next/*.deb
 	load_runs
 	data_flows
