@@ -18,17 +18,18 @@ limited() {
 }
 
 # load LIBRARY DROPIN: starts this many connections of each kind. Their data is verified at both ends: a wrong byte
-# ends the program. The programs run until end_load. While others are being started, they are frozen.
+# ends the program. The programs run until end_load. While others are being started, they are frozen, which can take
+# minutes.
 load() {
 	local i port=7400
 	servers=() clients=()
 	sessions_before=$(status_field "['sessions']")
 	echo 1 > $limit/cgroup.freeze
 	for ((i = 0; i < $1; i++, port++)); do
-		as alice rdmabroker-ping -s -a $A -p $port -v -P > s$port 2>&1 &
+		as alice rdmabroker-ping -s -a $A -p $port -v -P -T 900 > s$port 2>&1 &
 		pid[s$port]=$!
 		await_line s$port "listening on"
-		as bob rdmabroker-ping -c -a $A -p $port -v -k > c$port 2>&1 &
+		as bob rdmabroker-ping -c -a $A -p $port -v -k -T 900 > c$port 2>&1 &
 		pid[c$port]=$!
 		await_line c$port established
 		limited s$port c$port
@@ -46,7 +47,7 @@ load() {
 	done
 	echo 0 > $limit/cgroup.freeze
 	n_load=$(($1 + $2))
-	(await "[ \$(n_established) = $((2 * n_load)) ]")
+	(await "[ \$(n_established) = $((2 * n_load)) ]") || load_runs
 }
 
 # n_established: the established ids of alice and bob, as the daemon knows them.
