@@ -29,10 +29,19 @@ kill_daemon() {
 	new_daemon "$old"
 }
 
+# often_policy: load can use 100 ports, and next_connects the one after them.
+often_policy() {
+	policy <<-END
+		allow any user alice,bob port 7400-7500
+		allow session user alice,bob
+		allow device  user alice,bob
+	END
+}
+
 # next_connects: a new connection can be made.
 next_connects() {
-	serve next alice $A 7490 > /dev/null
-	ping_once bob $A -p 7490 > /dev/null
+	serve next alice $A 7500 > /dev/null
+	ping_once bob $A -p 7500 > /dev/null
 	finish next > /dev/null
 }
 
@@ -77,7 +86,7 @@ end_often() {
 }
 
 case_killed() {
-	users_policy
+	often_policy
 	load 2 2
 	mark_journal
 	end_often 3 2
@@ -87,7 +96,7 @@ case_killed() {
 # 100 connections, 50 kills, 50 restarts.
 case_killed_often() {
 	run_by_name killed_often
-	users_policy
+	often_policy
 	load 50 50
 	mark_journal
 	end_often 50 50
