@@ -32,6 +32,11 @@ skip() {
 	exit 77
 }
 
+# progress TEXT: with PROGRESS=1, a line that says how far a long case has come.
+progress() {
+	[ -z "${PROGRESS-}" ] || echo "# now $*" >&3
+}
+
 # run_by_name CASE: skips CASE, which takes very long, unless it was named to run_cases.
 run_by_name() {
 	[[ " $requested " == *" $1 "* ]] || skip "it takes very long, so it is run only by its name: CASES=$1"
@@ -281,6 +286,7 @@ list_share() {
 # last, if the product has sanitizers. PROGRESS=1: prints each name before its case runs.
 run_cases() {
 	requested=$*
+	[ -z "${PROGRESS-}" ] || exec 3>&1
 	local name names=() number=0 passed=0 failed=0 start tenths took
 
 	case $* in

@@ -62,6 +62,7 @@ percentiles() {
 end_often() {
 	local i began=() started=()
 	for ((i = 0; i < $1 + $2; i++)); do
+		progress "killed or restarted $i times of $(($1 + $2))"
 		a_while
 		began+=("$(date +%s%3N)")
 		if [ $i -lt "$1" ]; then
