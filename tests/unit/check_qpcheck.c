@@ -199,9 +199,9 @@ static struct id *rest(void)
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_int_eq(conn_establish(active, &why), 0);
 	run_loop();
+	active->qp_timeout = 31; /* the time wait lasts a minute, unless end_rest() ends it */
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	run_loop();
-	active->qp_timeout = 31;
 	return active;
 }
 
