@@ -341,9 +341,9 @@ END_TEST
 static void rest(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
+	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
 	run_loop();
-	(*ret_active)->qp_timeout = 31;
 }
 
 /* Puts ACTIVE's QP number into time wait again, as a further connection of the same number would. */

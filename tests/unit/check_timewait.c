@@ -69,10 +69,10 @@ START_TEST(a_connect_waits_for_the_end_of_time_wait)
 	unsigned n;
 
 	establish(&active, &passive);
+	/* With timeout 31, time wait ends here only by the fabric's event. */
+	active->qp_timeout = passive->qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
-	/* With timeout 31, time wait ends here only by the fabric's event. */
-	((struct id *)active)->qp_timeout = 31;
 	next = pair_resolve(2, 7471);
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
@@ -200,11 +200,11 @@ END_TEST
 static void establish_and_disconnect(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
+	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_int_eq((*ret_active)->state, ID_DISCONNECTED);
 	ck_assert_int_eq((*ret_passive)->state, ID_DISCONNECTED);
-	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
 }
 
 static void end_time_wait(struct id *active, struct id *passive)
