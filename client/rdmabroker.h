@@ -673,6 +673,7 @@ int rdmabroker_export_id(struct rdmabroker_id *id, int *ret_fd);
  * Returns:
  *   0; -EBADF: @fd is no descriptor of an id, or was used before, or the id is gone; -EDQUOT; -EACCES or
  *   -EBUSY: policy does not allow this user the operation of the id; the id then stays with its owner.
+ *   -ENOMEM: the id can be destroyed.
  */
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret);
 /**
