@@ -38,4 +38,5 @@ $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)
 
 $(addprefix $(O)/tests/unit/check_,takeover instants ledger): $(O)/obj/tests/unit/manager.o \
-  $(O)/obj/tests/unit/succession.o
+  $(O)/obj/tests/unit/succession.o $(O)/obj/tests/unit/place.o
+$(O)/tests/unit/check_dropin: $(O)/obj/tests/unit/place.o

@@ -7,8 +7,7 @@
 #include "rdmacm.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rdmabroker *shared; /* the session of process SHARED_PID */
-static pid_t shared_pid;
+static struct session shared; /* the process's own; broker NULL: none */
 #define KEPT_MAX 4
 static struct session kept[KEPT_MAX]; /* for sync ids */
 static unsigned n_kept;
@@ -50,7 +49,7 @@ static bool look_for_devices(void)
 	return n > 0;
 }
 
-static int open_session(struct rdmabroker **ret)
+static int open_session(struct session *ret)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	static atomic_bool has_devices;
@@ -60,7 +59,8 @@ static int open_session(struct rdmabroker **ret)
 		return -ENODEV;
 	atomic_store(&has_devices, true);
 	options.flags = RDMABROKER_FAIL_BY_EVENT;
-	return BROKER(rdmabroker_open(&options, ret));
+	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
+	return BROKER(rdmabroker_open(&options, &ret->broker));
 }
 
 static int fail_to_open(int r)
@@ -76,10 +76,8 @@ static int fail_to_open(int r)
 
 int broker_open(struct session *ret)
 {
-	int r;
+	int r = open_session(ret);
 
-	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
-	r = open_session(&ret->broker);
 	return r < 0 ? fail_to_open(r) : 0;
 }
 
@@ -157,12 +155,11 @@ static int open_shared(void)
 {
 	int r;
 
-	if (shared && shared_pid == getpid())
+	if (shared.broker && shared.pid == getpid())
 		return 0;
 	r = open_session(&shared);
 	if (r < 0)
 		return r;
-	shared_pid = getpid();
 	has_answered = true;
 	return 0;
 }
@@ -188,7 +185,7 @@ struct rdmabroker *broker_try(void)
 
 	pthread_mutex_lock(&lock);
 	if (open_shared() == 0)
-		session = shared;
+		session = shared.broker;
 	pthread_mutex_unlock(&lock);
 	return session;
 }
@@ -209,10 +206,10 @@ struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
 
 	pthread_mutex_lock(&lock);
 	/* Do not close LOST: the contexts of its devices can be in use. */
-	if (lost && shared == lost)
-		shared = NULL;
+	if (lost && shared.broker == lost)
+		shared.broker = NULL;
 	if (start() == 0)
-		session = shared;
+		session = shared.broker;
 	pthread_mutex_unlock(&lock);
 	return session;
 }

@@ -191,7 +191,7 @@ static int take_lost(struct channel *channel, struct cm_event *event)
 	LIST_FOREACH(id, &channel->ids, link)
 		if (id->device && !id->told_lost)
 			break;
-	if (!id || id->sync)
+	if (!id || channel->sync)
 		return -ECONNRESET;
 	*event = (struct cm_event){ .id = id };
 	id->told_lost = true;
@@ -261,7 +261,7 @@ static bool finish_request(struct cm_event *event)
 {
 	struct id *id = to_id(event->public.id);
 
-	if (event->public.event != RDMA_CM_EVENT_CONNECT_REQUEST || !event->id->sync)
+	if (event->public.event != RDMA_CM_EVENT_CONNECT_REQUEST || !id_is_sync(event->id))
 		return true;
 	if (id_migrate(id, NULL) == 0)
 		return true;
@@ -296,7 +296,7 @@ int event_await_outcome(struct id *id)
 {
 	struct rdma_cm_event *event;
 
-	if (!id->sync)
+	if (!id_is_sync(id))
 		return 0;
 	id_ack_own_event(id);
 	if (get_event(to_channel(id->public.channel), &event) < 0)

@@ -46,6 +46,7 @@ static void add_to_channel(struct id *id, struct channel *channel)
 int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_port_space ps,
 	   enum ibv_qp_type qp_type)
 {
+	bool sync = !channel;
 	struct id *id;
 	int r;
 
@@ -53,9 +54,8 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 	id = alloc_id(context, ps, qp_type);
 	if (!id)
 		return -1;
-	id->sync = !channel;
-	if (!channel)
-		channel = channel_new(/* sync= */ true);
+	if (sync)
+		channel = channel_new(sync);
 	if (!channel) {
 		free_id(id);
 		return -1;
@@ -63,7 +63,7 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 	r = BROKER(rdmabroker_create_id(channel->session.broker, (enum rdmabroker_port_space)ps, id,
 					&id->handle));
 	if (r < 0) {
-		if (id->sync)
+		if (sync)
 			channel_free(channel);
 		free_id(id);
 		return report_result("rdma_create_id", r);
@@ -154,7 +154,7 @@ void id_destroy(struct id *id)
 	/* Now no thread takes an event of the id, so n_reported does not change any more. */
 	id_ack_own_event(id);
 	await_acks(id, id->n_reported);
-	if (id->sync && channel)
+	if (channel && channel->sync)
 		channel_free(channel);
 	free_id(id);
 }
@@ -184,8 +184,8 @@ int id_migrate(struct id *id, struct channel *to)
 	unsigned n;
 	int r;
 
-	if (!to)
-		to = channel_new(/* sync= */ true);
+	if (sync)
+		to = channel_new(sync);
 	if (!to)
 		return -1;
 	r = move(id, from, to, &n);
@@ -194,11 +194,10 @@ int id_migrate(struct id *id, struct channel *to)
 			channel_free(to);
 		return report_result("rdma_migrate_id", r);
 	}
-	if (id->sync) {
+	if (from->sync) {
 		id_ack_own_event(id);
 		channel_free(from);
 	}
-	id->sync = sync;
 	/* As in librdmacm: wait for the acks of all events of this id that were taken before the move. */
 	await_acks(id, n);
 	return 0;

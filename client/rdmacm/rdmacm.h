@@ -96,7 +96,7 @@ struct session {
 struct channel {
 	struct rdma_event_channel public;
 	struct session session;
-	bool sync; /* of a sync id */
+	bool sync; /* it belongs to one id, whose calls wait for their outcomes */
 	pthread_mutex_t lock;
 	LIST_HEAD(, id) ids;
 	bool lost; /* the broker is gone */
@@ -121,7 +121,6 @@ struct id {
 	LIST_ENTRY(id) link; /* channel.ids */
 	struct rdmabroker_id *handle; /* NULL: its channel is gone */
 	struct device *device; /* NULL: not bound */
-	bool sync; /* has its own channel, and each call waits for its outcome */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	/* Confirming the connection failed, and CONNECT_ERROR was reported: drop REJECTED and DISCONNECTED. */
 	bool connect_error;
@@ -174,6 +173,12 @@ static inline struct id *to_id(struct rdma_cm_id *id)
 static inline struct channel *to_channel(struct rdma_event_channel *channel)
 {
 	return container_of(channel, struct channel, public);
+}
+
+/* ID has a channel. True: the channel is the id's own, and each call waits for its outcome. */
+static inline bool id_is_sync(const struct id *id)
+{
+	return to_channel(id->public.channel)->sync;
 }
 
 static inline bool id_is_datagram(const struct id *id)

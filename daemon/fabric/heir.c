@@ -45,17 +45,7 @@ struct heirs {
 /* The position of the first heir whose number is not less than NUMBER. */
 static size_t position(const struct heirs *heirs, uint32_t number)
 {
-	size_t low = 0, high = heirs->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (heirs->heirs[mid]->number < number)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return LOWER_BOUND(i, heirs->n, heirs->heirs[i]->number < number);
 }
 
 static struct heir *find(const struct heirs *heirs, uint32_t number)

@@ -157,17 +157,7 @@ struct scan {
 
 static size_t first_want(const struct scan *scan, uint32_t qpn)
 {
-	size_t low = 0, high = scan->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (scan->wants[middle]->qpn < qpn)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return LOWER_BOUND(i, scan->n, scan->wants[i]->qpn < qpn);
 }
 
 static int on_qp(const struct nlattr *attr, void *data)

@@ -311,24 +311,26 @@ static const char *why_unreadable(const struct header *header, size_t size)
 	return NULL;
 }
 
-/* The rows of all tables but that of the sessions begin in this way. */
-struct row_of_id {
-	uint64_t session;
-	uint32_t id;
-};
-
-_Static_assert(offsetof(struct ledger_id, handle) == offsetof(struct row_of_id, id), "ids");
-_Static_assert(offsetof(struct ledger_group, id) == offsetof(struct row_of_id, id), "groups");
-_Static_assert(offsetof(struct ledger_request, id) == offsetof(struct row_of_id, id), "requests");
-_Static_assert(offsetof(struct ledger_packet, number) == offsetof(struct row_of_id, id), "packets");
+_Static_assert(offsetof(struct ledger_id, handle) == offsetof(struct ledger_key, id), "ids");
+_Static_assert(offsetof(struct ledger_group, id) == offsetof(struct ledger_key, id), "groups");
+_Static_assert(offsetof(struct ledger_request, id) == offsetof(struct ledger_key, id), "requests");
+_Static_assert(offsetof(struct ledger_packet, number) == offsetof(struct ledger_key, id),
+	       "packets");
 
 static int compare_ids(const void *a, const void *b)
 {
-	const struct row_of_id *x = a, *y = b;
+	const struct ledger_key *x = a, *y = b;
 
 	if (x->session != y->session)
 		return x->session < y->session ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+size_t old_ledger_find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id)
+{
+	const struct ledger_key key = { .session = session, .id = id };
+
+	return LOWER_BOUND(i, n, compare_ids((const char *)rows + i * size, &key) < 0);
 }
 
 /* Copies the rows that are used. A row of an older ledger can be shorter, and one of a newer ledger longer. */

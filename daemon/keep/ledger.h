@@ -183,6 +183,12 @@ void ledger_note_set(struct ledger_note *note, uint32_t length);
 
 #define OLD_LEDGERS_MAX 16
 
+/* The rows of all tables but that of the sessions begin in this way. ID: the id's handle; of a packet: its number. */
+struct ledger_key {
+	uint64_t session;
+	uint32_t id;
+};
+
 /* What the previous process has left, copied. */
 struct old_ledger {
 	uint64_t last_session;
@@ -211,6 +217,11 @@ struct old_ledger {
  */
 int old_ledger_read(struct old_ledger *ret, struct store *store, const char **ret_why);
 void old_ledger_free(struct old_ledger *old);
+/*
+ * The first of N rows of an old_ledger, of SIZE bytes each, that is not before SESSION and ID. N: there is none. Not for
+ * the sessions.
+ */
+size_t old_ledger_find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id);
 /* Nothing is taken over. ledger_complete() still removes the ledgers from the store. */
 void old_ledger_forget(struct old_ledger *old);
 /*

@@ -117,34 +117,15 @@ static void take_session(struct taken *taken, struct peers *peers, size_t max_qu
 	}
 }
 
-/* The rows of all tables but that of the sessions begin in this way, see ledger.h. */
-struct row_of_id {
-	uint64_t session;
-	uint32_t id;
-};
+#define FIND(rows, n, session, id) old_ledger_find(rows, n, sizeof(*(rows)), session, id)
 
-static bool is_before(const struct row_of_id *row, uint64_t session, uint32_t id)
-{
-	return row->session < session || (row->session == session && row->id < id);
-}
-
-/* The first of N sorted rows that is not before SESSION and ID. */
-static size_t find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id)
-{
-	size_t low = 0, high = n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (is_before((const void *)((const char *)rows + mid * size), session, id))
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-#define FIND(rows, n, session, id) find(rows, n, sizeof(*(rows)), session, id)
+/* Sets *RET to the first of the rows of the session NUMBER, and returns how many there are. */
+#define FIND_ALL(ret, rows, n, number)                    \
+	({                                                \
+		size_t first_ = FIND(rows, n, number, 0); \
+		*(ret) = (rows) + first_;                 \
+		FIND(rows, n, (number) + 1, 0) - first_;  \
+	})
 
 /* The process died after it had sent a packet, and before it wrote that down. */
 static void note_sent(struct taken *taken)
@@ -182,18 +163,10 @@ static void find_rows(struct taken *taken, const struct old_ledger *old)
 
 	repeat->row = taken->row;
 	repeat->tried = old->tried;
-	repeat->ids = old->ids + FIND(old->ids, old->n_ids, number, 0);
-	repeat->n_ids =
-		FIND(old->ids, old->n_ids, number + 1, 0) - (size_t)(repeat->ids - old->ids);
-	repeat->groups = old->groups + FIND(old->groups, old->n_groups, number, 0);
-	repeat->n_groups = FIND(old->groups, old->n_groups, number + 1, 0) -
-			   (size_t)(repeat->groups - old->groups);
-	taken->requests = old->requests + FIND(old->requests, old->n_requests, number, 0);
-	taken->n_requests = FIND(old->requests, old->n_requests, number + 1, 0) -
-			    (size_t)(taken->requests - old->requests);
-	taken->packets = old->packets + FIND(old->packets, old->n_packets, number, 0);
-	taken->n_packets = FIND(old->packets, old->n_packets, number + 1, 0) -
-			   (size_t)(taken->packets - old->packets);
+	repeat->n_ids = FIND_ALL(&repeat->ids, old->ids, old->n_ids, number);
+	repeat->n_groups = FIND_ALL(&repeat->groups, old->groups, old->n_groups, number);
+	taken->n_requests = FIND_ALL(&taken->requests, old->requests, old->n_requests, number);
+	taken->n_packets = FIND_ALL(&taken->packets, old->packets, old->n_packets, number);
 	note_sent(taken);
 	for (size_t i = 0; i < repeat->n_ids; i++)
 		restore_undo(&repeat->ids[i]);

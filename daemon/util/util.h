@@ -41,4 +41,18 @@ static inline void closep(int *fd)
 			func(*p);           \
 	}
 
+/* The first I from 0 up to N for which IS_BEFORE, an expression with I, is false. It is true for all before. */
+#define LOWER_BOUND(i, n, is_before)                          \
+	({                                                    \
+		size_t low_ = 0, high_ = (n);                 \
+		while (low_ < high_) {                        \
+			size_t i = low_ + (high_ - low_) / 2; \
+			if (is_before)                        \
+				low_ = i + 1;                 \
+			else                                  \
+				high_ = i;                    \
+		}                                             \
+		low_;                                         \
+	})
+
 #define ELEMENTS_OF(a) (sizeof(a) / sizeof((a)[0]))

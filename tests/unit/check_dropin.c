@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <rdmabroker-admin.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
+#include "tests/unit/place.h"
 #include "tests/unit/unit.h"
 
 /*
@@ -23,7 +18,6 @@
 
 #define PORT 7471
 
-static char dir[32];
 static struct broker *broker;
 
 /* One end of a connection: a program with its own event channel. */
@@ -42,22 +36,6 @@ static bool turn(void *userdata)
 
 	(void)userdata;
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
-}
-
-static void write_file(const char *name, const char *text)
-{
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
-
-static const char *in_dir(char *ret, const char *name)
-{
-	snprintf(ret, 64, "%s/%s", dir, name);
-	return ret;
 }
 
 static struct sockaddr *addr(uint16_t port)
@@ -118,25 +96,12 @@ static struct rdma_cm_id *await(struct end *end, enum rdma_cm_event_type type)
 
 static void set_up(void)
 {
-	char config[64], socket[64], rules[64];
-	struct broker_options options = {
-		.config_path = config,
-		.socket_path = socket,
-		.policy_dir = rules,
-	};
-
-	umask(022);
-	strcpy(dir, "/tmp/rdmabroker-dropin-XXXXXX");
-	ck_assert(mkdtemp(dir));
-	mkdir(in_dir(rules, "policy.d"), 0755);
-	write_file("policy.d/1.rules", "reject connect peer 10.9.0.9\n"
-				       "allow connect port 7472 max 1\n"
-				       "allow any\n");
-	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=warning\n");
-	in_dir(config, "rdmabrokerd.conf");
-	setenv("RDMABROKER_SOCKET", in_dir(socket, "socket"), 1);
+	place_make("reject connect peer 10.9.0.9\n"
+		   "allow connect port 7472 max 1\n"
+		   "allow any\n",
+		   "[Daemon]\nLogLevel=warning\n");
 	hooks_reset();
-	ck_assert_int_eq(broker_new(&broker, &options), 0);
+	place_start(&broker);
 	hooks_set_turn(turn, NULL);
 
 	server.channel = rdma_create_event_channel();
@@ -150,17 +115,11 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	char path[64];
-
 	rdma_destroy_id(listener);
 	rdma_destroy_event_channel(client.channel);
 	rdma_destroy_event_channel(server.channel);
 	/* The drop-in keeps the session of its process, so the daemon is not freed. */
-	remove(in_dir(path, "policy.d/1.rules"));
-	remove(in_dir(path, "policy.d"));
-	remove(in_dir(path, "rdmabrokerd.conf"));
-	remove(in_dir(path, "socket"));
-	remove(dir);
+	place_remove();
 }
 
 static void make_qp(struct end *end)
@@ -186,12 +145,11 @@ static void resolve(const struct sockaddr *from)
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-/* Connects client.id to server.id. FROM: the address to which the client binds; NULL: none. */
-static void connect_ends(const struct sockaddr *from)
+/* Connects client.id, whose route is resolved, to server.id. */
+static void connect_resolved(void)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
 
-	resolve(from);
 	make_qp(&client);
 	DO(&client, rdma_connect(client.id, &param));
 
@@ -200,6 +158,13 @@ static void connect_ends(const struct sockaddr *from)
 	DO(&server, rdma_accept(server.id, &param));
 	await(&client, RDMA_CM_EVENT_ESTABLISHED);
 	await(&server, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+/* Connects client.id to server.id. FROM: the address to which the client binds; NULL: none. */
+static void connect_ends(const struct sockaddr *from)
+{
+	resolve(from);
+	connect_resolved();
 }
 
 static void end_connection(void)
@@ -520,7 +485,6 @@ static unsigned n_opened(void)
 /* As libfabric does for each connection: the id is created without a channel, and migrated to one before it connects. */
 static void connect_migrated(void)
 {
-	struct rdma_conn_param param = { .retry_count = 7 };
 	int fd;
 
 	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
@@ -533,13 +497,7 @@ static void connect_migrated(void)
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	DO(&client, rdma_migrate_id(client.id, client.channel));
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
-	make_qp(&client);
-	DO(&client, rdma_connect(client.id, &param));
-	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
-	make_qp(&server);
-	DO(&server, rdma_accept(server.id, &param));
-	await(&client, RDMA_CM_EVENT_ESTABLISHED);
-	await(&server, RDMA_CM_EVENT_ESTABLISHED);
+	connect_resolved();
 }
 
 START_TEST(ids_without_a_channel_share_a_session)

@@ -140,8 +140,8 @@ static void on_wait(void)
 		rows[i].repeated = 1;
 }
 
-/* A request that was carried out twice, and not to its end, has perhaps killed two processes. */
-START_TEST(request_that_was_repeated)
+/* The daemon is killed while an accept waits, after PREPARE was called. The client can send the accept again. */
+static void accept_is_not_repeated(void (*prepare)(void))
 {
 	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
 
@@ -149,29 +149,24 @@ START_TEST(request_that_was_repeated)
 	request_connection(17);
 	fake_hold_lookups(fake_last(), true);
 	kills_in_wait = true;
-	before_kill = on_wait;
+	before_kill = prepare;
 	ck_assert_int_eq(rdmabroker_accept(accepted, &param), -EAGAIN);
-	/* The session goes on. */
 	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
 	accept_is_confirmed();
 	end_connection();
+}
+
+/* A request that was carried out twice, and not to its end, has perhaps killed two processes. */
+START_TEST(request_that_was_repeated)
+{
+	accept_is_not_repeated(on_wait);
 }
 END_TEST
 
 /* The same, if a process has died while it took over. */
 START_TEST(request_that_waits_in_a_second_take_over)
 {
-	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
-
-	start_listening();
-	request_connection(17);
-	fake_hold_lookups(fake_last(), true);
-	kills_in_wait = true;
-	before_kill = on_try;
-	ck_assert_int_eq(rdmabroker_accept(accepted, &param), -EAGAIN);
-	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
-	accept_is_confirmed();
-	end_connection();
+	accept_is_not_repeated(on_try);
 }
 END_TEST
 

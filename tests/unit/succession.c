@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <rdmabroker-admin.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "broker.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"
+#include "tests/unit/place.h"
 #include "tests/unit/succession.h"
 #include "tests/unit/unit.h"
 
-static char dir[32];
 static struct broker *broker, *dead[4096];
 static unsigned n_dead;
 
@@ -70,22 +65,6 @@ void run_all(void)
 	hooks_run(hooks_get_loop());
 }
 
-static void write_file(const char *name, const char *text)
-{
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
-
-static const char *in_dir(char *ret, const char *name)
-{
-	snprintf(ret, 64, "%s/%s", dir, name);
-	return ret;
-}
-
 const struct sockaddr *addr(uint16_t port)
 {
 	static struct sockaddr_in in = { .sin_family = AF_INET };
@@ -97,14 +76,7 @@ const struct sockaddr *addr(uint16_t port)
 
 void start_broker(void)
 {
-	char config[64], socket[64], rules[64];
-	struct broker_options options = {
-		.config_path = in_dir(config, "rdmabrokerd.conf"),
-		.socket_path = in_dir(socket, "socket"),
-		.policy_dir = in_dir(rules, "policy.d"),
-	};
-
-	ck_assert_int_eq(broker_new(&broker, &options), 0);
+	place_start(&broker);
 }
 
 void kill_broker(void)
@@ -122,8 +94,7 @@ void restart(void)
 void restart_with(const char *rules)
 {
 	kill_broker();
-	write_file("policy.d/1.rules", rules);
-	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\nOnReload=enforce\n");
+	place_write(rules, "[Daemon]\nLogLevel=error\nOnReload=enforce\n");
 	start_broker();
 }
 
@@ -138,18 +109,10 @@ struct rdmabroker *open_session(void)
 
 void succession_set_up(void)
 {
-	char path[64];
-
-	umask(022);
-	strcpy(dir, "/tmp/rdmabroker-takeover-XXXXXX");
-	ck_assert(mkdtemp(dir));
-	mkdir(in_dir(path, "policy.d"), 0755);
-	write_file("policy.d/1.rules", "allow any\n");
-	write_file("rdmabrokerd.conf", "[Daemon]\nLogLevel=error\n");
-	setenv("RDMABROKER_SOCKET", in_dir(path, "socket"), 1);
+	place_make("allow any\n", "[Daemon]\nLogLevel=error\n");
 	hooks_reset();
 	fake_set_event_read(hooks_step);
-	manager_begin(path);
+	manager_begin(getenv("RDMABROKER_SOCKET"));
 	start_broker();
 	hooks_set_turn(turn, NULL);
 	server = open_session();
@@ -158,16 +121,10 @@ void succession_set_up(void)
 
 void succession_tear_down(void)
 {
-	char path[64];
-
 	rdmabroker_close(client);
 	rdmabroker_close(server);
 	hooks_run(hooks_get_loop());
-	remove(in_dir(path, "policy.d/1.rules"));
-	remove(in_dir(path, "policy.d"));
-	remove(in_dir(path, "rdmabrokerd.conf"));
-	remove(in_dir(path, "socket"));
-	remove(dir);
+	place_remove();
 }
 
 /* Takes the next event of SESSION, which has to be of TYPE and about ABOUT. Returns its status. */

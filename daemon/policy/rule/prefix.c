@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "policy/rule/prefix.h"
+#include "util/util.h"
 
 static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -178,17 +179,8 @@ size_t prefix_normalise(struct prefix *prefixes, size_t n)
 
 bool prefix_set_contains(const struct prefix_set *set, const struct prefix *address)
 {
-	size_t low = 0, high = set->n;
-
 	/* Only the last prefix that does not sort after the address can contain it. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
+	size_t after = LOWER_BOUND(i, set->n, compare(&set->prefixes[i], address) <= 0);
 
-		if (compare(&set->prefixes[middle], address) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-
-	return low && prefix_contains(&set->prefixes[low - 1], address);
+	return after && prefix_contains(&set->prefixes[after - 1], address);
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "broker.h"
+#include "tests/unit/place.h"
+#include "tests/unit/unit.h"
+
+static char dir[32];
+
+static const char *in_dir(char ret[64], const char *name)
+{
+	snprintf(ret, 64, "%s/%s", dir, name);
+	return ret;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[64];
+	FILE *f = fopen(in_dir(path, name), "w");
+
+	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+void place_write(const char *rules, const char *config)
+{
+	write_file("policy.d/1.rules", rules);
+	write_file("rdmabrokerd.conf", config);
+}
+
+void place_make(const char *rules, const char *config)
+{
+	char path[64];
+
+	umask(022);
+	strcpy(dir, "/tmp/rdmabroker-place-XXXXXX");
+	ck_assert(mkdtemp(dir));
+	ck_assert_int_eq(mkdir(in_dir(path, "policy.d"), 0755), 0);
+	place_write(rules, config);
+	setenv("RDMABROKER_SOCKET", in_dir(path, "socket"), 1);
+}
+
+void place_start(struct broker **ret)
+{
+	char config[64], socket[64], rules[64];
+	struct broker_options options = {
+		.config_path = in_dir(config, "rdmabrokerd.conf"),
+		.socket_path = in_dir(socket, "socket"),
+		.policy_dir = in_dir(rules, "policy.d"),
+	};
+
+	ck_assert_int_eq(broker_new(ret, &options), 0);
+}
+
+void place_remove(void)
+{
+	static const char *const names[] = { "policy.d/1.rules", "policy.d", "rdmabrokerd.conf",
+					     "socket", "" };
+	char path[64];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		remove(in_dir(path, names[i]));
+}
