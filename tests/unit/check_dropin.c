@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <rdmabroker-admin.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "broker.h"
 #include "tests/fake/fake.h"
