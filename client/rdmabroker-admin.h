@@ -118,6 +118,9 @@ struct rdmabroker_listed_session {
 	uint64_t age_ms;
 	unsigned n_ids;
 	unsigned n_leases;
+	/* What the client belongs to, from its control group, see rdmabroker.rules(5); NULL: none, or not known. */
+	const char *container, *pod, *job;
+	const char *cgroup; /* path of the control group; cut to 255 bytes */
 };
 
 struct rdmabroker_listed_id {
@@ -230,11 +233,13 @@ struct rdmabroker_notice {
 	const char *rule; /* "file:line" that decided, or that admitted the session or the id */
 	const char *rule_text; /* cut to 511 bytes */
 	const char *reason; /* an explanation for a person */
+	/* What the client belongs to, as in struct rdmabroker_listed_session. */
+	const char *container, *pod, *job, *cgroup;
 };
 
 /*
- * A policy request. A member that is 0 or NULL is not known, except uid, gids and unit. A rule that depends on an
- * unknown member may or may not match.
+ * A policy request. A member that is 0 or NULL is not known, except uid, gids, unit, container, pod, job and
+ * cgroup, where NULL means none. A rule that depends on an unknown member may or may not match.
  */
 struct rdmabroker_question {
 	size_t size;
@@ -249,12 +254,14 @@ struct rdmabroker_question {
 	enum rdmabroker_port_space ps;
 	const void *data; /* private data of a connection request */
 	size_t data_len;
+	const char *container, *pod, *job, *cgroup; /* NULL: in none */
 };
 
 #define RDMABROKER_QUESTION_INIT                                                                 \
 	{                                                                                        \
 		sizeof(struct rdmabroker_question), RDMABROKER_OPERATION_NONE, 0, NULL, 0, NULL, \
-			NULL, NULL, 0, NULL, (enum rdmabroker_port_space)0, NULL, 0              \
+			NULL, NULL, 0, NULL, (enum rdmabroker_port_space)0, NULL, 0, NULL, NULL, \
+			NULL, NULL                                                               \
 	}
 
 struct rdmabroker_explanation {

@@ -144,6 +144,10 @@ static void json_facts(struct json *json, const struct rdmabroker_notice *notice
 	json_string(json, "user", user_name(notice->uid));
 	json_number(json, "pid", (unsigned)notice->pid);
 	json_string(json, "unit", notice->unit);
+	json_string(json, "container", notice->container);
+	json_string(json, "pod", notice->pod);
+	json_string(json, "job", notice->job);
+	json_string(json, "cgroup", notice->cgroup);
 	json_number_or_null(json, "id", notice->id);
 	json_number_or_null(json, "request_id", notice->request_id);
 	json_string(json, "operation", notice->operation_name);
@@ -180,7 +184,7 @@ static void print_json(const struct rdmabroker_notice *notice)
 enum {
 	COLUMN_TIME,
 	COLUMN_USER,
-	COLUMN_UNIT,
+	COLUMN_WORKLOAD,
 	COLUMN_PID,
 	COLUMN_SESSION,
 	COLUMN_ID,
@@ -199,13 +203,13 @@ static struct {
 	const char *head;
 	int width; /* negative: aligned to the right */
 } columns[N_COLUMNS] = {
-	[COLUMN_TIME] = { "TIME", 15 },       [COLUMN_USER] = { "USER", 8 },
-	[COLUMN_UNIT] = { "UNIT", 4 },        [COLUMN_PID] = { "PID", -7 },
-	[COLUMN_SESSION] = { "SESSION", -7 }, [COLUMN_ID] = { "ID", -10 },
-	[COLUMN_WHAT] = { "WHAT", 16 },       [COLUMN_RESULT] = { "RESULT", 8 },
-	[COLUMN_LOCAL] = { "LOCAL", 15 },     [COLUMN_PEER] = { "PEER", 15 },
-	[COLUMN_DEVICE] = { "DEVICE", 6 },    [COLUMN_QPN] = { "QPN", -6 },
-	[COLUMN_RULE] = { "RULE", 16 },       [COLUMN_REASON] = { "REASON", 0 },
+	[COLUMN_TIME] = { "TIME", 15 },        [COLUMN_USER] = { "USER", 8 },
+	[COLUMN_WORKLOAD] = { "WORKLOAD", 8 }, [COLUMN_PID] = { "PID", -7 },
+	[COLUMN_SESSION] = { "SESSION", -7 },  [COLUMN_ID] = { "ID", -10 },
+	[COLUMN_WHAT] = { "WHAT", 16 },        [COLUMN_RESULT] = { "RESULT", 8 },
+	[COLUMN_LOCAL] = { "LOCAL", 15 },      [COLUMN_PEER] = { "PEER", 15 },
+	[COLUMN_DEVICE] = { "DEVICE", 6 },     [COLUMN_QPN] = { "QPN", -6 },
+	[COLUMN_RULE] = { "RULE", 16 },        [COLUMN_REASON] = { "REASON", 0 },
 };
 
 struct row {
@@ -268,8 +272,8 @@ static void set_owner(struct row *row, const struct rdmabroker_notice *notice)
 		set(row, COLUMN_USER, "%s", name);
 	else
 		set(row, COLUMN_USER, "%u", notice->uid);
-	if (notice->unit)
-		set(row, COLUMN_UNIT, "%s", notice->unit);
+	workload_text(row->cells[COLUMN_WORKLOAD], notice->unit, notice->container, notice->pod,
+		      notice->job);
 	set(row, COLUMN_PID, "%d", notice->pid);
 	set(row, COLUMN_SESSION, "%" PRIu64, notice->session);
 	if (notice->id)

@@ -164,6 +164,10 @@ static void json_owner(struct json *json, const struct rdmabroker_listed_session
 	json_string(json, "user", user_name(session->uid));
 	json_number(json, "pid", (unsigned)session->pid);
 	json_string(json, "unit", session->unit);
+	json_string(json, "container", session->container);
+	json_string(json, "pod", session->pod);
+	json_string(json, "job", session->job);
+	json_string(json, "cgroup", session->cgroup);
 }
 
 static void json_session(struct json *json, const struct rdmabroker_listed_session *session)
@@ -223,7 +227,7 @@ static void print_json(const struct rdmabroker_list *list, const struct filter *
 
 enum {
 	COLUMN_USER,
-	COLUMN_UNIT,
+	COLUMN_WORKLOAD,
 	COLUMN_PID,
 	COLUMN_SESSION,
 	COLUMN_ID,
@@ -242,7 +246,7 @@ static const struct {
 	const char *head;
 	bool right;
 } columns[N_COLUMNS] = {
-	[COLUMN_USER] = { "USER", false }, [COLUMN_UNIT] = { "UNIT", false },
+	[COLUMN_USER] = { "USER", false }, [COLUMN_WORKLOAD] = { "WORKLOAD", false },
 	[COLUMN_PID] = { "PID", true },    [COLUMN_SESSION] = { "SESSION", true },
 	[COLUMN_ID] = { "ID", true },      [COLUMN_STATE] = { "STATE", false },
 	[COLUMN_AGE] = { "AGE", true },    [COLUMN_LOCAL] = { "LOCAL", false },
@@ -252,7 +256,7 @@ static const struct {
 };
 
 struct row {
-	char cells[N_COLUMNS][264];
+	char cells[N_COLUMNS][WORKLOAD_TEXT_MAX];
 };
 
 __attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
@@ -290,8 +294,8 @@ static void set_owner(struct row *row, const struct rdmabroker_listed_session *s
 		set(row, COLUMN_USER, "%s", name);
 	else
 		set(row, COLUMN_USER, "%u", session->uid);
-	if (session->unit)
-		set(row, COLUMN_UNIT, "%s", session->unit);
+	workload_text(row->cells[COLUMN_WORKLOAD], session->unit, session->container, session->pod,
+		      session->job);
 	set(row, COLUMN_PID, "%d", session->pid);
 	set(row, COLUMN_SESSION, "%" PRIu64, session->number);
 }

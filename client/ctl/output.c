@@ -91,3 +91,25 @@ void json_addr(struct json *json, const char *key, const struct sockaddr_storage
 	json_string(json, key,
 		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
 }
+
+/* Cuts an id of 64 digits, which can have "user-UID/" before it, to its first 12. */
+static int length_of(const char *container)
+{
+	const char *slash = strrchr(container, '/'), *id = slash ? slash + 1 : container;
+	size_t len = strlen(id), digits = strspn(id, "0123456789abcdef");
+
+	return (int)(id - container + (ptrdiff_t)(len == 64 && digits == len ? 12 : len));
+}
+
+void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
+		   const char *pod, const char *job)
+{
+	if (pod || container)
+		snprintf(ret, WORKLOAD_TEXT_MAX, "%s%s%s%s%.*s", pod ? "pod:" : "", pod ?: "",
+			 pod && container ? "," : "", container ? "container:" : "",
+			 container ? length_of(container) : 0, container ?: "");
+	else if (job)
+		snprintf(ret, WORKLOAD_TEXT_MAX, "job:%s", job);
+	else
+		snprintf(ret, WORKLOAD_TEXT_MAX, "%s", unit ?: "-");
+}

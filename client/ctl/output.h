@@ -32,4 +32,11 @@ const char *colour(enum colour colour);
 unsigned terminal_width(void);
 
 const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the next call */
+/*
+ * Prints the column WORKLOAD of a table: the pod and the container, or else the job, or else the unit. Ids of containers
+ * are cut to 12 digits, as other programs do. "-": nothing is known.
+ */
+#define WORKLOAD_TEXT_MAX 264
+void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
+		   const char *pod, const char *job);
 void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr);

@@ -21,6 +21,10 @@ const struct verb_option explain_options[] = {
 	[OPTION_GROUP] = { "group", "[+]LIST",
 			   "groups (names or gids) that replace the user's; with +: are added" },
 	[OPTION_UNIT] = { "unit", "NAME", "the client's systemd unit (default: none)" },
+	[OPTION_CONTAINER] = { "container", "ID", "the client's container (default: none)" },
+	[OPTION_POD] = { "pod", "UID", "the client's pod (default: none)" },
+	[OPTION_JOB] = { "job", "NUMBER", "the client's job (default: none)" },
+	[OPTION_CGROUP] = { "cgroup", "PATH", "the client's control group (default: none)" },
 	[OPTION_LOCAL] = { "local", "ADDR", "the local address" },
 	[OPTION_PEER] = { "peer", "ADDR", "the peer's address, or the multicast group" },
 	[OPTION_PORT] = { "port", "N", "the service's port" },
@@ -231,6 +235,10 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 		r = take_data(question, given[OPTION_DATA]);
 	public->device = given[OPTION_DEVICE];
 	public->unit = given[OPTION_UNIT];
+	public->container = given[OPTION_CONTAINER];
+	public->pod = given[OPTION_POD];
+	public->job = given[OPTION_JOB];
+	public->cgroup = given[OPTION_CGROUP];
 	return r;
 }
 
@@ -272,7 +280,7 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 	case OPTION_DATA:
 		return question->data;
 	default:
-		return true; /* the user, the groups and the unit are always known */
+		return true; /* the user, the groups and the workload are always known */
 	}
 }
 

@@ -18,7 +18,9 @@ _rdmabrokerctl_argument() {
 	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
-	--local | --peer | --port | --data | --timeout | --session | --count) COMPREPLY=() ;;
+	--local | --peer | --port | --data | --timeout | --session | --count | --container | --pod | \
+		--job) COMPREPLY=() ;;
+	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
 	esac
 }
@@ -32,8 +34,9 @@ _rdmabrokerctl() {
 	# The verb is the first word that is neither an option nor an option's argument; N words follow it.
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --user | --group | --unit | --local | --peer | --port | --device | --ps | --data | \
-			--state | --timeout | --kind | --operation | --outcome | --session | --count)
+		--socket | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
+			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
+			--outcome | --session | --count)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -52,7 +55,7 @@ _rdmabrokerctl() {
 	case $verb in
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
-	explain) words+=" --user --group --unit --local --peer --port --device --ps --data" ;;
+	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	rules) words+=" --full" ;;
 	esac

@@ -10,7 +10,7 @@
 #include "core/lease.h"
 #include "core/session.h"
 #include "core/timewait.h"
-#include "core/unit.h"
+#include "core/workload.h"
 #include "core/wait.h"
 #include "keep/ledger.h"
 #include "util/closer.h"
@@ -91,7 +91,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (r == 0)
 		r = aheads_init(&core->aheads, loop);
 	if (r == 0)
-		r = units_new(&core->units, loop);
+		r = workloads_new(&core->workloads, loop);
 	if (r == 0)
 		r = closer_new(&core->closer, loop, &core->account);
 	if (r < 0)
@@ -119,7 +119,7 @@ struct core *core_free(struct core *core)
 	fabric_free(core->fabric);
 	waits_done(&core->waits);
 	aheads_done(&core->aheads);
-	units_free(core->units);
+	workloads_free(core->workloads);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);
 	closer_free(core->closer);

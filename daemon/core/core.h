@@ -33,7 +33,7 @@ struct core_settings {
 struct closer;
 struct ledger;
 struct session;
-struct units;
+struct workloads;
 struct vault;
 
 /* What the next process of the daemon gets, see record.h. All zero: nothing is kept. */
@@ -61,7 +61,7 @@ struct core {
 	struct admissions *admissions; /* tallies of the policy's rules */
 	struct account account;
 	struct closer *closer; /* threads that close clients' sockets and descriptors */
-	struct units *units; /* look up the systemd units of clients */
+	struct workloads *workloads; /* look up the systemd units of clients */
 	struct core_keep keep;
 	struct core_take_over take_over;
 	struct core_settings settings;

@@ -14,7 +14,8 @@ void decide_ask(struct session *session, struct wish *wish, struct policy_verdic
 	wish->question.uid = session->identity.uid;
 	wish->question.gids = session->identity.gids;
 	wish->question.n_gids = session->identity.n_gids;
-	wish->question.unit = session->identity.unit;
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		wish->question.workload[i] = session->identity.workload.names[i];
 	policy_decide(session->core->policy, &wish->question, ret);
 }
 
@@ -35,6 +36,21 @@ void decide(struct session *session, struct wish *wish, struct policy_verdict *r
 		counts[DECISION_ALLOWED]++;
 	}
 	decide_audit(session, wish, ret, /* overflow= */ NULL);
+}
+
+static void add_workload(struct audit *audit, const struct workload *workload)
+{
+	static const char *const fields[] = {
+		[WORKLOAD_UNIT] = "RDMABROKER_UNIT",
+		[WORKLOAD_CONTAINER] = "RDMABROKER_CONTAINER",
+		[WORKLOAD_POD] = "RDMABROKER_POD",
+		[WORKLOAD_JOB] = "RDMABROKER_JOB",
+		[WORKLOAD_CGROUP] = "RDMABROKER_CGROUP",
+	};
+
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		if (workload->names[i] && workload->names[i][0])
+			audit_add(audit, fields[i], "%s", workload->names[i]);
 }
 
 static void add_facts(struct audit *audit, const struct policy_question *question)
@@ -86,8 +102,7 @@ static void write_down(struct session *session, const struct wish *wish,
 	audit_add(&audit, "RDMABROKER_SESSION", "%llu", (unsigned long long)session->number);
 	audit_add(&audit, "RDMABROKER_UID", "%u", identity->uid);
 	audit_add(&audit, "RDMABROKER_PID", "%d", identity->pid);
-	if (identity->unit && identity->unit[0])
-		audit_add(&audit, "RDMABROKER_UNIT", "%s", identity->unit);
+	add_workload(&audit, &identity->workload);
 	if (rule)
 		audit_add(&audit, "RDMABROKER_RULE", "%s", by);
 	if (verdict->reason)

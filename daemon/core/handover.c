@@ -32,9 +32,22 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 	return token_new(id, ret_fd, failure);
 }
 
+/* False also if something about one of the clients is not known. */
+static bool has_same_workload(const struct identity *from, const struct identity *to)
+{
+	for (int i = 0; i < _WORKLOAD_MAX; i++) {
+		const char *a = from->workload.names[i], *b = to->workload.names[i];
+
+		if (!a || !b || strcmp(a, b) != 0)
+			return false;
+	}
+	return true;
+}
+
 /*
  * False: the decision that allowed ID holds for SESSION too. The clients must have the same user and groups. They
- * must also be one process, or have equal units if the policy in force has made the decision.
+ * must also be one process, or belong to the same unit, container and so on, if the policy in force has made the
+ * decision.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
@@ -45,8 +58,7 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 		return true;
 	if (from->pid == to->pid && from->pid > 0)
 		return false;
-	return !from->unit || !to->unit || strcmp(from->unit, to->unit) != 0 ||
-	       id->policy != session->core->policy;
+	return !has_same_workload(from, to) || id->policy != session->core->policy;
 }
 
 /* Policy's decision about a take-over. */

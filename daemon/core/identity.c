@@ -62,15 +62,11 @@ static int get_pidfd(struct identity *identity, int sock)
 	return 0;
 }
 
-void identity_set_unit(struct identity *identity, int r, char *unit)
+void identity_set_workload(struct identity *identity, struct workload *found)
 {
-	_cleanup_free_ char *found = unit;
-
-	if (r == -ENODATA)
-		found = strdup("");
 	/* If the process has ended, its pid can have been another process's during the look-up. */
-	if ((r >= 0 || r == -ENODATA) && identity_is_alive(identity))
-		identity->unit = TAKE_PTR(found);
+	if (identity_is_alive(identity))
+		workload_move(&identity->workload, found);
 }
 
 int identity_init(struct identity *identity, int sock)
@@ -172,8 +168,7 @@ void identity_done(struct identity *identity)
 	identity->pidfd = -1;
 	free(identity->gids);
 	identity->gids = NULL;
-	free(identity->unit);
-	identity->unit = NULL;
+	workload_done(&identity->workload);
 	identity->n_gids = 0;
 }
 

@@ -6,7 +6,8 @@
  *
  * The pid can belong to a later process, because the client can pass the socket on and exit. From Linux 6.5 on,
  * SO_PEERPIDFD identifies the client. On an older kernel the client has to prove that it is the process that has the
- * pid. Without this proof its unit is unknown, and no QP counts as the client's.
+ * pid. Without this proof its unit and its
+ * container, for example, are unknown, and no QP counts as the client's.
  *
  * Requests of a process that got the socket from the client count as the client's own, as long as the client lives.
  */
@@ -14,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "core/workload.h"
 
 struct identity {
 	uid_t uid;
@@ -24,7 +27,7 @@ struct identity {
 	char question[64]; /* the name for the proof; empty: no proof was requested */
 	gid_t *gids; /* the primary group and the supplementary ones */
 	size_t n_gids;
-	char *unit; /* systemd unit; "": in none; NULL: not known */
+	struct workload workload;
 };
 
 int identity_init(struct identity *identity, int sock);
@@ -39,11 +42,8 @@ const char *identity_ask(struct identity *identity);
  * blocks.
  */
 void identity_prove(struct identity *identity, int fd);
-/*
- * Sets identity.unit if the look-up succeeded and the process still lives. R and UNIT are the results of
- * sd_pid_get_unit(). Takes over UNIT.
- */
-void identity_set_unit(struct identity *identity, int r, char *unit);
+/* Takes the names in FOUND, the result of a look-up of PID, if the process still lives. */
+void identity_set_workload(struct identity *identity, struct workload *found);
 /* Why it is not known whether PID is the client's, as text for users; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
 /* False: the process of PIDFD has ended, or there is no PIDFD. PID can belong to another process then. */

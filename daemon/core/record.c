@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stddef.h>
 #include <string.h>
 
 #include "core/ahead.h"
@@ -11,6 +12,43 @@
 
 #define IN(state) (1u << (state))
 
+/* Where a row has the name of each workload, and whether the name is known. */
+static const struct {
+	size_t name, size, known;
+} places[_WORKLOAD_MAX] = {
+#define PLACE(member)                                                   \
+	{                                                               \
+		offsetof(struct ledger_session, member),                \
+			sizeof(((struct ledger_session *)0)->member),   \
+			offsetof(struct ledger_session, member##_known) \
+	}
+	[WORKLOAD_UNIT] = PLACE(unit),     [WORKLOAD_CONTAINER] = PLACE(container),
+	[WORKLOAD_POD] = PLACE(pod),       [WORKLOAD_JOB] = PLACE(job),
+	[WORKLOAD_CGROUP] = PLACE(cgroup),
+#undef PLACE
+};
+
+/* A name that is too long counts as not known after a restart. */
+static void record_workload(struct ledger_session *row, const struct workload *workload)
+{
+	for (int i = 0; i < _WORKLOAD_MAX; i++) {
+		const char *name = workload->names[i];
+		bool known = name && strlen(name) < places[i].size;
+
+		((uint8_t *)row)[places[i].known] = known;
+		if (known)
+			strcpy((char *)row + places[i].name, name);
+	}
+}
+
+void record_restore_workload(const struct ledger_session *row, struct workload *ret)
+{
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		if (((const uint8_t *)row)[places[i].known] && !ret->names[i])
+			ret->names[i] =
+				strndup((const char *)row + places[i].name, places[i].size - 1);
+}
+
 void record_session(struct session *session)
 {
 	const struct identity *identity = &session->identity;
@@ -22,9 +60,7 @@ void record_session(struct session *session)
 	row->permits = session->opened ? session->permits : 0;
 	row->proven = identity->proven;
 	row->watches = session->watch != NULL;
-	row->unit_known = identity->unit && strlen(identity->unit) < sizeof(row->unit);
-	if (row->unit_known)
-		strcpy(row->unit, identity->unit);
+	record_workload(row, &identity->workload);
 	row->number = session->number;
 }
 

@@ -10,10 +10,14 @@
 #include <rdma/rdma_cma.h>
 
 struct id;
+struct ledger_session;
 struct session;
+struct workload;
 
-/* What the session may do, its unit, and whether it watches. */
+/* What the session may do, what its client belongs to, and whether it watches. */
 void record_session(struct session *session);
+/* Sets the names that ROW has and RET has not. */
+void record_restore_workload(const struct ledger_session *row, struct workload *ret);
 void record_leases(struct session *session);
 /* All of ID. */
 void record_id(struct id *id);

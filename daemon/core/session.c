@@ -12,7 +12,7 @@
 #include "core/record.h"
 #include "core/session.h"
 #include "core/table.h"
-#include "core/unit.h"
+#include "core/workload.h"
 #include "core/watch.h"
 #include "keep/ledger.h"
 #include "util/clock.h"
@@ -136,7 +136,7 @@ struct session *session_free(struct session *session)
 	handles_done(&session->requests);
 	handles_done(&session->ids);
 	lease_free_all(session);
-	session->unit_lookup = unit_lookup_cancel(session->unit_lookup);
+	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
 	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
@@ -169,12 +169,25 @@ static bool may(struct session *session, enum policy_operation operation, const 
 	return verdict.answer == POLICY_ALLOW;
 }
 
+/*
+ * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container they may not
+ * be able to, so there they need one.
+ */
+static bool is_admin_by_user(const struct identity *identity)
+{
+	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
+
+	if (identity->uid != 0 && identity->uid != geteuid())
+		return false;
+	/* Without a readable hierarchy of control groups, there is no way to know of containers. */
+	return container ? !container[0] :
+			   identity->proven && !identity->workload.names[WORKLOAD_CGROUP];
+}
+
 unsigned session_permits_over_others(struct session *session, bool counts)
 {
-	uid_t uid = session->identity.uid;
-
-	/* Root and the daemon's own user could change the policy anyway, so they need no rule. */
-	if (uid == 0 || uid == geteuid() || may(session, POLICY_ADMIN, "administration", counts))
+	if (is_admin_by_user(&session->identity) ||
+	    may(session, POLICY_ADMIN, "administration", counts))
 		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
 	return may(session, POLICY_OBSERVE, "observation", counts) ? SESSION_PERMIT_OBSERVE : 0;
 }
@@ -218,36 +231,36 @@ static void tell_doubt(struct session *session)
 		log_limited(
 			session_log_limit(session), LOG_NOTICE,
 			"Session %llu, uid %u: cannot verify that process %d is the client: %s. "
-			"Rules for units do not match it, and its QPs are refused.",
+			"Rules for units and containers do not match it, and its QPs are refused.",
 			(unsigned long long)session->number, identity->uid, identity->pid, doubt);
 }
 
-static void on_unit(void *userdata, int r, char *unit)
+static void on_workload(void *userdata, struct workload *found)
 {
 	struct session *session = userdata;
 
-	session->unit_lookup = NULL;
-	identity_set_unit(&session->identity, r, unit);
+	session->workload_lookup = NULL;
+	identity_set_workload(&session->identity, found);
 	session->ops->resume(session->userdata);
 }
 
-int session_find_unit(struct session *session, struct failure *failure)
+int session_find_workload(struct session *session, struct failure *failure)
 {
 	const struct identity *identity = &session->identity;
 	int r;
 
-	if (session->unit_lookup)
+	if (session->workload_lookup)
 		return -EINPROGRESS;
-	if (session->unit_asked || !identity->proven || identity->pid <= 0)
+	if (session->workload_asked || !identity->proven || identity->pid <= 0)
 		return 0;
 	/* Charge the session first, because a client that waits for the look-up already uses resources. */
 	r = charge_session(session, failure);
 	if (r != 0)
 		return r;
-	session->unit_asked = true;
-	return failure_errno(failure,
-			     unit_lookup_new(&session->unit_lookup, session->core->units,
-					     identity->pid, identity->uid, on_unit, session));
+	session->workload_asked = true;
+	return failure_errno(failure, workload_lookup_new(&session->workload_lookup,
+							  session->core->workloads, identity->pid,
+							  identity->uid, on_workload, session));
 }
 
 int session_greet(struct session *session, struct failure *failure)
@@ -307,9 +320,8 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 		identity->pidfd = pidfd;
 	}
 	identity->proven = row->proven;
-	if (row->unit_known && !identity->unit)
-		identity->unit = strdup(row->unit);
-	session->unit_asked = true;
+	record_restore_workload(row, &identity->workload);
+	session->workload_asked = true;
 	session->permits = row->permits;
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */

@@ -21,7 +21,7 @@ struct lease;
 struct ledger_session;
 struct notice;
 struct session;
-struct unit_lookup;
+struct workload_lookup;
 struct watch;
 
 /* The kinds of requests that a session is allowed to make. */
@@ -95,8 +95,9 @@ struct session {
 	/* in waits.sessions or control.reloading, while a request of the session waits */
 	struct list waiting;
 	struct wait wait;
-	bool unit_asked;
-	struct unit_lookup *unit_lookup; /* of the client's unit; NULL: none is pending */
+	bool workload_asked;
+	struct workload_lookup
+		*workload_lookup; /* of the client's workload; NULL: none is pending */
 	struct charge charge;
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the session began */
 	struct policy *policy; /* the policy of RULE; NULL: no rule has admitted the session */
@@ -137,10 +138,10 @@ struct session *session_free(struct session *session);
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Looks up the client's systemd unit, for rules that name it. Returns 0: the look-up is done, or not possible;
- * -EINPROGRESS: repeat the call when session_ops.resume is called; STATUS_QUOTA; or another negative errno.
+ * Looks up the client's unit, container and so on, for rules that name them. Returns 0: the look-up is done, or not
+ * possible; -EINPROGRESS: repeat the call when session_ops.resume is called; STATUS_QUOTA; or another negative errno.
  */
-int session_find_unit(struct session *session, struct failure *failure);
+int session_find_workload(struct session *session, struct failure *failure);
 /*
  * Decides which permits the session has, and charges the session to its user. Returns 0, STATUS_DENIED, STATUS_BUSY,
  * STATUS_QUOTA or a negative errno. If the result is not 0, the session has no permits.
@@ -192,10 +193,11 @@ static inline const char *session_get_question(const struct session *session)
 	return session->identity.question;
 }
 
-/* The client's systemd unit. Empty: in none, or not known. */
-static inline const char *session_get_unit(const struct session *session)
+/* What the client belongs to. Empty: to none, or not known. */
+static inline const char *session_get_workload(const struct session *session,
+					       enum workload_name name)
 {
-	return session->identity.unit ?: "";
+	return session->identity.workload.names[name] ?: "";
 }
 
 /* NULL: the session is not kept. */

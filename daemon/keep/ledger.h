@@ -74,6 +74,9 @@ struct ledger_session {
 	uint32_t sent_what; /* enum ledger_sent */
 	uint32_t sent_number;
 	struct ledger_lease leases[LEDGER_LEASES];
+	uint8_t container_known, pod_known, job_known, cgroup_known;
+	char container[128], pod[128], job[128], cgroup[1024];
+	uint8_t reserved[4];
 };
 
 struct ledger_id {

@@ -338,36 +338,31 @@ static bool has_open_bracket(const char *glob)
 	return false;
 }
 
-/* WORD and WHAT are for complaints, for example "unit" and "unit pattern". */
-static int parse_glob(struct parser *parser, const char *word, const char *what,
-		      union policy_value *ret)
+int match_parse_glob(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	char name[NAME_MAX_LEN + 1], *glob;
-	const struct token *token;
+	const struct token *word = parser->token - 1, *token;
+	char name[NAME_MAX_LEN + 1], what[64], *glob;
 	int r;
 
+	(void)rule;
+	snprintf(what, sizeof(what), "%.*s pattern", (int)word->len, word->text);
 	r = take_name(parser, what, &token, name);
 	if (r < 0)
 		return r;
 	if (has_open_bracket(name))
 		parser_complain(parser, token, "the '[' in this pattern is not closed");
 	if (parser->token->type == TOKEN_COMMA)
-		return parser_complain(parser, parser->token,
-				       "'%s' takes one pattern; put a pattern that contains ',' in "
-				       "double quotes",
-				       word);
+		return parser_complain(
+			parser, parser->token,
+			"'%.*s' takes one pattern; put a pattern that contains ',' in "
+			"double quotes",
+			(int)word->len, word->text);
 
 	glob = policy_alloc(parser->policy, strlen(name) + 1);
 	if (!glob)
 		return -ENOMEM;
 	ret->glob = strcpy(glob, name);
 	return 0;
-}
-
-int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
-{
-	(void)rule;
-	return parse_glob(parser, "device", "device pattern", ret);
 }
 
 enum ternary match_device(const union policy_value *value, const struct policy_facts *facts)
@@ -377,20 +372,60 @@ enum ternary match_device(const union policy_value *value, const struct policy_f
 	return ternary(!fnmatch(value->glob, facts->question->device, 0));
 }
 
-int match_parse_unit(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+int match_parse_cgroup(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)rule;
-	return parse_glob(parser, "unit", "unit pattern", ret);
+	const struct token *token = parser->token;
+	int r;
+
+	r = match_parse_glob(parser, rule, ret);
+	if (r == 0 && !parser->is_line_bad &&
+	    (ret->glob[0] != '/' || (ret->glob[1] && ret->glob[strlen(ret->glob) - 1] == '/')))
+		parser_complain(parser, token,
+				"'cgroup' takes a path from the root of the hierarchy, such as "
+				"/system.slice, without a slash at its end");
+	return r;
+}
+
+/* A pattern such as "*" matches only clients that belong to something. */
+static enum ternary match_workload(const union policy_value *value,
+				   const struct policy_facts *facts, enum workload_name workload,
+				   int flags)
+{
+	const char *name = facts->question->workload[workload];
+
+	if (!name)
+		return TERNARY_UNKNOWN;
+	return ternary(*name && !fnmatch(value->glob, name, flags));
 }
 
 enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts)
 {
-	const char *unit = facts->question->unit;
+	return match_workload(value, facts, WORKLOAD_UNIT, 0);
+}
 
-	if (!unit)
-		return TERNARY_UNKNOWN;
-	/* "unit *" matches only clients that are in a unit. */
-	return ternary(*unit && !fnmatch(value->glob, unit, 0));
+/* A name that a user has chosen begins with "user-UID/". No wildcard matches the slash. */
+
+enum ternary match_container(const union policy_value *value, const struct policy_facts *facts)
+{
+	return match_workload(value, facts, WORKLOAD_CONTAINER, FNM_PATHNAME);
+}
+
+enum ternary match_pod(const union policy_value *value, const struct policy_facts *facts)
+{
+	return match_workload(value, facts, WORKLOAD_POD, FNM_PATHNAME);
+}
+
+enum ternary match_job(const union policy_value *value, const struct policy_facts *facts)
+{
+	return match_workload(value, facts, WORKLOAD_JOB, FNM_PATHNAME);
+}
+
+/* The pattern of a control group matches those below it too. */
+enum ternary match_cgroup(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (strcmp(value->glob, "/") == 0)
+		return facts->question->workload[WORKLOAD_CGROUP] ? TERNARY_YES : TERNARY_UNKNOWN;
+	return match_workload(value, facts, WORKLOAD_CGROUP, FNM_PATHNAME | FNM_LEADING_DIR);
 }
 
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret)

@@ -26,9 +26,10 @@ int match_parse_user(struct parser *parser, struct policy_rule *rule, union poli
 int match_parse_group(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int match_parse_device(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+/* Reads a pattern for the word before it. */
+int match_parse_glob(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int match_parse_unit(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_cgroup(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_data(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 
 enum ternary match_user(const union policy_value *value, const struct policy_facts *facts);
@@ -39,6 +40,10 @@ enum ternary match_port(const union policy_value *value, const struct policy_fac
 enum ternary match_device(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_container(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_pod(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_job(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_cgroup(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
 
 /*

@@ -14,7 +14,8 @@
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
 #define MAX_RULES 16 /* rules in a reply: they fit into a packet even with the longest texts */
-#define MAX_LISTED 24 /* sessions and ids in a reply: they fit into a packet, as the rules do */
+#define MAX_LISTED 24 /* sessions and ids in a reply */
+#define LISTED_SIZE_MAX 2048 /* the longest session or id in a reply, packed */
 #define TEXT_MAX 512
 
 struct control;
@@ -28,6 +29,7 @@ struct out_rule {
 
 struct out_listed_session {
 	Rdmabroker__ListedSession session;
+	struct out_workload workload;
 	char unit[TEXT_MAX / 2];
 	char rule[TEXT_MAX / 2];
 };

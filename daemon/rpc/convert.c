@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/watch.h"
 #include "proto/address.h"
@@ -211,6 +212,34 @@ static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struc
 	return &space->info;
 }
 
+/* Copies at most SIZE - 1 bytes. */
+static char *out_name(char *space, size_t size, const struct session *session,
+		      enum workload_name workload)
+{
+	const char *name = session_get_workload(session, workload);
+	size_t len = strnlen(name, size - 1);
+
+	memcpy(space, name, len);
+	space[len] = 0;
+	return space;
+}
+
+Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session)
+{
+	Rdmabroker__Workload *ret = &space->workload;
+
+	if (!session_get_workload(session, WORKLOAD_CGROUP)[0])
+		return NULL;
+	rdmabroker__workload__init(ret);
+#define NAME(name, NAME_) (ret->name = out_name(space->name, sizeof(space->name), session, NAME_))
+	NAME(container, WORKLOAD_CONTAINER);
+	NAME(pod, WORKLOAD_POD);
+	NAME(job, WORKLOAD_JOB);
+	NAME(cgroup, WORKLOAD_CGROUP);
+#undef NAME
+	return ret;
+}
+
 void out_notice(struct out_notice *space, const struct notice *notice)
 {
 	Rdmabroker__Notice *ret = &space->notice;
@@ -221,10 +250,8 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 	ret->session = session_get_number(notice->session);
 	ret->uid = session_get_uid(notice->session);
 	ret->pid = (uint32_t)session_get_pid(notice->session);
-	if (session_get_unit(notice->session)[0]) {
-		snprintf(space->unit, sizeof(space->unit), "%s", session_get_unit(notice->session));
-		ret->unit = space->unit;
-	}
+	ret->unit = out_name(space->unit, sizeof(space->unit), notice->session, WORKLOAD_UNIT);
+	ret->workload = out_workload(&space->workload, notice->session);
 	if (notice->kind == NOTICE_DECISION) {
 		ret->operation = (char *)policy_operation_to_string(notice->operation);
 		ret->outcome = (char *)notice_outcome_to_string(notice->outcome);

@@ -46,13 +46,21 @@ struct out_ud_param {
 	struct out_ah_attr ah;
 };
 
+struct out_workload {
+	Rdmabroker__Workload workload;
+	char container[128], pod[128], job[128], cgroup[256];
+};
+
 struct out_notice {
 	Rdmabroker__Notice notice;
+	struct out_workload workload;
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
 	char unit[256], rule[256], rule_text[512], reason[256];
 };
 
+/* What the client of SESSION belongs to, besides its unit. NULL: nothing is known. */
+Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session);
 /* Returns NULL if there is no ECE. */
 Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);

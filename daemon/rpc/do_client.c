@@ -50,7 +50,7 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
-	/* Require the proof before any decision, because rules can depend on the unit, which needs the proof. */
+	/* Require the proof before any decision, because rules can depend on the workload, which needs the proof. */
 	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
 		question = identity_ask(identity);
 	if (question) {
@@ -59,7 +59,7 @@ int do_hello(struct call *call)
 	}
 	if (!call->again)
 		identity_prove(identity, call->fd);
-	r = session_find_unit(call->session, &call->failure);
+	r = session_find_workload(call->session, &call->failure);
 	if (r == 0)
 		r = session_greet(call->session, &call->failure);
 	if (r != 0)

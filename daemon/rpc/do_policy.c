@@ -182,11 +182,19 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		.port = m->port ? (int)m->port : -1,
 		.port_space = (int)m->port_space,
 		.device = m->device[0] ? m->device : NULL,
-		.unit = m->unit,
+		.workload[WORKLOAD_UNIT] = m->unit,
 		.knows_data = m->knows_data,
 		.data = m->data.data,
 		.data_len = m->data.len,
 	};
+	for (int i = WORKLOAD_UNIT + 1; i < _WORKLOAD_MAX; i++)
+		ret->workload[i] = "";
+	if (m->workload) {
+		ret->workload[WORKLOAD_CONTAINER] = m->workload->container;
+		ret->workload[WORKLOAD_POD] = m->workload->pod;
+		ret->workload[WORKLOAD_JOB] = m->workload->job;
+		ret->workload[WORKLOAD_CGROUP] = m->workload->cgroup;
+	}
 	if (find_operation(m->operation, &ret->operation) < 0)
 		return "unknown operation";
 	if (m->n_gids > 1024)

@@ -7,6 +7,7 @@
 #include "core/lease.h"
 #include "core/watch.h"
 #include "proto/address.h"
+#include "proto/packet.h"
 #include "rpc/call.h"
 #include "util/clock.h"
 
@@ -28,13 +29,15 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	out->number = session_get_number(session);
 	out->uid = session_get_uid(session);
 	out->pid = (uint32_t)session_get_pid(session);
-	snprintf(space->unit, sizeof(space->unit), "%s", session_get_unit(session));
+	snprintf(space->unit, sizeof(space->unit), "%s",
+		 session_get_workload(session, WORKLOAD_UNIT));
 	out->unit = space->unit;
 	out->age_ms = clock_ms() - session_get_since_ms(session);
 	out->ids = (uint32_t)session_count_ids(session);
 	out->leases = lease_count(session);
 	name_rule(space->rule, session_get_rule(session));
 	out->rule = space->rule;
+	out->workload = out_workload(&space->workload, session);
 	return out;
 }
 
@@ -59,6 +62,22 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	return out;
 }
 
+/* Both return the size that the message adds to the packet. */
+
+static size_t add_session(Rdmabroker__ListResult *result, struct out_listed_session *space,
+			  const struct session *session)
+{
+	result->sessions[result->n_sessions] = out_session(space, session);
+	return rdmabroker__listed_session__get_packed_size(result->sessions[result->n_sessions++]);
+}
+
+static size_t add_id(Rdmabroker__ListResult *result, struct out_listed_id *space,
+		     const struct id *id)
+{
+	result->ids[result->n_ids] = out_id(space, id);
+	return rdmabroker__listed_id__get_packed_size(result->ids[result->n_ids++]);
+}
+
 int do_list(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
@@ -68,22 +87,23 @@ int do_list(struct call *call)
 		.id = call->request->list->id,
 	};
 	struct session *session;
+	size_t size = 0;
 	struct id *id;
 
 	rdmabroker__list_result__init(result);
 	result->sessions = call->space.listed_sessions;
 	result->ids = call->space.listed_ids;
-	for (size_t n = 0; n < MAX_LISTED; n++) {
-		if (!admin_next(&cursor, core, &session, &id))
+	result->more = true;
+	for (size_t n = 0; n < MAX_LISTED && size < PACKET_MAX - 2 * LISTED_SIZE_MAX; n++) {
+		result->more = admin_next(&cursor, core, &session, &id);
+		if (!result->more)
 			break;
 		if (id)
-			result->ids[result->n_ids++] = out_id(&call->space.listed[n].id, id);
+			size += add_id(result, &call->space.listed[n].id, id);
 		else
-			result->sessions[result->n_sessions++] =
-				out_session(&call->space.listed[n].session, session);
+			size += add_session(result, &call->space.listed[n].session, session);
 	}
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
-	result->more = result->n_sessions + result->n_ids == MAX_LISTED;
 	result->next_session = cursor.session;
 	result->next_id = cursor.id;
 	REPLY(call, list, LIST, result);

@@ -358,7 +358,7 @@ static void make_asked(struct asked *asked, const struct facts *facts)
 		.peer = (struct sockaddr *)&asked->peer,
 		.port = facts->port,
 		.device = facts->device < 0 ? NULL : asked->device,
-		.unit = facts->unit < 0 ? NULL : asked->unit,
+		.workload[WORKLOAD_UNIT] = facts->unit < 0 ? NULL : asked->unit,
 		.port_space = RDMA_PS_TCP,
 	};
 }

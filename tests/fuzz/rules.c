@@ -134,7 +134,7 @@ static void make_question(const struct policy *policy, struct input *input, stru
 	if (known & 8) {
 		strncpy(facts->unit, match ? match->value.glob : "x.service",
 			sizeof(facts->unit) - 1);
-		ret->unit = facts->unit;
+		ret->workload[WORKLOAD_UNIT] = facts->unit;
 	}
 	match = pick_match(policy, "data", take(input));
 	if (known & 16) {

@@ -4,10 +4,11 @@
 
 # The programs that carry data share a part of one of the two emulated processors. They never pause. Without this
 # limit they would leave the daemon and systemd hardly any time.
-limit=/sys/fs/cgroup/load
-mkdir -p $limit
-echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
-echo "80000 100000" > $limit/cpu.max
+# The limit is a unit, because systemd disables controllers that no unit uses.
+limit=/sys/fs/cgroup/load.slice
+printf '[Slice]\nCPUQuota=80%%\n' > /run/systemd/system/load.slice
+systemctl daemon-reload
+systemctl start load.slice
 
 # limited NAME...: these programs are subject to the limit from now on.
 limited() {
@@ -79,6 +80,7 @@ data_flows() {
 # end_load: ends the clients. Each server has to learn of it, and nothing is left.
 end_load() {
 	local name
+	assert_eq "$(cat $limit/cpu.max)" "80000 100000"
 	for name in "${clients[@]}"; do
 		kill "${pid[$name]}"
 		wait "${pid[$name]}" || true

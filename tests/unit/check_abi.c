@@ -94,12 +94,12 @@ FILLED(rdmabroker_holder, peer);
 FILLED(rdmabroker_foreign_ids, n_nameless);
 FILLED(rdmabroker_rule, n_pending);
 FILLED(rdmabroker_rules, rules);
-FILLED(rdmabroker_listed_session, n_leases);
+FILLED(rdmabroker_listed_session, cgroup);
 FILLED(rdmabroker_listed_id, rule);
 FILLED(rdmabroker_list, ids);
 FILLED(rdmabroker_filter, unused);
-FILLED(rdmabroker_notice, reason);
-FILLED(rdmabroker_question, data_len);
+FILLED(rdmabroker_notice, cgroup);
+FILLED(rdmabroker_question, cgroup);
 FILLED(rdmabroker_explanation, depends);
 FILLED(rdmabroker_reload_result, complaints);
 

@@ -440,7 +440,7 @@ START_TEST(the_daemon_ends_during_a_proof)
 
 	wire_connect(&client);
 	send_proof(&client);
-	while (!client.session->unit_lookup)
+	while (!client.session->workload_lookup)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
 	wire.server = server_free(wire.server);
 	wire_close(&client);

@@ -291,7 +291,7 @@ static void expect_nothing_gained(void)
 	ck_assert_int_eq(reply.status, STATUS_OK);
 	ck_assert_str_eq(reply.question, "");
 	/*
-	 * The hello was accepted because the test's user is an admin. Even a later policy must not permit the session
+	 * The hello was accepted because everybody may observe. Even a later policy must not permit the session
 	 * to use RDMA.
 	 */
 	set_policy("allow any\n");
@@ -300,7 +300,8 @@ static void expect_nothing_gained(void)
 	end_victim();
 }
 
-#define VICTIMS_RULES "allow session unit victim.service\nallow device\nallow connect\n"
+#define VICTIMS_RULES \
+	"allow observe\nallow session unit victim.service\nallow device\nallow connect\n"
 
 static void set_up_attack(void)
 {
@@ -359,7 +360,7 @@ END_TEST
 START_TEST(an_unknown_unit_is_rejected)
 {
 	no_peerpidfd = ENOPROTOOPT;
-	set_policy("reject session unit other.service\nallow any\n");
+	set_policy("reject session unit other.service\nallow any\nallow observe\n");
 	if (!attack_by(NULL))
 		return;
 	ck_assert_int_eq(say_hello(/* announce= */ false, -1), STATUS_OK);
@@ -493,7 +494,7 @@ START_TEST(a_proof_of_another_user)
 		return;
 	}
 	no_peerpidfd = ENOPROTOOPT;
-	set_policy("allow session unit client.service\n");
+	set_policy("allow session unit client.service\nallow observe\n");
 	sock = raw_connect();
 	ck_assert_int_eq(say_hello(/* announce= */ true, -1), STATUS_OK);
 	/* The raw system call affects only this thread, unlike the function setresuid(). */

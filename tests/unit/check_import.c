@@ -26,8 +26,9 @@ static void become(struct session *session, uid_t uid, pid_t pid, const char *un
 {
 	session->identity.uid = uid;
 	session->identity.pid = pid;
-	free(session->identity.unit);
-	session->identity.unit = strdup(unit);
+	workload_done(&session->identity.workload);
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		session->identity.workload.names[i] = strdup(i == WORKLOAD_UNIT ? unit : "");
 }
 
 /* At first server.session has both ends of each connection. client.session only imports. */

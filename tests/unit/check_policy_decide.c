@@ -262,22 +262,82 @@ START_TEST(units)
 {
 	load("allow session unit a.service\nallow session unit user@*.service\n"
 	     "allow session unit \"dev-\\\\\\\\x2dd.device\"\nreject session unit *");
-	question.unit = "a.service";
+	question.workload[WORKLOAD_UNIT] = "a.service";
 	assert_answer(POLICY_ALLOW, 1);
-	question.unit = "user@1000.service";
+	question.workload[WORKLOAD_UNIT] = "user@1000.service";
 	assert_answer(POLICY_ALLOW, 2);
-	question.unit = "dev-\\x2dd.device";
+	question.workload[WORKLOAD_UNIT] = "dev-\\x2dd.device";
 	assert_answer(POLICY_ALLOW, 3);
-	question.unit = "a.service2";
+	question.workload[WORKLOAD_UNIT] = "a.service2";
 	assert_answer(POLICY_REJECT, 4);
 	/* The client is in no unit, so not even '*' matches. */
-	question.unit = "";
+	question.workload[WORKLOAD_UNIT] = "";
 	assert_answer(POLICY_REJECT, 0);
 	/* The unit is not known, so a reject rule that possibly matches decides. */
-	question.unit = NULL;
+	question.workload[WORKLOAD_UNIT] = NULL;
 	assert_answer(POLICY_REJECT, 4);
 	question.early = true;
 	assert_answer(POLICY_DEFER, 1);
+}
+END_TEST
+
+START_TEST(containers)
+{
+	load("allow session container web\nallow session container user-1000/*\n"
+	     "allow session container *\nallow session pod 0a1b*\nallow session job 7\n"
+	     "reject session container user-*/*\nallow session job *");
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		question.workload[i] = "";
+	assert_answer(POLICY_REJECT, 0);
+	question.workload[WORKLOAD_CONTAINER] = "web";
+	assert_answer(POLICY_ALLOW, 1);
+	question.workload[WORKLOAD_CONTAINER] = "user-1000/web";
+	assert_answer(POLICY_ALLOW, 2);
+	question.workload[WORKLOAD_CONTAINER] = "web2";
+	assert_answer(POLICY_ALLOW, 3);
+	/* A wildcard matches no slash, so "*" does not match what a user has named. */
+	question.workload[WORKLOAD_CONTAINER] = "user-1001/web";
+	assert_answer(POLICY_REJECT, 6);
+	question.workload[WORKLOAD_CONTAINER] = "";
+	question.workload[WORKLOAD_POD] = "0a1b-2c";
+	assert_answer(POLICY_ALLOW, 4);
+	question.workload[WORKLOAD_POD] = "user-5/0a1b";
+	assert_answer(POLICY_REJECT, 0);
+	question.workload[WORKLOAD_JOB] = "7";
+	assert_answer(POLICY_ALLOW, 5);
+	question.workload[WORKLOAD_JOB] = "77";
+	assert_answer(POLICY_ALLOW, 7);
+	/* Not known: an allow rule does not match, and a reject rule does. */
+	question.workload[WORKLOAD_CONTAINER] = NULL;
+	assert_answer(POLICY_REJECT, 6);
+	question.early = true;
+	assert_answer(POLICY_DEFER, 1);
+}
+END_TEST
+
+START_TEST(control_groups)
+{
+	load("allow session cgroup /system.slice/a.service\n"
+	     "allow session cgroup /machine.slice/libpod-*.scope\n"
+	     "allow session cgroup /user.slice/*/user@1000.service\nreject session cgroup /");
+	question.workload[WORKLOAD_CGROUP] = "/system.slice/a.service";
+	assert_answer(POLICY_ALLOW, 1);
+	/* What is below matches too, but not what has a longer name. */
+	question.workload[WORKLOAD_CGROUP] = "/system.slice/a.service/below/it";
+	assert_answer(POLICY_ALLOW, 1);
+	question.workload[WORKLOAD_CGROUP] = "/system.slice/a.service2";
+	assert_answer(POLICY_REJECT, 4);
+	question.workload[WORKLOAD_CGROUP] = "/machine.slice/libpod-12.scope/container";
+	assert_answer(POLICY_ALLOW, 2);
+	question.workload[WORKLOAD_CGROUP] = "/user.slice/u.slice/user@1000.service/app.slice";
+	assert_answer(POLICY_ALLOW, 3);
+	/* A wildcard matches no slash. */
+	question.workload[WORKLOAD_CGROUP] = "/user.slice/a/b/user@1000.service";
+	assert_answer(POLICY_REJECT, 4);
+	question.workload[WORKLOAD_CGROUP] = "/x/machine.slice/libpod-12.scope";
+	assert_answer(POLICY_REJECT, 4);
+	question.workload[WORKLOAD_CGROUP] = NULL;
+	assert_answer(POLICY_REJECT, 4);
 }
 END_TEST
 
@@ -728,6 +788,6 @@ END_TEST
 UNIT_MAIN("policy_decide", set_up, tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, ports, addresses_and_sets,
 	  wildcard_addresses_are_unknown, addresses_of_other_families_are_unknown, device_patterns,
-	  each_port_space, units, private_data, administration, observe_and_admin_are_always_named,
-	  any_covers_the_operations_that_its_matches_fit, early_answers, final_answers,
-	  a_scan_decides_the_same, early_answers_hold)
+	  each_port_space, units, containers, control_groups, private_data, administration,
+	  observe_and_admin_are_always_named, any_covers_the_operations_that_its_matches_fit,
+	  early_answers, final_answers, a_scan_decides_the_same, early_answers_hold)

@@ -85,7 +85,7 @@ static void ask(enum policy_operation operation, uid_t uid, gid_t gid)
 		.port = -1,
 		.device = "mlx5_0",
 		.port_space = RDMA_PS_TCP,
-		.unit = "",
+		.workload[WORKLOAD_UNIT] = "",
 		.knows_data = true,
 	};
 }

@@ -104,7 +104,7 @@ static struct policy_verdict decide(enum policy_operation operation, uid_t uid, 
 		.gids = &gid,
 		.n_gids = 1,
 		.port = -1,
-		.unit = "",
+		.workload[WORKLOAD_UNIT] = "",
 	};
 	struct policy_verdict verdict, scanned;
 

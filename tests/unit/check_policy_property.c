@@ -218,6 +218,32 @@ static void print_unit(FILE *f)
 	}
 }
 
+static void print_cgroup(FILE *f)
+{
+	int n = pick(shape.units);
+
+	switch (pick(4)) {
+	case 0:
+		fputs(one_in(2) ? " cgroup /" : " cgroup /*/a-*", f);
+		break;
+	case 1:
+		fprintf(f, " cgroup /user.slice/user-%d*", n);
+		break;
+	default:
+		fprintf(f, " cgroup /user.slice/user-%d.slice", n);
+	}
+}
+
+static void print_container(FILE *f)
+{
+	int n = pick(shape.units);
+
+	if (one_in(3))
+		fputs(one_in(2) ? " container *" : " container user-*/*", f);
+	else
+		fprintf(f, " container %s%d", one_in(2) ? "user-" : "c", n);
+}
+
 /* Most rules get a match, because otherwise the first few rules would decide everything. */
 static void print_rule(FILE *f)
 {
@@ -237,6 +263,10 @@ static void print_rule(FILE *f)
 		print_ids(f, "group", shape.groups);
 	if (one_in(common + 2))
 		print_unit(f);
+	if (one_in(common + 4))
+		print_cgroup(f);
+	if (one_in(common + 4))
+		print_container(f);
 	if (is_cm && one_in(common + 1))
 		print_addresses(f, "local");
 	if ((is_cm || operation == POLICY_DEVICE) && one_in(common + 1))
@@ -282,6 +312,7 @@ struct facts {
 	struct sockaddr_storage local, peer;
 	gid_t gids[GIDS_MAX];
 	char device[16], unit[128];
+	char cgroup[64], container[32];
 };
 
 static const struct sockaddr *random_address(struct sockaddr_storage *ret, bool is_known)
@@ -336,6 +367,28 @@ static const char *random_unit(struct facts *facts)
 	return facts->unit;
 }
 
+static const char *random_cgroup(struct facts *facts)
+{
+	static const char *const below[] = { "", "/a-b", "/user.slice", "/a/b/c" };
+	int n = pick(shape.units);
+
+	if (one_in(6))
+		return "/";
+	snprintf(facts->cgroup, sizeof(facts->cgroup), "/user.slice/user-%d.slice%s", n,
+		 below[pick(4)]);
+	return facts->cgroup;
+}
+
+static const char *random_container(struct facts *facts)
+{
+	int n = pick(shape.units);
+
+	if (one_in(3))
+		return "";
+	snprintf(facts->container, sizeof(facts->container), one_in(2) ? "c%d" : "user-%d/c", n);
+	return facts->container;
+}
+
 static size_t random_n_gids(void)
 {
 	switch (pick(100)) {
@@ -368,7 +421,9 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 		.peer = random_address(&facts->peer, !one_in(unknown)),
 		.port = one_in(unknown) ? -pick(2) : 1 + pick(shape.ports) * 7 + pick(3),
 		.port_space = one_in(unknown) ? 0 : port_space_numbers[pick(4)],
-		.unit = one_in(unknown) ? NULL : random_unit(facts),
+		.workload[WORKLOAD_UNIT] = one_in(unknown) ? NULL : random_unit(facts),
+		.workload[WORKLOAD_CGROUP] = one_in(unknown) ? NULL : random_cgroup(facts),
+		.workload[WORKLOAD_CONTAINER] = one_in(unknown) ? NULL : random_container(facts),
 		.knows_data = !one_in(unknown),
 	};
 	for (size_t i = 0; i < ret->n_gids; i++)

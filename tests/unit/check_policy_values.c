@@ -426,6 +426,25 @@ START_TEST(bad_units_are_refused)
 		"allow session unit a.service,b.service",
 		"t:1:29: 'unit' takes one pattern; put a pattern that contains ',' in double quotes");
 	load("allow admin unit user@*.service");
+	assert_refused("allow session container", "t:1:24: expected a container pattern");
+	assert_refused("allow session pod a,b",
+		       "t:1:20: 'pod' takes one pattern; put a pattern that contains ',' in double "
+		       "quotes");
+	load("allow any container * pod * job 7 cgroup /system.slice");
+}
+END_TEST
+
+START_TEST(bad_control_groups_are_refused)
+{
+	const char *what = "t:1:22: 'cgroup' takes a path from the root of the hierarchy, such as "
+			   "/system.slice, without a slash at its end";
+
+	assert_refused("allow session cgroup system.slice", what);
+	assert_refused("allow session cgroup *", what);
+	assert_refused("allow session cgroup /system.slice/", what);
+	assert_refused("allow session cgroup //", what);
+	load("allow session cgroup /");
+	load("allow session cgroup /system.slice/*");
 }
 END_TEST
 
@@ -502,4 +521,4 @@ UNIT_MAIN("policy_values", policy_set_up, policy_tear_down, settings_are_read,
 	  bad_sets_are_refused, sets_have_a_limit, sets_of_repeated_members_do_not_grow,
 	  lists_have_a_limit, rates_are_read, bad_rates_are_refused, a_burst_belongs_to_a_rate,
 	  rates_without_effect_are_refused, counts_are_read, caps_are_read, bad_units_are_refused,
-	  bad_data_is_refused, values_are_suggested)
+	  bad_control_groups_are_refused, bad_data_is_refused, values_are_suggested)

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/unit.h"
+#include "core/workload.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 #include "util/closer.h"
@@ -76,7 +76,7 @@ static void run_all(void)
 		while (sd_event_run(wire.loop, 0) > 0)
 			;
 		if (closer_n_waiting(wire.core->closer) <= wire.n_stuck &&
-		    units_n_waiting(wire.core->units) <= wire.n_asking)
+		    workloads_n_waiting(wire.core->workloads) <= wire.n_asking)
 			return;
 		sd_event_run(wire.loop, UINT64_MAX);
 	}

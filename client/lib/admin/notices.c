@@ -31,11 +31,6 @@ struct notice {
 	Rdmabroker__Frame *frame; /* PUBLIC points into it; NULL: made by the library */
 };
 
-static const char *text_or_null(const char *text)
-{
-	return text[0] ? text : NULL;
-}
-
 static int find(const char *const *names, const char *name)
 {
 	for (int i = 0; names[i]; i++)
@@ -78,7 +73,7 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 		.session = in->session,
 		.uid = in->uid,
 		.pid = (int)in->pid,
-		.unit = text_or_null(in->unit),
+		.unit = message_get_text(in->unit),
 		.id = in->id,
 		.request_id = in->request_id,
 		.operation = (enum rdmabroker_operation)(find(operation_names, in->operation) + 1),
@@ -86,22 +81,28 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 		.retry_after_ms = in->retry_after_ms,
 		.event = RDMABROKER_EVENT_NONE,
 		.kind_name = in->kind,
-		.operation_name = text_or_null(in->operation),
-		.outcome_name = text_or_null(in->outcome),
-		.event_name = text_or_null(in->event),
+		.operation_name = message_get_text(in->operation),
+		.outcome_name = message_get_text(in->outcome),
+		.event_name = message_get_text(in->event),
 		.opened = strcmp(in->event, "opened") == 0,
 		.status = in->status,
 		.ps = (enum rdmabroker_port_space)in->port_space,
 		.qp_num = in->qp_num,
-		.rule = text_or_null(in->rule),
-		.rule_text = text_or_null(in->rule_text),
-		.reason = text_or_null(in->reason),
+		.rule = message_get_text(in->rule),
+		.rule_text = message_get_text(in->rule_text),
+		.reason = message_get_text(in->reason),
 	};
 	if (ret->kind == RDMABROKER_NOTICE_CM)
 		ret->event = (enum rdmabroker_event_type)find(event_names, in->event);
+	if (in->workload) {
+		ret->container = message_get_text(in->workload->container);
+		ret->pod = message_get_text(in->workload->pod);
+		ret->job = message_get_text(in->workload->job);
+		ret->cgroup = message_get_text(in->workload->cgroup);
+	}
 	if (!in->info)
 		return;
-	ret->device = text_or_null(in->info->device);
+	ret->device = message_get_text(in->info->device);
 	address_unpack(&ret->local, in->info->local);
 	address_unpack(&ret->peer, in->info->peer);
 }

@@ -121,12 +121,25 @@ struct explanation {
 	struct rdmabroker_rule rule, depends;
 };
 
+static void out_workload(Rdmabroker__Workload *m, const struct rdmabroker_question *question)
+{
+	if (question->container)
+		m->container = (char *)question->container;
+	if (question->pod)
+		m->pod = (char *)question->pod;
+	if (question->job)
+		m->job = (char *)question->job;
+	if (question->cgroup)
+		m->cgroup = (char *)question->cgroup;
+}
+
+/* M->workload has to be set. */
 static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question *from_program,
 			Rdmabroker__Address *local, Rdmabroker__Address *peer)
 {
 	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
 	int r = SIZED_TAKE(&question, from_program, "explain", rdmabroker_question, data_len,
-			   data_len);
+			   cgroup);
 
 	if (r < 0)
 		return r;
@@ -152,6 +165,7 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 		m->device = (char *)question.device;
 	if (question.unit)
 		m->unit = (char *)question.unit;
+	out_workload(m->workload, &question);
 	m->knows_data = question.data != NULL;
 	m->data.data = (uint8_t *)question.data;
 	m->data.len = question.data ? question.data_len : 0;
@@ -161,13 +175,17 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret)
 {
+	Rdmabroker__Workload workload = RDMABROKER__WORKLOAD__INIT;
 	Rdmabroker__Explain m = RDMABROKER__EXPLAIN__INIT;
 	REQUEST(request, EXPLAIN, explain, &m);
 	const Rdmabroker__ExplainResult *in;
 	struct explanation *explanation;
 	Rdmabroker__Address local, peer;
 	Rdmabroker__Frame *frame;
-	int r = out_question(&m, question, &local, &peer);
+	int r;
+
+	m.workload = &workload;
+	r = out_question(&m, question, &local, &peer);
 
 	if (r == 0)
 		r = call_wait_for(&session->wire, "explain", &request,

@@ -38,12 +38,18 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 		.number = in->number,
 		.uid = in->uid,
 		.pid = (int)in->pid,
-		.unit = in->unit[0] ? in->unit : NULL,
-		.rule = in->rule[0] ? in->rule : NULL,
+		.unit = message_get_text(in->unit),
+		.rule = message_get_text(in->rule),
 		.age_ms = in->age_ms,
 		.n_ids = in->ids,
 		.n_leases = in->leases,
 	};
+	if (!in->workload)
+		return;
+	ret->container = message_get_text(in->workload->container);
+	ret->pod = message_get_text(in->workload->pod);
+	ret->job = message_get_text(in->workload->job);
+	ret->cgroup = message_get_text(in->workload->cgroup);
 }
 
 static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *in)
@@ -56,7 +62,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 		.ps = (enum rdmabroker_port_space)in->port_space,
 		.qp_num = in->qp_num,
 		.tos = in->tos,
-		.rule = in->rule[0] ? in->rule : NULL,
+		.rule = message_get_text(in->rule),
 	};
 	if (!in->info)
 		return;

@@ -25,6 +25,12 @@ struct caps {
 	int responder_resources, initiator_depth, retry_count, rnr_retry_count;
 };
 
+/* NULL: TEXT is empty. */
+static inline const char *message_get_text(const char *text)
+{
+	return text[0] ? text : NULL;
+}
+
 /* RET points into ADDR. -EAFNOSUPPORT or -EINVAL: ADDR is not an IP address. */
 int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
 void message_put_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);

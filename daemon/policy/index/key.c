@@ -138,7 +138,8 @@ static uint64_t hash_char(uint64_t hash, char c)
 
 /*
  * Hashes the part of a pattern before its first wildcard or backslash, at most HEAD_MAX bytes. The key's length is
- * the length of that part; 0: the pattern is a plain name. Returns the number of keys, 0 or 1.
+ * the length of that part; 0: the pattern is a plain name, and only this name matches. Returns the number of keys, 0
+ * or 1.
  */
 static size_t keys_from_glob(enum key_dimension dimension, const char *glob, struct key *ret)
 {
@@ -147,7 +148,8 @@ static size_t keys_from_glob(enum key_dimension dimension, const char *glob, str
 
 	if (!head)
 		return 0;
-	if (!glob[head])
+	/* The path of a control group matches those below it too. */
+	if (!glob[head] && dimension != KEY_CGROUP)
 		length = 0;
 	else if (head > HEAD_MAX)
 		length = head = HEAD_MAX;
@@ -180,7 +182,11 @@ size_t key_from_match(const struct policy_match *match, struct key *ret,
 	case KEY_LOCAL:
 		return keys_from_prefixes(dimension, match->value.prefixes, ret, ret_set);
 	case KEY_UNIT:
+	case KEY_CONTAINER:
+	case KEY_POD:
+	case KEY_JOB:
 	case KEY_DEVICE:
+	case KEY_CGROUP:
 		return keys_from_glob(dimension, match->value.glob, ret);
 	case KEY_PORT:
 		return keys_from_ports(match->value.ports, ret);
@@ -265,6 +271,17 @@ static size_t probe_data(const struct policy_question *question, const struct ke
 	return n;
 }
 
+static enum workload_name workload_of(enum key_dimension dimension)
+{
+	static const enum workload_name workloads[] = {
+		[KEY_UNIT] = WORKLOAD_UNIT,     [KEY_CONTAINER] = WORKLOAD_CONTAINER,
+		[KEY_POD] = WORKLOAD_POD,       [KEY_JOB] = WORKLOAD_JOB,
+		[KEY_CGROUP] = WORKLOAD_CGROUP,
+	};
+
+	return workloads[dimension];
+}
+
 /* True if the fact of this dimension is known. Must agree with the match functions. */
 static bool is_known(enum key_dimension dimension, const struct policy_facts *facts)
 {
@@ -275,7 +292,11 @@ static bool is_known(enum key_dimension dimension, const struct policy_facts *fa
 	case KEY_GROUP:
 		return true;
 	case KEY_UNIT:
-		return question->unit;
+	case KEY_CONTAINER:
+	case KEY_POD:
+	case KEY_JOB:
+	case KEY_CGROUP:
+		return question->workload[workload_of(dimension)];
 	case KEY_PS:
 		return question->port_space;
 	case KEY_PORT:
@@ -312,7 +333,12 @@ static size_t probe(enum key_dimension dimension, const struct policy_facts *fac
 	case KEY_GROUP:
 		return probe_groups(question, ret);
 	case KEY_UNIT:
-		return probe_text(dimension, question->unit, lengths, ret);
+	case KEY_CONTAINER:
+	case KEY_POD:
+	case KEY_JOB:
+	case KEY_CGROUP:
+		return probe_text(dimension, question->workload[workload_of(dimension)], lengths,
+				  ret);
 	case KEY_PS:
 		return probe_one(dimension, question->port_space, ret);
 	case KEY_PORT:

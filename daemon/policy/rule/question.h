@@ -8,13 +8,15 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "proto/names.h"
+
 /* In the order of operation_names in proto/names.h. */
 enum policy_operation {
 	POLICY_SESSION, /* may use the broker at all */
 	POLICY_DEVICE, /* may use an RDMA device */
 	POLICY_LISTEN, /* may bind and listen */
 	POLICY_CONNECT, /* an outgoing connection or, for datagrams, look-up (SIDR) */
-	/* a connection request at a listener; uid, groups and unit are those of the listener's owner */
+	/* a connection request at a listener; uid, groups and workload are those of the listener's owner */
 	POLICY_ACCEPT,
 	POLICY_JOIN, /* joining a multicast group: PEER is the group */
 	POLICY_OBSERVE, /* rdmabrokerctl's verbs that show the state of other users */
@@ -36,8 +38,8 @@ struct policy_question {
 	int port; /* port of the service, host order; 0: any free port; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
-	/* the client's systemd unit; "": it is in no unit, and no pattern matches; NULL: not known */
-	const char *unit;
+	/* what the client belongs to, by enum workload_name; "": to none, and no pattern matches; NULL: not known */
+	const char *workload[_WORKLOAD_MAX];
 	bool knows_data; /* the private data is known (it may be empty) */
 	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
 	size_t data_len; /* in bytes; may include the transport's padding */

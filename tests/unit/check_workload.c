@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * What a client belongs to, over a real socket. libsystemd's functions are replaced, so that the test decides where its
+ * own process is.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <systemd/sd-login.h>
+#include <unistd.h>
+
+#include "tests/unit/harness.h"
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define CONTAINER "/machine.slice/libpod-" ID ".scope/container"
+
+#define SESSIONS 60
+
+static struct {
+	const char *cgroup; /* NULL: there is no hierarchy */
+	const char *machine; /* NULL: none */
+	bool moves; /* the process is in another control group each time */
+	unsigned n_calls;
+} place;
+
+int sd_pid_get_cgroup(pid_t pid, char **ret)
+{
+	(void)pid;
+	if (!place.cgroup)
+		return -ENOMEDIUM;
+	if (asprintf(ret, "%s%s", place.cgroup, place.moves && place.n_calls++ % 2 ? "/x" : "") < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int sd_pid_get_unit(pid_t pid, char **ret)
+{
+	(void)pid;
+	*ret = strdup("client.service");
+	return *ret ? 0 : -ENOMEM;
+}
+
+int sd_pid_get_machine_name(pid_t pid, char **ret)
+{
+	(void)pid;
+	if (!place.machine)
+		return -ENOENT;
+	*ret = strdup(place.machine);
+	return *ret ? 0 : -ENOMEM;
+}
+
+#define ROOT "/sys/fs/cgroup"
+
+int statfs(const char *path, struct statfs *ret)
+{
+	if (strcmp(path, ROOT) != 0)
+		return (int)syscall(SYS_statfs, path, ret);
+	*ret = (struct statfs){ .f_type = CGROUP2_SUPER_MAGIC };
+	return 0;
+}
+
+/* The hierarchy belongs to root, except below /user. */
+int stat(const char *path, struct stat *ret)
+{
+	if (strncmp(path, ROOT, strlen(ROOT)) != 0)
+		return fstatat(AT_FDCWD, path, ret, 0);
+	*ret = (struct stat){ .st_mode = S_IFDIR | 0755 };
+	if (strncmp(path + strlen(ROOT), "/user", strlen("/user")) == 0)
+		ret->st_uid = 1000;
+	return 0;
+}
+
+static void set_up_place(void)
+{
+	set_up();
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = SESSIONS + 1;
+	place.cgroup = "/system.slice/client.service";
+	place.machine = NULL;
+	place.moves = false;
+	place.n_calls = 0;
+}
+
+/* Opens a session of a client in PATH. NULL: it is refused. */
+static struct rdmabroker *open_in(const char *path)
+{
+	const struct rdmabroker_options options = {
+		.size = sizeof(options),
+		.socket = harness.socket_path,
+	};
+	struct rdmabroker *session;
+
+	place.cgroup = path;
+	return rdmabroker_open(&options, &session) == 0 ? session : NULL;
+}
+
+/* True if a client in PATH may use RDMA. The test's user can be root, so that every session is opened. */
+static bool is_admitted(const char *path)
+{
+	struct rdmabroker *session = open_in(path);
+	struct rdmabroker_id *id;
+	bool is;
+
+	if (!session)
+		return false;
+	is = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id) == 0 &&
+	     rdmabroker_bind_addr(id, addr(0)) == 0;
+	rdmabroker_close(session);
+	return is;
+}
+
+START_TEST(rules_match_where_a_client_is)
+{
+	set_policy("allow any container 0123*\nallow any job 7\nallow any pod 0a1b\n"
+		   "allow any cgroup /system.slice/a.service\nallow observe\n");
+	ck_assert(is_admitted(CONTAINER));
+	ck_assert(is_admitted("/system.slice/slurmstepd.scope/job_7/step_0"));
+	ck_assert(is_admitted("/kubepods/pod0a1b"));
+	ck_assert(is_admitted("/system.slice/a.service/b"));
+	ck_assert(!is_admitted("/system.slice/slurmstepd.scope/job_8/step_0"));
+	ck_assert(!is_admitted("/system.slice/client.service"));
+	/* The user has chosen this name. */
+	ck_assert(!is_admitted("/user/libpod-" ID ".scope"));
+	place.machine = "0123";
+	ck_assert(is_admitted("/machine.slice/machine-0123.scope"));
+	/* Root of a machine cannot pretend to be a job. */
+	place.machine = "other";
+	ck_assert(!is_admitted("/machine.slice/machine-x.scope/slurmstepd.scope/job_7"));
+}
+END_TEST
+
+START_TEST(the_list_shows_where_clients_are)
+{
+	struct rdmabroker *observer, *client;
+	struct rdmabroker_list *list;
+	const struct rdmabroker_listed_session *session;
+
+	set_policy("allow any\nallow observe\n");
+	observer = open_session(0);
+	client = open_in("/user/kubepods/pod0a1b/" ID);
+	ck_assert_int_eq(rdmabroker_get_list(observer, &list), 0);
+	ck_assert_uint_eq(list->n_sessions, 2);
+	session = list->sessions[0];
+	ck_assert_ptr_null(session->container);
+	ck_assert_ptr_null(session->pod);
+	ck_assert_ptr_null(session->job);
+	ck_assert_str_eq(session->cgroup, "/system.slice/client.service");
+	session = list->sessions[1];
+	ck_assert_str_eq(session->container, "user-1000/" ID);
+	ck_assert_str_eq(session->pod, "user-1000/0a1b");
+	ck_assert_ptr_null(session->job);
+	rdmabroker_free_list(list);
+	rdmabroker_close(client);
+	rdmabroker_close(observer);
+}
+END_TEST
+
+/* A page of the list has space for fewer sessions if their names are long. */
+START_TEST(long_names_are_listed)
+{
+	struct rdmabroker *observer, *clients[SESSIONS];
+	struct rdmabroker_list *list;
+	char path[400] = "/system.slice/slurmstepd.scope/job_1234567890/";
+
+	set_policy("allow any\nallow observe\n");
+	memset(path + strlen(path), 'x', sizeof(path) - strlen(path) - 1);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		ck_assert_ptr_nonnull(clients[i] = open_in(path));
+	observer = open_session(0);
+	ck_assert_int_eq(rdmabroker_get_list(observer, &list), 0);
+	ck_assert_uint_eq(list->n_sessions, SESSIONS + 1);
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		ck_assert_uint_eq(strlen(list->sessions[i]->cgroup), 255);
+		ck_assert_str_eq(list->sessions[i]->job, "1234567890");
+		rdmabroker_close(clients[i]);
+	}
+	rdmabroker_free_list(list);
+	rdmabroker_close(observer);
+}
+END_TEST
+
+START_TEST(notices_tell_where_clients_are)
+{
+	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	struct rdmabroker *observer, *client;
+	struct rdmabroker_notice *notice;
+
+	set_policy("allow any\nallow observe\n");
+	observer = open_session(0);
+	filter.kind = RDMABROKER_NOTICE_SESSION;
+	ck_assert_int_eq(rdmabroker_watch(observer, &filter), 0);
+	client = open_in(CONTAINER);
+	ck_assert_int_eq(rdmabroker_get_notice(observer, T, &notice), 0);
+	ck_assert_str_eq(notice->container, ID);
+	ck_assert_str_eq(notice->cgroup, CONTAINER);
+	ck_assert_ptr_null(notice->pod);
+	rdmabroker_free_notice(notice);
+	rdmabroker_close(client);
+	rdmabroker_close(observer);
+}
+END_TEST
+
+static bool is_admin(const char *path)
+{
+	struct rdmabroker_reload_result *result;
+	struct rdmabroker *session = open_in(path);
+	int r;
+
+	ck_assert_ptr_nonnull(session);
+	r = rdmabroker_reload(session, &result);
+	if (r == 0)
+		rdmabroker_free_reload_result(result);
+	else
+		ck_assert_int_eq(r, -EACCES);
+	rdmabroker_close(session);
+	return r == 0;
+}
+
+/* Who is root in a container may see the socket there, and must not reload the policy of the host. */
+START_TEST(root_in_a_container_is_no_admin)
+{
+	set_policy("allow any\n");
+	ck_assert(is_admin("/system.slice/client.service"));
+	ck_assert(is_admin("/"));
+	ck_assert(is_admin(NULL));
+	ck_assert(!is_admin(CONTAINER));
+	ck_assert(!is_admin("/user/libpod-" ID ".scope"));
+	place.machine = "web";
+	ck_assert(!is_admin("/machine.slice/machine-web.scope"));
+	place.machine = NULL;
+	/* A process that moves again and again could do so to hide. */
+	place.moves = true;
+	ck_assert(!is_admin("/system.slice/client.service"));
+	place.moves = false;
+	set_policy("allow any\nallow admin container 0123*\n");
+	ck_assert(is_admin(CONTAINER));
+}
+END_TEST
+
+/* The unit of a process that moves is not known either. */
+START_TEST(a_process_that_moves)
+{
+	set_policy("allow any unit client.service\n");
+	ck_assert(is_admitted("/system.slice/client.service"));
+	place.moves = true;
+	ck_assert(!is_admitted("/system.slice/client.service"));
+}
+END_TEST
+
+UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
+	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
+	  root_in_a_container_is_no_admin, a_process_that_moves)
