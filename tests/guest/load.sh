@@ -6,9 +6,8 @@
 # limit they would leave the daemon and systemd hardly any time.
 # The limit is a unit, because systemd disables controllers that no unit uses.
 limit=/sys/fs/cgroup/load.slice
-printf '[Slice]\nCPUQuota=80%%\n' > /run/systemd/system/load.slice
-systemctl daemon-reload
 systemctl start load.slice
+systemctl set-property --runtime load.slice CPUQuota=80%
 
 # limited NAME...: these programs are subject to the limit from now on.
 limited() {
@@ -81,8 +80,11 @@ data_flows() {
 end_load() {
 	local name
 	assert_eq "$(cat $limit/cpu.max)" "80000 100000"
+	systemctl set-property --runtime load.slice CPUQuota=
 	for name in "${clients[@]}"; do
 		kill "${pid[$name]}"
+	done
+	for name in "${clients[@]}"; do
 		wait "${pid[$name]}" || true
 	done
 	(await "[ \$(n_established) = 0 ]")
