@@ -20,6 +20,7 @@ struct lease {
 	struct session *session;
 	struct fabric_lease *fabric;
 	char *device;
+	enum policy_access access;
 	unsigned n_opens;
 	bool waits;
 	int r; /* the wait's result: 0 or a negative errno */
@@ -81,8 +82,20 @@ static void on_answer(void *userdata, int answer)
 	lease->session->ops->resume(lease->session->userdata);
 }
 
+static enum fabric_access fabric_access(enum policy_access access)
+{
+	switch (access) {
+	case POLICY_ACCESS_ACL:
+		return FABRIC_ACCESS_ACL;
+	case POLICY_ACCESS_OPEN:
+		return FABRIC_ACCESS_OPEN;
+	default:
+		return FABRIC_ACCESS_DEFAULT;
+	}
+}
+
 static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
-		     struct admitted *admitted, struct failure *failure)
+		     enum policy_access access, struct admitted *admitted, struct failure *failure)
 {
 	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
 	int r;
@@ -93,7 +106,9 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 	lease->device = strdup(fabric_device_name(device));
 	if (!lease->device)
 		return failure_errno(failure, -ENOMEM);
-	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, on_answer, lease);
+	lease->access = access;
+	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, fabric_access(access),
+			     on_answer, lease);
 	if (r < 0 && r != -EINPROGRESS)
 		return refuse(session, device, r, failure);
 	lease->waits = r == -EINPROGRESS;
@@ -144,7 +159,8 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 				 admissions_find(session->core->admissions, verdict.rule),
 				 /* pending= */ false, &admitted, failure);
 	if (r == 0)
-		r = lease_new(&lease, session, device, &admitted, failure);
+		r = lease_new(&lease, session, device, verdict.rule->settings.access, &admitted,
+			      failure);
 	admitted_done(&admitted);
 	if (r != 0)
 		return r;
@@ -251,16 +267,17 @@ void lease_forget_device(struct session *session, const char *name)
 	lease_free(find_lease(session, name));
 }
 
-void lease_restore(struct session *session, const char *name, unsigned n_opens)
+void lease_restore(struct session *session, const struct ledger_lease *row)
 {
-	struct fabric_device *device = fabric_find_device(session->core->fabric, name);
+	struct fabric_device *device = fabric_find_device(session->core->fabric, row->device);
 	struct admitted none = { 0 };
 	struct failure ignored;
 	struct lease *lease;
 
-	if (!device || lease_new(&lease, session, device, &none, &ignored) != 0)
+	if (!device || lease_new(&lease, session, device, (enum policy_access)row->access, &none,
+				 &ignored) != 0)
 		return;
-	lease->n_opens = n_opens;
+	lease->n_opens = row->n_opens;
 }
 
 void lease_list(const struct session *session, struct ledger_lease *ret, size_t max)
@@ -278,6 +295,7 @@ void lease_list(const struct session *session, struct ledger_lease *ret, size_t 
 			continue;
 		strcpy(ret[n].device, lease->device);
 		ret[n].n_opens = lease->n_opens;
+		ret[n].access = lease->access;
 		n++;
 	}
 }

@@ -25,7 +25,7 @@ void lease_forget_device(struct session *session, const char *name); /* the devi
 void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
 /* Restores the lease that SESSION had in a previous process of the daemon. No effect without the device. */
-void lease_restore(struct session *session, const char *name, unsigned n_opens);
+void lease_restore(struct session *session, const struct ledger_lease *row);
 /* Writes at most MAX leases to RET, and zeroes the rest of RET. */
 void lease_list(const struct session *session, struct ledger_lease *ret, size_t max);
 unsigned lease_count(const struct session *session);

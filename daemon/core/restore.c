@@ -44,7 +44,7 @@ void restore_leases(struct session *session, const struct ledger_session *row)
 {
 	for (size_t i = 0; i < LEDGER_LEASES; i++)
 		if (row->leases[i].device[0] && row->leases[i].n_opens > 0)
-			lease_restore(session, row->leases[i].device, row->leases[i].n_opens);
+			lease_restore(session, &row->leases[i]);
 	record_leases(session);
 }
 

@@ -43,8 +43,9 @@ struct fabric_join;
 
 /* How a client gets access to a device's node. */
 enum fabric_access {
+	FABRIC_ACCESS_DEFAULT, /* of a lease: that of fabric_new() */
 	FABRIC_ACCESS_ACL, /* the client's uid has an entry in the node's ACL */
-	FABRIC_ACCESS_OPEN, /* every user can open the node; leases are only counted */
+	FABRIC_ACCESS_OPEN, /* the client can open the node anyway; leases are only counted */
 };
 
 /* Another process that holds connection manager ids on a device. */
@@ -197,7 +198,7 @@ typedef void (*fabric_answer_fn)(void *userdata, int answer);
  * DONE is called with -ENODEV, or not at all.
  */
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
-		     fabric_answer_fn done, void *userdata);
+		     enum fabric_access access, fabric_answer_fn done, void *userdata);
 /* DONE is not called after this. */
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease);
 

@@ -37,15 +37,18 @@ struct grant {
 };
 
 struct fabric_lease {
-	struct grant *grant;
+	struct fabric_device *device; /* holds a reference */
+	struct grant *grant; /* NULL: the user needs no entry */
 	struct list waiting; /* grant.waiting */
 	fabric_answer_fn done;
 	void *userdata;
 };
 
-static bool needs_entry(const struct fabric_device *device, uid_t uid)
+static bool needs_entry(const struct fabric_device *device, uid_t uid, enum fabric_access access)
 {
-	return device->fabric->access == FABRIC_ACCESS_ACL && uid != 0 && uid != geteuid();
+	if (access == FABRIC_ACCESS_DEFAULT)
+		access = device->fabric->access;
+	return access == FABRIC_ACCESS_ACL && uid != 0 && uid != geteuid();
 }
 
 static void grant_free(struct grant *grant)
@@ -208,32 +211,45 @@ static struct grant *grant_new(struct fabric_device *device, uid_t uid)
 	return grant;
 }
 
+/* Returns as fabric_lease_new(). */
+static int join_grant(struct fabric_lease *lease, uid_t uid)
+{
+	struct grant *grant = find_grant(lease->device, uid) ?: grant_new(lease->device, uid);
+
+	if (!grant)
+		return -ENOMEM;
+	lease->grant = grant;
+	grant->n_leases++;
+	/* An entry that the thread is removing does not count. */
+	if (grant->has_entry && !(grant->runs && !grant->allow))
+		return 0;
+	list_insert(&grant->waiting, &lease->waiting);
+	grant_go_on(grant);
+	return -EINPROGRESS;
+}
+
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
-		     fabric_answer_fn done, void *userdata)
+		     enum fabric_access access, fabric_answer_fn done, void *userdata)
 {
 	struct fabric_lease *lease = calloc(1, sizeof(*lease));
+	int r = 0;
 
 	if (!lease)
 		return -ENOMEM;
-	lease->grant = find_grant(device, uid) ?: grant_new(device, uid);
-	if (!lease->grant) {
-		free(lease);
-		return -ENOMEM;
-	}
+	lease->device = device;
 	lease->done = done;
 	lease->userdata = userdata;
 	list_init(&lease->waiting);
-	lease->grant->n_leases++;
+	if (needs_entry(device, uid, access))
+		r = join_grant(lease, uid);
+	if (r < 0 && r != -EINPROGRESS) {
+		free(lease);
+		return r;
+	}
+	device->n_refs++;
 	device->n_leases++;
 	*ret = lease;
-	if (!needs_entry(device, uid))
-		return 0;
-	/* An entry that the thread is removing does not count. */
-	if (lease->grant->has_entry && !(lease->grant->runs && !lease->grant->allow))
-		return 0;
-	list_insert(&lease->grant->waiting, &lease->waiting);
-	grant_go_on(lease->grant);
-	return -EINPROGRESS;
+	return r;
 }
 
 struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
@@ -241,9 +257,12 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 	if (!lease)
 		return NULL;
 	list_remove(&lease->waiting);
-	lease->grant->device->n_leases--;
-	lease->grant->n_leases--;
-	grant_go_on(lease->grant);
+	lease->device->n_leases--;
+	if (lease->grant) {
+		lease->grant->n_leases--;
+		grant_go_on(lease->grant);
+	}
+	fabric_device_unref(lease->device);
 	free(lease);
 	return NULL;
 }

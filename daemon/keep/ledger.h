@@ -36,7 +36,7 @@ struct ledger;
 struct ledger_lease {
 	char device[LEDGER_DEVICE_LEN]; /* "": free */
 	uint32_t n_opens;
-	uint32_t reserved;
+	uint32_t access; /* enum policy_access */
 };
 
 /* A struct mmsghdr, of which only the length counts: the system call that receives or sends the packet sets it. */

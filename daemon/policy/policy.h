@@ -39,6 +39,12 @@ enum policy_qp {
 	POLICY_QP_RESERVED, /* the client can also offer a QPN for which the kernel reports no QP */
 };
 
+enum policy_access {
+	POLICY_ACCESS_DEFAULT, /* the rule does not say: that of rdmabrokerd.conf */
+	POLICY_ACCESS_ACL, /* the client's user gets an entry in the ACL of the device's node */
+	POLICY_ACCESS_OPEN, /* the client can open the device's node anyway, for example in its container */
+};
+
 /* A token bucket. Both numbers are 1..1000000, or both 0: no limit. */
 struct policy_rate {
 	unsigned per_second;
@@ -58,6 +64,7 @@ struct policy_settings {
 	enum policy_reuseaddr reuseaddr;
 	int backlog; /* 1..65535, default and maximum of a listener's backlog; -1: not set */
 	enum policy_qp qp;
+	enum policy_access access;
 	int ack_timeout; /* 0..31, forced: 4.096 us * 2^n, 0 is no timeout; -1: not set */
 
 	/* Upper limits for the values that the client requests; -1: not set. */

@@ -147,6 +147,20 @@ int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union poli
 	return 0;
 }
 
+int setting_parse_access(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	static const char *const names[] = { "acl", "open" };
+	int r;
+
+	(void)ret;
+	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
+		      "'access' takes acl or open");
+	if (r < 0)
+		return r;
+	rule->settings.access = r == 0 ? POLICY_ACCESS_ACL : POLICY_ACCESS_OPEN;
+	return 0;
+}
+
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	uint32_t backlog;

@@ -40,6 +40,7 @@ static const struct policy_word words[] = {
 	{ "reuseaddr",            WORD_ON_ALLOW,  CONNECT,                    setting_parse_reuseaddr,           KEY_NONE,    NULL },
 	{ "ack-timeout",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_ack_timeout,         KEY_NONE,    NULL },
 	{ "qp",                   WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_qp,                  KEY_NONE,    NULL },
+	{ "access",               WORD_ON_ALLOW,  DEVICE,                     setting_parse_access,              KEY_NONE,    NULL },
 	{ "backlog",              WORD_ON_ALLOW,  LISTEN,                     setting_parse_backlog,             KEY_NONE,    NULL },
 	{ "responder-resources",  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_responder_resources, KEY_NONE,    NULL },
 	{ "initiator-depth",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_initiator_depth,     KEY_NONE,    NULL },

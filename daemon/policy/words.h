@@ -58,6 +58,7 @@ int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union
 int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			    union policy_value *ret);
 int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int setting_parse_access(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
 			      union policy_value *ret);

@@ -156,6 +156,8 @@ static void add_effects(struct call *call, enum policy_operation operation,
 	}
 	if (operation == POLICY_CONNECT)
 		add_effect(call, "reuseaddr %s", reuseaddr[s->reuseaddr]);
+	if (operation == POLICY_DEVICE && s->access != POLICY_ACCESS_DEFAULT)
+		add_effect(call, "access %s", s->access == POLICY_ACCESS_ACL ? "acl" : "open");
 	if (operation == POLICY_LISTEN)
 		add_number(call, "backlog", s->backlog);
 	if (operation == POLICY_ADMIN || operation == POLICY_OBSERVE)

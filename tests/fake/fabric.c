@@ -276,7 +276,7 @@ const struct fabric_holders *fabric_device_holders(const struct fabric_device *d
 }
 
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
-		     fabric_answer_fn done, void *userdata)
+		     enum fabric_access access, fabric_answer_fn done, void *userdata)
 {
 	struct fabric *fabric = device->fabric;
 	int r = fake_outcome(fabric, FAKE_LEASE_NEW);
@@ -290,6 +290,7 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 	(*ret)->done = done;
 	(*ret)->userdata = userdata;
 	(*ret)->answer = r;
+	fabric->last_access = access;
 	list_init(&(*ret)->link);
 	device->n_leases++;
 	device->n_refs++;
@@ -464,6 +465,11 @@ void fake_hold_lookups(struct fabric *fabric, bool hold)
 {
 	fabric->holds_lookups = hold;
 	fake_kick(fabric);
+}
+
+enum fabric_access fake_last_access(const struct fabric *fabric)
+{
+	return fabric->last_access;
 }
 
 void fake_hold_leases(struct fabric *fabric, bool hold)

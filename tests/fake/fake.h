@@ -77,6 +77,7 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
  * look-up begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
+enum fabric_access fake_last_access(const struct fabric *fabric); /* of the latest lease */
 /* true: new leases stay pending until a call with false. */
 void fake_hold_leases(struct fabric *fabric, bool hold);
 /* true: devices are being opened (fabric_is_opening()), and events are held, until a call with false. */

@@ -43,6 +43,7 @@ struct fabric {
 	bool holds_lookups;
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
+	enum fabric_access last_access; /* of the latest lease */
 	/* devices are being opened; or are open, but can_go_on was not called yet */
 	bool is_opening, is_open;
 	in_port_t freed_port; /* the port that can_go_on will report, in network order; 0: none */

@@ -215,9 +215,9 @@ LIBRARY(CM, fabric_new,
 	 const struct fabric_ops *ops, void *userdata),
 	(ret, loop, access, ops, userdata))
 LIBRARY(CM, fabric_lease_new,
-	(struct fabric_lease * *ret, struct fabric_device *device, uid_t uid, fabric_answer_fn done,
-	 void *userdata),
-	(ret, device, uid, done, userdata))
+	(struct fabric_lease * *ret, struct fabric_device *device, uid_t uid,
+	 enum fabric_access access, fabric_answer_fn done, void *userdata),
+	(ret, device, uid, access, done, userdata))
 LIBRARY(CM, fabric_qp_belongs,
 	(struct fabric_lookup * *ret, struct fabric *fabric, const char *device, uint32_t qpn,
 	 pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata),

@@ -10,6 +10,7 @@
 #include "core/bind.h"
 #include "core/conn.h"
 #include "core/lease.h"
+#include "keep/ledger.h"
 #include "core/listen.h"
 #include "core/option.h"
 #include "core/resolve.h"
@@ -401,6 +402,36 @@ START_TEST(requests_past_the_limit_are_busy)
 }
 END_TEST
 
+/* A rule decides who needs an entry in the ACL; the next process of the daemon does the same. */
+START_TEST(access_of_leases)
+{
+	static const struct {
+		const char *rules;
+		enum fabric_access access;
+	} cases[] = {
+		{ "allow any\n", FABRIC_ACCESS_DEFAULT },
+		{ "allow device access acl\nallow any\n", FABRIC_ACCESS_ACL },
+		{ "allow device access open\nallow any\n", FABRIC_ACCESS_OPEN },
+	};
+	struct ledger_lease rows[2];
+	struct fabric_device *device;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		pair_set_policy(cases[i].rules);
+		ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
+		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
+		lease_list(client.session, rows, 2);
+		lease_close(client.session, "fake0");
+		pair_set_policy("allow any\n");
+		lease_restore(client.session, &rows[0]);
+		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
+		ck_assert_uint_eq(lease_count(client.session), 1);
+		lease_close(client.session, "fake0");
+		ck_assert_uint_eq(lease_count(client.session), 0);
+	}
+}
+END_TEST
+
 START_TEST(leases_are_counted)
 {
 	struct fabric_device *device;
@@ -558,6 +589,6 @@ UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  tos_by_policy, reuseaddr_by_policy, reuseaddr_is_decided_again,
 	  resolving_goes_on_until_the_deadline, privileged_ports_need_a_rule_that_names_them,
 	  binding_needs_a_purpose, backlog, a_qp_of_another_process, ids_are_limited,
-	  requests_past_the_limit_are_busy, leases_are_counted, a_device_is_removed_and_added,
-	  fabric_calls_that_fail, events_that_do_not_fit_the_state,
+	  requests_past_the_limit_are_busy, leases_are_counted, access_of_leases,
+	  a_device_is_removed_and_added, fabric_calls_that_fail, events_that_do_not_fit_the_state,
 	  a_listener_is_destroyed_with_requests_pending, an_admins_reason_reaches_the_client)

@@ -430,6 +430,11 @@ START_TEST(bad_units_are_refused)
 	assert_refused("allow session pod a,b",
 		       "t:1:20: 'pod' takes one pattern; put a pattern that contains ',' in double "
 		       "quotes");
+	assert_refused("allow device access", "t:1:20: 'access' takes acl or open");
+	assert_refused("allow device access fd", "t:1:21: 'access' takes acl or open");
+	assert_refused("allow connect access open",
+		       "t:1:15: 'access' cannot be used with 'connect'");
+	load("allow device access open\nallow device access acl");
 	load("allow any container * pod * job 7 cgroup /system.slice");
 }
 END_TEST
