@@ -35,6 +35,15 @@ static void reply_id_info(struct call *call, struct id *id)
 	REPLY(call, id_info, ID_INFO, &call->space.id_info.info);
 }
 
+static int describe_broker(struct call *call)
+{
+	const struct core *core = session_get_core(call->session);
+
+	call->space.hello.daemon_version = (char *)RDMABROKER_VERSION;
+	call->space.hello.max_ids = core_get_settings(core)->max_ids_per_session;
+	return 0;
+}
+
 int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
@@ -50,6 +59,9 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
+	/* If the session was taken over, a previous process has admitted the client, and could not tell it. */
+	if (session_get_permits(call->session))
+		return describe_broker(call);
 	/* Require the proof before any decision, because rules can depend on the workload, which needs the proof. */
 	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
 		question = identity_ask(identity);
@@ -64,9 +76,7 @@ int do_hello(struct call *call)
 		r = session_greet(call->session, &call->failure);
 	if (r != 0)
 		return r;
-	result->daemon_version = (char *)RDMABROKER_VERSION;
-	result->max_ids = core_get_settings(session_get_core(call->session))->max_ids_per_session;
-	return 0;
+	return describe_broker(call);
 }
 
 static int set_options(struct id *id, const Rdmabroker__CreateId *m, struct failure *failure)

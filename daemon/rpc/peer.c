@@ -624,7 +624,9 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 		memcpy(row->packet, packet, len);
 		ledger_note_set(&row->received, (uint32_t)len);
 	}
+	peer->progress.repeats = true;
 	on_frame(peer, packet, len, NULL, 0, /* again= */ false);
+	peer->progress.repeats = false;
 	update_io(peer);
 }
 

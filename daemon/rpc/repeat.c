@@ -127,6 +127,9 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 		return is_joined(repeat, handle, request->join_multicast->addr) ? DONE : again;
 	case OP(LEAVE_MULTICAST):
 		return is_joined(repeat, handle, request->leave_multicast->addr) ? again : DONE;
+	case OP(HELLO):
+		/* Only sessions whose Hello has succeeded are taken over, so it is only answered. */
+		return AGAIN;
 	case OP(CLOSE_DEVICE):
 		/* A lease that is given back too late does no harm. */
 		return DONE;

@@ -111,7 +111,7 @@ static int carry_out(struct call *call)
 		return failure_set(failure, STATUS_UNKNOWN_OPERATION,
 				   "the broker does not support this operation");
 	if (op->permits == 0) {
-		if (call->progress->greeted)
+		if (call->progress->greeted && !call->progress->repeats)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: already sent", op->name);
 		r = op->handler(call);
 		/*

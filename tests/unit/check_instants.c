@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <rdmabroker-admin.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 /* The daemon is killed before each call that it makes, see succession.h. */
 
+static unsigned n_opened; /* sessions */
 static unsigned n_events[2][64]; /* of a life, by session and type */
 
 /* Takes events of SESSION until one of the two types about ABOUT. Returns its type; -1: there is none. */
@@ -195,6 +197,35 @@ START_TEST(every_instant_of_a_listener)
 }
 END_TEST
 
+/*
+ * A program opens a session and uses it. If the daemon dies before the session is in the ledger, the kernel closes its
+ * socket, and the program is told. Here the socket stays open, so the program waits in vain.
+ */
+static void be_newcomer(void)
+{
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .call_timeout_ms = 100 };
+	struct rdmabroker *newcomer;
+	int r = rdmabroker_open(&options, &newcomer);
+
+	if (r == -ETIMEDOUT)
+		return;
+	ck_assert_msg(r == 0, "%s", rdmabroker_last_failure()->text);
+	n_opened++;
+	id = new_id(newcomer);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(7000)), 0);
+	rdmabroker_destroy_id(id);
+	rdmabroker_close(newcomer);
+}
+
+START_TEST(every_instant_of_a_session)
+{
+	n_opened = 0;
+	survive(be_newcomer);
+	ck_assert_uint_gt(n_opened, 10);
+}
+END_TEST
+
 static void be_member(void)
 {
 	struct sockaddr_in group = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xefc00001) };
@@ -340,5 +371,6 @@ START_TEST(every_instant_of_a_take_over)
 END_TEST
 
 UNIT_MAIN("instants", succession_set_up, succession_tear_down, every_instant,
-	  every_instant_of_a_listener, every_instant_of_a_member_of_a_group,
-	  every_instant_of_a_reject, every_instant_of_a_look_up, every_instant_of_a_take_over)
+	  every_instant_of_a_listener, every_instant_of_a_session,
+	  every_instant_of_a_member_of_a_group, every_instant_of_a_reject,
+	  every_instant_of_a_look_up, every_instant_of_a_take_over)
