@@ -229,6 +229,7 @@ void heirs_end(struct heirs *heirs, enum rdma_port_space ps, const struct sockad
 		return;
 	heir->listener_ps = ps;
 	read_early(heirs);
+	/* The kernel destroys a listener without waiting for a peer, and the address has to be free afterwards. */
 	ucm_destroy(heirs->file, heir->number);
 	heir_forget(heir);
 }
@@ -288,23 +289,19 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	return sd_event_source_set_enabled(source, SD_EVENT_OFF);
 }
 
-/* Rejects HEIR if it is a connection request, else disconnects it, and destroys it. */
-static void end(struct heir *heir, const void *busy, size_t busy_len)
+struct heir *heirs_next_unclaimed(const struct heirs *heirs, size_t *position)
 {
-	int fd = heir->heirs->file;
+	while (*position < heirs->n) {
+		struct heir *heir = heirs->heirs[(*position)++];
 
-	if (ucm_reject(fd, heir->number, busy, busy_len, /* reason= */ 0) < 0)
-		ucm_disconnect(fd, heir->number);
-	ucm_destroy(fd, heir->number);
-	heir_forget(heir);
+		if (!heir->id && !heir->free)
+			return heir;
+	}
+	return NULL;
 }
 
-int heirs_start(struct heirs *heirs, sd_event *loop, const void *busy, size_t busy_len,
-		heir_event_fn on_event, void *userdata)
+int heirs_start(struct heirs *heirs, sd_event *loop, heir_event_fn on_event, void *userdata)
 {
-	for (size_t i = 0; i < heirs->n; i++)
-		if (!heirs->heirs[i]->id && !heirs->heirs[i]->free)
-			end(heirs->heirs[i], busy, busy_len);
 	heirs->on_event = on_event;
 	heirs->userdata = userdata;
 	for (size_t i = 0; i < heirs->n_early; i++)

@@ -10,7 +10,8 @@
  *   heirs_claim()       the core claims those that it knows
  *   heirs_end()         ends a listener, just before the core listens at the same address anew
  *   heirs_next_request() the connection requests that have waited
- *   heirs_start()       the rest is ended, and events are delivered from now on
+ *   heirs_next_unclaimed() the rest, which has to be ended
+ *   heirs_start()       events are delivered from now on
  */
 
 #include "fabric/fabric.h"
@@ -42,9 +43,10 @@ struct heir *heirs_claim(struct heirs *heirs, const struct sockaddr_storage *loc
 void heirs_end(struct heirs *heirs, enum rdma_port_space ps, const struct sockaddr_storage *local);
 /* Returns a connection request that has waited, and its event. NULL: there are no more. */
 struct heir *heirs_next_request(struct heirs *heirs, struct ucm_event *ret);
-/* Rejects or disconnects all that nobody has claimed, and delivers events from now on. */
-int heirs_start(struct heirs *heirs, sd_event *loop, const void *busy, size_t busy_len,
-		heir_event_fn on_event, void *userdata);
+/* Returns an id that nobody has claimed. *POSITION: 0 at first. NULL: there are no more. */
+struct heir *heirs_next_unclaimed(const struct heirs *heirs, size_t *position);
+/* Delivers events from now on. */
+int heirs_start(struct heirs *heirs, sd_event *loop, heir_event_fn on_event, void *userdata);
 
 /* Delivers events that wait. Returns 0, or a negative errno: -EAGAIN: no event waits any more. */
 int heirs_poll(struct heirs *heirs);
@@ -52,7 +54,7 @@ int heirs_poll(struct heirs *heirs);
 /* The ids of all heirs that were claimed and not forgotten. *POSITION: 0 at first. NULL: there are no more. */
 struct fabric_id *heirs_next(const struct heirs *heirs, size_t *position);
 
-void heir_claim(struct heir *heir, struct fabric_id *id); /* HEIR is a connection request */
+void heir_claim(struct heir *heir, struct fabric_id *id); /* nobody must have claimed HEIR */
 /*
  * HEIR is a connection request. Returns the port space of its listener, which was ended by heirs_end(); 0: there is no
  * such listener, or listeners of several port spaces have the address.

@@ -8,9 +8,12 @@
 #include "fabric/heir.h"
 #include "fabric/internal.h"
 #include "proto/addr.h"
+#include "util/log.h"
 #include "util/util.h"
 
 /* Ids that a previous process has made, as the layers above see them. heir.c does what the kernel is asked for. */
+
+#define SETTLE_MS 1000 /* for which the take-over waits until ids are destroyed */
 
 struct inherited {
 	struct heir *heir; /* NULL: the kernel has no such id any more */
@@ -202,18 +205,61 @@ void fabric_inherit_requests(struct fabric *fabric, const void *busy, size_t bus
 	}
 }
 
+static bool has_qp_attr(const struct fabric_id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr;
+	int mask;
+
+	return inherited_qp_attr(id, state, &attr, &mask) == 0;
+}
+
+/*
+ * Ends an id that nobody has claimed: a connection request is rejected, and anything else is disconnected. A thread
+ * destroys it, because the kernel may wait. If memory runs out, the id ends with the file.
+ */
+static void end(struct fabric *fabric, struct heir *heir, const void *busy, size_t busy_len)
+{
+	struct inherited *inherited;
+	struct fabric_id *id;
+
+	if (alloc(&id, fabric, geteuid(), /* is_request= */ false) < 0) {
+		heir_forget(heir);
+		return;
+	}
+	heir_claim(heir, id);
+	inherited = id->inherited;
+	inherited->heir = heir;
+	inherited->info.local = heir_get_addresses(heir)->local;
+	/*
+	 * Before its peer has answered, an id that connects has no attributes for RTR. The kernel would reject it, too,
+	 * but would go on sending its request, and would not let it be destroyed for a minute or more.
+	 */
+	id->is_request = has_qp_attr(id, IBV_QPS_RTR) &&
+			 inherited_reject(id, busy, busy_len, /* ece= */ false) == 0;
+	if (!id->is_request)
+		id->stage = STAGE_ESTABLISHED;
+	fabric_id_free(id);
+}
+
 int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len)
 {
 	struct fabric_device *device = NULL;
+	size_t position = 0;
+	struct heir *heir;
 
 	fabric->inherits = false;
 	while ((device = fabric_next_device(fabric, device))) {
 		fabric_clear_entries(device);
 		fabric_look_at(device);
 	}
-	return fabric->heirs ? heirs_start(fabric->heirs, fabric->loop, busy, busy_len,
-					   on_heir_event, NULL) :
-			       0;
+	if (!fabric->heirs)
+		return 0;
+	while ((heir = heirs_next_unclaimed(fabric->heirs, &position)))
+		end(fabric, heir, busy, busy_len);
+	/* The ids that are made again need the ports of those that end. */
+	if (!offload_settle(fabric->undertaker, SETTLE_MS))
+		log_warning("The kernel does not end all connections of the previous process.");
+	return heirs_start(fabric->heirs, fabric->loop, on_heir_event, NULL);
 }
 
 void fabric_inherit_poll(struct fabric *fabric)
@@ -267,14 +313,6 @@ void fabric_id_set_request(struct fabric_id *id, const struct fabric_event *even
 bool fabric_id_exists(const struct fabric_id *id)
 {
 	return id->inherited->heir;
-}
-
-static bool has_qp_attr(const struct fabric_id *id, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr;
-	int mask;
-
-	return inherited_qp_attr(id, state, &attr, &mask) == 0;
 }
 
 bool fabric_id_is_connected(const struct fabric_id *id)

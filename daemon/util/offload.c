@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/offload.h"
 #include "util/util.h"
@@ -430,4 +432,15 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 unsigned offload_n_jobs(const struct offload *offload)
 {
 	return offload->n_jobs;
+}
+
+bool offload_settle(struct offload *offload, unsigned timeout_ms)
+{
+	struct pollfd p = { .fd = offload->wake, .events = POLLIN };
+	uint64_t end = clock_ms() + timeout_ms, now;
+
+	while (offload->n_jobs > 0 && (now = clock_ms()) < end)
+		if (poll(&p, 1, (int)(end - now)) > 0)
+			on_wake(offload->io, offload->wake, EPOLLIN, offload);
+	return offload->n_jobs == 0;
 }

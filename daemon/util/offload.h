@@ -51,5 +51,10 @@ void offload_release(struct offload_job *job); /* does nothing if JOB is not pre
 /* JOB must be prepared, and is in use until its done() is called. Cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);
 
+/*
+ * Waits until all jobs are done, and calls their done(). Blocks the loop, so the timeout must be short. False: jobs are
+ * left after the timeout.
+ */
+bool offload_settle(struct offload *offload, unsigned timeout_ms);
 /* The number of jobs that are submitted and not done. */
 unsigned offload_n_jobs(const struct offload *offload);

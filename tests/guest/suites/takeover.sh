@@ -104,46 +104,83 @@ case_killed_often() {
 	end_load
 }
 
-# instants STEP: kills the daemon at each STEP-th instant of a connection's life (see killer.c), while another
-# connection carries data. The kill can end the connection that is being made, and its programs are told. Nothing else
-# ends.
-instants() {
-	local dropin=/run/systemd/system/rdmabrokerd.service.d/60-killer.conf n=1 old ok=0 refused=0
+# with_killer: restarts the daemon with killer.so, and begins a load of one connection. Of connections to port 7410 each
+# kill can end one, and its programs are told. Nothing else ends.
+with_killer() {
+	local dropin=/run/systemd/system/rdmabrokerd.service.d/60-killer.conf
 	if has_asan; then
 		skip "a sanitizer's daemon has nothing preloaded before it"
 	fi
 	users_policy
 	cp /host/bin/killer.so /usr/lib/killer.so
 	mkdir -p "${dropin%/*}"
-	trap "rm -f $dropin; systemctl daemon-reload" EXIT
+	trap "rm -f $dropin /run/rdmabroker/arm; systemctl daemon-reload" EXIT
 	printf '[Service]\nEnvironment=LD_PRELOAD=/usr/lib/killer.so KILLER_DIR=/run/rdmabroker\n' > $dropin
 	systemctl daemon-reload
 	systemctl restart rdmabrokerd
 	load 1 0
 	serve server alice $A 7410 -P > /dev/null
-	for ((n = 1; ; n += $1)); do
-		old=$(daemon_pid)
-		echo "$n" > /run/rdmabroker/arm
-		if as bob timeout 60 rdmabroker-ping -c -a $A -p 7410 > once 2>&1; then
-			ok=$((ok + 1))
-		else
-			grep -qE 'connection with .* failed|REJECTED|rejected|busy' once || {
-				show < once
-				fail "instant $n: the client does not learn what has happened"
-			}
-			refused=$((refused + 1))
-		fi
-		[ "$(daemon_pid)" != "$old" ] || break
-		new_daemon "$old"
-		load_runs
-		ping_once bob $A -p 7410 > /dev/null
-	done
-	rm -f /run/rdmabroker/arm
-	echo "killed at $((ok + refused - 1)) instants: $ok connections were made, $refused were refused" | show
-	assert test $((ok + refused)) -gt 3
+}
+
+end_killer() {
 	kill "${pid[server]}"
 	wait "${pid[server]}" || true # a failure if one of the connections has failed
 	end_load
+	# The kernel says so if it cannot destroy an id.
+	assert_lacks "$(dmesg)" "cm_destroy_id"
+}
+
+# kill_at WHEN: the daemon is killed at WHEN (see killer.c) while bob connects. False: bob's connection was not made.
+# OLD is the process that was there before.
+kill_at() {
+	old=$(daemon_pid)
+	echo "$1" > /run/rdmabroker/arm
+	if as bob timeout 60 rdmabroker-ping -c -a $A -p 7410 > once 2>&1; then
+		return 0
+	fi
+	grep -qE 'connection with .* failed|REJECTED|rejected|busy|cannot resolve the route again|disconnected after' once || {
+		show < once
+		fail "instant $1: the client does not learn what has happened"
+	}
+	return 1
+}
+
+# all_goes_on: after the process OLD was killed.
+all_goes_on() {
+	new_daemon "$old"
+	load_runs
+	ping_once bob $A -p 7410 > /dev/null
+}
+
+# instants STEP: kills the daemon at each STEP-th instant of a connection's life.
+instants() {
+	local n old ok=0 refused=0
+	with_killer
+	for ((n = 1; ; n += $1)); do
+		progress "instant $n"
+		if kill_at "$n"; then
+			ok=$((ok + 1))
+		else
+			refused=$((refused + 1))
+		fi
+		[ "$(daemon_pid)" != "$old" ] || break
+		all_goes_on
+	done
+	echo "killed at $((ok + refused - 1)) instants: $ok connections were made, $refused were refused" | show
+	assert test $((ok + refused)) -gt 3
+	end_killer
+}
+
+# The daemon dies when the kernel has got a command, and the ledger does not know of it yet.
+case_command_not_in_ledger() {
+	local command old
+	with_killer
+	# resolve the address and the route, connect, accept, disconnect, destroy
+	for command in 21 4 6 8 10 1; do
+		kill_at c$command || true
+		all_goes_on
+	done
+	end_killer
 }
 
 case_some_instants() {
