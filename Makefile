@@ -257,7 +257,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
-	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) systemd/rdmabrokerd.socket $(call to,$(UNITDIR))
+	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
 	$(Q)for u in rdmabroker rdmabroker-exporter; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
@@ -296,8 +296,8 @@ uninstall:
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
-		$(call to,$(UNITDIR))/rdmabrokerd.service $(call to,$(UNITDIR))/rdmabrokerd.socket \
-		$(call to,$(UNITDIR))/rdmabroker-exporter.service $(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf \
+		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
+		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \

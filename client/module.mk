@@ -38,7 +38,8 @@ $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroke
 
 $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs libsystemd 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)

@@ -1,4 +1,5 @@
 # Files for systemd and udev.
+SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabroker-module.service
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN))
 

@@ -30,6 +30,10 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj
 $(O)/tests/unit/check_bounded: $(call objs,client/lib/wire/bounded.c)
 $(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
 
+# Part of rdmabrokerctl.
+$(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
+$(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)
+
 $(addprefix $(O)/tests/unit/check_,nldev qpscan): $(O)/obj/tests/unit/nldev.o
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a

@@ -55,8 +55,9 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
-extern const struct verb_option drain_options[], events_options[], explain_options[],
+extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
 	list_options[], rules_options[];
+int verb_cdi(const struct ctl *ctl, char **arguments);
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_drain(const struct ctl *ctl, char **arguments);
 int verb_events(const struct ctl *ctl, char **arguments);

@@ -8,6 +8,13 @@
 
 static const struct verb verbs[] = {
 	{
+		.name = "cdi",
+		.summary =
+			"Print or write the CDI specifications of the RDMA devices, for containers",
+		.options = cdi_options,
+		.run = verb_cdi,
+	},
+	{
 		.name = "check",
 		.argument = "[FILE ...]",
 		.summary = "Check the rules and the configuration for errors, without the daemon",

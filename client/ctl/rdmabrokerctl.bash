@@ -4,6 +4,7 @@
 # Completes the argument of the option $1, of which $2 is typed already. False: the option takes no argument.
 _rdmabrokerctl_argument() {
 	case $1 in
+	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
 	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
@@ -26,7 +27,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="check drain events explain help kick list metrics reload rules run status version"
+	local verbs="cdi check drain events explain help kick list metrics reload rules run status version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -36,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --session | --count)
+			--outcome | --session | --count | --directory)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -53,6 +54,7 @@ _rdmabrokerctl() {
 	_rdmabrokerctl_argument "$prev" "$cur" && return
 
 	case $verb in
+	cdi) words+=" --dropin --directory --watch" ;;
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data" ;;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,33 +7,14 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "dropin.h"
 #include "output.h"
-
-#define DROPIN "librdmabroker-rdmacm.so"
 
 /* The exit statuses of env(1) and of shells. */
 enum {
 	EXIT_CANNOT_RUN = 126,
 	EXIT_NOT_FOUND = 127,
 };
-
-/* Looks for the drop-in in the folder rdmabroker/ beside the library in use, else in the library's own folder. */
-static bool find_dropin(char ret[PATH_MAX])
-{
-	static const char *const places[] = { "/rdmabroker/" DROPIN, "/" DROPIN };
-	char folder[PATH_MAX], *slash;
-	Dl_info info;
-
-	if (!dladdr((void *)rdmabroker_get_version, &info) || !realpath(info.dli_fname, folder))
-		return false;
-	slash = strrchr(folder, '/');
-	*slash = 0;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (snprintf(ret, PATH_MAX, "%s%s", folder, places[i]) < PATH_MAX &&
-		    access(ret, R_OK) == 0)
-			return true;
-	return false;
-}
 
 /* Puts PATH before the libraries that are in LD_PRELOAD already, such as an allocator. */
 static int preload(const char *path)
@@ -55,7 +35,7 @@ int verb_run(const struct ctl *ctl, char **arguments)
 	char path[PATH_MAX];
 	int error;
 
-	if (!find_dropin(path)) {
+	if (!dropin_find(path)) {
 		complain("%s is not installed", DROPIN);
 		return EXIT_FAILURE;
 	}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-device.h>
+#include <systemd/sd-event.h>
+#include <unistd.h>
+
+#include "cdispec.h"
+#include "ctl.h"
+#include "dropin.h"
+#include "output.h"
+
+#define SOCKET_DEFAULT "/run/rdmabroker/rdmabroker.sock"
+#define SUBSYSTEM "infiniband_verbs"
+#define FILE_RDMA "rdmabroker-rdma.json"
+#define FILE_DROPIN "rdmabroker-dropin.json"
+
+enum {
+	OPTION_DROPIN,
+	OPTION_DIRECTORY,
+	OPTION_WATCH,
+};
+
+const struct verb_option cdi_options[] = {
+	[OPTION_DROPIN] = { "dropin", NULL, "describe the drop-in for librdmacm instead" },
+	[OPTION_DIRECTORY] = { "directory", "DIR", "write all files to DIR, such as /run/cdi" },
+	[OPTION_WATCH] = { "watch", NULL,
+			   "write them again when devices come or go, until interrupted" },
+	{ NULL },
+};
+
+struct devices {
+	struct cdispec_device devices[CDISPEC_DEVICES_MAX];
+	size_t n;
+};
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(((const struct cdispec_device *)a)->name,
+		      ((const struct cdispec_device *)b)->name);
+}
+
+static void add_device(struct devices *devices, sd_device *d)
+{
+	struct cdispec_device *device = &devices->devices[devices->n];
+	const char *node, *name;
+
+	if (sd_device_get_devname(d, &node) < 0 ||
+	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
+		return;
+	if (!cdispec_is_name(name) || strlen(name) >= sizeof(device->name) ||
+	    strlen(node) >= sizeof(device->node)) {
+		complain("cannot describe the RDMA device \"%s\": CDI does not allow its name",
+			 name);
+		return;
+	}
+	strcpy(device->name, name);
+	strcpy(device->node, node);
+	devices->n++;
+}
+
+/* Returns 0, or prints an error and returns an exit status. */
+static int find_devices(struct devices *ret)
+{
+	sd_device_enumerator *e = NULL;
+	int r;
+
+	*ret = (struct devices){ 0 };
+	r = sd_device_enumerator_new(&e);
+	if (r >= 0)
+		r = sd_device_enumerator_add_match_subsystem(e, SUBSYSTEM, true);
+	for (sd_device *d = r < 0 ? NULL : sd_device_enumerator_get_device_first(e);
+	     d && ret->n < CDISPEC_DEVICES_MAX; d = sd_device_enumerator_get_device_next(e))
+		add_device(ret, d);
+	sd_device_enumerator_unref(e);
+	if (r < 0) {
+		complain("cannot list the RDMA devices: %s", strerror(-r));
+		return EXIT_FAILURE;
+	}
+	qsort(ret->devices, ret->n, sizeof(ret->devices[0]), compare);
+	return 0;
+}
+
+static const char *get_socket(const struct ctl *ctl)
+{
+	const char *variable = getenv("RDMABROKER_SOCKET");
+
+	return ctl->socket ?: variable && *variable ? variable : SOCKET_DEFAULT;
+}
+
+/*
+ * Containers see the whole folder of the socket, so it must have nothing else. Returns 0, or prints an error and returns
+ * an exit status.
+ */
+static int check_socket(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const struct dirent *entry;
+	char folder[4096];
+	int status = 0;
+	DIR *dir;
+
+	if (path[0] != '/' || slash == path) {
+		complain(
+			"cannot mount the folder of the socket \"%s\" in containers: the path must "
+			"be absolute, and not in the root folder",
+			path);
+		return EXIT_FAILURE;
+	}
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+	dir = opendir(folder);
+	if (!dir) {
+		complain("cannot open the folder of the socket %s: %m", path);
+		return EXIT_FAILURE;
+	}
+	while (status == 0 && (entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    strcmp(entry->d_name, slash + 1) == 0)
+			continue;
+		complain("cannot mount %s in containers: beside the socket, it has \"%s\", which "
+			 "they would see",
+			 folder, entry->d_name);
+		status = EXIT_FAILURE;
+	}
+	closedir(dir);
+	return status;
+}
+
+static int take_path(struct dl_phdr_info *info, size_t size, void *userdata)
+{
+	struct cdispec_library *library = userdata;
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	(void)size;
+	if (!slash || strcmp(slash + 1, library->name) != 0)
+		return 0;
+	return realpath(info->dlpi_name, library->path) != NULL;
+}
+
+/*
+ * The drop-in needs librdmabroker, and that needs libprotobuf-c. Both are loaded in this process. Returns false if the
+ * drop-in is not installed.
+ */
+static bool find_libraries(struct cdispec_library ret[3])
+{
+	char path[PATH_MAX];
+
+	ret[0].name = "libprotobuf-c.so.1";
+	ret[1].name = "librdmabroker.so.2";
+	ret[2].name = DROPIN;
+	return dl_iterate_phdr(take_path, &ret[0]) && dl_iterate_phdr(take_path, &ret[1]) &&
+	       dropin_find(path) && realpath(path, ret[2].path);
+}
+
+/* Begins the file NAME in the folder: under another name, until it is complete. NULL: an error was printed. */
+static FILE *begin_file(const char *folder, const char *name, char temporary[PATH_MAX])
+{
+	FILE *file;
+
+	snprintf(temporary, PATH_MAX, "%s/.%s.new", folder, name);
+	file = fopen(temporary, "we");
+	if (!file)
+		complain("cannot write %s: %m", temporary);
+	return file;
+}
+
+/* Returns 0, or prints an error and returns an exit status. */
+static int end_file(FILE *file, const char *folder, const char *name, const char *temporary)
+{
+	char path[PATH_MAX];
+	bool failed = fchmod(fileno(file), 0644) < 0 || ferror(file);
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (fclose(file) != 0 || failed || rename(temporary, path) < 0) {
+		complain("cannot write %s: %m", path);
+		unlink(temporary);
+		return EXIT_FAILURE;
+	}
+	return 0;
+}
+
+static int remove_file(const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (unlink(path) == 0 || errno == ENOENT)
+		return 0;
+	complain("cannot remove %s: %m", path);
+	return EXIT_FAILURE;
+}
+
+/* CDI allows no specification without devices, so there is no file as long as there is no device. */
+static int write_rdma(const char *folder, const char *socket)
+{
+	struct devices devices;
+	char temporary[PATH_MAX];
+	FILE *file;
+	int status;
+
+	status = find_devices(&devices);
+	if (status != 0)
+		return status;
+	if (devices.n == 0) {
+		printf("%s/%s: no RDMA device\n", folder, FILE_RDMA);
+		return remove_file(folder, FILE_RDMA);
+	}
+	file = begin_file(folder, FILE_RDMA, temporary);
+	if (!file)
+		return EXIT_FAILURE;
+	cdispec_print_rdma(file, devices.devices, devices.n, socket);
+	printf("%s/%s:", folder, FILE_RDMA);
+	for (size_t i = 0; i < devices.n; i++)
+		printf(" %s", devices.devices[i].name);
+	putchar('\n');
+	return end_file(file, folder, FILE_RDMA, temporary);
+}
+
+static int write_dropin(const char *folder)
+{
+	struct cdispec_library libraries[3];
+	char temporary[PATH_MAX];
+	FILE *file;
+
+	if (!find_libraries(libraries))
+		return remove_file(folder, FILE_DROPIN);
+	file = begin_file(folder, FILE_DROPIN, temporary);
+	if (!file)
+		return EXIT_FAILURE;
+	cdispec_print_dropin(file, libraries, 3);
+	return end_file(file, folder, FILE_DROPIN, temporary);
+}
+
+struct watch {
+	sd_event *loop;
+	const char *folder, *socket;
+};
+
+static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
+{
+	const struct watch *watch = userdata;
+
+	(void)monitor;
+	(void)d;
+	/* A failure is printed, and the next change tries again. */
+	write_rdma(watch->folder, watch->socket);
+	fflush(stdout);
+	return 0;
+}
+
+static int watch_devices(const char *folder, const char *socket)
+{
+	static const int signals[] = { SIGTERM, SIGINT };
+	struct watch watch = { .folder = folder, .socket = socket };
+	sd_device_monitor *monitor = NULL;
+	sigset_t set;
+	int r, status = 0;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	r = sd_event_new(&watch.loop);
+	/* Without a handler, the loop ends at these signals. */
+	for (size_t i = 0; r >= 0 && i < sizeof(signals) / sizeof(signals[0]); i++)
+		r = sd_event_add_signal(watch.loop, NULL, signals[i], NULL, NULL);
+	if (r >= 0)
+		r = sd_device_monitor_new(&monitor);
+	if (r >= 0)
+		r = sd_device_monitor_filter_add_match_subsystem_devtype(monitor, SUBSYSTEM, NULL);
+	if (r >= 0)
+		r = sd_device_monitor_attach_event(monitor, watch.loop);
+	if (r >= 0)
+		r = sd_device_monitor_start(monitor, on_uevent, &watch);
+	/* The monitor runs already, so no change between the first file and the monitor is missed. */
+	if (r >= 0)
+		status = write_rdma(folder, socket);
+	fflush(stdout);
+	if (r >= 0 && status == 0) {
+		sd_notify(/* unset_environment= */ 0, "READY=1");
+		r = sd_event_loop(watch.loop);
+	}
+	if (r < 0)
+		complain("cannot watch the RDMA devices: %s", strerror(-r));
+	sd_device_monitor_unref(monitor);
+	sd_event_unref(watch.loop);
+	return r < 0 ? EXIT_FAILURE : status;
+}
+
+static int print_spec(bool of_dropin, const char *socket)
+{
+	struct cdispec_library libraries[3];
+	struct devices devices;
+	int status;
+
+	if (of_dropin && !find_libraries(libraries)) {
+		complain("%s is not installed", DROPIN);
+		return EXIT_FAILURE;
+	}
+	if (of_dropin) {
+		cdispec_print_dropin(stdout, libraries, 3);
+		return 0;
+	}
+	status = find_devices(&devices);
+	if (status == 0 && devices.n == 0) {
+		complain("this host has no RDMA device now");
+		status = EXIT_FAILURE;
+	}
+	if (status == 0)
+		cdispec_print_rdma(stdout, devices.devices, devices.n, socket);
+	return status;
+}
+
+int verb_cdi(const struct ctl *ctl, char **arguments)
+{
+	const char *folder = ctl->given[OPTION_DIRECTORY], *socket = get_socket(ctl);
+	bool of_dropin = ctl->given[OPTION_DROPIN], watches = ctl->given[OPTION_WATCH];
+	int status = 0;
+
+	(void)arguments;
+	if (watches && !folder) {
+		complain("--watch needs --directory");
+		return ctl_see_help(ctl->verb);
+	}
+	if (of_dropin && folder) {
+		complain("--dropin cannot be used with --directory, which writes both files");
+		return ctl_see_help(ctl->verb);
+	}
+	if (!of_dropin)
+		status = check_socket(socket);
+	if (status != 0)
+		return status;
+	if (!folder)
+		return print_spec(of_dropin, socket);
+	status = write_dropin(folder);
+	if (status != 0)
+		return status;
+	return watches ? watch_devices(folder, socket) : write_rdma(folder, socket);
+}
