@@ -330,6 +330,7 @@ help:
 	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check-all)'
 	@echo '  check-guest-hostile     the guest: hostile clients, and clients that are killed'
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
+	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
 	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl.h"
 #include "output.h"
@@ -47,7 +48,7 @@ int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
 int ctl_complain_failure(int r)
 {
 	complain_failure();
-	if (r == -EACCES || r == -EPERM)
+	if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
 		complain("try again as root");
 	return EXIT_FAILURE;
 }

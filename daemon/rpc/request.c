@@ -93,11 +93,11 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 static const char *why_not(unsigned permits)
 {
 	if (permits & SESSION_PERMIT_ADMIN)
-		return "only root, the daemon's own user and users whom a rule allows the "
-		       "operation admin may do this";
+		return "only root outside of containers, the daemon's own user and users whom a "
+		       "rule allows the operation admin may do this";
 	if (permits & SESSION_PERMIT_OBSERVE)
-		return "only root, the daemon's own user and users whom a rule allows the "
-		       "operation observe or admin may do this";
+		return "only root outside of containers, the daemon's own user and users whom a "
+		       "rule allows the operation observe or admin may do this";
 	return "no session rule allows this user to use RDMA";
 }
 

@@ -9,7 +9,8 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeo
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-readme check-guest-smoke
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers \
+	check-guest-readme check-guest-smoke
 
 guest-user:
 	$(Q)$(guest-dir)/user
@@ -162,6 +163,10 @@ check-guest-hostile: guest-image guest-dest
 
 check-guest-takeover: guest-image guest-dest
 	$(Q)$(guest-run) suites/takeover.sh $(CASES)
+
+# Containers of podman.
+check-guest-containers: guest-image guest-dest
+	$(Q)$(guest-run) suites/containers.sh $(CASES)
 
 # README's commands.
 check-guest-readme: guest-image guest-dest

@@ -250,7 +250,7 @@ START_TEST(not_permitted)
 	for (size_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(ctl(verbs[i]), 1);
 		ck_assert_str_eq(got.out, "");
-		assert_has(got.err, "only root, the daemon's own user");
+		assert_has(got.err, "only root outside of containers, the daemon's own user");
 		assert_has(got.err, "try again as root");
 	}
 	ck_assert_int_eq(ctl("explain", "connect"), 1);
@@ -282,7 +282,7 @@ START_TEST(not_permitted)
 		ck_assert_int_eq(ctl(changing[i], i == 0 ? "--cancel" : i == 1 ? "77" : NULL), 1);
 		assert_has(
 			got.err,
-			"only root, the daemon's own user and users whom a rule allows the operation "
+			"only root outside of containers, the daemon's own user and users whom a rule allows the operation "
 			"admin may do this");
 	}
 

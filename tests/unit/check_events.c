@@ -245,7 +245,7 @@ START_TEST(not_permitted)
 	set_policy("allow session\nreject admin\n");
 	ck_assert_int_eq(ctl("events"), 1);
 	ck_assert_str_eq(got.out, "");
-	assert_has(got.err, "only root, the daemon's own user");
+	assert_has(got.err, "only root outside of containers, the daemon's own user");
 	assert_has(got.err, "try again as root");
 	end_nobody();
 }

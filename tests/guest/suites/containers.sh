@@ -1,0 +1,388 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Containers without privileges and without a network use RDMA through the broker, by CDI: podman, as root and rootless.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+# shellcheck disable=SC2034
+long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers)
+
+RDMA=rdmabroker/rdma
+DROPIN=rdmabroker/dropin=all
+PROGRAMS="bash cat cp env id ls mkdir sleep grep sed rping rdmabroker-ping rdmabrokerctl ibv_devices"
+
+# ---- images and containers ----
+
+# make_rootfs DIR OWNER: a small image, with programs and libraries of this guest.
+make_rootfs() {
+	local dir=$1 program files=()
+	[ ! -e "$dir" ] || return 0
+	mkdir -p "$dir"/{dev,proc,sys,run/rdmabroker,tmp,etc,usr/bin,usr/lib64,usr/lib/rdmabroker}
+	ln -s usr/bin "$dir/bin"
+	ln -s usr/lib "$dir/lib"
+	ln -s usr/lib64 "$dir/lib64"
+	for program in $PROGRAMS; do
+		files+=("$(type -P "$program")")
+	done
+	files+=(/usr/lib/*/libibverbs/librxe*.so /usr/lib/*/libgcc_s.so.1)
+	mapfile -t -O "${#files[@]}" files < <(ldd "${files[@]}" 2> /dev/null |
+		sed -nE 's/^.*=> (\/[^ ]*) .*/\1/p; s/^\s(\/[^ ]*) .*/\1/p' | sort -u)
+	for file in "${files[@]}"; do
+		file=${file#/usr}
+		mkdir -p "$dir/usr${file%/*}"
+		cp -L "/usr$file" "$dir/usr${file%/*}/"
+	done
+	mkdir "$dir/etc/libibverbs.d"
+	cp /etc/libibverbs.d/rxe.driver "$dir/etc/libibverbs.d/"
+	cp /etc/passwd /etc/group "$dir/etc/"
+	chown -R "$2:" "$dir"
+}
+
+# container NAME USER [OPTION...] -- COMMAND...: starts a container in the background. USER root: a container of root,
+# in which user 1000 runs unless OPTION says otherwise. Other users: a rootless container. The output is in the file
+# NAME.
+container() {
+	local name=$1 user=$2 options=()
+	shift 2
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	options=(run --rm --replace --name "$name" --network none --log-driver none "${options[@]}")
+	: > "$name"
+	if [ "$user" = root ]; then
+		podman "${options[@]}" --ulimit memlock=-1:-1 --rootfs /srv/rootfs:O "$@" > "$name" 2>&1 &
+	else
+		as_manager "$user" podman "${options[@]}" --rootfs "/home/$user/rootfs" "$@" > "$name" 2>&1 &
+	fi
+	pid[$name]=$!
+}
+
+# as_manager USER COMMAND...: runs COMMAND as a service of USER's own systemd.
+as_manager() {
+	local user=$1
+	shift
+	systemd-run --quiet --machine="$user@" --user --collect --pipe --wait -- "$@"
+}
+
+# a_container runs until it is told to end.
+end_container() {
+	local name=$1 user=${2:-root}
+	if [ "$user" = root ]; then
+		podman kill "$name" > /dev/null || true
+	else
+		as_manager "$user" podman kill "$name" > /dev/null || true
+	fi
+	wait "${pid[$name]}" || true
+}
+
+prepare_root() {
+	make_rootfs /srv/rootfs root
+	systemctl start rdmabroker-cdi
+}
+
+prepare_user() {
+	loginctl enable-linger "$1"
+	(await "systemctl -q is-active user@$(id -u "$1")")
+	make_rootfs "/home/$1/rootfs" "$1"
+	systemctl start rdmabroker-cdi
+}
+
+# containers_policy: containers of root and of alice may do everything, in some ports.
+containers_policy() {
+	policy <<-END
+		allow session container *
+		allow device  container * access open
+		allow listen  container * port 7400-7499
+		allow accept  container * port 7400-7499
+		allow connect container *
+		allow session container user-1000/*
+		allow device  container user-1000/*
+		allow listen  container user-1000/* port 7400-7499
+		allow accept  container user-1000/* port 7400-7499
+		allow connect container user-1000/*
+		allow session user bob
+		allow device  user bob
+		allow connect user bob
+	END
+}
+
+# list_field FIELD EXPRESSION: prints FIELD of the sessions S for which EXPRESSION is true.
+list_field() {
+	rdmabrokerctl --json list | python3 -c "
+import json, sys
+for s in json.load(sys.stdin)['sessions']:
+	if $2: print(s['$1'])"
+}
+
+container_id() {
+	podman inspect --format '{{.Id}}' "$1"
+}
+
+nothing_is_left() {
+	(await "[ \$(status_field \"['ids']\") = 0 ]")
+	(await "! getfacl -pn /dev/infiniband/uverbs* | grep -qE 'user:[0-9]'")
+}
+
+# ---- cases ----
+
+case_specifications() {
+	local description
+	systemctl start rdmabroker-cdi
+	assert_eq "$(stat -c '%U %a' /run/cdi/rdmabroker-rdma.json /run/cdi/rdmabroker-dropin.json | sort -u)" "root 644"
+	for description in rdma dropin; do
+		python3 -m json.tool "/run/cdi/rdmabroker-$description.json" | show
+	done
+	assert_eq "$(rdmabrokerctl cdi)" "$(cat /run/cdi/rdmabroker-rdma.json)"
+	assert_eq "$(rdmabrokerctl cdi --dropin)" "$(cat /run/cdi/rdmabroker-dropin.json)"
+	assert_eq "$(sed -n 's/^CapEff:\s*//p' "/proc/$(systemctl show -P MainPID rdmabroker-cdi)/status")" \
+		0000000000000000
+	systemd-analyze security rdmabroker-cdi | tail -1 | show
+	systemctl stop rdmabroker-cdi
+}
+
+case_two_containers() {
+	local server client
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=rxe0 -- rdmabroker-ping -s -a $A -p 7410 -P -v
+	await_line server "listening on"
+	container client root --user 1001 --device $RDMA=rxe1 -- rdmabroker-ping -c -a $A -p 7410 -k -v
+	await_line client established
+	server=$(container_id server) client=$(container_id client)
+	assert_eq "$(list_field container "s['uid'] == 1000")" "$server"
+	assert_eq "$(list_field container "s['uid'] == 1001")" "$client"
+	assert_eq "$(list_field cgroup "s['uid'] == 1000")" "/machine.slice/libpod-$server.scope/container"
+	assert_contains "$(rdmabrokerctl list)" "container:${client:0:12} "
+	rdmabrokerctl list | cut -c 1-120 | show
+	# The nodes in the containers are their own, so nobody got access to those of the host.
+	assert_eq "$(getfacl -pn /dev/infiniband/uverbs* | grep -cE 'user:[0-9]')" 0
+	assert_fails_with 2 podman exec server ls /dev/infiniband/uverbs1
+	assert_fails_with 2 podman exec server ls /dev/infiniband/rdma_cm
+	end_container client
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	end_container server
+	nothing_is_left
+}
+
+case_dropin() {
+	local maps
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=rxe0 --device $DROPIN -- rping -s -a $A -p 7411 -V -d
+	(await "rdmabrokerctl list | grep -q 'listening .*:7411 '")
+	maps=$(cat "/proc/$(podman inspect --format '{{.State.Pid}}' server)/maps")
+	assert_contains "$maps" "/usr/lib/rdmabroker/librdmabroker-rdmacm.so"
+	assert_contains "$maps" "/usr/lib/rdmabroker/librdmabroker.so.2"
+	assert_lacks "$maps" "libibverbs/librdmacm"
+	container client root --user 1001 --device $RDMA=all --device $DROPIN -- rping -c -a $A -p 7411 -C 10 -V -v
+	finish client
+	assert_contains "$(cat client)" "ping data: rdma-ping-9"
+	end_container server
+	nothing_is_left
+}
+
+case_rootless() {
+	prepare_user alice
+	containers_policy
+	container server alice --device $RDMA=rxe0 -- rdmabroker-ping -s -a $A -p 7412 -P -v
+	await_line server "listening on"
+	container client alice --device $RDMA=rxe1 -- rdmabroker-ping -c -a $A -p 7412 -k -v
+	await_line client established
+	# Root in the container is alice. The node is that of the host, so she needs access to it.
+	assert_eq "$(list_field uid "s['container']" | sort -u)" 1000
+	list_field container "s['container']" | grep -cE '^user-1000/[0-9a-f]{64}$' > count
+	assert_eq "$(cat count)" 2
+	assert_eq "$(getfacl -pn /dev/infiniband/uverbs* | grep -c user:1000:rw-)" 2
+	rdmabrokerctl list | cut -c 1-120 | show
+	end_container client alice
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	end_container server alice
+	nothing_is_left
+}
+
+case_rootless_dropin() {
+	prepare_user alice
+	containers_policy
+	container server alice --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 7413 -V
+	(await "rdmabrokerctl list | grep -q 'listening .*:7413 '")
+	container client alice --device $RDMA=all --device $DROPIN -- rping -c -a $A -p 7413 -C 10 -V
+	finish client
+	end_container server alice
+	nothing_is_left
+}
+
+# Users whose containers are not allowed, and users who are no containers.
+case_two_rootless_users() {
+	prepare_user alice
+	prepare_user dave
+	containers_policy
+	container server alice --device $RDMA=rxe0 -- rdmabroker-ping -s -a $A -p 7414 -P -v
+	await_line server "listening on"
+	container client dave --device $RDMA=rxe1 -- rdmabroker-ping -c -a $A -p 7414
+	finish client 3
+	assert_contains "$(cat client)" "uid 1003 may not use the broker"
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7415
+	assert_contains "$(cat words)" "uid 1000 may not use the broker"
+	ping_once bob $A -p 7414
+	end_container server alice
+	nothing_is_left
+}
+
+case_container_and_host() {
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7416 -P -v
+	await_line server "listening on"
+	ping_once bob $A -p 7416 -C 20 -v
+	# librdmacm without the broker, as root can.
+	container dropin root --user 1000 --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 7417 -V
+	(await "rdmabrokerctl list | grep -q 'listening .*:7417 '")
+	timeout 60 rping -c -a $A -p 7417 -C 3 -V
+	end_container server
+	end_container dropin
+	nothing_is_left
+}
+
+case_rules_for_one_container() {
+	prepare_root
+	policy <<-END
+		reject session cgroup /machine.slice log reason "no containers today"
+		allow  any     user alice
+	END
+	mark_journal
+	container refused root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7418
+	finish refused 3
+	assert_contains "$(cat refused)" "no containers today"
+	journalctl -u rdmabrokerd -o json --after-cursor="$journal_mark" |
+		grep -oE '"RDMABROKER_(CONTAINER|CGROUP)":"[^"]*"' > fields
+	assert_contains "$(cat fields)" '"RDMABROKER_CGROUP":"/machine.slice/libpod-'
+	assert_contains "$(cat fields)" '"RDMABROKER_CONTAINER":"'
+	assert_contains "$(rdmabrokerctl explain session --user alice --cgroup /machine.slice/x || true)" "no containers today"
+	rdmabrokerctl explain session --user alice
+}
+
+# A container is killed: its peer is told, and nothing is left.
+case_killed_container() {
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7419 -P -v
+	await_line server "listening on"
+	connect client bob $A 7419
+	podman kill --signal KILL server > /dev/null
+	await_line client RDMABROKER_EVENT_DISCONNECTED
+	wait "${pid[server]}" || true
+	wait "${pid[client]}" || true
+	nothing_is_left
+}
+
+# Root of a container without a user namespace has the uid of root, and sees the socket.
+case_root_in_a_container() {
+	prepare_root
+	policy <<-END
+		allow session container *
+	END
+	for verb in reload drain status list; do
+		container root root --user 0 --device $RDMA=all -- rdmabrokerctl $verb
+		finish root 1
+		assert_contains "$(cat root)" "only root outside of containers"
+	done
+	container root root --user 0 --device $RDMA=all -- ls /dev/infiniband/rdma_cm
+	finish root 2
+	assert_eq "$(status_field "['draining']")" False
+	# With a rule it may observe.
+	policy <<-END
+		allow session container *
+		allow observe container *
+	END
+	container root root --user 0 --device $RDMA=all -- rdmabrokerctl status
+	finish root
+}
+
+# alice makes control groups with the names of pods, jobs and containers.
+case_names_of_others() {
+	local id=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef group
+	prepare_user alice
+	policy <<-END
+		allow any container *
+		allow any pod *
+		allow any job *
+		allow any cgroup /kubepods
+		allow any cgroup /machine.slice
+	END
+	for group in "kubepods/pod0a1b/$id" "docker/$id" "slurmstepd.scope/job_7" "libpod-$id.scope" "kubepods"; do
+		as_manager alice bash -c "
+			own=/sys/fs/cgroup\$(sed 's/^0:://' /proc/self/cgroup)
+			mkdir -p \$own/$group && echo \$BASHPID > \$own/$group/cgroup.procs || exit 7
+			exec rdmabroker-ping -s -a $A -p 7420" > alice 2>&1 && fail "$group: admitted"
+		assert_contains "$(cat alice)" "uid 1000 may not use the broker"
+	done
+	# She cannot make them where they would count.
+	as_manager alice mkdir /sys/fs/cgroup/docker > alice 2>&1 && fail "alice can make control groups of root"
+	assert_contains "$(cat alice)" "Permission denied"
+}
+
+case_restart_under_containers() {
+	local id old
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7421 -P -v -T 300
+	await_line server "listening on"
+	container client root --user 1001 --device $RDMA=all -- rdmabroker-ping -c -a $A -p 7421 -k -v -T 300
+	await_line client established
+	id=$(container_id client)
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	(await "[ \$(daemon_pid) != $old ] && systemctl -q is-active rdmabrokerd")
+	systemctl restart rdmabrokerd
+	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
+	assert_eq "$(list_field container "s['uid'] == 1001")" "$id"
+	container second root --user 1002 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7423
+	await_line second "listening on"
+	ping_once bob $A -p 7423
+	finish second
+	end_container server
+	end_container client
+	# A socket that is made anew appears in the containers that run.
+	container old root --user 1000 --device $RDMA=all -- sleep 300
+	(await "podman exec old ls /run/rdmabroker")
+	systemctl stop rdmabrokerd.service rdmabrokerd.socket
+	systemctl start rdmabrokerd.socket rdmabrokerd.service
+	podman exec --user 1000 old rdmabroker-ping -s -a $A -p 7424 > again 2>&1 &
+	pid[again]=$!
+	await_line again "listening on"
+	ping_once bob $A -p 7424
+	finish again
+	end_container old
+	nothing_is_left
+}
+
+case_device_is_unplugged() {
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7422 -P -v
+	await_line server "listening on"
+	connect client bob $A 7422
+	rdma link delete rxe0
+	(await "! grep -q rxe0 /run/cdi/rdmabroker-rdma.json")
+	await_line client RDMABROKER_EVENT_D
+	end_container server
+	wait "${pid[client]}" || true
+	fabric_down
+	(await "[ ! -e /run/cdi/rdmabroker-rdma.json ]")
+	fails 126 podman run --rm --network none --device $RDMA=all --rootfs /srv/rootfs:O ls
+	fabric_up
+	(await "grep -q rxe0 /run/cdi/rdmabroker-rdma.json")
+	container server root --user 1000 --device $RDMA=rxe0 -- rdmabroker-ping -s -a $A -p 7422 -P
+	await_line server "listening on"
+	ping_once bob $A -p 7422
+	end_container server
+	nothing_is_left
+}
+
+fabric_up
+install_product
+run_cases "$@"
