@@ -170,23 +170,25 @@ static bool may(struct session *session, enum policy_operation operation, const 
 }
 
 /*
- * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container they may not
- * be able to, so there they need one.
+ * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container, except in
+ * that of the daemon, they may not be able to, so there they need one.
  */
-static bool is_admin_by_user(const struct identity *identity)
+static bool is_admin_by_user(const struct core *core, const struct identity *identity)
 {
 	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
+	const char *own = workloads_get_own(core->workloads)->names[WORKLOAD_CONTAINER];
 
 	if (identity->uid != 0 && identity->uid != geteuid())
 		return false;
 	/* Without a readable hierarchy of control groups, there is no way to know of containers. */
-	return container ? !container[0] :
-			   identity->proven && !identity->workload.names[WORKLOAD_CGROUP];
+	if (!container)
+		return identity->proven && !identity->workload.names[WORKLOAD_CGROUP];
+	return !container[0] || (own && strcmp(container, own) == 0);
 }
 
 unsigned session_permits_over_others(struct session *session, bool counts)
 {
-	if (is_admin_by_user(&session->identity) ||
+	if (is_admin_by_user(session->core, &session->identity) ||
 	    may(session, POLICY_ADMIN, "administration", counts))
 		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
 	return may(session, POLICY_OBSERVE, "observation", counts) ? SESSION_PERMIT_OBSERVE : 0;

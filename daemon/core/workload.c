@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-login.h>
+#include <unistd.h>
 
 #include "core/cgroup.h"
 #include "core/workload.h"
@@ -15,6 +16,7 @@
 
 struct workloads {
 	struct offload *offload;
+	struct workload own;
 };
 
 struct workload_lookup {
@@ -26,31 +28,6 @@ struct workload_lookup {
 	pid_t pid;
 	struct workload found;
 };
-
-DEFINE_CLEANUP(struct workloads *, workloads_free)
-
-int workloads_new(struct workloads **ret, sd_event *loop)
-{
-	_cleanup_(workloads_freep) struct workloads *workloads = calloc(1, sizeof(*workloads));
-	int r;
-
-	if (!workloads)
-		return -ENOMEM;
-	r = offload_new(&workloads->offload, loop, THREADS);
-	if (r < 0)
-		return r;
-	offload_set_limit(workloads->offload, LOOKUPS_PER_USER);
-	*ret = TAKE_PTR(workloads);
-	return 0;
-}
-
-struct workloads *workloads_free(struct workloads *workloads)
-{
-	if (workloads)
-		offload_free(workloads->offload);
-	free(workloads);
-	return NULL;
-}
 
 unsigned workloads_n_waiting(const struct workloads *workloads)
 {
@@ -121,6 +98,39 @@ static int find(pid_t pid, struct workload *ret)
 		return 0;
 	r = sd_pid_get_cgroup(pid, &later);
 	return r >= 0 && strcmp(later, ret->names[WORKLOAD_CGROUP]) == 0 ? 0 : -EAGAIN;
+}
+
+DEFINE_CLEANUP(struct workloads *, workloads_free)
+
+int workloads_new(struct workloads **ret, sd_event *loop)
+{
+	_cleanup_(workloads_freep) struct workloads *workloads = calloc(1, sizeof(*workloads));
+	int r;
+
+	if (!workloads)
+		return -ENOMEM;
+	r = offload_new(&workloads->offload, loop, THREADS);
+	if (r < 0)
+		return r;
+	offload_set_limit(workloads->offload, LOOKUPS_PER_USER);
+	find(getpid(), &workloads->own);
+	*ret = TAKE_PTR(workloads);
+	return 0;
+}
+
+struct workloads *workloads_free(struct workloads *workloads)
+{
+	if (!workloads)
+		return NULL;
+	offload_free(workloads->offload);
+	workload_done(&workloads->own);
+	free(workloads);
+	return NULL;
+}
+
+const struct workload *workloads_get_own(const struct workloads *workloads)
+{
+	return &workloads->own;
 }
 
 static void run(struct offload_job *job)

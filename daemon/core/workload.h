@@ -22,6 +22,8 @@ struct workload_lookup;
 
 int workloads_new(struct workloads **ret, sd_event *loop);
 struct workloads *workloads_free(struct workloads *workloads);
+/* What this process belongs to. */
+const struct workload *workloads_get_own(const struct workloads *workloads);
 /* The number of pending look-ups, including cancelled ones. */
 unsigned workloads_n_waiting(const struct workloads *workloads);
 

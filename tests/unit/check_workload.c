@@ -19,6 +19,7 @@
 #include "tests/unit/harness.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define ID2 "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CONTAINER "/machine.slice/libpod-" ID ".scope/container"
 
 #define SESSIONS 60
@@ -243,6 +244,22 @@ START_TEST(root_in_a_container_is_no_admin)
 }
 END_TEST
 
+/* The daemon runs in a container, too, as a privileged pod does. */
+START_TEST(root_in_the_daemons_container_is_an_admin)
+{
+	tear_down();
+	place.cgroup = "/system.slice/docker-" ID ".scope/daemon";
+	set_up();
+	set_policy("allow any\n");
+	ck_assert(is_admin("/system.slice/docker-" ID ".scope/exec"));
+	ck_assert(is_admin("/system.slice/ssh.service"));
+	ck_assert(!is_admin("/machine.slice/libpod-" ID2 ".scope/container"));
+	ck_assert(!is_admin("/system.slice/docker-" ID2 ".scope"));
+	place.machine = "web";
+	ck_assert(!is_admin("/machine.slice/machine-web.scope"));
+}
+END_TEST
+
 /* The unit of a process that moves is not known either. */
 START_TEST(a_process_that_moves)
 {
@@ -255,4 +272,5 @@ END_TEST
 
 UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
 	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
-	  root_in_a_container_is_no_admin, a_process_that_moves)
+	  root_in_a_container_is_no_admin, root_in_the_daemons_container_is_an_admin,
+	  a_process_that_moves)
