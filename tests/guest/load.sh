@@ -6,8 +6,6 @@
 # limit they would leave the daemon and systemd hardly any time.
 # The limit is a unit, because systemd disables controllers that no unit uses.
 limit=/sys/fs/cgroup/load.slice
-systemctl start load.slice
-systemctl set-property --runtime load.slice CPUQuota=80%
 
 # limited NAME...: these programs are subject to the limit from now on.
 limited() {
@@ -23,6 +21,8 @@ limited() {
 load() {
 	local i port=7400
 	servers=() clients=()
+	systemctl start load.slice
+	systemctl set-property --runtime load.slice CPUQuota=80%
 	sessions_before=$(status_field "['sessions']")
 	echo 1 > $limit/cgroup.freeze
 	for ((i = 0; i < $1; i++, port++)); do

@@ -107,15 +107,30 @@ $(ucx-example):
 	echo 'dpkg left out /usr/share/doc on this host. Then run as root:' >&2; \
 	echo "    apt-get --reinstall $(INSTALL_DOC) install libucx-dev" >&2; exit 1
 
+# An earlier version, for the case in which versions meet: the last one before the daemon knew of containers. Without the
+# history of the tree it cannot be built, and the case is skipped.
+old-commit := 47a12612e509349a6c7a47c48f2e5c80bf13263b
+old-files := rdmabrokerd rdmabrokerctl rdmabroker-ping librdmabroker.so.2
+old-stamp := $(O)/guest/old/stamp-$(old-commit)
+
+$(old-stamp):
+	$(Q)rm -rf $(@D)
+	$(Q)mkdir -p $(@D)/src
+	$(Q)if git cat-file -e $(old-commit)^{commit} 2>/dev/null; then \
+		git archive $(old-commit) | tar -x -C $(@D)/src && \
+		$(MAKE) --no-print-directory -C $(@D)/src O=build SAN= DEVELOPER= $(addprefix build/,$(old-files)) >$(@D)/log && \
+		cp -t $(@D) $(addprefix $(@D)/src/build/,$(old-files)) && rm -rf $(@D)/src; fi
+	$(Q)touch $@
+
 # The folder that the guest sees as /host.
-guest-dest: all $(guest-programs)
-	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
+guest-dest: all $(guest-programs) $(old-stamp)
+	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites $(O)/guest/share/old
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
 	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh bin suites) \
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
-	$(Q)cp -r conf/examples README $(O)/guest/share/
+	$(Q)cp -r conf/examples README $(O)/guest/old $(O)/guest/share/
 	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
 # -dev and -dbgsym are left out, because the guest lacks their dependencies.

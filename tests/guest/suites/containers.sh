@@ -7,7 +7,8 @@
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
-long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers)
+long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers
+	other_versions)
 
 RDMA=rdmabroker/rdma
 DROPIN=rdmabroker/dropin=all
@@ -358,6 +359,40 @@ case_restart_under_containers() {
 	finish again
 	end_container old
 	nothing_is_left
+}
+
+# A container can have another version of the library than the host has of the daemon.
+case_other_versions() {
+	[ -x /host/old/rdmabrokerd ] || skip "an earlier version could not be built: this tree has no history"
+	prepare_root
+	containers_policy
+	# The library before the daemon.
+	container server root --user 1000 --device $RDMA=all --volume /host/old:/old:ro --env LD_LIBRARY_PATH=/old -- \
+		/old/rdmabroker-ping -s -a $A -p 7425 -P
+	await_line server "listening on"
+	assert_contains "$(rdmabrokerctl list)" "container:$(podman inspect --format '{{.Id}}' server | cut -c 1-12) "
+	ping_once bob $A -p 7425
+	container client root --user 1001 --device $RDMA=all --volume /host/old:/old:ro --env LD_LIBRARY_PATH=/old -- \
+		/old/rdmabroker-ping -c -a $A -p 7425
+	finish client
+	end_container server
+	nothing_is_left
+	# The daemon before the library. It knows no rules for containers.
+	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
+	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
+	trap 'systemctl stop rdmabrokerd; umount /usr/sbin/rdmabrokerd; systemctl start rdmabrokerd' EXIT
+	policy <<-END
+		allow any user alice,bob port 7400-7499
+		allow session user alice,bob
+		allow device  user alice,bob
+	END
+	systemctl restart rdmabrokerd
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7426
+	await_line server "listening on"
+	assert_lacks "$(rdmabrokerctl list)" "container:"
+	assert_contains "$(rdmabrokerctl list)" "libpod-"
+	ping_once bob $A -p 7426
+	finish server
 }
 
 case_device_is_unplugged() {
