@@ -8,7 +8,7 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers
-	other_versions)
+	other_versions rules_for_one_container killed_container)
 
 RDMA=rdmabroker/rdma
 DROPIN=rdmabroker/dropin=all
@@ -286,7 +286,7 @@ case_root_in_a_container() {
 	policy <<-END
 		allow session container *
 	END
-	for verb in reload drain status list; do
+	for verb in reload list; do
 		container root root --user 0 --device $RDMA=all -- rdmabrokerctl $verb
 		finish root 1
 		assert_contains "$(cat root)" "only root outside of containers"
