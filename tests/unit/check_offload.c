@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Waiting for the jobs of threads, with an end. */
+
+#include <pthread.h>
+#include <systemd/sd-event.h>
+
+#include "tests/unit/unit.h"
+#include "util/clock.h"
+#include "util/offload.h"
+
+#define JOBS 20
+
+static sd_event *loop;
+static struct offload *offload;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* a test holds it to make the jobs wait */
+static struct offload_job jobs[JOBS];
+static pthread_t loops_thread;
+static unsigned n_done;
+
+static void run(struct offload_job *job)
+{
+	(void)job;
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+}
+
+static void on_done(struct offload_job *job)
+{
+	(void)job;
+	ck_assert(pthread_equal(pthread_self(), loops_thread));
+	n_done++;
+}
+
+static void set_up(void)
+{
+	loops_thread = pthread_self();
+	n_done = 0;
+	ck_assert_int_ge(sd_event_new(&loop), 0);
+	ck_assert_int_eq(offload_new(&offload, loop, 4), 0);
+	for (unsigned i = 0; i < JOBS; i++) {
+		jobs[i] = (struct offload_job){ .run = run, .done = on_done };
+		ck_assert_int_eq(offload_prepare(offload, &jobs[i], i % 3), 0);
+	}
+}
+
+static void tear_down(void)
+{
+	ck_assert_ptr_null(offload_free(offload));
+	sd_event_unref(loop);
+}
+
+static void submit_all(void)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		offload_submit(offload, &jobs[i]);
+}
+
+START_TEST(all_jobs_are_awaited)
+{
+	submit_all();
+	ck_assert(offload_settle(offload, 20000));
+	ck_assert_uint_eq(n_done, JOBS);
+	/* There is nothing to wait for. */
+	ck_assert(offload_settle(offload, 20000));
+}
+END_TEST
+
+START_TEST(the_wait_ends)
+{
+	uint64_t begin = clock_ms();
+
+	pthread_mutex_lock(&gate);
+	submit_all();
+	ck_assert(!offload_settle(offload, 50));
+	ck_assert_uint_ge(clock_ms() - begin, 50);
+	ck_assert_uint_eq(n_done, 0);
+	pthread_mutex_unlock(&gate);
+	ck_assert(offload_settle(offload, 20000));
+	ck_assert_uint_eq(n_done, JOBS);
+}
+END_TEST
+
+UNIT_MAIN("offload", set_up, tear_down, all_jobs_are_awaited, the_wait_ends)
