@@ -169,7 +169,7 @@ check check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.
-check-unit: $(UNIT) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
+check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
